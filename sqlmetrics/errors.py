@@ -20,7 +20,9 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 LONGEST = 1_000
-"""As many characters of a problem are told."""
+"""As many characters a message has at most, of one problem or of several."""
+SHORT = 120
+"""As many characters of each of several problems are told at least."""
 MOST = 50
 """As many problems a message tells."""
 
@@ -156,26 +158,49 @@ def _told(text: str) -> str:
 def shortened(text: str, longest: int = LONGEST) -> str:
     """A text of a bounded length: what is wrong stands at its start, what to do at its end.
 
-    >>> shortened("unknown column 'aaaaaaaaaaaaaaa'; did you mean 'a'?", 30)
-    "unknown column 'aaaa ... (21 characters left out) ...  mean 'a'?"
+    >>> shortened("unknown column '" + "a" * 100 + "'; did you mean 'a'?", 80)
+    "unknown column 'aaaaaaaaaaaaaa ... (91 characters left out) ... d you mean 'a'?"
     """
     if len(text) <= longest:
         return text
-    start = longest * 2 // 3
-    left_out = len(text) - longest
+    room = max(longest - len(f" ... ({len(text):,} characters left out) ... "), 3)
+    start = room * 2 // 3
+    left_out = len(text) - room
     return f"{text[:start]} ... ({left_out:,} characters left out) ... {text[start + left_out :]}"
 
 
 def numbered(subject: str, problems: Sequence[str]) -> str:
-    """One problem as it is, several under a count and numbers."""
+    """One problem as it is, several under a count and numbers, the long ones shortened."""
     if len(problems) == 1:
         return problems[0]
-    lines = [f"{subject} {len(problems)} problems"]
-    for number, problem in enumerate(problems[:MOST], start=1):
-        lines.append(f"{number}. " + problem.replace("\n", "\n   "))
-    if len(problems) > MOST:
-        lines.append(f"... and {len(problems) - MOST:,} more")
+    head = f"{subject} {len(problems):,} problems"
+    room = LONGEST - len(f"{head}\n... and {len(problems):,} more")
+    texts = [
+        f"{number}. " + problem.replace("\n", "\n   ")
+        for number, problem in enumerate(problems[:MOST], start=1)
+    ]
+    longest = _fitting([len(text) + 1 for text in texts], room)
+    while longest < SHORT and sum(map(len, texts)) + len(texts) > room:
+        texts.pop()
+        longest = _fitting([len(text) + 1 for text in texts], room)
+    lines = [head, *(shortened(text, longest - 1) for text in texts)]
+    if len(problems) > len(texts):
+        lines.append(f"... and {len(problems) - len(texts):,} more")
     return "\n".join(lines)
+
+
+def _fitting(lengths: Sequence[int], room: int) -> int:
+    """How long the longest of some texts may be, so that all of them fit.
+
+    >>> _fitting([10, 50, 90], 100)
+    45
+    """
+    for place, length in enumerate(sorted(lengths)):
+        share = room // (len(lengths) - place)
+        if length > share:
+            return share
+        room -= length
+    return max(lengths)
 
 
 def unknown(kind: str, given: object, known: Iterable[str]) -> str:

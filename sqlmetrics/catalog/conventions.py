@@ -50,7 +50,9 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                         "1 if relevant (grade >= rel), else 0",
                         "case when {relevant} then 1e0 else 0e0 end",
                     ),
-                    Choice("table", "grade -> gain, written {1: 1, 2: 3}"),
+                    Choice(
+                        "table", "grade -> gain, written {1: 1, 2: 3}, or [0, 1, 3] from grade 0 on"
+                    ),
                 ),
             ),
             Option(

@@ -16,11 +16,14 @@ Each: TypeAlias = _Value | Sequence[_Value]
 Gains: TypeAlias = Mapping[int, float] | Mapping[float, float]
 """Grade -> gain."""
 
+GainList: TypeAlias = Sequence[float]
+"""The gains of the grades 0, 1, 2, ..."""
+
 
 class Conventions(TypedDict, total=False):
     """What `evaluate` takes beside its own arguments; all are optional."""
 
-    gain: Each[Literal["exp", "linear", "binary"] | Gains]
+    gain: Each[Literal["exp", "linear", "binary"] | Gains] | GainList
     discount: Each[Literal["log2", "log2_max2", "ln", "reciprocal", "geometric"]]
     stop: Each[Literal["exp", "linear"]]
     ideal: Each[

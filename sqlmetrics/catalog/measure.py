@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read
 from sqlmetrics.catalog.metric import (
@@ -176,6 +177,25 @@ def parse(text: str) -> Measure:
         raise SpecError(problems)
     spelled = {key: value for key, value in settings.items() if metric.parameters.get(key) != value}
     return Measure(metric, _ordered(metric, spelled), k)
+
+
+def metric_texts(metrics: Any) -> tuple[str, ...]:
+    """The texts of metrics: of one text with commas, or of texts and objects of ir_measures.
+
+    >>> metric_texts("ndcg@10, f(beta=2, rel=1)@5"), metric_texts(["mrr"])
+    (('ndcg@10', 'f(beta=2, rel=1)@5'), ('mrr',))
+    """
+    is_single = isinstance(metrics, str) or not isinstance(metrics, Iterable)
+    texts = [metrics] if is_single else list(metrics)
+    return tuple(part for text in texts for part in _parts(text))
+
+
+def _parts(metric: Any) -> list[str]:
+    """What stands between commas, but for those within parentheses and of cutoffs (P.5,10)."""
+    if not isinstance(metric, str):
+        return [str(metric)]
+    parts = re.split(r",(?![^()]*\))(?!\s*\d)", metric)
+    return [part.strip() for part in parts if part.strip()] or [metric]
 
 
 def spelled_out(text: str) -> list[str]:

@@ -165,7 +165,7 @@ def _refuse_what_a_spec_says() -> None:
 def _audited(spec: Spec, engine: Any) -> TieAudit:
     from sqlmetrics.proof.ties import tie_audit
 
-    return tie_audit(spec, engine)
+    return tie_audit(spec, connection=engine)
 
 
 def _abstention(spec: Spec, engine: Any) -> Abstention:

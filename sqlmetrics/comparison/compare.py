@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
+from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.clicks.evaluate import ready
 from sqlmetrics.comparison import findings
 from sqlmetrics.comparison.breakdown import contributions as contributing
@@ -159,7 +160,7 @@ def compare(
         seed=seed,
         contributions=contributions,
         movers=movers,
-        metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
+        metrics=metric_texts(metrics),
         days=days_between(start, end, zone),
         paired=paired,
         **_days_asked(dates, covariate, start or end, zone),

@@ -192,23 +192,48 @@ def arrow_data(data: Any) -> Any:
     """
     if hasattr(data, "scanner"):  # a pyarrow Dataset
         return data
-    if hasattr(data, "collect"):  # a polars LazyFrame
-        data = data.collect()
-    elif hasattr(data, "to_reader"):  # a pyarrow Scanner
-        data = data.to_reader()
+    kind = type(data)
+    if not hasattr(data, "__arrow_c_stream__"):
+        data = _collected(data)
     if not hasattr(data, "__arrow_c_stream__"):
         raise InputError(
             "data in memory must be a DataFrame, speak Arrow, or be rows or a dict of lists, "
-            f"given {type(data).__name__}"
+            f"given {kind.__name__}"
         )
-    table = pa.table(data)
+    table = _without_halves(pa.table(data))
     for field in table.schema:
-        if pa.types.is_float16(field.type) or pa.types.is_decimal256(field.type):
+        if pa.types.is_decimal256(field.type):
             raise InputError(
                 f"the column {field.name!r} has the type {field.type}, which no database reads; "
                 "cast it to float64"
             )
     return table
+
+
+def _collected(data: Any) -> Any:
+    """What a lazy frame or a scanner gives once it is asked for its rows.
+
+    Raises:
+        InputError: If it is Spark's, and does not speak Arrow.
+    """
+    if type(data).__module__.startswith("pyspark."):
+        raise InputError(
+            "a DataFrame of this version of pyspark does not speak Arrow: give df.toArrow() or "
+            "df.toPandas(), or the name of a temporary view with connection=spark"
+        )
+    if hasattr(data, "collect"):  # a polars LazyFrame
+        return data.collect()
+    return data.to_reader() if hasattr(data, "to_reader") else data  # a pyarrow Scanner
+
+
+def _without_halves(table: pa.Table) -> pa.Table:
+    """A table with floats of 32 bits in the place of those of 16, which no database reads."""
+    fields = [
+        field.with_type(pa.float32()) if pa.types.is_float16(field.type) else field
+        for field in table.schema
+    ]
+    schema = pa.schema(fields, metadata=table.schema.metadata)
+    return table if schema == table.schema else table.cast(schema)
 
 
 def differ_in_case(names: Iterable[str]) -> None:

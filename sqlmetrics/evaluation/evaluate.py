@@ -41,6 +41,7 @@ def evaluate(
     label_columns: Mapping[str, str] | None = None,
     separator: str | None = None,
     decimal: str | None = None,
+    mask: Any = None,
     check: bool = True,
     per_query: bool = True,
     confidence: float | None = None,
@@ -56,11 +57,15 @@ def evaluate(
     Args:
         rankings: Rows (query, item, score or rank [, system, date, weight, segments]): a
             path (Parquet, CSV, TREC run, .gz, globs), a table's name or a `select` text
-            (with `connection`), a pandas or polars DataFrame, anything Arrow, dicts, rows, or
-            arrays of NumPy. A dict of
-            these, or a list of paths, is several runs: each is a system, called by its key or
-            its file, unless `system` names a column.
-        labels: Rows (query, item, grade [, date]), given likewise (TREC qrels too). None if
+            (with `connection`), a pandas or polars DataFrame, anything Arrow, dicts or rows; or a
+            matrix, a row a query: an array, a masked or sparse one, or lists of lists, of scores
+            of the items 0, 1, 2, ..., or of ids, best first. A score of -inf and an id of -1
+            beside others from 0 on are no item; a note counts them. A dict of
+            these, or a list of paths, frames, runs or arrays, is several runs: each is a system,
+            called by its key, its file or its number, unless `system` names a column.
+        labels: Rows (query, item, grade [, date]), given likewise (TREC qrels too); rows of no
+            more than query and item have grade 1. A matrix has the shape of the scores and holds
+            the items' grades, NaN for no label; or ids of relevant items. None if
             the rankings have the column `grade` themselves, NULL where there is no label; or if
             they are traces of Ragas, LlamaIndex, LangSmith, Phoenix or MLflow, a row per query
             with a list of retrieved documents and one of references.
@@ -110,6 +115,8 @@ def evaluate(
         separator: What is between the values of CSV files, like `;`; by default each file's
             header line shows it.
         decimal: The decimal mark of the numbers in CSV files, `.` or `,`.
+        mask: For a matrix of rankings, an array of its shape: False where a row has no item, as
+            lists differ in length. Labels have none there either. A masked array needs none.
         check: Whether to look for bad input first: duplicates, NULL, NaN and the like.
         per_query: Whether to fetch the per-query table too. Without it nothing leaves the
             database but the summary.
@@ -168,6 +175,7 @@ def evaluate(
             label_columns=label_columns,
             separator=separator,
             decimal=decimal,
+            mask=mask,
             **conventions,
         )
         how = Execution(plan, memory, checkpoint, profile, progress)

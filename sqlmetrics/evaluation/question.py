@@ -11,9 +11,11 @@ from pydantic import ValidationError
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.keywords import Conventions
+from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.inputs.guess import guess, guess_files
+from sqlmetrics.evaluation.inputs.matrices import Shapes
 from sqlmetrics.evaluation.inputs.open import opened, zones_of
 from sqlmetrics.evaluation.inputs.runs import (
     STAGE,
@@ -63,6 +65,7 @@ class Asked(Conventions, total=False):
     label_columns: Mapping[str, str] | None
     separator: str | None
     decimal: str | None
+    mask: Any
 
 
 NAMED = Asked.__annotations__.keys() - Conventions.__annotations__.keys()
@@ -91,11 +94,12 @@ def question(
     arguments = _Arguments(engine, metrics, asked)
     _check_names(arguments.conventions)
     rankings, labels, note = in_order(rankings, labels)
+    rankings, labels, shape_notes = arguments.shaped(rankings, labels)
     spec, tables = arguments.read(rankings, labels)
     if are_swapped(spec, tables, engine):
         spec, tables = arguments.spec(labels, rankings)
         note = "the first table has grades and the second one scores: they are taken as that"
-    tables = replace(tables, notes=(*filter(None, [note]), *tables.notes))
+    tables = replace(tables, notes=(*filter(None, [note]), *shape_notes, *tables.notes))
     spec, tables = guess(spec, tables, engine)
     spec = _described(_dated(spec, tables, engine), tables, engine)
     spec = _known(spec, tables, asked.get("weight"), engine)
@@ -116,6 +120,19 @@ class _Arguments:
     def conventions(self) -> dict[str, Any]:
         """The options among them."""
         return {name: value for name, value in self.given.items() if name not in NAMED}
+
+    def shaped(self, rankings: Any, labels: Any) -> tuple[Any, Any, tuple[str, ...]]:
+        """Rankings and labels with tables in the place of matrices, and notes of what they hold."""
+        runs = self._runs(rankings)
+        label_columns = dict(self.given.get("label_columns") or {})
+        own = [label_columns.get(role, self._column(role)) for role in ("query", "item", "grade")]
+        value = self.given.get("rank") or self._column("score")
+        columns = (str(self._column("query")), str(self._column("item")), str(value))
+        shapes = Shapes(runs or {"": rankings}, labels, self.given.get("mask"))
+        tables, labels, notes = shapes.tables(columns, (str(own[0]), str(own[1]), str(own[2])))
+        if not runs:
+            return tables[""], labels, notes
+        return StageRuns(tables) if isinstance(rankings, StageRuns) else tables, labels, notes
 
     def read(self, rankings: Any, labels: Any) -> tuple[Spec, Tables]:
         """The spec as far as the arguments alone say it, and its tables, which may be traces."""
@@ -171,7 +188,7 @@ class _Arguments:
             labels=self._table("labels", labels, "query", "item", "grade", grades=grades),
             queries=self._table("queries", given.get("queries"), "query"),
             items=self._table("items", given.get("items"), "item"),
-            metrics=(self.metrics,) if isinstance(self.metrics, str) else tuple(self.metrics),
+            metrics=metric_texts(self.metrics),
             preset=given.get("preset") or "house",
             by=segmented(by, segments),
             segments=segments,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from sqlmetrics.engines.database import Database
@@ -11,8 +11,8 @@ from sqlmetrics.evaluation.checks import checks, prescan
 from sqlmetrics.evaluation.execution import USUALLY, Execution
 from sqlmetrics.evaluation.intervals import check_confidence, note, with_intervals
 from sqlmetrics.evaluation.report.notes import notes
-from sqlmetrics.evaluation.report.result import Result, summary_rows, with_dates
-from sqlmetrics.evaluation.report.warnings import caveats
+from sqlmetrics.evaluation.report.result import Result, Row, summary_rows, with_dates
+from sqlmetrics.evaluation.report.warnings import caveats, low_grades
 from sqlmetrics.evaluation.statistics import statistics_of
 from sqlmetrics.plan import script as sql
 from sqlmetrics.plan.plan import Plan
@@ -21,6 +21,7 @@ from sqlmetrics.plan.strategy import SHOWN, TableStatistics
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.stage import with_stages
 
 
 def run(
@@ -65,6 +66,7 @@ def result_of(
     ]
     told = [*plan.shape.at.notes, *notes(plan, script, engine, numbers, check=check)]
     told += caveats(plan.spec, plan.measures, found)
+    told += _low_grades(plan, engine, found)
     summary = summary_rows(found, plan.measures, plan.spec.definition_hash)
     if confidence is not None:
         summary = with_intervals(summary, confidence)
@@ -78,6 +80,17 @@ def result_of(
         _rows=summary,
         _per_query=None if rows is None else with_dates(rows),
     )
+
+
+def _low_grades(plan: Plan, engine: Database, rows: Sequence[Row]) -> Iterator[str]:
+    """That no label is relevant to some metrics; looked for where these found nothing at all."""
+    values = {(row["metric"], int(row["k"] or 0)): row["value"] for row in rows if row["value"]}
+    blind = [one for one in plan.measures if (one.name, one.k or 0) not in values]
+    if any("rel" in one.metric.parameters for one in blind):
+        labels = plan.shape.names["labels"]
+        select = f"select max(grade) from {labels}"
+        highest = engine.rows(with_stages(plan.inputs, select))[0][0]
+        yield from low_grades(blind, plan.spec, float(highest or 0))
 
 
 @contextmanager

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
@@ -12,12 +12,14 @@ from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.evaluation.question import Asked, question
 from sqlmetrics.evaluation.report.layout import Cells
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.report.table import aligned, metric_value, printable
 from sqlmetrics.evaluation.report.text import page, page_notes, piped
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.plan.plan import Plan, plan
+from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import print_template, with_stages
 
@@ -84,27 +86,49 @@ class TieAudit:
         return len(set(map(str, self.metrics["metric_date"].to_pylist()))) > 1
 
 
-def tie_audit(spec: Spec, connection: Any = None) -> TieAudit:
-    """Count equal scores, and evaluate a spec with the worst and the best order of them.
+def tie_audit(
+    rankings: Any,
+    labels: Any = None,
+    metrics: str | Sequence[str] = (),
+    *,
+    connection: Any = None,
+    **asked: Unpack[Asked],
+) -> TieAudit:
+    """Count equal scores, and evaluate with the worst and the best order of them.
 
     Args:
-        spec: What is asked; `result.spec` of an evaluation too.
-        connection: As `evaluate` takes it.
+        rankings: As `evaluate` takes them; or a `Spec`, which says all, as `result.spec` is.
+        labels: As `evaluate` takes them; None with a spec.
+        metrics: Likewise.
+        connection: Likewise.
+        **asked: The other arguments of `evaluate`.
 
     Raises:
         SqlmetricsError: As `evaluate` does; ties=error does not refuse here.
+
+    >>> print(tie_audit([[0.5, 0.5]], [[0, 1]], "mrr").metrics["spread"].to_pylist())
+    [0.5]
     """
+    if isinstance(rankings, Spec) and (labels is not None or metrics or asked):
+        raise SpecError("the spec says it all: leave out labels, metrics and their arguments")
     with connect(connection) as engine:
-        tables = opened(spec, engine)
-        own = "id_asc" if spec.options["ties"] == "error" else str(spec.options["ties"])
-        results = {own: run(_with(spec, own), tables, engine)}
-        for rule in (rule for rule in RULES if rule != own):
-            fitting = _fitting(spec, rule)
-            if fitting:
-                asked = spec.having(metrics=fitting)
-                results[rule] = run(_with(asked, rule), tables, engine, check=False)
-        counts = tied_rows(plan(_with(spec, "id_asc"), tables), engine)
-        return TieAudit(counts, _metrics(results, own))
+        if isinstance(rankings, Spec):
+            spec, tables = rankings, opened(rankings, engine)
+        else:
+            spec, tables = question(engine, rankings, labels, metrics, **asked)
+        return _audit(spec, tables, engine)
+
+
+def _audit(spec: Spec, tables: Tables, engine: Database) -> TieAudit:
+    own = "id_asc" if spec.options["ties"] == "error" else str(spec.options["ties"])
+    results = {own: run(_with(spec, own), tables, engine)}
+    for rule in (rule for rule in RULES if rule != own):
+        fitting = _fitting(spec, rule)
+        if fitting:
+            asked = spec.having(metrics=fitting)
+            results[rule] = run(_with(asked, rule), tables, engine, check=False)
+    counts = tied_rows(plan(_with(spec, "id_asc"), tables), engine)
+    return TieAudit(counts, _metrics(results, own))
 
 
 def _with(spec: Spec, rule: str) -> Spec:

@@ -91,6 +91,10 @@ _VALUES: Mapping[str, Node] = {
 """Choices that stand for values of a kind."""
 
 
+_BY_GRADE: Node = {"type": "array", "items": {"type": "number", "minimum": 0}, "minItems": 1}
+"""A table as a list: the value of each grade from 0 on."""
+
+
 def _kind(choice: Choice) -> Node:
     """The values that a choice stands for."""
     return _VALUES[choice.name] if choice.whole else {"type": "number"}
@@ -102,10 +106,10 @@ def _option(option: Option) -> Node:
     kinds = [_kind(choice) for choice in option.choices if choice.name in _VALUES]
     value: Node = {"anyOf": [{"enum": names}, *kinds]} if kinds else {"enum": names}
     told = [f"{choice.name}: {choice.meaning}" for choice in option.choices]
-    return {
-        "description": "\n".join([option.meaning, *told]),
-        **(one_or_list(value, minItems=1) if option.scope == "metric" else value),
-    }
+    values = one_or_list(value, minItems=1) if option.scope == "metric" else value
+    if any(choice.name == "table" for choice in option.choices):
+        values = {"anyOf": [*values["anyOf"], _BY_GRADE]}
+    return {"description": "\n".join([option.meaning, *told]), **values}
 
 
 class _Schema(GenerateJsonSchema):

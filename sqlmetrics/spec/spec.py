@@ -14,7 +14,7 @@ from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read, resolve
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
 from sqlmetrics.catalog.measure import Measure, parse, spelled_out
 from sqlmetrics.catalog.online import ONLINE, Online, online
-from sqlmetrics.catalog.option import Value
+from sqlmetrics.catalog.option import Value, is_number
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.engines.yaml_file import read_yaml
 from sqlmetrics.errors import SpecError, unknown
@@ -53,6 +53,14 @@ else:
 def _as_tuple(value: object) -> object:
     """A single text where a list of texts is meant."""
     return (value,) if isinstance(value, str) else value
+
+
+def _with_gain_table(conventions: object) -> object:
+    """A list of numbers as the table of gains that it is, as LightGBM writes it: one a grade."""
+    gain = conventions.get("gain") if isinstance(conventions, Mapping) else None
+    if not (isinstance(gain, list | tuple) and gain and all(map(is_number, gain))):
+        return conventions
+    return {**conventions, "gain": dict(enumerate(gain))}  # type: ignore[dict-item]
 
 
 _TEXTS = Annotated[
@@ -107,7 +115,9 @@ class Spec(Model):
     """Their texts, like `ndcg@10`."""
     preset: str = Field(default="house", json_schema_extra=schema.preset)
     """A named set of conventions."""
-    conventions: Mapping[str, Any] = Field(default={}, json_schema_extra=schema.conventions)
+    conventions: Annotated[Mapping[str, Any], BeforeValidator(_with_gain_table)] = Field(
+        default={}, json_schema_extra=schema.conventions
+    )
     """Options that override the preset's. An option of single metrics may have a list of values:
     every metric is then computed once for each."""
     by: _TEXTS = ()

@@ -19,7 +19,7 @@ from worlds import metric_texts
 import sqlmetrics as sm
 from sqlmetrics.catalog import metric as metric_module
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, resolve
-from sqlmetrics.catalog.keywords import Conventions, Each, Gains
+from sqlmetrics.catalog.keywords import Conventions, Each, GainList, Gains
 from sqlmetrics.catalog.measure import parse
 from sqlmetrics.catalog.metric import Metric, catalog, spellings
 from sqlmetrics.catalog.option import Option
@@ -558,7 +558,8 @@ def test_the_typed_keywords_are_those_of_the_catalogue() -> None:
         number = float if option.takes_fractions else int
         value = value | number if "number" in names else value
         value = value | Gains if "table" in names else value
-        return Each[value] if option.scope == "metric" else value
+        each = Each[value] if option.scope == "metric" else value
+        return each | GainList if "table" in names else each
 
     assert get_type_hints(Conventions) == {name: kind(one) for name, one in OPTIONS.items()}
     for function in (sm.evaluate, question, sm.reconcile):

@@ -774,7 +774,7 @@ def test_arrays_of_numpy() -> None:
     structured = np.array([*zip(queries, items, scores.ravel(), strict=True)], fields)
     runs = (
         scores,
-        best,
+        best.astype(str),
         structured,
         {**columns, "score": scores.ravel()},
         {"query_id": np.arange(5), "item_id": best},
@@ -786,7 +786,9 @@ def test_arrays_of_numpy() -> None:
         for labels in (grades, {**columns, "grade": grades.ravel()}):
             assert evaluate(run, labels, "ndcg(gain=linear)@10")["ndcg(gain=linear)@10"] == wanted
     assert evaluate(np.array([["a", "b"]]), [("0", "b", 1)], "mrr")["mrr"] == 0.5
-    assert evaluate(best, grades > 1, "mrr")["mrr"] == 0.385
+    assert evaluate(best.astype(str), grades > 1, "mrr")["mrr"] == 0.385
+    with pytest.raises(sm.InputError, match="may be scores or ids"):
+        evaluate(best, grades, "mrr")
     for shape in ((3,), (2, 2, 2), (2, 0), ()):
         with pytest.raises(
             sm.InputError, match=r"an array must be structured, or have a row a que"

@@ -65,7 +65,8 @@ def at_once(
     if not len(labels):
         return {str(sm.parse(text)): math.nan for text in asked["metrics"]}
     fixed = {"check": False, "per_query": False, "identical_ids": "keep"}
-    result = sm.evaluate(runs, labels, **asked, **ties, **fixed)
+    retrieved = runs.filter([row["score"] > -math.inf for row in rows])
+    result = sm.evaluate(retrieved, labels, **asked, **ties, **fixed)
     values = {str(sm.parse(text)): result[text] for text in asked["metrics"]}
     return {text: math.nan if value is None else value for text, value in values.items()}
 

@@ -108,6 +108,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "a list of values": {"conventions": {"average_over": ["labels", "hits"]}},
     "a gain table": {"conventions": {"gain": {1: 1, 2: 3.5}}},
     "gain tables": {"conventions": {"gain": ["exp", {1: 1}]}},
+    "gains from grade 0 on": {"conventions": {"gain": [0, 1, 3.5]}},
     "a number": {"conventions": {"depth": 100}},
     "a fraction": {"conventions": {"min_score": -0.5}},
     "no number": {"conventions": {"depth": "none"}},

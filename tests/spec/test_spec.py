@@ -112,7 +112,7 @@ def test_a_missing_key_is_named() -> None:
 
 
 def test_all_problems_are_told_at_once() -> None:
-    wrong = {"preset": "hous", "conventions": {"gian": "exp", "ties": "id", "gain": [1]}}
+    wrong = {"preset": "hous", "conventions": {"gian": "exp", "ties": "id", "gain": ["1"]}}
     told = problems(metrics=["ndgc@10", "mrr@0", "precision"], **wrong)
     words = ["'hous'", "'gian'", "'id'", "gain 1", "'ndgc'", "'mrr@0'", "'precision'"]
     assert len(told) == len(words)
@@ -362,16 +362,16 @@ def test_messages_are_bounded_and_tell_what_to_do_at_their_end(tmp_path: Path) -
     path.write_text(f"rankings: {{file: r.csv}}\nlabels: [{'x, ' * 5_000}]\nmetrics: [mrr]\n")
     with pytest.raises(sm.SpecError, match="labels must be keys and values") as caught:
         sm.Spec.read(path)
-    assert len(str(caught.value)) < 1_100
+    assert len(str(caught.value)) <= 1_000
     assert "characters left out" in str(caught.value)
     names = [f"nope{'e' * 900}{number}" for number in range(200)]
     path.write_text(f"rankings: {{file: r.csv}}\nlabels: {{file: l.csv}}\nmetrics: {names}\n")
     with pytest.raises(sm.SpecError, match="unknown metric") as caught:
         sm.Spec.read(path)
     assert str(caught.value).startswith("the spec has 200 problems")
-    assert str(caught.value).endswith("\n... and 150 more")
+    assert str(caught.value).endswith("\n... and 193 more")
     assert len(caught.value.problems) == 200
-    assert len(str(caught.value)) < 55_000
+    assert len(str(caught.value)) <= 1_000
 
 
 @pytest.mark.parametrize("name", ["nope.yml", "."])

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
+from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.comparison.compare import asked_plan
 from sqlmetrics.comparison.findings import comparable
 from sqlmetrics.comparison.funnel.funnel_table import Funnel
@@ -108,7 +109,7 @@ def funnel(
             raise SpecError("a click log has the lists that were shown, and no stages before them")
     zone = zone_of_days(rankings, asked.get("time_zone"))
     asks = Options(
-        metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
+        metrics=metric_texts(metrics),
         days=days_between(start, end, zone),
         by=(given,) if isinstance(given, str) else tuple(given),
     )

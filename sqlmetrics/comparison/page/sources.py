@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.clicks.wide_log import GRADES, USUAL, wide_log
 from sqlmetrics.comparison.funnel.funnel import funnel
@@ -110,7 +111,7 @@ def report(
                 content = replace(content, deploys=deploys_of(deploys, engine))
         return Report(content, language)
     asks = Options(
-        metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
+        metrics=metric_texts(metrics),
         days=days_between(start, end),
         systems=tuple(systems),
         baseline=baseline,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.evaluation.report.table import printable
+from sqlmetrics.evaluation.report.text import json_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,6 +37,10 @@ class Rows(ABC):
     def to_dicts(self) -> list[Row]:
         """The rows as a list of dicts."""
         return [{name: row[name] for name in self._kinds()} for row in self.rows]
+
+    def to_json(self) -> str:
+        """The rows as JSON: a list of objects, null for what is not known."""
+        return json_lines(self.to_arrow())
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sqlmetrics.engines.types import unreadable
 from sqlmetrics.errors import InputError
+from sqlmetrics.evaluation.inputs.matrices import matrix_of
 from sqlmetrics.spec.source import LabelColumns, Model, RankingColumns
 
 OTHER_NAMES = {"query": "query_id", "item": "doc_id", "score": "score", "grade": "relevance"}
@@ -107,22 +108,9 @@ class _Table:
             raise InputError(
                 f"{self.role}: an array must be {shape}, given the shape {array.shape}"
             )
-        queries = list(range(len(array)))
-        if array.dtype.kind not in "biuf" or (
-            self.value_role == "score" and array.dtype.kind != "f"
-        ):
-            return self.of_queries(dict(zip(queries, array.tolist(), strict=True)))
-        n_items = array.shape[1]
-        ends = pa.array(range(0, n_items * len(array) + 1, max(n_items, 1)), pa.int32())
-        numbers = array.astype(float) if array.dtype.kind == "b" else array
-        items = pa.array(list(map(str, range(n_items))) * len(array), pa.string())
-        return pa.table(
-            {
-                self.query: pa.array(list(map(str, queries)), pa.string()),
-                self.item: pa.ListArray.from_arrays(ends, items),
-                self.value: pa.ListArray.from_arrays(ends, pa.array(numbers.ravel())),
-            }
-        )
+        matrix = matrix_of(array, self.role)
+        are_ids = matrix.kind == "text" or (self.value_role == "score" and matrix.kind == "whole")
+        return matrix.table(self.query, self.item, "" if are_ids else self.value)
 
     @property
     def _wanted(self) -> dict[str, str]:
@@ -133,6 +121,8 @@ class _Table:
     def _row(self, row: Any) -> Mapping[str, Any]:
         if hasattr(row, "_asdict"):
             row = row._asdict()
+        elif isinstance(row, tuple) and len(row) == 2 and self.value_role == "grade":
+            row = dict(zip((self.query, self.item), row, strict=True))
         elif isinstance(row, tuple) and len(row) == len(self._wanted):
             row = dict(zip(self._wanted.values(), row, strict=True))
         if not isinstance(row, Mapping):
@@ -163,7 +153,10 @@ class _Table:
         if lists:
             texts = [None if one is None else self._ids(name, one) for one in values]
             return pa.array(texts, pa.list_(pa.string()))
-        return pa.array(self._ids(name, values), pa.string()) if is_id else pa.array(values)
+        if is_id:
+            return pa.array(self._ids(name, values), pa.string())
+        column = pa.array(values)
+        return column.cast(pa.float32()) if pa.types.is_float16(column.type) else column
 
     def _ids(self, name: str, values: Iterable[Any]) -> list[str | None]:
         return [self._id(name, value) for value in values]

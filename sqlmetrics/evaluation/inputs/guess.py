@@ -39,14 +39,38 @@ def guess(spec: Spec, tables: Tables, engine: Database) -> tuple[Spec, Tables]:
             continue
         source, relation, note = guessed(table, source, getattr(tables, table), engine)
         relation, more = with_whole_ids(table, source, relation, engine)
-        if note or more:
+        relation, graded = _with_grade(source, relation, engine)
+        if note or more or graded:
             spec = spec.having(**{table: source})
-            tables = replace(tables, notes=(*tables.notes, *filter(None, (note, more))))
+            tables = replace(tables, notes=(*tables.notes, *filter(None, (note, more, graded))))
             is_first = table == "rankings"
             tables = (
                 replace(tables, rankings=relation) if is_first else replace(tables, labels=relation)
             )
     return _with_groups(spec, tables, engine)
+
+
+def _with_grade(
+    source: Rankings | Labels, relation: Relation, engine: Database
+) -> tuple[Relation, str]:
+    """Labels of ids alone, as sets of relevant items are kept, with grade 1; and the note.
+
+    Another column may be the grade by a name that nobody knows: then nothing is added.
+    """
+    if not isinstance(source, Labels) or relation.columns or relation.lists:
+        return relation, ""
+    columns = source.columns
+    if columns.grade != USUAL["grade"] or source.grades:
+        return relation, ""
+    try:
+        there = engine.columns(source_text(shown(typed(relation), engine.translation)))
+    except InputError:  # which the checks tell
+        return relation, ""
+    ids = {columns.query, columns.item, columns.group, columns.date} - {None}
+    if not {name.casefold() for name in there} <= {str(name).casefold() for name in ids}:
+        return relation, ""
+    note = "labels: there is no grade, and each counts as grade 1"
+    return replace(relation, added=(*relation.added, ("1", identifier(columns.grade)))), note
 
 
 def _with_groups(spec: Spec, tables: Tables, engine: Database) -> tuple[Spec, Tables]:

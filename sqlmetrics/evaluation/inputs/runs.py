@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Number
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -15,6 +16,7 @@ from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.evaluation.checks.ids import of_fractions
 from sqlmetrics.evaluation.checks.scores import problems
 from sqlmetrics.evaluation.inputs.guess import guessed, guessed_file, with_whole_ids
+from sqlmetrics.evaluation.inputs.matrices import is_matrix
 from sqlmetrics.evaluation.inputs.names import USUAL
 from sqlmetrics.evaluation.inputs.open import TOLD_APART, readable
 from sqlmetrics.evaluation.inputs.pipes import is_pipe
@@ -43,10 +45,11 @@ class StageRuns:
 
 
 def runs_in(given: Any, ids: set[str]) -> dict[str, Any]:
-    """Name -> run, if several are given: paths, or a dict of tables; empty for one table.
+    """Name -> run, if several are given, in a dict or a list; empty for one table.
 
     A dict whose values are columns, or the items of a query, is one table. A file is called by
-    its name without what follows the first point, or with more of it where that is not unique.
+    its name without what follows the first point, or with more of it where that is not unique;
+    what else stands in a list by its own name, as a run of ranx has one, or its number: `run_1`.
 
     Args:
         given: The rankings as a person gave them.
@@ -56,12 +59,16 @@ def runs_in(given: Any, ids: set[str]) -> dict[str, Any]:
     dict_keys(['bm25', 'dense'])
     """
     if isinstance(given, StageRuns):
-        return {str(name): one for name, one in given.runs.items()}
-    if isinstance(given, list | tuple) and given and all(map(_is_path, given)):
-        paths = [path for one in given for path in _globbed(one)]
-        return dict(zip(_names(list(map(str, paths))), paths, strict=True))
+        return {str(name): run for name, run in given.runs.items()}
+    if isinstance(given, list | tuple) and given:
+        if all(map(_is_path, given)):
+            paths = [path for run in given for path in _globbed(run)]
+            return dict(zip(_names(list(map(str, paths))), paths, strict=True))
+        if all(_is_table(run) or is_matrix(run) for run in given) and not is_matrix(given):
+            return _named(given)
     if isinstance(given, Mapping) and given and not ids <= given.keys():
-        return {str(name): one for name, one in given.items()} if _are_tables(given) else {}
+        are_runs = all(_is_path(run) or _is_run(run, ids) for run in given.values())
+        return {str(name): run for name, run in given.items()} if are_runs else {}
     return {}
 
 
@@ -76,18 +83,60 @@ def _globbed(path: str | PurePath) -> Sequence[str | PurePath]:
     return found if found and all(map(os.path.isfile, found)) else [path]
 
 
-def _are_tables(given: Mapping[Any, Any]) -> bool:
-    """Whether the values of a dict are tables by themselves: frames, paths, or dicts of dicts."""
-    return all(
-        _is_path(one)
-        or any(hasattr(type(one), name) for name in ("columns", "schema"))
-        or (
-            isinstance(one, Mapping)
-            and one
-            and all(isinstance(value, Mapping | list | tuple) for value in one.values())
-        )
-        for one in given.values()
+def _is_table(value: Any) -> bool:
+    """Whether a value is a table wherever it stands: a frame, Arrow, {query: {item: 1.0}}."""
+    if isinstance(value, Mapping):
+        return bool(value) and all(map(_are_scored, value.values()))
+    if any(hasattr(type(value), name) for name in ("columns", "schema")):
+        return True
+    if getattr(getattr(value, "dtype", None), "names", None):  # a structured array
+        return True
+    return hasattr(value, "__arrow_c_stream__") or (
+        hasattr(value, "to_dict") and not hasattr(value, "__array__")
     )
+
+
+def _are_scored(items: object) -> bool:
+    """Whether they are a dict of items and numbers."""
+    return isinstance(items, Mapping) and all(isinstance(one, Number) for one in items.values())
+
+
+def _is_run(value: Any, ids: set[str]) -> bool:
+    """Whether a value of a dict is a table by itself, and not the items of a query."""
+    if _is_table(value) or is_matrix(value):
+        return True
+    if isinstance(value, Mapping):
+        items = value.values()
+        return bool(value) and all(
+            isinstance(one, Mapping | list | tuple) or getattr(one, "ndim", 0) for one in items
+        )
+    return (
+        isinstance(value, list | tuple) and bool(value) and all(_is_row(row, ids) for row in value)
+    )
+
+
+def _is_row(value: Any, ids: set[str]) -> bool:
+    """Whether it is a row of a table: a dict with ids, a NamedTuple, a tuple of three."""
+    if isinstance(value, Mapping):
+        return ids <= value.keys()
+    return isinstance(value, tuple) and (hasattr(value, "_asdict") or len(value) == 3)
+
+
+def _named(runs: Sequence[Any]) -> dict[str, Any]:
+    """Runs by their own names if all have one, else by their numbers.
+
+    Raises:
+        InputError: If two have the same name.
+    """
+    names = [None if hasattr(type(run), "columns") else getattr(run, "name", None) for run in runs]
+    if not all(isinstance(name, str) and name for name in names):
+        return {f"run_{number}": run for number, run in enumerate(runs, 1)}
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(
+            f"rankings: two runs are called {twice!r}; give a dict, {{name: run, name: run}}"
+        )
+    return dict(zip(map(str, names), runs, strict=True))
 
 
 def _names(texts: Sequence[str]) -> list[str]:

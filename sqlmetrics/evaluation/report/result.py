@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.errors import SpecError
+from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.report.display import Display
 from sqlmetrics.spec.days import day_of
 from sqlmetrics.spec.spec import Spec
@@ -33,6 +34,9 @@ COLUMNS: Mapping[str, str] = {
     "definition_hash": "VARCHAR",
 }
 """The columns of the fact table, and their types in DuckDB's words."""
+
+NAMES = ("metric", "column")
+"""What the metrics of a dict may be called by."""
 
 INTERVAL = ("ci_low", "ci_high")
 """What a summary has besides, where intervals were asked for."""
@@ -68,11 +72,11 @@ class Result(Display):
     def __hash__(self) -> int:
         return hash((self.sql, self.measures))
 
-    def __getitem__(self, text: str) -> float | Result | None:
+    def __getitem__(self, text: str) -> float | Result:
         """One metric, in any spelling.
 
         Returns:
-            Its value if it has one row (None if no query counted), else a `Result`.
+            Its value if it has one row (NaN if no query counted), else a `Result`.
 
         Raises:
             KeyError: If it is not among the result's metrics.
@@ -85,7 +89,7 @@ class Result(Display):
         own = (measure.name, measure.k or 0)
         rows = tuple(row for row in self._rows if (row["metric"], row["k"]) == own)
         if self._is_one:
-            return rows[0]["value"] if rows else None
+            return _number(rows[0]["value"] if rows else None)
         others = [one.column for one in self.measures if one != measure and not one.metric.pooled]
         return replace(
             self,
@@ -170,9 +174,45 @@ class Result(Display):
         schema = pa.schema([(name, arrow_type(kind)) for name, kind in types.items()])
         return pa.Table.from_pylist(list(found.values()), schema)
 
+    def to_dict(self, *, names: Literal["metric", "column"] = "metric") -> dict[str, float]:
+        """Metric -> its value over all queries, for loggers; of several systems `bm25/mrr`.
+
+        Args:
+            names: What metrics are called: `metric`, as in `ndcg@10`, or `column`, as in
+                `ndcg_at_10`, which MLflow takes too.
+
+        Returns:
+            Numbers; NaN where no query counted.
+
+        Raises:
+            SpecError: If there are several days, each with a value of its own.
+        """
+        rows = [row for row in self._rows if row["segment_name"] == "all"]
+        days, systems = ({row[key] for row in rows} for key in ("metric_date", "system"))
+        if len(days) > 1:
+            raise SpecError(f"to_dict: there are {len(days)} days; take to_dicts or summary")
+        called = named(self.measures, names)
+        return {
+            f"{row['system']}/{name}" if len(systems) > 1 else name: _number(row["value"])
+            for row in rows
+            for name in [called[at_cutoff(row["metric"], row["k"])]]
+        }
+
     def to_dicts(self) -> list[Row]:
         """The summary as a list of dicts."""
         return [dict(row) for row in self._rows]
+
+    def to_json(self) -> str:
+        """The summary as JSON: a list of objects, null where no query counted.
+
+        The key `metric_date` is there if the rankings have days.
+        """
+        from sqlmetrics.evaluation.report import text as report
+
+        rows = self.summary()
+        return report.json_lines(
+            rows if "metric_date" in self.list_keys else rows.drop_columns(["metric_date"])
+        )
 
     def to_pandas(self, *, wide: bool = False) -> Any:
         """The summary as a pandas DataFrame.
@@ -208,6 +248,25 @@ class Result(Display):
         from sqlmetrics.evaluation.report import text as report
 
         return report.html(self)
+
+
+def named(measures: Sequence[Measure], names: str) -> dict[str, str]:
+    """The text of each metric -> what it is called.
+
+    Args:
+        measures: The metrics.
+        names: `metric`, for the text itself, or `column`.
+
+    Raises:
+        SpecError: If `names` is neither.
+    """
+    if names not in NAMES:
+        raise SpecError(unknown("value for names", names, NAMES))
+    return {str(one): one.column if names == "column" else str(one) for one in measures}
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def summary_rows(

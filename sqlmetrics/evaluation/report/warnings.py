@@ -48,6 +48,32 @@ def caveats(spec: Spec, measures: Iterable[Measure], rows: Iterable[Row]) -> Ite
                 yield from _hidden(measure, row, (whole[0], found[0]), others)
 
 
+def low_grades(measures: Iterable[Measure], spec: Spec, highest: float) -> Iterator[str]:
+    """That no label is relevant to some metrics, if all are below their `rel`.
+
+    Args:
+        measures: The metrics.
+        spec: What was asked.
+        highest: The highest grade.
+    """
+    blind = [one for one in measures if _rel(spec, one) > highest > 0]
+    if blind:
+        texts = ", ".join(map(str, blind))
+        named = blind[0].having("rel", highest)
+        yield (
+            f"the highest grade is {highest:g}, and relevant is from {_rel(spec, blind[0]):g} on: "
+            f"to {texts} no item is; say {named}"
+        )
+
+
+def _rel(spec: Spec, measure: Measure) -> float:
+    """The lowest grade of what is relevant to a metric; 0 for one that looks at gains alone."""
+    settings = spec.settings(measure)
+    is_by_gain = "gain" in measure.metric.options and settings["gain"] != "binary"
+    has_rel = "rel" in measure.metric.parameters and not is_by_gain
+    return settings.parameter("rel") if has_rel else 0
+
+
 def _differences(name: str, measures: Iterable[Measure]) -> Iterator[str]:
     """Of which metrics a preset does not give its tool's number, a sentence for each reason."""
     by_reason: dict[str, list[str]] = {}

@@ -51,6 +51,16 @@ class InputChecks:
             self._evaluated(lists, np.ones(len(lists)), weights[new])
             self._weights = _extended(self._weights, weights[new])
 
+    @property
+    def highest(self) -> float:
+        """The highest label that came."""
+        return float(self._labels[-1])
+
+    def merge(self, other: InputChecks) -> None:
+        """Let through what another has let through."""
+        self._labels = _extended(self._labels, other._labels, by_value=self._by_value)
+        self._weights = _extended(self._weights, other._weights)
+
     def check_rows(self, query: Array, grades: Array) -> None:
         """The same of rows with the number of their list."""
         new = self._is_new(grades)

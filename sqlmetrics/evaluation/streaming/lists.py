@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sqlmetrics.errors import InputError
+from sqlmetrics.evaluation.inputs.matrices import array_of, matrix_of
 
 Array = Any
 """An array of NumPy."""
@@ -24,7 +25,8 @@ class Lists:
         length: Items of each list.
         weight: What each list counts.
         of: Which list an entry is of, ascending. An entry is an item whose label is not 0.
-        above: Items of the list with a higher score than an entry.
+        above: Items of the list with a higher score than an entry; as many as it has, or more, for
+            an item that it does not have.
         tied: Items of the list with its score, itself among them.
         grade: Its label; NaN for an item without one.
         before: Items of the list with its score that came before it; None where tied items have
@@ -47,27 +49,39 @@ class Lists:
         return replace(self, above=above, tied=tied, before=None)
 
 
-def array(given: Any, name: str) -> Array:
+def array(given: Any, name: str, masked: float = np.nan) -> Array:
     """What somebody gave as an array of NumPy: of PyTorch, Paddle, JAX, TensorFlow, or a list.
+
+    Args:
+        given: The array; a sparse matrix has what it does not store masked if it holds scores.
+        name: What it is, for messages.
+        masked: What stands where it is masked: -inf for scores, NaN for labels.
 
     Raises:
         InputError: If it holds no numbers.
     """
-    if hasattr(given, "detach"):  # PyTorch's and Paddle's, wherever they are
-        given = given.detach()
-        given = given.cpu() if hasattr(given, "cpu") else given
-        if "bfloat16" in str(given.dtype):  # which NumPy has not
-            given = given.float() if hasattr(given, "float") else given.astype("float32")
-        given = given.numpy()
-    made = np.asarray(given)
-    if made.dtype.kind in "biu":
-        return made.astype(np.int64)  # what has no sign cannot be turned round
-    if made.dtype.kind == "f":
-        return made
+    if hasattr(given, "tocoo"):
+        given = _of_sparse(given, masked)
+    numbers = array_of(given)
+    if np.ma.is_masked(numbers):
+        numbers = numbers.astype(np.float64).filled(masked)
+    numbers = np.asarray(numbers)
+    if numbers.dtype.kind in "biu":
+        return numbers.astype(np.int64)  # what has no sign cannot be turned round
+    if numbers.dtype.kind == "f":
+        return numbers
     try:  # bfloat16 of JAX and TensorFlow
-        return made.astype(np.float32, casting="same_kind")
+        return numbers.astype(np.float32, casting="same_kind")
     except TypeError:
-        raise InputError(f"{name} holds no numbers: its type is {made.dtype}") from None
+        raise InputError(f"{name} holds no numbers: its type is {numbers.dtype}") from None
+
+
+def _of_sparse(given: Any, masked: float) -> Array:
+    """A dense matrix: labels that are not stored are 0, scores are masked."""
+    matrix = matrix_of(given, "preds")
+    numbers = np.full((matrix.n_rows, matrix.n_columns or 0), 0.0 if np.isnan(masked) else masked)
+    numbers[matrix.row, matrix.column] = matrix.values
+    return numbers
 
 
 def rounded(scores: Array, precision: object) -> Array:
@@ -103,6 +117,33 @@ def of_rows(
         above, tied, before = _compared(scores, there, of, at, in_order=in_order)
         return Lists(length, weight, of, above, tied, grades[of, at].astype(np.float64), before)
     return _sorted(scores, grades, there, length, weight, in_order=in_order)
+
+
+def with_missed(lists: Lists, grades: Array, missed: Array) -> Lists:
+    """The lists with labels of items that they do not have, as entries behind all others.
+
+    Args:
+        lists: The lists.
+        grades: [lists, items].
+        missed: The same shape, whether a label is of an item that is not in the list.
+    """
+    of, at = np.nonzero(missed)
+    grade = grades[of, at].astype(np.float64)
+    order = np.lexsort((-grade, of))
+    count = np.bincount(of, minlength=len(lists.length))
+    within = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
+    ones = np.ones(len(of), int)
+    entries = {
+        "of": of,
+        "above": grades.shape[1] + within,
+        "tied": ones,
+        "grade": grade[order],
+    }
+    if lists.before is not None:
+        entries["before"] = np.zeros_like(ones)
+    together = {name: np.concatenate([getattr(lists, name), entries[name]]) for name in entries}
+    order = np.argsort(together["of"], kind="stable")
+    return replace(lists, **{name: values[order] for name, values in together.items()})
 
 
 def _compared(
@@ -162,7 +203,9 @@ def _groups(same: Array) -> tuple[Array, Array]:
     return first, last
 
 
-def of_groups(query: Array, scores: Array, grades: Array, *, in_order: bool) -> Lists:
+def of_groups(
+    query: Array, scores: Array, grades: Array, *, in_order: bool, with_zeros: bool = True
+) -> Lists:
     """Lists from rows, those of one query anywhere among them.
 
     Args:
@@ -170,6 +213,7 @@ def of_groups(query: Array, scores: Array, grades: Array, *, in_order: bool) -> 
         scores: [rows].
         grades: [rows].
         in_order: Whether tied items have an order, that in which they came.
+        with_zeros: Whether labels of 0 count that items of -inf have, which are not retrieved.
     """
     order = np.lexsort((-scores, query))
     query, scores, grades = query[order], scores[order], grades[order]
@@ -185,10 +229,17 @@ def of_groups(query: Array, scores: Array, grades: Array, *, in_order: bool) -> 
     part = np.cumsum(parts) - 1
     above = first[part] - start[of]
     tied = np.diff(np.append(first, len(query)))[part]
-    at = np.nonzero(grades != 0)[0]
+    before = place - first[part]
+    marked = grades != 0  # so is NaN
+    missed = np.isneginf(scores)  # which stand last
+    if missed.any():
+        above[missed], tied[missed], before[missed] = (place - start[of])[missed], 1, 0
+        length = length - np.bincount(of, missed, len(length)).astype(length.dtype)
+        has_label = missed & ~np.isnan(grades)
+        marked = (marked & ~missed) | (has_label & (marked | (length[of] == 0) | with_zeros))
+    at = np.nonzero(marked)[0]
     entries = (of[at], above[at], tied[at], grades[at].astype(np.float64))
-    before = (place - first[part])[at] if in_order else None
-    return Lists(length, np.ones(len(start)), *entries, before)
+    return Lists(length, np.ones(len(start)), *entries, before[at] if in_order else None)
 
 
 def cut(lists: Lists, k: int) -> Lists:

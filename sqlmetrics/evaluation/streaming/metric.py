@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from sqlmetrics.catalog.keywords import Conventions
+from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.evaluation.report.result import named
+from sqlmetrics.evaluation.report.warnings import low_grades
 from sqlmetrics.evaluation.streaming.frameworks import framework
 from sqlmetrics.evaluation.streaming.options import needs_ties, refuse_ties, streamed_options
 from sqlmetrics.evaluation.streaming.table import Sums, added, deepest, evaluated, refuse
@@ -66,7 +70,7 @@ class StreamingMetric:
         except ImportError:  # pragma: no cover (whoever trains a model has it)
             raise SpecError("StreamingMetric needs NumPy; give: pip install numpy") from None
         options = streamed_options(preset, conventions)
-        texts = [metrics] if isinstance(metrics, str) else list(metrics)
+        texts = metric_texts(metrics)
         refuse(texts, conventions.get("average"))
         self._spec = Spec(
             rankings={"relation": "rankings"},
@@ -96,11 +100,21 @@ class StreamingMetric:
         self._rows: RowStore = RowStore()
         self._sums: Sums = {}
         self._n_queries = 0
+        self._n_masked = 0
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The canonical texts of the metrics, the keys of what `compute` gives."""
         return tuple(map(str, self._spec.measures))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about the batches that a reader should know."""
+        notes = [*low_grades(self._spec.measures, self._spec, self._checks.highest)]
+        if self._n_masked:
+            noun = "scores" if self._n_masked > 1 else "score"
+            notes.append(f"preds: {self._n_masked:,} {noun} of -inf: masked, not retrieved")
+        return tuple(notes)
 
     def update(
         self, preds: Any, target: Any, indexes: Any = None, *, mask: Any = None, weight: Any = None
@@ -109,8 +123,9 @@ class StreamingMetric:
 
         Args:
             preds: Scores, higher is better: [batch, n], each row a query of its own; or [n], of
-                one query, or with `indexes` of several.
-            target: Labels of the same shape, any grades; NaN for an item without a label.
+                one query, or with `indexes` of several. What is -inf or masked, or not stored in a
+                sparse matrix, is not retrieved; its label counts.
+            target: Labels of the same shape, any grades; NaN, or masked, for an item without one.
             indexes: For [n]: the query of each score, whole numbers. A query may come again in
                 a later batch.
             mask: For [batch, n]: False where a row has no item, as lists differ in length.
@@ -123,7 +138,7 @@ class StreamingMetric:
         """
         from sqlmetrics.evaluation.streaming import lists
 
-        scores = lists.rounded(lists.array(preds, "preds"), self._precision)
+        scores = lists.rounded(lists.array(preds, "preds", -math.inf), self._precision)
         grades = lists.array(target, "target")
         if scores.shape != grades.shape or scores.ndim not in (1, 2):
             raise InputError(
@@ -157,6 +172,15 @@ class StreamingMetric:
             weights = weights[some]
         self._checks.check_lists(grades, there, weights)
         self._n_queries += len(scores)
+        if scores.dtype.kind == "f" and np.isneginf(scores).any():
+            scores, grades, there, weights = self._without_masked(scores, grades, there, weights)
+        if len(scores):
+            self._sum_up(scores, grades, there, weights)
+
+    def _sum_up(self, scores: Any, grades: Any, there: Any, weights: Any) -> None:
+        """Sum lists up by their places, or count those that have no such sums."""
+        from sqlmetrics.evaluation.streaming import lists
+
         taken = self._places.take(scores, grades, there, weights)
         if taken is not None:
             if taken.all():
@@ -171,8 +195,33 @@ class StreamingMetric:
             self._sums = added(self._sums, evaluated(self._spec, self._lists))
             self._lists = type(self._lists)()
 
+    def _without_masked(
+        self, scores: Any, grades: Any, there: Any, weights: Any
+    ) -> tuple[Any, Any, Any, Any]:
+        """Count lists with labels of masked items, or none but these; the others are left."""
+        import numpy as np
+
+        from sqlmetrics.evaluation.streaming import lists
+
+        everywhere = np.ones(scores.shape, bool) if there is None else there
+        masked = everywhere & np.isneginf(scores)
+        retrieved = everywhere & ~masked
+        self._n_masked += int(masked.sum())
+        missed = masked & ~np.isnan(grades)
+        is_empty = ~retrieved.any(1)
+        if self._deepest:  # labels of 0 count for nothing there, if there are others
+            missed &= (grades != 0) | is_empty[:, None]
+        apart = missed.any(1) | is_empty
+        if apart.any():
+            own = [part[apart] for part in (scores, grades, retrieved, weights)]
+            ranked = lists.of_rows(*own, in_order=self._in_order)
+            self._count(self._lists, lists.with_missed(ranked, grades[apart], missed[apart]))
+        return scores[~apart], grades[~apart], retrieved[~apart], weights[~apart]
+
     def _add_rows(self, scores: Any, grades: Any, query: Any) -> None:
         """Rows of queries that may come again."""
+        import numpy as np
+
         if scores.ndim != 1 or query.shape != scores.shape:
             raise InputError(
                 f"with indexes, all three are [n]; given preds {[*scores.shape]} and indexes "
@@ -181,6 +230,7 @@ class StreamingMetric:
         if query.dtype.kind not in "biu":
             raise InputError(f"indexes are whole numbers; given {query.dtype}")
         _refuse_nan(scores)
+        self._n_masked += int(np.isneginf(scores).sum()) if scores.dtype.kind == "f" else 0
         self._checks.check_rows(query, grades)
         self._rows.add(query, scores, grades)
 
@@ -191,10 +241,14 @@ class StreamingMetric:
         ranked = ranked if self._needs_ties else ranked.in_order()
         histogram.add(lists.cut(ranked, self._deepest) if self._deepest else ranked)
 
-    def compute(self) -> dict[str, float]:
+    def compute(self, *, names: Literal["metric", "column"] = "metric") -> dict[str, float]:
         """The metrics of all batches since `reset`: their text -> their value.
 
         Batches may follow, and it may be asked again. NaN where no query has a value.
+
+        Args:
+            names: What metrics are called: `metric`, as in `ndcg@10`, or `column`, as in
+                `ndcg_at_10`, which MLflow takes too.
         """
         from sqlmetrics.evaluation.streaming import lists
         from sqlmetrics.evaluation.streaming.histogram import Histogram
@@ -203,12 +257,14 @@ class StreamingMetric:
         sums = added(sums, evaluated(self._spec, self._lists))
         for rows in self._rows.batches():
             histogram = Histogram()
-            self._count(histogram, lists.of_groups(*rows, in_order=self._in_order))
+            ranked = lists.of_groups(*rows, in_order=self._in_order, with_zeros=not self._deepest)
+            self._count(histogram, ranked)
             sums = added(sums, evaluated(self._spec, histogram))
         means = {
             name: above / below if below else float("nan") for name, (above, below) in sums.items()
         }
-        return {name: means.get(name, float("nan")) for name in self.metrics}
+        called = named(self._spec.measures, names)
+        return {called[name]: means.get(name, float("nan")) for name in self.metrics}
 
     accumulate = compute
 
@@ -224,11 +280,13 @@ class StreamingMetric:
             SpecError: If the metrics or the conventions differ.
         """
         for other in others:
-            if other._spec != self._spec or other._in_order != self._in_order:
+            if differences := list(_differences(self._spec, other._spec)):
                 raise SpecError(
-                    "only metrics of the same texts and conventions are merged; given "
-                    f"{', '.join(other.metrics)} for {', '.join(self.metrics)}"
+                    "only metrics of the same texts and conventions are merged; "
+                    f"{'; '.join(differences)}"
                 )
+            self._checks.merge(other._checks)
+            self._n_masked += other._n_masked
             self._lists.merge(other._lists)
             self._places.merge(other._places)
             self._rows.merge(other._rows)
@@ -270,6 +328,18 @@ class StreamingMetric:
 
     def __repr__(self) -> str:
         return f"StreamingMetric({', '.join(self.metrics)})"
+
+
+def _differences(spec: Spec, other: Spec) -> Iterator[str]:
+    """What another stream was asked that this one was not."""
+    texts = [", ".join(map(str, one.measures)) for one in (other, spec)]
+    if texts[0] != texts[1]:
+        yield f"given {texts[0]} for {texts[1]}"
+    for name, value in spec.options.items():
+        if other.options[name] != value:
+            yield f"given {name}={other.options[name]} for {name}={value}"
+    if spec.preset != other.preset:
+        yield f"given preset {other.preset} for {spec.preset}"
 
 
 def _refuse_nan(scores: Any) -> None:

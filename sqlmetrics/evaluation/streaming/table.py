@@ -119,7 +119,14 @@ def _tables(blocks: list[tuple[Any, Any]]) -> tuple[pa.Table, pa.Table, pa.Table
     )
     rankings = pa.table({"query_id": query, "item_id": item, "score": score})
     has = ~np.isnan(grade)
-    labels = pa.table({"query_id": query[has], "item_id": item[has], "grade": grade[has]})
+    missed = [(first, *_missed(keys)) for first, (keys, _) in zip(known[:-1], blocks, strict=True)]
+    labels = pa.table(
+        {
+            "query_id": np.concatenate([query[has], *(first + of for first, of, *_ in missed)]),
+            "item_id": np.concatenate([item[has], *(part[2] for part in missed)]),
+            "grade": np.concatenate([grade[has], *(part[3] for part in missed)]),
+        }
+    )
     queries = pa.table({"query_id": np.arange(len(weight)), "weight": weight})
     return rankings, labels, queries
 
@@ -137,8 +144,19 @@ def _items(keys: Any) -> tuple[Any, Any, Any, Any]:
     entries = keys[:, 1:].reshape(len(keys), n_entries, WORDS)
     for number in range(n_entries):
         above, tied, before = (entries[:, number, one].astype(np.int64) for one in (0, 1, 3))
-        grade[start + above + before] = entries[:, number, 2]
+        has = above < length
+        grade[(start + above + before)[has]] = entries[has, number, 2]
         for extra in range(1, int(tied.max(initial=1))):
-            among = tied > extra
+            among = has & (tied > extra)
             score[(start + above + extra)[among]] = -above[among]
     return of, place, score, grade
+
+
+def _missed(keys: Any) -> tuple[Any, Any, Any]:
+    """Labels of items that lists do not have: the list, an item, the grade of each."""
+    import numpy as np
+
+    n_entries = (keys.shape[1] - 1) // WORDS
+    entries = keys[:, 1:].reshape(len(keys), n_entries, WORDS)
+    of, number = np.nonzero(entries[:, :, 0] >= keys[:, :1])
+    return of, (keys[of, 0] + number).astype(np.int64), entries[of, number, 2]
