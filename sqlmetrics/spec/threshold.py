@@ -11,6 +11,9 @@ from sqlmetrics.spec.source import Model
 
 PREVIOUS = "previous"
 
+EACH = "*"
+"""The value of a segment that stands for each."""
+
 ALWAYS = "always"
 
 ALWAYS_LEVEL = 0.95

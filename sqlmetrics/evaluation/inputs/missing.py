@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.url import nearest_file
-from sqlmetrics.errors import SqlmetricsError, unknown
+from sqlmetrics.errors import SqlmetricsError, did_you_mean
 from sqlmetrics.evaluation.inputs.paths import first_file
 from sqlmetrics.spec.source import REMOTE, Source
 from sqlmetrics.sql.template import parts
@@ -38,6 +38,5 @@ def _nearest(name: str, engine: Database) -> str:
         own = parts(name)[-1]
         if own in schemas:  # where the connection does not look
             return f"; did you mean {f'{schemas[own]}.{own}'!r}?"
-        guess, is_near, _ = unknown("table", own, schemas).partition("?")
-        return f"; did you mean{guess.partition('did you mean')[2]}?" if is_near else ""
+        return did_you_mean(own, schemas)
     return ""

@@ -20,12 +20,10 @@ from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.days import Days, as_sql, day_of
 from sqlmetrics.spec.days import today as today_in
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.spec.threshold import ALWAYS, PREVIOUS, Threshold
+from sqlmetrics.spec.threshold import ALWAYS, EACH, PREVIOUS, Threshold
 from sqlmetrics.sql.template import literal, relation
 
 Row = Mapping[str, Any]
-
-EACH = "*"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,132 @@
+"""Each value that a spec names and its data lack is told, by every command that reads it."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from sqlmetrics.cli import cli
+from sqlmetrics.errors import SqlmetricsError, nearest
+
+COMMANDS = {
+    "validate": {},
+    "clicks": {},
+    "run": {"--db": "jobs.duckdb"},
+    "compare": {},
+    "diagnose": {},
+    "report": {"--out": "page.html"},
+    "verify": {},
+}
+"""Those that read a spec -> the files that they write."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("named")
+    size = ["--requests", "300", "--users", "60", "--queries", "20", "--days", "2"]
+    done = CliRunner().invoke(cli, ["simulate", str(folder / "log"), *size, "-q"])
+    assert not done.exit_code, done.output
+    return folder
+
+
+def spec(folder: Path, **changed: Any) -> Path:
+    """A click log's job with two systems, with other values for some keys."""
+    shown = {"request": "request_id", "query": "query", "item": "item_id", "position": "position"}
+    shown |= {"system": "system", "user": "user_id", "time": "shown_at", "segments": ["country"]}
+    events = {"request": "request_id", "item": "item_id", "action": "action"}
+    events |= {"user": "user_id", "time": "happened_at"}
+    clicks = {
+        "daily": True,
+        "impressions": {"file": str(folder / "log/impressions.parquet"), "columns": shown},
+        "events": {"file": str(folder / "log/events.parquet"), "columns": events},
+        "labels": {"grades": {"click": 1, "add_to_cart": 2, "purchase": 3}},
+    }
+    given = {"version": 1, "name": "ev", "metrics": ["ndcg@10", "ctr"], "baseline": "new"}
+    given |= {"by": ["country"], "output": {"relation": "m"}, "clicks": clicks} | changed
+    for key in ("grades", "where", "time_unit"):
+        value = given.pop(key, None)
+        if key == "grades" and value:
+            clicks["labels"] = {"grades": value}
+        elif value:
+            clicks["events"][key] = value  # type: ignore[index]
+    path = folder / "spec.yml"
+    path.write_text(yaml.safe_dump(given))
+    return path
+
+
+def told(command: str, path: Path, *more: str) -> tuple[int, str]:
+    """The exit code and all that a command says, as one line."""
+    with TemporaryDirectory() as written:
+        files = [(option, f"{written}/{name}") for option, name in COMMANDS[command].items()]
+        done = CliRunner().invoke(cli, [command, str(path), *chain(*files, more)])
+    if isinstance(error := done.exception, SqlmetricsError):
+        return error.exit_code, " ".join(str(error).split())
+    assert error is None or isinstance(error, SystemExit), error
+    return done.exit_code, " ".join((done.output + done.stderr).split())
+
+
+THERE = "there are click ("
+WRONG: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    ({"grades": {"clik": 1, "purchase": 3}}, ("action 'clik'", "did you mean 'click'?", THERE)),
+    ({"grades": {"CLICK": 1}}, ("action 'CLICK'", "did you mean 'click'?", THERE)),
+    ({"baseline": "nwe"}, ("system 'nwe'", "did you mean 'new'? there are ")),
+    ({"where": "action = 'none'", "metrics": ["ctr"]}, ("there is no event beside",)),
+]
+
+
+@pytest.mark.parametrize(("changed", "sentences"), WRONG)
+def test_a_value_that_decides_a_number_is_refused(
+    folder: Path, changed: dict[str, Any], sentences: tuple[str, ...]
+) -> None:
+    path = spec(folder, **changed)
+    for command in COMMANDS:
+        if "metrics" in changed and command in ("compare", "diagnose", "verify", "report"):
+            continue  # which want metrics of lists
+        code, text = told(command, path)
+        assert code in (2, 4), (command, text)
+        assert all(sentence in text for sentence in sentences), (command, text)
+
+
+def test_a_value_that_decides_none_is_a_note(folder: Path) -> None:
+    limit = {"metric": "ndcg@10", "max_drop": 0.1}
+    checks = [limit | {"segment": {"country": "ED"}}, limit | {"against": "odl"}]
+    path = spec(folder, checks=checks)
+    for command in ("validate", "clicks", "run"):
+        code, text = told(command, path)
+        assert code == 0, text
+        assert "names the country 'ED', which no row has; did you mean 'DE'? there are" in text
+        assert "names the system 'odl', which no row has; did you mean 'old'? there are" in text
+
+
+def test_a_quiet_night_is_no_mistake(folder: Path) -> None:
+    """What other days have may be missing on one; in a small log it may be missing at all."""
+    late = "action <> 'purchase' or happened_at >= timestamp '2026-01-06'"
+    path = spec(folder, where=late)
+    code, text = told("run", path, "--start", "2026-01-05", "--end", "2026-01-06")
+    assert code == 0, text
+    assert "purchase" not in text
+    few = spec(folder, grades={"click": 1, "wish": 2})
+    code, text = told("clicks", few)
+    assert code == 0, text
+    assert "names the action 'wish', which no row has" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "names", "near"),
+    [
+        ("ngcd", ["dcg", "map", "ndcg"], "ndcg"),
+        ("ctrr", ["ctr", "err", "ncrr"], "ctr"),
+        ("CLICK", ["click", "clicked"], "click"),
+        ("recla", ["recall", "precision"], "recall"),
+        ("rec", ["precision", "recall"], "recall"),
+        ("zzz", ["ndcg"], None),
+    ],
+)
+def test_the_nearest_name(given: str, names: list[str], near: str | None) -> None:
+    assert nearest(given, names) == near
