@@ -296,6 +296,7 @@ def cleaned_log(
         dry: Whether no row is read but for what is named.
     """
     tables, kinds = log_tables(clicks, engine, only_days=only_days)
+    values.check_units(tables, engine)
     log = CleanLog(tables, engine, progress, is_dry=dry)
     limit = "\nlimit 0" if dry else ""
     todo = [replace(step, select=step.select + limit) for step in cleaning(tables)]

@@ -46,20 +46,27 @@ def spec(folder: Path, **changed: Any) -> Path:
     shown |= {"system": "system", "user": "user_id", "time": "shown_at", "segments": ["country"]}
     events = {"request": "request_id", "item": "item_id", "action": "action"}
     events |= {"user": "user_id", "time": "happened_at"}
+    shown_source: dict[str, Any] = {"file": str(folder / "log/impressions.parquet")}
+    shown_source["columns"] = shown
+    events_source: dict[str, Any] = {"file": str(folder / "log/events.parquet"), "columns": events}
     clicks = {
         "daily": True,
-        "impressions": {"file": str(folder / "log/impressions.parquet"), "columns": shown},
-        "events": {"file": str(folder / "log/events.parquet"), "columns": events},
+        "impressions": shown_source,
+        "events": events_source,
         "labels": {"grades": {"click": 1, "add_to_cart": 2, "purchase": 3}},
     }
     given = {"version": 1, "name": "ev", "metrics": ["ndcg@10", "ctr"], "baseline": "new"}
     given |= {"by": ["country"], "output": {"relation": "m"}, "clicks": clicks} | changed
-    for key in ("grades", "where", "time_unit"):
-        value = given.pop(key, None)
-        if key == "grades" and value:
-            clicks["labels"] = {"grades": value}
-        elif value:
-            clicks["events"][key] = value  # type: ignore[index]
+    if grades := given.pop("grades", None):
+        clicks["labels"] = {"grades": grades}
+    if where := given.pop("where", None):
+        events_source["where"] = where
+    if unit := given.pop("unit", None):  # of times that are milliseconds
+        for source, column in ((shown_source, "shown_at"), (events_source, "happened_at")):
+            name = source["file"].replace(".parquet", "_ms.parquet")
+            rows = f"select * replace (epoch_ms({column}) as {column}) from '{source['file']}'"
+            duckdb.sql(rows).write_parquet(name)
+            source |= {"file": name, "time_unit": unit}
     path = folder / "spec.yml"
     path.write_text(yaml.safe_dump(given))
     return path
@@ -82,6 +89,7 @@ WRONG: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"grades": {"CLICK": 1}}, ("action 'CLICK'", "did you mean 'click'?", THERE)),
     ({"baseline": "nwe"}, ("system 'nwe'", "did you mean 'new'? there are ")),
     ({"where": "action = 'none'", "metrics": ["ctr"]}, ("there is no event beside",)),
+    *(({"unit": unit}, (f"not in {unit}, but in ms", "time_unit: ms")) for unit in ("s", "us")),
 ]
 
 
