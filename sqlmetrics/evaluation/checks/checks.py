@@ -28,7 +28,7 @@ from sqlmetrics.evaluation.checks.scores import texts as text_scores
 from sqlmetrics.evaluation.checks.text_days import odd_days
 from sqlmetrics.evaluation.inputs.condition import wrong_condition
 from sqlmetrics.evaluation.inputs.guess import group_columns
-from sqlmetrics.evaluation.inputs.missing import absent
+from sqlmetrics.evaluation.inputs.missing import absent, unreadable
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.per_query import BUCKET, SCREENED, SUSPECTS
 from sqlmetrics.plan.plan import Plan
@@ -247,9 +247,7 @@ class _Look:
         wrong = wrong_condition(condition, relation, self.engine)
         if wrong:
             return f"where {condition!r}: {wrong}"
-        if source.sql and self.engine.translation.changes:
-            return f"{source.sql!r}, which runs in {self.engine.name}, {error}"
-        return f"{relation.place!r} {error}"
+        return unreadable(source, relation, error, self.engine)
 
     def merged_ids(self) -> Iterator[Problem]:
         """Columns whose collation takes different ids for equal."""

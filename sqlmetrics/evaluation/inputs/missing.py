@@ -9,9 +9,18 @@ from sqlmetrics.engines.url import nearest_file
 from sqlmetrics.errors import SqlmetricsError, did_you_mean
 from sqlmetrics.evaluation.inputs.paths import first_file
 from sqlmetrics.spec.source import REMOTE, Source
+from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.template import parts
 
 NAMES = "select table_name, table_schema from information_schema.tables"
+
+
+def unreadable(source: Source, relation: Relation, error: Exception, engine: Database) -> str:
+    """Say of a source that cannot be read what it is, and where a query of the user's runs."""
+    if source.sql:
+        where = f", which runs in {engine.name}," if engine.translation.changes else ""
+        return f"{source.sql!r}{where} {error}"
+    return f"{relation.place!r} {error}"
 
 
 def absent(source: Source, engine: Database) -> str:
