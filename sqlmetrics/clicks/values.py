@@ -97,7 +97,8 @@ def check_units(tables: ClickTables, engine: Database) -> None:
         unit = source.time_unit if source and tables.reads(table) else None
         if relation is None or unit is None or unit not in RANGES:
             continue
-        rows = f"select try_cast({LOGGED} as double) as number from {source_text(relation)}"
+        time = tables.names.time(table)
+        rows = f"select try_cast({time} as double) as number from {source_text(relation)}"
         ((least, most),) = engine.rows(
             f"select min(number), max(number) from ({rows} limit {FIRST}) as first_times"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sqlite3
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -195,6 +196,34 @@ def test_what_cannot_have_an_interval_is_refused_when_it_is_read(
 ) -> None:
     with pytest.raises(sm.SpecError, match=sentence):
         sm.Spec.read(spec(folder, **changed))
+
+
+def test_a_query_that_cannot_be_read_is_told_as_it_was_given(tmp_path: Path) -> None:
+    """Not by an inner name, and with the database in which it runs; nothing stays behind."""
+    sources = {name: {"sql": f"select * from {name}_table"} for name in ("impressions", "events")}
+    logged = sm.Spec(clicks=sources, metrics=["mrr"])
+    ranked = sm.Spec(
+        rankings={"sql": "select * from ranked_table"},
+        labels={"relation": "labels"},
+        metrics=["mrr"],
+    )
+    database = tmp_path / "shop.sqlite"
+    sqlite3.connect(database).close()
+    for asked, query in ((logged, "impressions_table"), (ranked, "ranked_table")):
+        with pytest.raises(sm.InputError) as caught:
+            sm.validate(asked, f"sqlite:///{database}")
+        assert f"'select * from {query}', which runs in SQLite, cannot be" in str(caught.value)
+
+
+def test_a_null_system_beside_a_baseline_that_is_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv").write_text(
+        "query_id,item_id,score,system\nq1,a,2,old\nq1,b,1,new\nq1,c,2,\n"
+    )
+    labels = tmp_path / "labels.csv"
+    labels.write_text("query_id,item_id,grade\nq1,a,1\n")
+    for check, sentence in ((True, "system is NULL in 1 row"), (False, "system is NULL in some")):
+        with pytest.raises(sm.InputError, match=sentence):
+            sm.compare(tmp_path / "runs.csv", labels, "mrr", baseline="odl", check=check)
 
 
 @pytest.mark.parametrize(
