@@ -62,6 +62,11 @@ class CleanLog:
     is_dry: bool = False
     value_notes: tuple[str, ...] = ()
 
+    def system_of_none(self, title: str) -> str:
+        """What requests without a system are called: as the log, unless others have one."""
+        columns = self.tables.clicks.columns
+        return "NULL" if columns and columns.system else title
+
     def tell(self, step: int) -> None:
         """Tell that a step is done; they are counted from the first after the tables."""
         if self.progress:

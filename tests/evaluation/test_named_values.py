@@ -62,6 +62,12 @@ def spec(folder: Path, **changed: Any) -> Path:
         clicks["labels"] = {"grades": grades}
     if where := given.pop("where", None):
         events_source["where"] = where
+    if given.pop("some_systems", None):
+        name = str(folder / "log/some_systems.parquet")
+        system = "case when hash(user_id) % 7 > 0 then system end as system"
+        rows = f"select * replace ({system}) from '{shown_source['file']}'"
+        duckdb.sql(rows).write_parquet(name)
+        shown_source["file"] = name
     if unit := given.pop("unit", None):  # of times that are milliseconds
         for source, column in ((shown_source, "shown_at"), (events_source, "happened_at")):
             name = source["file"].replace(".parquet", "_ms.parquet")
@@ -224,6 +230,14 @@ def test_a_null_system_beside_a_baseline_that_is_nowhere(tmp_path: Path) -> None
     for check, sentence in ((True, "system is NULL in 1 row"), (False, "system is NULL in some")):
         with pytest.raises(sm.InputError, match=sentence):
             sm.compare(tmp_path / "runs.csv", labels, "mrr", baseline="odl", check=check)
+
+
+def test_requests_without_a_system_are_not_called_as_the_spec(folder: Path) -> None:
+    for show in ("soundness", "depth"):
+        code, text = told("clicks", spec(folder, some_systems=True), "--show", show)
+        assert code == 0, text
+        assert "ev " not in text, text
+        assert show == "depth" or "NULL " in text, text
 
 
 @pytest.mark.parametrize(
