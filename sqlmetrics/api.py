@@ -164,23 +164,28 @@ def check(
     return verdicts(spec, connect(connection), days_looked_at(spec, day, start, end))
 
 
-def validate(spec: Spec, connection: Any = None) -> None:
-    """Raise an error unless a spec fits its tables: relations, columns and types.
+def validate(spec: Spec, connection: Any = None) -> tuple[str, ...]:
+    """Raise an error unless a spec fits its tables: relations, columns, types and named values.
 
-    Nothing is computed; the database only plans the query.
+    No metric is computed; the database plans the query, and counts the values of columns of
+    which the spec names one: a baseline, graded actions, the systems and segments of checks.
 
     Args:
         spec: What is asked.
         connection: Where its tables are; see `connect`.
+
+    Returns:
+        Notes of values that the spec names and no row has, and no number rests on.
 
     Raises:
         SpecError: If the spec asks for what its sources cannot give.
         InputError: With every column that is missing, or what the database says of types.
         EngineError: If the database fails.
     """
-    with connect(connection) as engine, ready(spec, engine, dry=True):
+    with connect(connection) as engine, ready(spec, engine, dry=True) as notes:
         if spec.metrics:
-            checks.validate(planned(spec, opened(spec, engine)), engine)
+            return *notes, *checks.validate(planned(spec, opened(spec, engine)), engine)
+        return notes
 
 
 def verify(spec: Spec, connection: Any = None) -> list[Agreement]:

@@ -206,11 +206,60 @@ def _fitting(lengths: Sequence[int], room: int) -> int:
 def unknown(kind: str, given: object, known: Iterable[str]) -> str:
     """The sentence for a name that is not known: given, nearest, known."""
     names = sorted(name for name in known if name is not None)
-    by_folded = {name.casefold(): name for name in names}
+    return f"unknown {kind} {given!r}{did_you_mean(given, names) or ';'} known: {', '.join(names)}"
+
+
+def did_you_mean(given: object, names: Iterable[str]) -> str:
+    """The question whether the nearest of some names is meant; empty if none is near.
+
+    >>> did_you_mean("clik", ["click", "purchase"]), did_you_mean("x", ["click"])
+    ("; did you mean 'click'?", '')
+    """
+    near = nearest(given, names)
+    return "" if near is None else f"; did you mean {near!r}?"
+
+
+def nearest(given: object, names: Iterable[str]) -> str | None:
+    """The name that somebody may have meant; None if none is near.
+
+    Upper and lower case are the same. A name that begins with what was given comes first, then
+    the one with the fewest letters that are wrong, too few, too many or in another's place.
+
+    >>> nearest("ngcd", ["map", "ndcg"]), nearest("ctrr", ["ctr", "ncrr"]), nearest("x", ["map"])
+    ('ndcg', 'ctr', None)
+    """
+    by_folded = {name.casefold(): name for name in sorted(names)}
     folded = str(given).casefold()
-    near = get_close_matches(folded, by_folded, n=1, cutoff=0.6)
-    if len(folded) > 2:
-        longer = [name for name in by_folded if name.startswith(folded)]
-        near = sorted(longer, key=len)[:1] or near
-    guess = f"; did you mean {by_folded[near[0]]!r}?" if near else ";"
-    return f"unknown {kind} {given!r}{guess} known: {', '.join(names)}"
+    if folded in by_folded:
+        return by_folded[folded]
+    longer = [name for name in by_folded if name.startswith(folded)] if len(folded) > 2 else []
+    if longer:
+        return by_folded[min(longer, key=len)]
+    most = max(1, (len(folded) + 1) // 3)
+    near = [name for name in by_folded if abs(len(name) - len(folded)) <= most]
+    mistakes = {name: _mistakes(folded, name) for name in near} if len(folded) > 1 else {}
+    best = min(mistakes, key=mistakes.__getitem__, default=None)
+    if best is not None and mistakes[best] <= most:
+        return by_folded[best]
+    alike = get_close_matches(folded, by_folded, n=1, cutoff=0.6)
+    return by_folded[alike[0]] if alike else None
+
+
+def _mistakes(given: str, name: str) -> int:
+    """How many letters are wrong, missing, too many, or two that changed places.
+
+    >>> _mistakes("ctrr", "ctr"), _mistakes("recla", "recal"), _mistakes("ngcd", "ndcg")
+    (1, 1, 1)
+    """
+    if sorted(given) == sorted(name):  # the same letters in another order
+        return 1
+    before: list[int] = []
+    above = list(range(len(name) + 1))
+    for i, letter in enumerate(given, start=1):
+        row: list[int] = [i]
+        for j, other in enumerate(name, start=1):
+            cost = min(above[j] + 1, row[j - 1] + 1, above[j - 1] + int(letter != other))
+            swapped = i > 1 and j > 1 and letter == name[j - 2] and given[i - 2] == other
+            row.append(min(cost, before[j - 2] + 1) if swapped else cost)
+        before, above = above, row
+    return above[-1]

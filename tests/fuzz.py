@@ -102,7 +102,10 @@ SPEC: Mapping[str, Any] = {
     "by": ["country"],
     "baseline": "s0",
     "output": {"relation": "m", "per_query": "mq"},
-    "checks": [{"metric": "mrr", "min": 0.1}, {"metric": "ndcg@3", "max_drop": 0.5}],
+    "checks": [
+        {"metric": "mrr", "min": 0.1, "system": "s1", "segment": {"country": "x"}},
+        {"metric": "ndcg@3", "max_drop": 0.5, "against": "s0"},
+    ],
 }
 CLICKS: Mapping[str, Any] = {
     "version": 1,
@@ -254,7 +257,7 @@ class Fuzz:
             if way < 0.2:
                 del place[key]
             elif way < 0.3:
-                place[self.lot.choice(ODD_TEXTS)] = place[key]
+                place[self.lot.choice((*ODD_TEXTS, self._misspelt(key)))] = place.pop(key)
             else:
                 place[key] = self._odd_value(place[key])
             if not made:
@@ -264,6 +267,8 @@ class Fuzz:
     def _odd_value(self, value: Any) -> Any:
         if isinstance(value, list) and value and self.lot.random() < 0.5:
             return [*value, self._odd_value("")]
+        if isinstance(value, str) and value and self.lot.random() < 0.4:
+            return self._misspelt(value)
         odd: tuple[Any, ...] = (
             *ODD_TEXTS,
             None,
@@ -278,6 +283,13 @@ class Fuzz:
             {"a": {}},
         )
         return self.lot.choice(odd)
+
+    def _misspelt(self, text: str) -> str:
+        """A text with two letters in each other's place, one that is missing, or in capitals."""
+        place = self.lot.randrange(max(1, len(text) - 1))
+        start, first, rest = text[:place], text[place : place + 1], text[place + 1 :]
+        ways = (start + rest[:1] + first + rest[1:], start + rest, text.upper())
+        return self.lot.choice(ways)
 
     def _command(self, name: str) -> list[str]:
         command = cli.commands[name]
@@ -334,7 +346,7 @@ class Fuzz:
             "--by": ("country", "system"),
             "--system": ("system",),
             "--date": ("day",),
-            "--baseline": ("s0", "s1"),
+            "--baseline": ("s0", "s1", "0s"),
             "--out": ("made.csv", "made.html", "made", "made.parquet"),
             "--publish": ("made.duckdb", "made"),
             "--job": ("made",),

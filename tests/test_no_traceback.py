@@ -80,7 +80,7 @@ clicks:
   labels: {grades: {click: 1}}
 metrics: [mrr]
 """
-    assert "are in another unit" in refused(folder, "clicks", "log.yml", log_yml=log)
+    assert "are not in s, but in ms" in refused(folder, "clicks", "log.yml", log_yml=log)
 
 
 def test_texts_of_scores_that_differ_beyond_a_double_do_not_tie(folder: Path) -> None:

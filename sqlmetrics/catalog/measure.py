@@ -20,7 +20,7 @@ from sqlmetrics.catalog.metric import (
 )
 from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.catalog.option import Value, is_number, plain
-from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.errors import SpecError, nearest, unknown
 
 Setting = Parameter | Value
 
@@ -291,13 +291,10 @@ def _unknown_metric(name: str, known: list[str], aliases: Mapping[str, str]) -> 
     """The catalogue's names are listed; the guess may also come from an alias."""
     if name.casefold() in ONLINE:
         return f"{name} is a metric of click logs: sqlmetrics clicks SPEC -m {name}"
-    message = unknown("metric", name, known)
-    if "did you mean" in message:
-        return message
-    guess = re.search(r"did you mean '(.*?)'\?", unknown("metric", name, aliases))
-    if guess is None:
-        return message
-    return message.replace("; known:", f"; did you mean {aliases[guess[1]]!r}? known:", 1)
+    near = nearest(name, [*known, *aliases, *ONLINE])
+    meant = aliases.get(near or "", near)
+    guess = ";" if meant is None else f"; did you mean {meant!r}?"
+    return f"unknown metric {name!r}{guess} known: {', '.join(sorted(known))}"
 
 
 def _setting_problems(metric: Metric, settings: Mapping[str, Setting], text: str) -> list[str]:

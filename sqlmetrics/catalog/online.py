@@ -182,6 +182,11 @@ class Online:
         return self.metric.name
 
     @property
+    def of_clicks(self) -> bool:
+        """Whether it says what was clicked."""
+        return "click" in self.metric.numerator + self.metric.denominator
+
+    @property
     def column(self) -> str:
         """The name of its columns."""
         return column_at_cutoff(self.metric.name, self.k)

@@ -196,6 +196,7 @@ def _shown(
     from sqlmetrics.clicks.interleaving.outcome import interleaving_outcome
     from sqlmetrics.clicks.models.fit import click_models
     from sqlmetrics.engines.database import connect
+    from sqlmetrics.spec.named_values import named_in
 
     if asked.clicks is None:
         raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
@@ -214,7 +215,7 @@ def _shown(
     with (
         progress_bar("steps of the log") as told,
         connect(engine) as opened,
-        cleaned_log(asked.clicks, opened, told) as log,
+        cleaned_log(asked.clicks, opened, told, names=named_in(asked)) as log,
     ):
         shows: dict[str, Callable[[], Any]] = {
             "depth": lambda: depth(log, title=asked.title),

@@ -70,12 +70,17 @@ def compile_spec(
 @place_options
 @error_options
 def validate(spec: str, location: Location) -> None:
-    """Tell whether SPEC fits its tables: relations, columns, types. Nothing is computed."""
+    """Tell whether SPEC fits its tables: relations, columns, types, named values.
+
+    No metric is computed. Values that the spec names and no row has, like an action, a baseline
+    or the segment of a check, are told with those that there are.
+    """
     from sqlmetrics import api
     from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
-    api.validate(the_spec, location.reading(the_spec))
+    for note in api.validate(the_spec, location.reading(the_spec)):
+        say(f"note: {note}")
     count = len(the_spec.measures) + len(the_spec.online)
     say(f"{spec} fits its tables: {many(count, 'metric')}")
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlmetrics.clicks.actions import found, told
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS, steps
 from sqlmetrics.clicks.labels import standing
+from sqlmetrics.clicks.named_values import actions
 from sqlmetrics.engines.database import Database
+from sqlmetrics.evaluation.checks.named_values import told
 from sqlmetrics.evaluation.checks.problem import Problem
 from sqlmetrics.sql.stage import with_stages
 
@@ -44,7 +45,8 @@ def of_labels(tables: ClickTables, engine: Database, counts: Counts) -> Problem:
     what = f"no event with a grade is left{_when(tables)} ({', '.join(graded) or 'none has one'})"
     logged = any(action in graded for action, _ in counts)
     if not logged and tables.clicks.log is None:
-        what += f"; {told(found(tables, engine))}"
+        there = actions(tables, engine)
+        what += f"; {told(there)}" if there else "; there is no event"
     is_late = not any(n for (action, _), n in counts.items() if action != IMPRESSIONS)
     return Problem("labels", _with(what, counts, graded), 0, may_come=is_late)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sqlmetrics.clicks import absence, actions, column_checks, ubi, values
+from sqlmetrics.clicks import absence, column_checks, named_values, ubi, values
 from sqlmetrics.clicks.assembly import tables_of
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS
@@ -29,6 +29,7 @@ from sqlmetrics.evaluation.inputs import hive_files
 from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.plan.tables import ShownLists
 from sqlmetrics.spec.click_log import LABELS, RANKINGS, RANKS, Clicks
+from sqlmetrics.spec.named_values import NamedValue
 from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.stage import Stage, print_template, with_stages
 
@@ -51,6 +52,7 @@ class CleanLog:
         progress: Is told after each step.
         unread: Times that cannot be read.
         is_dry: Whether no row is there.
+        value_notes: What the spec names and the log lacks.
     """
 
     tables: ClickTables
@@ -58,6 +60,12 @@ class CleanLog:
     progress: Progress | None = None
     unread: tuple[Unread, ...] = ()
     is_dry: bool = False
+    value_notes: tuple[str, ...] = ()
+
+    def system_of_none(self, title: str) -> str:
+        """What requests without a system are called: as the log, unless others have one."""
+        columns = self.tables.clicks.columns
+        return "NULL" if columns and columns.system else title
 
     def tell(self, step: int) -> None:
         """Tell that a step is done; they are counted from the first after the tables."""
@@ -181,8 +189,9 @@ class CleanLog:
 
     @property
     def label_notes(self) -> tuple[str, ...]:
-        """What a reader of corrected labels must know; nothing of others."""
-        return self.propensities.notes() if self.propensities else ()
+        """What a reader of the labels must know: of values that are missing, of the correction."""
+        corrected = self.propensities.notes() if self.propensities else ()
+        return (*self.value_notes, *corrected)
 
     @property
     def _labelled(self) -> ClickTables:
@@ -277,11 +286,22 @@ def cleaned_log(
     engine: Database,
     progress: Progress | None = None,
     *,
+    names: Iterable[NamedValue] = (),
     only_days: bool = False,
     dry: bool = False,
 ) -> Iterator[CleanLog]:
-    """A log, cleaned, while the block lasts; of the days that count alone, or no row, if dry."""
+    """A log, cleaned, while the block lasts; of the days that count alone, or no row, if dry.
+
+    Args:
+        clicks: What was said of it.
+        engine: Where it is.
+        progress: Is told after each step.
+        names: What the spec names beside it, and the log should have.
+        only_days: Whether only requests of the days that count are read.
+        dry: Whether no row is read but for what is named.
+    """
     tables, kinds = log_tables(clicks, engine, only_days=only_days)
+    values.check_units(tables, engine)
     log = CleanLog(tables, engine, progress, is_dry=dry)
     limit = "\nlimit 0" if dry else ""
     todo = [replace(step, select=step.select + limit) for step in cleaning(tables)]
@@ -293,9 +313,10 @@ def cleaned_log(
             log.tell(next(left))
 
     with keeping(engine, todo[:choosing], told):
+        notes = named_values.check(tables, names, engine, dry=dry)
+        log = replace(log, value_notes=notes)
         if not dry:
             log = replace(log, unread=values.check(tables, kinds, engine))
-            actions.check(tables, engine)
         with keeping(engine, todo[choosing:], told):
             yield log
 

@@ -10,7 +10,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.evaluation.checks.problem import Problem
 from sqlmetrics.evaluation.inputs.condition import wrong_condition
-from sqlmetrics.evaluation.inputs.missing import absent
+from sqlmetrics.evaluation.inputs.missing import absent, unreadable
 from sqlmetrics.spec.click_columns import Log
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.source import Source
@@ -64,7 +64,7 @@ def _columns(table: str, source: Source, relation: Relation, engine: Database) -
     try:
         return engine.columns(source_text(relation))
     except InputError as error:
-        what = absent(source, engine) or f"{relation.place!r} {error}"
+        what = absent(source, engine) or unreadable(source, relation, error, engine)
         raise InputError(f"{table}: {what}") from None
 
 

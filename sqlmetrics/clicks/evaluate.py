@@ -21,6 +21,7 @@ from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.intervals import check_confidence
 from sqlmetrics.evaluation.report.result import dated
 from sqlmetrics.evaluation.run import run
+from sqlmetrics.spec.named_values import named_in
 from sqlmetrics.spec.spec import Spec
 
 
@@ -82,7 +83,10 @@ def evaluate_clicks(
     if spec.clicks is None:
         raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
     check_confidence(confidence)
-    with connect(connection) as engine, cleaned_log(spec.clicks, engine, progress) as clean:
+    with (
+        connect(connection) as engine,
+        cleaned_log(spec.clicks, engine, progress, names=named_in(spec)) as clean,
+    ):
         result = counted(clean, spec, confidence)
         if check and spec.online and not spec.metrics and not result.to_dicts()["online"]:
             raise clean.absence()
@@ -125,7 +129,8 @@ def counted(clean: CleanLog, spec: Spec, confidence: float | None) -> ClickResul
     told = (interval_note(confidence),) if confidence is not None and asked else ()
     done = tuple(steps(counts))
     known = clean.propensities if spec.metrics else None
-    return ClickResult(spec, done, totals(counts), findings, None, rows, told, known)
+    notes = (*clean.value_notes, *told)
+    return ClickResult(spec, done, totals(counts), findings, None, rows, notes, known)
 
 
 def online_rows(
@@ -155,6 +160,6 @@ def ready(spec: Spec, engine: Database, *, dry: bool = False) -> Iterator[tuple[
     if spec.clicks is None:
         yield ()
         return
-    with cleaned_log(spec.clicks, engine, dry=dry) as log, log.views():
+    with cleaned_log(spec.clicks, engine, names=named_in(spec), dry=dry) as log, log.views():
         online_step(log.tables, spec)
         yield log.label_notes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlmetrics.clicks import flags, stored_days
 from sqlmetrics.clicks.cleaning import ClickTables
-from sqlmetrics.clicks.times import LOGGED, MICROS, TEXTS, WHOLE
+from sqlmetrics.clicks.times import LOGGED, MICROS, RANGES, TEXTS, WHOLE
 from sqlmetrics.clicks.ubi import POSITION, Kinds
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError
@@ -17,9 +17,12 @@ from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.spec.click_columns import Log
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.source import is_separated
+from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.template import identifier
 
 EXAMPLES = 3
+FIRST = 1_000
+"""As many times are looked at for their unit."""
 NO_NUMBER = "make it a number, or leave it NULL"
 _NOT_WHOLE = "not ({number} between -9e15 and 9e15 and {number} = floor({number}))"
 _THERE = "{number} is not null\n    and "
@@ -77,6 +80,43 @@ def check(tables: ClickTables, kinds: Kinds, engine: Database) -> tuple[Unread, 
     if problems:
         raise InputError(problems)
     return tuple(_unread(tables, engine))
+
+
+def check_units(tables: ClickTables, engine: Database) -> None:
+    """Raise InputError for a `time_unit` that the first times do not have, and another one does.
+
+    Args:
+        tables: The stages of the log, of which none needs to be there.
+        engine: Its database.
+    """
+    problems = []
+    for table in ("impressions", "events", "requests"):
+        relation = tables.unnumbered if tables.unnumbered else tables.relation(table, all_days=True)
+        shown = _shown(tables.clicks, table)
+        source = tables.clicks.sources.get(shown)
+        unit = source.time_unit if source and tables.reads(table) else None
+        if relation is None or unit is None or unit not in RANGES:
+            continue
+        time = tables.names.time(table)
+        rows = f"select try_cast({time} as double) as number from {source_text(relation)}"
+        ((least, most),) = engine.rows(
+            f"select min(number), max(number) from ({rows} limit {FIRST}) as first_times"
+        )
+        if least is None or _fits(unit, least, most):
+            continue
+        fitting = [unit for unit in RANGES if _fits(unit, least, most)]
+        if fitting:
+            what = f"times like {least:.0f} are not in {unit}, but in {fitting[0]}"
+            remedy = f"give clicks.{shown}.time_unit: {fitting[0]}"
+            problems.append(Problem(shown, what, FIRST, remedy=remedy))
+    if problems:
+        raise InputError(list(dict.fromkeys(problems)))
+
+
+def _fits(unit: str, least: float, most: float) -> bool:
+    """Whether numbers are times of the years 1989 to 2286 in a unit."""
+    first, end = map(float, RANGES[unit])
+    return first <= least and most < end
 
 
 def _shown(clicks: Clicks, table: str) -> str:

@@ -216,7 +216,7 @@ def _tables(
     days = asks.all_days
     if isinstance(rankings, Spec):
         _check_says_all(labels, asked)
-        own = {"metrics": asks.metrics} if asks.metrics else {}
+        own = {"metrics": asks.metrics, "online": ()} if asks.metrics else {}
         spec = rankings.having(by=asks.carried, **own)
         days_of(spec, days)
         of_days = on_days(spec, days)
@@ -284,6 +284,7 @@ def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -
     named = (*asks.systems, None if asks.dates or asks.stored else asks.baseline or usual)
     check_present(filter(None, named), script, plan, engine)
     measures, notes = findings.comparable(plan)
+    notes += findings.left_out(plan.spec)
     made = Statements(script, engine)
     pairing, told = design(plan, measures, asks, lambda text: made.rows([], text))
     found = findings.sums(pairing, made.rows)

@@ -23,6 +23,7 @@ from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.summary import ALL
+from sqlmetrics.spec.spec import Spec
 
 TESTS = {
     "t": "paired t",
@@ -134,8 +135,21 @@ def comparable(plan: Plan) -> tuple[list[Measure], list[str]]:
         for one, reason in why.items()
     ]
     if not left:
-        raise SpecError(notes or "say what to compare: metrics like ndcg@10")
+        raise SpecError(
+            [*notes, *left_out(plan.spec)] or "say what to compare: metrics like ndcg@10"
+        )
     return left, notes
+
+
+def left_out(spec: Spec) -> list[str]:
+    """A note of the metrics of a log itself, which have no value of a list."""
+    if not spec.online:
+        return []
+    are = "is" if len(spec.online) == 1 else "are"
+    return [
+        f"{', '.join(spec.online)} {are} of the log itself, and not compared here: sqlmetrics "
+        "report SPEC compares online metrics, by users where the log names them"
+    ]
 
 
 def rows(pairing: Pairing, asks: Options, sums: Sums) -> tuple[list[dict[str, Any]], list[str]]:

@@ -7,13 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from sqlmetrics.engines.failure import first_line
-from sqlmetrics.errors import EngineError, SpecError, keep_secret, masked
+from sqlmetrics.errors import EngineError, SpecError, keep_secret, masked, nearest
 
 SECRETS = ("password", "pass", "passwd", "pwd", "token", "secret", "credential", "key", "auth")
 """What stands in the name of an option, or of a variable of the environment, that is a secret."""
@@ -191,9 +190,9 @@ def nearest_file(path: str) -> str:
     """The question whether a file of a near name is meant; empty if none is near."""
     file = Path(path)
     names = sorted(os.listdir(file.parent)) if os.access(file.parent, os.R_OK) else []
-    alike = get_close_matches(file.name, names, n=9)
-    near = [one for one in alike if get_close_matches(file.stem, [Path(one).stem], n=1)]
-    return f"; did you mean {str(file.with_name(near[0]))!r}?" if near else ""
+    stems = [Path(name).stem for name in names]
+    near = nearest(file.name, (n for n in names if Path(n).stem == nearest(file.stem, stems)))
+    return "" if near is None else f"; did you mean {str(file.with_name(near))!r}?"
 
 
 def place(url: str) -> ConnectionURL:

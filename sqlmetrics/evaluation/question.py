@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
@@ -13,7 +12,7 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.keywords import Conventions
 from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.engines.database import Database
-from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.errors import InputError, SpecError, nearest, unknown
 from sqlmetrics.evaluation.inputs.guess import guess, guess_files
 from sqlmetrics.evaluation.inputs.matrices import Shapes
 from sqlmetrics.evaluation.inputs.open import opened, zones_of
@@ -271,10 +270,10 @@ def _check_names(conventions: Mapping[str, Any]) -> None:
         raise SpecError(f"conventions are arguments of their own: give {own}")
     arguments = {*NAMED, *OTHERS}
     for name in conventions.keys() - OPTIONS.keys():
-        sentence = unknown("argument or option", name, [*arguments, *OPTIONS])
-        near = re.search(r"did you mean '(\w+)'", sentence)
-        if near is None or near[1] in arguments:
-            raise SpecError(sentence)
+        names = [*arguments, *OPTIONS]
+        near = nearest(name, names)
+        if near is None or near in arguments:
+            raise SpecError(unknown("argument or option", name, names))
 
 
 def _dated(spec: Spec, tables: Tables, engine: Database) -> Spec:

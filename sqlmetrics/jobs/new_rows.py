@@ -9,6 +9,7 @@ from pathlib import Path
 import sqlmetrics
 from sqlmetrics.catalog.online import online
 from sqlmetrics.evaluation.intervals import OWN, PAIRED, interval_stages, student_reach
+from sqlmetrics.jobs.apart import apart
 from sqlmetrics.jobs.definitions import hashes, segment_hashes
 from sqlmetrics.jobs.dictionary import dictionary
 from sqlmetrics.jobs.exchange import Exchange, TableRows, insert
@@ -112,12 +113,16 @@ class NewRows:
     def _intervals(self, source: str) -> tuple[Stage, ...]:
         about = f"{100 * self.spec.confidence:g} % by Student's t"
         ratios, stages = {"": OWN}, list[Stage]()
+        beside: tuple[Stage, ...] = ()
+        if has_baseline(self.spec) and self.spec.clicks is not None:
+            beside, source = apart(self.spec, source, by_day=not self.day), "sums_apart"
         if has_baseline(self.spec):
             difference = Column("sum_d / nullif(pair_w, 0e0)", "difference")
             told = "the mean difference from the baseline"
             stages.append(with_columns("differences", source, told, [difference]))
             ratios, source = ratios | {"difference_": PAIRED}, "differences"
         return (
+            *beside,
             *stages,
             *interval_stages(source, ratios, about, student_reach(self.spec.confidence)),
         )
@@ -133,6 +138,7 @@ class NewRows:
             "by": f", by {self.spec.cluster}" if self.spec.cluster else "",
             "own_methods": self._own_methods,
             "baseline": self.spec.baseline if has_baseline(self.spec) else None,
+            "counts_beside": "n_pairs" if self.spec.clicks is None else "pair_clusters",
             "run_id": self.run_id,
             "now": self.now,
         }

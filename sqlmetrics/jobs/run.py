@@ -35,6 +35,7 @@ from sqlmetrics.jobs.tables import check_own, targets
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.tables import ShownLists
 from sqlmetrics.spec.days import Days, day_of
+from sqlmetrics.spec.named_values import named_in
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialects import DIALECTS
 from sqlmetrics.sql.template import literal
@@ -249,14 +250,14 @@ def _evaluated(
             yield lists
         return
     with (
-        cleaned_log(spec.clicks, engine, only_days=True) as log,
+        cleaned_log(spec.clicks, engine, names=named_in(spec), only_days=True) as log,
         keeping(engine, online_step(log.tables, spec, NEW_ONLINE, moments=True)),
         kept_estimates(log, spec, some=check) as estimated,
     ):
         if not spec.metrics:
             if check and not engine.rows(f"select 1 as is_there from {NEW_ONLINE} limit 1"):
                 raise log.absence()
-            yield "", [*estimated]
+            yield "", [*estimated, *log.label_notes]
             return
         with (
             log.views() as told,

@@ -215,5 +215,6 @@ def columns(spec: Spec) -> dict[str, Mapping[str, str]]:
 
 
 def has_baseline(spec: Spec) -> bool:
-    """Whether rows stand beside a baseline's; a request of a click log has one system alone."""
-    return spec.baseline is not None and spec.clicks is None
+    """Whether rows stand beside a baseline's."""
+    has_systems = spec.clicks is None or spec.rankings.columns.system is not None
+    return spec.baseline is not None and has_systems

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -370,6 +370,7 @@ class Spec(Model):
             )
         if self.rankings.grades and self.rankings.columns.grade is None:
             problems.append("rankings.grades: the rankings have no column of grades")
+        problems += self._unlike_baseline()
         columns: dict[str, Measure] = {}
         for measure in self.measures:
             problems += self.unfit(measure)
@@ -377,6 +378,14 @@ class Spec(Model):
             if other != measure:
                 problems.append(f"{other} and {measure} would share the column {measure.column}")
         return problems
+
+    def _unlike_baseline(self) -> Iterator[str]:
+        """A baseline where no row has a system, and checks that need another one."""
+        if self.clicks and self.baseline is not None and self.rankings.columns.system is None:
+            key = f"clicks.{'log' if self.clicks.log else 'impressions'}.columns.system"
+            yield f"baseline {self.baseline!r} is a system; name its column as {key}"
+        for threshold in self.checks:
+            yield from threshold.unfit(self.baseline)
 
     def _unmet(self, measure: Measure) -> list[str]:
         """What a metric's choices need and do not have."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date
 from typing import Annotated, Literal
 
@@ -10,6 +11,9 @@ from pydantic import Field, model_validator
 from sqlmetrics.spec.source import Model
 
 PREVIOUS = "previous"
+
+EACH = "*"
+"""The value of a segment that stands for each."""
 
 ALWAYS = "always"
 
@@ -63,6 +67,22 @@ class Threshold(Model):
     def level(self) -> float:
         """The coverage of its intervals; 0 without."""
         return ALWAYS_LEVEL if self.confidence == ALWAYS else float(self.confidence or 0)
+
+    @property
+    def certainty(self) -> str:
+        """How sure it must be, as the end of a rule's text; empty if the number alone counts."""
+        if self.confidence is None:
+            return ""
+        since = f" since {self.since}" if self.since else ""
+        return f", confidence {self.confidence}{since}"
+
+    def unfit(self, baseline: str | None) -> Iterator[str]:
+        """Why it does not fit a spec with such a baseline; nothing if it does."""
+        if self.confidence == ALWAYS and self.against not in (PREVIOUS, baseline):
+            yield (
+                f"checks: confidence: {ALWAYS} against {self.against} takes the sums that a run "
+                f"stores beside a baseline; add to the spec: baseline: {self.against}"
+            )
 
     @model_validator(mode="after")
     def _asks_something(self) -> Threshold:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from sqlmetrics.errors import did_you_mean
 
 UTC = "UTC"
 ZONED = "TIMESTAMP WITH TIME ZONE"
@@ -26,9 +27,8 @@ def checked_zone(name: str) -> str:
     except (ZoneInfoNotFoundError, ValueError, OSError):
         if name == UTC:
             return name
-        near = get_close_matches(name, known, 1, 0.5)
-        hint = f"did you mean {near[0]!r}?" if near else "give a name like Europe/Berlin or UTC"
-        raise ValueError(f"unknown time zone {name!r}; {hint}") from None
+        hint = did_you_mean(name, known) or "; give a name like Europe/Berlin or UTC"
+        raise ValueError(f"unknown time zone {name!r}{hint}") from None
     return name
 
 

@@ -461,8 +461,8 @@ def test_actions_in_another_case_are_told() -> None:
     for given, told in (
         (["CLICK", "CLICK", "view"], "2 events have the action 'CLICK', which is not 'click'; "
          "there are CLICK (2), view (1)"),
-        (["clicked", "view"], "no event has an action that is looked at (click, purchase); there "
-         "are clicked (1), view (1); did you mean 'clicked'?"),
+        (["clicked", "view"], "no event has an action that is looked at (click, purchase); did you "
+         "mean 'clicked'? there are clicked (1), view (1)"),
     ):  # fmt: skip
         for metrics in (["ctr"], ["mrr"]):
             with pytest.raises(sm.InputError) as caught:

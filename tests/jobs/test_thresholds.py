@@ -100,7 +100,10 @@ def test_against_a_baseline(shop: Any) -> None:
     assert (one.system, one.holds) == ("new", False)
     assert one.compared == pytest.approx(value("mrr", "old's"))
     (absent,) = looked(shop, {"metric": "mrr", "against": "olds", "system": "new", "max_drop": 1})
-    assert (absent.holds, absent.note) == (False, "no row of olds on this day")
+    assert (absent.holds, absent.note) == (
+        False,
+        'no row of olds on this day; did you mean "old\'s"?',
+    )
 
 
 def test_a_confidence_interval_must_say_so_too(shop: Any) -> None:
@@ -241,7 +244,8 @@ def test_segments(shop: Any) -> None:
     )
     assert one.value == pytest.approx(value("mrr", segment="DE"))
     (gone,) = looked(shop, {"metric": "mrr", "min": 0, "segment": {"country": "FR"}})
-    assert (gone.holds, gone.note) == (False, "no such row on this day")
+    lacks = "no such row on this day: unknown country 'FR'; known: DE, US"
+    assert (gone.holds, gone.note) == (False, lacks)
 
 
 def test_freshness_and_counts(shop: Any) -> None:

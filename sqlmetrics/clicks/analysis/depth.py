@@ -152,7 +152,7 @@ def depth(log: CleanLog, *, title: str = "log", shares: Sequence[float] = (0.8, 
     if wrong := [share for share in shares if not 0 < share <= 1]:
         raise SpecError(f"shares are above 0 and up to 1, like 0.95; given {wrong[0]}")
     shown_as = log.tables.evaluates
-    system = f"coalesce({shown_as}.system, {literal(title)})"
+    system = f"coalesce({shown_as}.system, {literal(log.system_of_none(title))})"
     view = {"of": log.tables.of, "shown": shown_as, "system": system, "ends": ENDS}
     stages = log.tables.stages(shown_as, "answers")
     shown = log.engine.rows(

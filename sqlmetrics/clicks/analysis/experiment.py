@@ -227,7 +227,7 @@ def _served(log: CleanLog, title: str) -> str:
     stages = tables.stages(*asked, "clean_impressions")
     view = {
         "of": tables.of,
-        "system": f"coalesce(system, {literal(title)})",
+        "system": f"coalesce(system, {literal(log.system_of_none(title))})",
         "requests": tables.requests is not None,
     }
     return with_stages([*stages, Stage("served", "clicks/served", view)], _ALL)

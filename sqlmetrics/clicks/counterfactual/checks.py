@@ -13,7 +13,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, refusal
 from sqlmetrics.evaluation.inputs.condition import wrong_condition
-from sqlmetrics.evaluation.inputs.missing import absent
+from sqlmetrics.evaluation.inputs.missing import absent, unreadable
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.counterfactual import Counterfactual, Policy
@@ -41,7 +41,7 @@ def columns(source: Source, relation: Relation, place: str, engine: Database) ->
     try:
         there = engine.columns(source_text(relation))
     except InputError as error:
-        what = absent(source, engine) or f"{relation.place!r} {error}"
+        what = absent(source, engine) or unreadable(source, relation, error, engine)
         raise InputError(f"{place}: {what}") from None
     folded = {name.casefold() for name in there}
     named = source.columns.model_dump(exclude_none=True)

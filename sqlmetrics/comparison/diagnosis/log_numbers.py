@@ -24,6 +24,7 @@ from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.script import Script
 from sqlmetrics.spec.baseline import usual_baseline
+from sqlmetrics.spec.named_values import named_in
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Stage, with_stages
 
@@ -72,7 +73,7 @@ def log_numbers(spec: Spec, asks: Options, engine: Database, *, check: bool) -> 
     own = on_days(spec.having(metrics=asks.metrics), asks.days).spec
     if own.clicks is None:
         raise SpecError("the spec has no clicks")
-    with cleaned_log(own.clicks, engine) as log:
+    with cleaned_log(own.clicks, engine, names=named_in(own)) as log:
         return numbers_of(log, own, asks, check=check)
 
 

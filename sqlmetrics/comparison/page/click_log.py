@@ -26,6 +26,7 @@ from sqlmetrics.errors import SqlmetricsError
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.jobs.days import on_days
+from sqlmetrics.spec.named_values import named_in
 from sqlmetrics.spec.spec import Spec
 
 
@@ -46,7 +47,7 @@ def logged(spec: Spec, asks: Options, engine: Database, *, check: bool = True) -
         raise ValueError("a spec without clicks has no log")
     clicks = asked.clicks.model_copy(update={"daily": True})
     daily = asked.having(clicks=clicks, rankings=None, labels=None)
-    with cleaned_log(clicks, engine) as log:
+    with cleaned_log(clicks, engine, names=named_in(daily)) as log:
         result, moved = _evaluated(log, daily, asks, check=check)
         content = of_click_result(result, asks.level)
         if len(content.dates()) > 1 and spec.online:

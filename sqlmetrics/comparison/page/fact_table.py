@@ -177,7 +177,7 @@ def _difference(
 
 def _paired(rows: Sequence[Row], baseline: str, *, repeats: bool) -> Row | None:
     """Of queries that both have, if the table was written beside this baseline."""
-    if any(row.get("baseline") != baseline or row.get("sum_d") is None for row in rows):
+    if any(row.get("baseline") != baseline or row.get("n_pairs") is None for row in rows):
         return None
     days = [_sums_of_pairs(row) for row in rows if row["pair_w"]]
     if not days:

@@ -19,6 +19,7 @@ from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.evaluation.buckets import hashed
 from sqlmetrics.evaluation.checks import ids
 from sqlmetrics.evaluation.checks.absence import why_absent
+from sqlmetrics.evaluation.checks.named_values import unknown_values
 from sqlmetrics.evaluation.checks.prescan import CLEAR, Prescan, is_possible, screen
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, refusal, remedy_for
 from sqlmetrics.evaluation.checks.rules import GroupCheck, RowCheck, group_checks, row_checks
@@ -27,7 +28,7 @@ from sqlmetrics.evaluation.checks.scores import texts as text_scores
 from sqlmetrics.evaluation.checks.text_days import odd_days
 from sqlmetrics.evaluation.inputs.condition import wrong_condition
 from sqlmetrics.evaluation.inputs.guess import group_columns
-from sqlmetrics.evaluation.inputs.missing import absent
+from sqlmetrics.evaluation.inputs.missing import absent, unreadable
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.per_query import BUCKET, SCREENED, SUSPECTS
 from sqlmetrics.plan.plan import Plan
@@ -116,10 +117,14 @@ def confirm(plan: Plan, buckets: int, script: Script, engine: Database) -> None:
         check(plan, engine)
 
 
-def validate(plan: Plan, engine: Database) -> None:
-    """Raise InputError unless the plan fits its tables: relations, columns and types.
+def validate(plan: Plan, engine: Database) -> tuple[str, ...]:
+    """Raise InputError unless the plan fits its tables: relations, columns, types, named values.
 
-    Nothing is computed; the database only plans the query.
+    No metric is computed; the database plans the query, and counts the values of columns of
+    which the spec names one.
+
+    Returns:
+        Notes of values that it names and no row has, and no number rests on.
 
     Raises:
         InputError: With every column that is missing, or what the database says of types.
@@ -129,6 +134,7 @@ def validate(plan: Plan, engine: Database) -> None:
     if problems:
         raise InputError(problems)
     engine.try_out(query(plan))
+    return unknown_values(plan, engine)
 
 
 def _look(plan: Plan, engine: Database, screens: dict[str, Prescan] | None = None) -> _Look:
@@ -241,9 +247,7 @@ class _Look:
         wrong = wrong_condition(condition, relation, self.engine)
         if wrong:
             return f"where {condition!r}: {wrong}"
-        if source.sql and self.engine.translation.changes:
-            return f"{source.sql!r}, which runs in {self.engine.name}, {error}"
-        return f"{relation.place!r} {error}"
+        return unreadable(source, relation, error, self.engine)
 
     def merged_ids(self) -> Iterator[Problem]:
         """Columns whose collation takes different ids for equal."""

@@ -6,12 +6,21 @@ from contextlib import suppress
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.url import nearest_file
-from sqlmetrics.errors import SqlmetricsError, unknown
+from sqlmetrics.errors import SqlmetricsError, did_you_mean
 from sqlmetrics.evaluation.inputs.paths import first_file
 from sqlmetrics.spec.source import REMOTE, Source
+from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.template import parts
 
 NAMES = "select table_name, table_schema from information_schema.tables"
+
+
+def unreadable(source: Source, relation: Relation, error: Exception, engine: Database) -> str:
+    """Say of a source that cannot be read what it is, and where a query of the user's runs."""
+    if source.sql:
+        where = f", which runs in {engine.name}," if engine.translation.changes else ""
+        return f"{source.sql!r}{where} {error}"
+    return f"{relation.place!r} {error}"
 
 
 def absent(source: Source, engine: Database) -> str:
@@ -38,6 +47,5 @@ def _nearest(name: str, engine: Database) -> str:
         own = parts(name)[-1]
         if own in schemas:  # where the connection does not look
             return f"; did you mean {f'{schemas[own]}.{own}'!r}?"
-        guess, is_near, _ = unknown("table", own, schemas).partition("?")
-        return f"; did you mean{guess.partition('did you mean')[2]}?" if is_near else ""
+        return did_you_mean(own, schemas)
     return ""

@@ -14,6 +14,7 @@ from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.checks.ids import alike
+from sqlmetrics.evaluation.checks.named_values import unknown_values
 from sqlmetrics.evaluation.checks.problem import Problem
 from sqlmetrics.plan.expressions import sums_of
 from sqlmetrics.plan.plan import Plan
@@ -57,6 +58,8 @@ def notes(
     found = [*_unranked(unranked, unranked + ranked)]
     if check and _leaves_out(plan.spec):
         found += _unlabelled(plan, script, engine, ranked)
+    if check:
+        found += unknown_values(plan, engine, only_notes=True)
     return [*found, *_Meeting(plan, engine).notes(numbers, check=check)]
 
 

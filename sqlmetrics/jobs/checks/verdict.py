@@ -10,7 +10,7 @@ from typing import Any
 from sqlmetrics.catalog.direction import direction
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.database import Database
-from sqlmetrics.errors import NoDataError, SpecError, unknown
+from sqlmetrics.errors import NoDataError, SpecError, did_you_mean, unknown
 from sqlmetrics.jobs.checks.calendar import Calendar, calendar
 from sqlmetrics.jobs.checks.uncertainty import KEYS, DaysSoFar, of_change, of_row
 from sqlmetrics.jobs.days import zone_of_days
@@ -20,12 +20,10 @@ from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.days import Days, as_sql, day_of
 from sqlmetrics.spec.days import today as today_in
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.spec.threshold import ALWAYS, PREVIOUS, Threshold
+from sqlmetrics.spec.threshold import ALWAYS, EACH, PREVIOUS, Threshold
 from sqlmetrics.sql.template import literal, relation
 
 Row = Mapping[str, Any]
-
-EACH = "*"
 
 
 @dataclass(frozen=True)
@@ -168,11 +166,6 @@ def _check_metric(one: Threshold, spec: Spec) -> None:
     metric, k = named(one.metric, spec)
     if at_cutoff(metric, k) not in known:
         raise SpecError(f"checks: {unknown('metric of the spec', one.metric, known)}")
-    if one.confidence == ALWAYS and one.against not in (PREVIOUS, spec.baseline):
-        raise SpecError(
-            f"checks: confidence: {ALWAYS} against {one.against} takes the sums of pairs that a "
-            f"run stores beside a baseline; add to the spec: baseline: {one.against}"
-        )
 
 
 _DEFINED = ("metric", "k", "segment_name", "definition_hash")
@@ -251,10 +244,25 @@ class _Look:
                 None,
                 None,
                 False,
-                "no such row on this day",
+                f"no such row on this day{self._unknown(one)}",
             )
         for row in found:
             yield from self._of_row(row, one)
+
+    def _unknown(self, threshold: Threshold) -> str:
+        """What a check names that no row of the day has, with the names there are."""
+        names: list[tuple[str, str, set[str]]] = []
+        if threshold.system is not None:
+            names.append(("system", threshold.system, {row["system"] for row in self.rows}))
+        for segment, value in threshold.segment.items():
+            segments = {row["segment_name"] for row in self.rows} - {ALL}
+            names.append(("segment", segment, segments))
+            rows = [row for row in self.rows if row["segment_name"] == segment]
+            names.append((segment, value, {EACH, *(row["segment_value"] for row in rows)}))
+        for kind, name, there in names:
+            if name not in there:
+                return f": {unknown(kind, name, there - {EACH})}"
+        return ""
 
     def _is_meant(self, row: Row, one: Threshold) -> bool:
         metric, k = named(str(one.metric), self.spec)
@@ -276,10 +284,10 @@ class _Look:
             told = replace(told, value=value)
         if one.min is not None:
             holds = value is not None and value + width >= one.min
-            yield replace(told, rule=f"min {one.min:g}", holds=holds, note=within)
+            yield replace(told, rule=f"min {one.min:g}{one.certainty}", holds=holds, note=within)
         if one.max is not None:
             holds = value is not None and value - width <= one.max
-            yield replace(told, rule=f"max {one.max:g}", holds=holds, note=within)
+            yield replace(told, rule=f"max {one.max:g}{one.certainty}", holds=holds, note=within)
         if one.min_queries is not None:
             n = row["n_queries"]
             note = f"{n:,} queries"
@@ -287,7 +295,7 @@ class _Look:
             yield replace(told, rule=rule, holds=n >= one.min_queries, note=note)
         for name in _CHANGES:
             if (limit := getattr(one, name)) is not None:
-                rule = f"{name} {limit:g} against {one.against}"
+                rule = f"{name} {limit:g} against {one.against}{one.certainty}"
                 yield self._changed(replace(self._told(row, one), rule=rule), row, one, name)
 
     def _told(self, row: Row, one: Threshold) -> Verdict:
@@ -323,7 +331,10 @@ class _Look:
         base = self._other(row, one)
         if base is None or base["value"] is None:
             is_first = one.against == PREVIOUS
-            note = "no day before it" if is_first else f"no row of {one.against} on this day"
+            systems = {row["system"] for row in self.rows}
+            near = did_you_mean(one.against, systems) if one.against not in systems else ""
+            lacks = f"no row of {one.against} on this day{near}"
+            note = "no day before it" if is_first else lacks
             return replace(told, holds=is_first, note=note)
         if row["value"] is None:
             return replace(told, note="it has no value")

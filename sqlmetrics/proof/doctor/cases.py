@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -13,7 +12,7 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.metric import listed
 from sqlmetrics.catalog.option import Option, Table
 from sqlmetrics.catalog.presets import PRESETS
-from sqlmetrics.errors import SpecError
+from sqlmetrics.errors import SpecError, did_you_mean
 from sqlmetrics.evaluation.inputs.sources import tables_of
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.spec.spec import Spec
@@ -219,8 +218,7 @@ def chosen(words: Sequence[str]) -> list[str]:
         some = [one for one in known if one.casefold() == folded]
         some = some or [one for one in known if folded in one.casefold()]
         if not some:
-            near = get_close_matches(folded, known, n=1, cutoff=0.6)
-            guess = f"; did you mean {near[0]!r}?" if near else ";"
+            guess = did_you_mean(word, known) or ";"
             raise SpecError(f"unknown case {word!r}{guess} --list-cases prints all")
         found += some
     return found

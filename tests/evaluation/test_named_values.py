@@ -1,0 +1,255 @@
+"""What a spec names is there, by every command that reads it; and its baseline is used."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import duckdb
+import pytest
+import yaml
+from click.testing import CliRunner
+
+import sqlmetrics as sm
+from sqlmetrics.cli import cli
+from sqlmetrics.errors import SqlmetricsError, nearest
+from sqlmetrics.evaluation.distributions import student
+
+COMMANDS = {
+    "validate": {},
+    "clicks": {},
+    "run": {"--db": "jobs.duckdb"},
+    "compare": {},
+    "diagnose": {},
+    "report": {"--out": "page.html"},
+    "verify": {},
+}
+"""Those that read a spec -> the files that they write."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("named")
+    size = ["--requests", "300", "--users", "60", "--queries", "20", "--days", "2"]
+    done = CliRunner().invoke(cli, ["simulate", str(folder / "log"), *size, "-q"])
+    assert not done.exit_code, done.output
+    return folder
+
+
+def spec(folder: Path, **changed: Any) -> Path:
+    """A click log's job with two systems, with other values for some keys."""
+    shown = {"request": "request_id", "query": "query", "item": "item_id", "position": "position"}
+    shown |= {"system": "system", "user": "user_id", "time": "shown_at", "segments": ["country"]}
+    events = {"request": "request_id", "item": "item_id", "action": "action"}
+    events |= {"user": "user_id", "time": "happened_at"}
+    shown_source: dict[str, Any] = {"file": str(folder / "log/impressions.parquet")}
+    shown_source["columns"] = shown
+    events_source: dict[str, Any] = {"file": str(folder / "log/events.parquet"), "columns": events}
+    clicks = {
+        "daily": True,
+        "impressions": shown_source,
+        "events": events_source,
+        "labels": {"grades": {"click": 1, "add_to_cart": 2, "purchase": 3}},
+    }
+    given = {"version": 1, "name": "ev", "metrics": ["ndcg@10", "ctr"], "baseline": "new"}
+    given |= {"by": ["country"], "output": {"relation": "m"}, "clicks": clicks} | changed
+    if grades := given.pop("grades", None):
+        clicks["labels"] = {"grades": grades}
+    if where := given.pop("where", None):
+        events_source["where"] = where
+    if given.pop("some_systems", None):
+        name = str(folder / "log/some_systems.parquet")
+        system = "case when hash(user_id) % 7 > 0 then system end as system"
+        rows = f"select * replace ({system}) from '{shown_source['file']}'"
+        duckdb.sql(rows).write_parquet(name)
+        shown_source["file"] = name
+    if unit := given.pop("unit", None):  # of times that are milliseconds
+        for source, column in ((shown_source, "shown_at"), (events_source, "happened_at")):
+            name = source["file"].replace(".parquet", "_ms.parquet")
+            rows = f"select * replace (epoch_ms({column}) as {column}) from '{source['file']}'"
+            duckdb.sql(rows).write_parquet(name)
+            source |= {"file": name, "time_unit": unit}
+    path = folder / "spec.yml"
+    path.write_text(yaml.safe_dump(given))
+    return path
+
+
+def told(command: str, path: Path, *more: str) -> tuple[int, str]:
+    """The exit code and all that a command says, as one line."""
+    with TemporaryDirectory() as written:
+        files = [(option, f"{written}/{name}") for option, name in COMMANDS[command].items()]
+        done = CliRunner().invoke(cli, [command, str(path), *chain(*files, more)])
+    if isinstance(error := done.exception, SqlmetricsError):
+        return error.exit_code, " ".join(str(error).split())
+    assert error is None or isinstance(error, SystemExit), error
+    return done.exit_code, " ".join((done.output + done.stderr).split())
+
+
+THERE = "there are click ("
+WRONG: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    ({"grades": {"clik": 1, "purchase": 3}}, ("action 'clik'", "did you mean 'click'?", THERE)),
+    ({"grades": {"CLICK": 1}}, ("action 'CLICK'", "did you mean 'click'?", THERE)),
+    ({"baseline": "nwe"}, ("system 'nwe'", "did you mean 'new'? there are ")),
+    ({"where": "action = 'none'", "metrics": ["ctr"]}, ("there is no event beside",)),
+    *(({"unit": unit}, (f"not in {unit}, but in ms", "time_unit: ms")) for unit in ("s", "us")),
+]
+
+
+@pytest.mark.parametrize(("changed", "sentences"), WRONG)
+def test_a_value_that_decides_a_number_is_refused(
+    folder: Path, changed: dict[str, Any], sentences: tuple[str, ...]
+) -> None:
+    path = spec(folder, **changed)
+    for command in COMMANDS:
+        if "metrics" in changed and command in ("compare", "diagnose", "verify", "report"):
+            continue  # which want metrics of lists
+        if command == "report" and find_spec("altair") is None:
+            continue
+        code, text = told(command, path)
+        assert code in (2, 4), (command, text)
+        assert all(sentence in text for sentence in sentences), (command, text)
+
+
+def test_a_value_that_decides_none_is_a_note(folder: Path) -> None:
+    limit = {"metric": "ndcg@10", "max_drop": 0.1}
+    checks = [limit | {"segment": {"country": "ED"}}, limit | {"against": "odl"}]
+    path = spec(folder, checks=checks)
+    for command in ("validate", "clicks", "run"):
+        code, text = told(command, path)
+        assert code == 0, text
+        assert "names the country 'ED', which no row has; did you mean 'DE'? there are" in text
+        assert "names the system 'odl', which no row has; did you mean 'old'? there are" in text
+
+
+def test_a_quiet_night_is_no_mistake(folder: Path) -> None:
+    """What other days have may be missing on one; in a small log it may be missing at all."""
+    late = "action <> 'purchase' or happened_at >= timestamp '2026-01-06'"
+    path = spec(folder, where=late)
+    code, text = told("run", path, "--start", "2026-01-05", "--end", "2026-01-06")
+    assert code == 0, text
+    assert "purchase" not in text
+    few = spec(folder, grades={"click": 1, "wish": 2})
+    code, text = told("clicks", few)
+    assert code == 0, text
+    assert "names the action 'wish', which no row has" in text
+
+
+def test_a_log_stands_beside_its_baseline(folder: Path) -> None:
+    """Each mean of its own requests, with Welch's error; and always-valid over the days."""
+    always = {"max_drop": 0, "against": "new", "confidence": "always"}
+    path = spec(folder, checks=[always | {"metric": name} for name in ("ndcg@10", "ctr")])
+    spec_read = sm.Spec.read(path)
+    with duckdb.connect() as connection:
+        sm.run(spec_read, connection)
+        rows = (
+            connection.sql("select * from m where segment_name = 'all'")
+            .to_arrow_table()
+            .to_pylist()
+        )
+        running = connection.sql(
+            "select metric, system, sum(running_difference), bool_and(running_low is not null) "
+            "from m_comparison where segment_name = 'all' group by all order by all"
+        ).fetchall()
+        found = sm.check(spec_read, connection)
+    by_key = {(row["metric_date"], row["system"], row["metric"]): row for row in rows}
+    assert len(by_key) == 8
+    for (day, system, metric), row in by_key.items():
+        if system == "new":
+            assert row["baseline"] is row["difference"] is None
+            continue
+        other = by_key[day, "new", metric]
+        errors = [
+            (one["ci_high"] - one["ci_low"]) / 2 / student.critical(0.95, one["n_clusters"] - 1)
+            for one in (row, other)
+        ]
+        n_least = min(row["n_clusters"], other["n_clusters"])
+        reach = student.critical(0.95, n_least - 1) * math.hypot(*errors)
+        difference = row["value"] - other["value"]
+        assert row["baseline"] == "new"
+        assert row["difference"] == pytest.approx(difference, abs=1e-12)
+        assert row["difference_low"] == pytest.approx(difference - reach, abs=1e-9)
+        assert row["difference_high"] == pytest.approx(difference + reach, abs=1e-9)
+    assert [row[:2] for row in running] == [("ctr", "old"), ("ndcg", "old")]
+    assert all(has_interval for *_, has_interval in running)
+    assert [verdict.rule for verdict in found] == ["max_drop 0 against new, confidence always"] * 2
+    for metrics, code in (([], 0), (["-m", "ctr"], 2)):  # what a comparison leaves out it names
+        compared = told("compare", path, "--unpaired", *metrics)
+        assert compared[0] == code
+        assert "ctr is of the log itself, and not compared here: sqlmetrics report" in compared[1]
+    assert all("no interval" not in verdict.note and "±" in verdict.note for verdict in found)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        (
+            {
+                "checks": [
+                    {"metric": "mrr", "max_drop": 0, "against": "old", "confidence": "always"}
+                ]
+            },
+            "add to the spec: baseline: old",
+        ),
+    ],
+)
+def test_what_cannot_have_an_interval_is_refused_when_it_is_read(
+    folder: Path, changed: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(sm.SpecError, match=sentence):
+        sm.Spec.read(spec(folder, **changed))
+
+
+def test_a_query_that_cannot_be_read_is_told_as_it_was_given(tmp_path: Path) -> None:
+    """Not by an inner name, and with the database in which it runs; nothing stays behind."""
+    sources = {name: {"sql": f"select * from {name}_table"} for name in ("impressions", "events")}
+    logged = sm.Spec(clicks=sources, metrics=["mrr"])
+    ranked = sm.Spec(
+        rankings={"sql": "select * from ranked_table"},
+        labels={"relation": "labels"},
+        metrics=["mrr"],
+    )
+    database = tmp_path / "shop.sqlite"
+    sqlite3.connect(database).close()
+    for asked, query in ((logged, "impressions_table"), (ranked, "ranked_table")):
+        with pytest.raises(sm.InputError) as caught:
+            sm.validate(asked, f"sqlite:///{database}")
+        assert f"'select * from {query}', which runs in SQLite, cannot be" in str(caught.value)
+
+
+def test_a_null_system_beside_a_baseline_that_is_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv").write_text(
+        "query_id,item_id,score,system\nq1,a,2,old\nq1,b,1,new\nq1,c,2,\n"
+    )
+    labels = tmp_path / "labels.csv"
+    labels.write_text("query_id,item_id,grade\nq1,a,1\n")
+    for check, sentence in ((True, "system is NULL in 1 row"), (False, "system is NULL in some")):
+        with pytest.raises(sm.InputError, match=sentence):
+            sm.compare(tmp_path / "runs.csv", labels, "mrr", baseline="odl", check=check)
+
+
+def test_requests_without_a_system_are_not_called_as_the_spec(folder: Path) -> None:
+    for show in ("soundness", "depth"):
+        code, text = told("clicks", spec(folder, some_systems=True), "--show", show)
+        assert code == 0, text
+        assert "ev " not in text, text
+        assert show == "depth" or "NULL " in text, text
+
+
+@pytest.mark.parametrize(
+    ("given", "names", "near"),
+    [
+        ("ngcd", ["dcg", "map", "ndcg"], "ndcg"),
+        ("ctrr", ["ctr", "err", "ncrr"], "ctr"),
+        ("CLICK", ["click", "clicked"], "click"),
+        ("recla", ["recall", "precision"], "recall"),
+        ("rec", ["precision", "recall"], "recall"),
+        ("zzz", ["ndcg"], None),
+    ],
+)
+def test_the_nearest_name(given: str, names: list[str], near: str | None) -> None:
+    assert nearest(given, names) == near
