@@ -54,6 +54,7 @@ SHOWN = (
 @click.option(
     "--by", multiple=True, metavar="COLUMN", help="Segment by a column; query_text is one."
 )
+@click.option("--time-zone", metavar="ZONE", help="Whose days count.  [default: UTC]")
 @click.option("--per-query", is_flag=True, help="One row per request instead of the summary.")
 @click.option("--confidence", type=float, metavar="LEVEL", help="Intervals, like 0.95.")
 @click.option(
@@ -75,6 +76,7 @@ def clicks(
     ubi: tuple[str, str] | None,
     metrics: tuple[str, ...],
     by: tuple[str, ...],
+    time_zone: str | None,
     per_query: bool,
     confidence: float | None,
     show: str | None,
@@ -93,13 +95,16 @@ def clicks(
     sqlmetrics clicks --ubi ubi_queries.ndjson ubi_events.ndjson -m ndcg@10,ctr@5
     sqlmetrics clicks search.yml --db logs.duckdb
     """  # noqa: D301 (click wants the backspace itself)
+    from sqlmetrics.jobs.days import in_zone
+
     has_rows = show in (None, "judgments")
     form = format_of(output, out, FORMATS if has_rows else OF_REPORTS)
     if not has_rows and form not in (*OF_REPORTS, "jsonl"):
         raise SpecError(f"-o {form} is of rows; --show {show} gives {' or '.join(OF_REPORTS)}")
     if show not in (None, COUNTERFACTUAL) and confidence is not None:
         raise SpecError(f"--confidence is of means and ratios; --show {show} has none")
-    with _asking(log, ubi, metrics, by, location) as (asked, engine):
+    with _asking(log, ubi, metrics, by, location) as (given, engine):
+        asked = in_zone(given, time_zone)
         result = (
             _shown(asked, engine, show, by, confidence)
             if show

@@ -19,7 +19,6 @@ from sqlmetrics.clicks.last_clicks import examined_positions
 from sqlmetrics.clicks.propensity.weights import weighted_positions
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.click_labels import OPENSEARCH, ClickLabels
-from sqlmetrics.spec.days import Days
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
 from sqlmetrics.sql.template import double
 
@@ -87,7 +86,12 @@ def labels(tables: ClickTables, kept: str = "") -> str:
         return _answered(tables)
     stages = tables.stages("request_queries") if kept else _stages(tables, "request_queries")
     source = f"{kept} as pooled" if kept else "pooled"
-    view = {"of": tables.of, "pooled": source, **_when(tables.clicks.evaluation)}
+    view = {
+        "of": tables.of,
+        "pooled": source,
+        "days": tables.clicks.evaluation or "",
+        "when": _evaluated(tables),
+    }
     return with_stages(stages, print_template("clicks/of_query", view))
 
 
@@ -115,7 +119,7 @@ def standing(tables: ClickTables) -> str:
 def _answered(tables: ClickTables) -> str:
     """The labels of requests that are their own answers."""
     days = tables.clicks.evaluation
-    when = ["answers.grade > 0", *(days.holds("request_queries.started_at") if days else ())]
+    when = ["answers.grade > 0", *_evaluated(tables)]
     view = {"of": tables.of, "days": days or "", "when": when}
     select = print_template("clicks/grades", view)
     return with_stages(tables.stages("request_queries"), select) if days else select
@@ -158,9 +162,10 @@ def _pooled(asked: ClickLabels, names: Iterable[str]) -> Iterator[Stage]:
     yield _stage("pooled", columns=[*map(_plain, [*names, "rate"]), _grade(asked)], rates=source)
 
 
-def _when(days: Days | None) -> dict[str, object]:
-    """What a template says of the days of requests."""
-    return {"days": days or "", "when": days.holds("request_queries.started_at") if days else ()}
+def _evaluated(tables: ClickTables) -> list[str]:
+    """What requests meet that are of the days that are evaluated."""
+    days = tables.clicks.evaluation
+    return tables.names.holds(days, "request_queries.started_at") if days else []
 
 
 def _rate(asked: ClickLabels) -> Column:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
 from sqlmetrics.catalog.online import is_online
@@ -28,6 +28,7 @@ from sqlmetrics.spec.click_propensity import ClickPropensity
 from sqlmetrics.spec.counterfactual import Counterfactual, lacks
 from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.source import Model
+from sqlmetrics.spec.zones import UTC, checked_zone
 
 QUERY_TEXT = "query_text"
 """The column of the rankings that has what was asked."""
@@ -66,6 +67,9 @@ class Clicks(Model):
     (`--show interleaving`)."""
     success_actions: tuple[str, ...] = Field(default=(CLICK,), min_length=1)
     """The actions of which one makes a session a success, for `session_success`."""
+    time_zone: str | None = None
+    """Whose days count, and whose hours for `bots_of: day`: a name like Asia/Tokyo. Times without a
+    zone are of UTC. Default: UTC."""
     daily: bool = False
     """Whether each day is evaluated by itself."""
     day_margin: int | None = Field(default=None, ge=0, le=366)
@@ -75,6 +79,16 @@ class Clicks(Model):
     """For `ubi`, what says what was shown: `impressions`, which are events, or `hit_ids`, the
     queries' query_response_hit_ids. None: the hit ids if there is no impression among the
     events."""
+
+    @field_validator("time_zone")
+    @classmethod
+    def _named_zone(cls, name: str | None) -> str | None:
+        return name if name is None else checked_zone(name)
+
+    @property
+    def zone(self) -> str:
+        """Whose days count, where they are not those of UTC; else empty."""
+        return "" if self.time_zone in (None, UTC) else str(self.time_zone)
 
     @model_validator(mode="after")
     def _one_form(self) -> Clicks:
@@ -253,6 +267,12 @@ class Clicks(Model):
                 raise ValueError("a log without a column of requests has no table of requests")
             if self.log.first_position == "each":
                 raise ValueError("first_position: each needs a column of requests")
+        return self
+
+    @model_validator(mode="after")
+    def _has_days(self) -> Clicks:
+        if self.time_zone and self.columns and self.columns.time is None:
+            raise ValueError(f"time_zone needs {self._place}.columns.time")
         return self
 
     def day_column(self, source: str) -> str | None:
