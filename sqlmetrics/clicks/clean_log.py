@@ -12,7 +12,7 @@ from sqlmetrics.clicks import absence, actions, column_checks, ubi, values
 from sqlmetrics.clicks.assembly import tables_of
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS
-from sqlmetrics.clicks.labels import labels, pooled
+from sqlmetrics.clicks.labels import labels, labels_note, pooled
 from sqlmetrics.clicks.log_rows import ATTRIBUTED, DEDUPLICATED, EXCLUDED, IRREGULAR, LOGGED
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.clicks.rankings import rankings, shown_ranks
@@ -181,8 +181,9 @@ class CleanLog:
 
     @property
     def label_notes(self) -> tuple[str, ...]:
-        """What a reader of corrected labels must know; nothing of others."""
-        return self.propensities.notes() if self.propensities else ()
+        """What a reader of labels must know that are corrected, or judge their own requests."""
+        corrected = self.propensities.notes() if self.propensities else ()
+        return (*corrected, *labels_note(self.tables.clicks))
 
     @property
     def _labelled(self) -> ClickTables:

@@ -51,11 +51,13 @@ class ClickTables(LogRows):
         keeps_positions: Whether `item_positions` is a table, since propensities are estimated
             from it.
         propensities: How often positions are looked at, if that is known.
+        leaves_own_out: Whether pooled labels of a request are learned from the others alone.
     """
 
     views: frozenset[str] = frozenset()
     keeps_positions: bool = False
     propensities: PropensityCurve | None = None
+    leaves_own_out: bool = False
 
     def stages(self, *names: str) -> list[Stage]:
         """The stages that lead to some of them, in order, without those that stand as views."""

@@ -275,6 +275,11 @@ class Clicks(Model):
             raise ValueError(f"time_zone needs {self._place}.columns.time")
         return self
 
+    @property
+    def judges_itself(self) -> bool:
+        """Whether labels are learned from the requests that they judge."""
+        return not self.labels.pools or self.labels.window is None
+
     def day_column(self, source: str) -> str | None:
         """The column of a source that says under which day a row is stored."""
         return getattr(self.sources[source].columns, "day", None)

@@ -145,11 +145,12 @@ def test_a_mean_that_moved_by_which_queries_were_counted() -> None:
 Clicked = Sequence[tuple[int, ...]]
 
 
-def spec_of(requests: Mapping[str, Clicked], *, per_user: int = 2) -> sm.Spec:
+def spec_of(requests: Mapping[str, Clicked], *, per_user: int = 2, **more: Any) -> sm.Spec:
     """A log of lists of four items: for each request of a system, the positions clicked."""
     rows = [
         {
             "request_id": f"{system}{number}",
+            "query_text": "tv",
             "user_id": f"{system} {number // per_user}" if per_user else None,
             "system": system,
             "item_id": f"i{position}",
@@ -165,8 +166,8 @@ def spec_of(requests: Mapping[str, Clicked], *, per_user: int = 2) -> sm.Spec:
     if not per_user:
         place = table.column_names.index("user_id")
         table = table.set_column(place, schema.field(0), pa.nulls(len(rows), pa.string()))
-    columns = {"clicked": "clicked", "user": "user_id", "system": "system"}
-    return sm.Spec(clicks={"log": {"data": table, "columns": columns}}, metrics=["ctr"])
+    columns = {"clicked": "clicked", "query": "query_text", "user": "user_id", "system": "system"}
+    return sm.Spec(clicks={"log": {"data": table, "columns": columns}, **more}, metrics=["ctr"])
 
 
 OLD: Clicked = [(3,), ()] * 50
@@ -250,6 +251,10 @@ def test_a_log_of_one_system_is_looked_at_by_itself() -> None:
     assert {one.rule.title for one in found} == set(), "labels are of the list: all is found"
     assert "there is one system" in repr(found)
     assert "labels are clicks on the lists themselves" in " ".join(repr(found).split())
+    pooled = spec_of({"old": OLD, "new": OLD[1:]}, labels={"pool": "query_item"})
+    told = " ".join(repr(sm.diagnose(pooled)).split())
+    assert "recall, hits and judged items were not looked at" in told
+    assert "learned from the requests that they judge" in told
     with pytest.raises(sm.InputError, match="no list of this system: unknown system 'nwe'"):
         sm.diagnose(spec_of({"new": OLD, "old": OLD}), baseline="nwe")
 
