@@ -355,8 +355,13 @@ def lowered(given: Mapping[str, Any]) -> dict[str, Any]:
     if log is None or not is_read:  # what is wrong is told where the spec is read
         return {**given, "rankings": {"relation": RANKINGS}}
     columns = {"score": "score"} | _named(log)
+    named = given.get("by") or ()
+    asked = {given.get("cluster"), *((named,) if isinstance(named, str) else named)}
+    user = log.columns.user if log.columns else None
+    clicks = _with_segment(log, user) if user and user in asked else given["clicks"]
     return {
         **given,
+        "clicks": clicks,
         "name": given.get("name") or log.name,
         "rankings": {"relation": RANKINGS, "columns": columns},
         "labels": {"relation": LABELS},
@@ -373,6 +378,17 @@ def _read(clicks: Any) -> Clicks | None:
         return Clicks.model_validate(clicks)
     except ValidationError:
         return None
+
+
+def _with_segment(log: Clicks, name: str) -> Clicks:
+    """The log with a column among its segments, which it has for something else too."""
+    source = log.log or log.impressions
+    if source is None or name in source.columns.segments:
+        return log
+    segments = (*source.columns.segments, name)
+    columns = source.columns.model_copy(update={"segments": segments})
+    changed = source.model_copy(update={"columns": columns})
+    return log.model_copy(update={"log" if log.log else "impressions": changed})
 
 
 def _named(log: Clicks) -> dict[str, str]:

@@ -147,11 +147,14 @@ Clicked = Sequence[tuple[int, ...]]
 
 def spec_of(requests: Mapping[str, Clicked], *, per_user: int = 2, **more: Any) -> sm.Spec:
     """A log of lists of four items: for each request of a system, the positions clicked."""
+    no_user = more.pop("no_user", ())
     rows = [
         {
             "request_id": f"{system}{number}",
             "query_text": "tv",
-            "user_id": f"{system} {number // per_user}" if per_user else None,
+            "user_id": f"{system} {number // per_user}"
+            if per_user and (number, position) not in no_user
+            else None,
             "system": system,
             "item_id": f"i{position}",
             "position": position,
@@ -257,6 +260,27 @@ def test_a_log_of_one_system_is_looked_at_by_itself() -> None:
     assert "learned from the requests that they judge" in told
     with pytest.raises(sm.InputError, match="no list of this system: unknown system 'nwe'"):
         sm.diagnose(spec_of({"new": OLD, "old": OLD}), baseline="nwe")
+
+
+def test_the_users_of_a_log_are_clusters() -> None:
+    """The column that the spec has as `user` is one, by an option and by the spec itself."""
+    requests: dict[str, Clicked] = {
+        "new": [(1,), (2, 3), (4,), (1,)],
+        "old": [(3,), (2,), (4,), (1,)],
+    }
+    spec = spec_of(requests).having(metrics=["mrr"], online=())
+    plain = sm.compare(spec, paired=False).to_dicts()[0]
+    of_users = sm.compare(spec, paired=False, cluster="user_id").to_dicts()[0]
+    assert of_users["ci_low"] != plain["ci_low"]
+    own = sm.compare(spec.having(cluster="user_id"), paired=False).to_dicts()[0]
+    assert own["ci_low"] == of_users["ci_low"]
+    nobody = spec_of(requests, no_user={(0, 1)}).having(metrics=["mrr"], online=())
+    with pytest.raises(
+        sm.InputError, match=r"user_id varies: 2(.|\n)*leave such rows out with where"
+    ):
+        sm.compare(nobody, paired=False, cluster="user_id")
+    with pytest.raises(sm.SpecError, match="unknown segment 'usr_id'; did you mean"):
+        sm.compare(spec.having(cluster="user_id"), paired=False, cluster="usr_id")
 
 
 def test_tied_scores_are_counted() -> None:

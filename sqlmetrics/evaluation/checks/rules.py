@@ -417,7 +417,8 @@ def _varying(plan: Plan) -> Iterator[GroupCheck]:
             "varying",
             (*plan.shape.query_keys, "one value", "another"),
             f"queries within which {name} varies",
-            "it must belong to the query as a whole",
+            "it must belong to the query as a whole: leave such rows out with where, or mend them "
+            "in sql: select ...",
             {"keys": plan.shape.query_keys, "column": column, **plan.shape.names},
         )
 
