@@ -275,9 +275,7 @@ def test_the_users_of_a_log_are_clusters() -> None:
     own = sm.compare(spec.having(cluster="user_id"), paired=False).to_dicts()[0]
     assert own["ci_low"] == of_users["ci_low"]
     nobody = spec_of(requests, no_user={(0, 1)}).having(metrics=["mrr"], online=())
-    with pytest.raises(
-        sm.InputError, match=r"user_id varies: 2(.|\n)*mend it, or leave rows out"
-    ):
+    with pytest.raises(sm.InputError, match=r"user_id varies: 2(.|\n)*mend it, or leave rows out"):
         sm.compare(nobody, paired=False, cluster="user_id")
     with pytest.raises(sm.SpecError, match="unknown segment 'usr_id'; did you mean"):
         sm.compare(spec.having(cluster="user_id"), paired=False, cluster="usr_id")
