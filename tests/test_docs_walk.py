@@ -362,6 +362,8 @@ CELLS: dict[str, tuple[str, ...]] = {
         "clicks --ubi ubi_queries.ndjson ubi_events.ndjson",
         "clicks clicks.yml --show depth",
         "clicks clicks.yml --show models -o json",
+        "clicks clicks.yml -m mrr --time-zone Asia/Tokyo",
+        "clicks clicks.yml --compare-labels 2",
         "clicks clicks.yml --show propensities 2",
         "clicks unshown.yml --show counterfactual --confidence 0.9 -o json --out unshown.json",
         "clicks clicks.yml -m mrr --db shop.duckdb",

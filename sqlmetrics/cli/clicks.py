@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 OF_REPORTS = ("table", "json")
 """Formats of what is no table of rows."""
 
-COUNTERFACTUAL = "counterfactual"
+COUNTERFACTUAL, LABELS = "counterfactual", "labels"
 
 SHOWN = (
     *("depth", "days", "soundness", "judgments", "models", "interleaving", "propensities"),
@@ -54,8 +54,14 @@ SHOWN = (
 @click.option(
     "--by", multiple=True, metavar="COLUMN", help="Segment by a column; query_text is one."
 )
+@click.option("--time-zone", metavar="ZONE", help="Whose days count.  [default: UTC]")
 @click.option("--per-query", is_flag=True, help="One row per request instead of the summary.")
 @click.option("--confidence", type=float, metavar="LEVEL", help="Intervals, like 0.95.")
+@click.option(
+    "--compare-labels",
+    is_flag=True,
+    help="Instead: the same lists judged by other labels, side by side.",
+)
 @click.option(
     "--show",
     type=click.Choice(SHOWN),
@@ -75,8 +81,10 @@ def clicks(
     ubi: tuple[str, str] | None,
     metrics: tuple[str, ...],
     by: tuple[str, ...],
+    time_zone: str | None,
     per_query: bool,
     confidence: float | None,
+    compare_labels: bool,
     show: str | None,
     location: Location,
     output: str | None,
@@ -93,13 +101,20 @@ def clicks(
     sqlmetrics clicks --ubi ubi_queries.ndjson ubi_events.ndjson -m ndcg@10,ctr@5
     sqlmetrics clicks search.yml --db logs.duckdb
     """  # noqa: D301 (click wants the backspace itself)
+    from sqlmetrics.jobs.days import in_zone
+
+    if compare_labels:
+        if show:
+            raise SpecError(f"give --compare-labels or --show {show}, not both")
+        show = LABELS
     has_rows = show in (None, "judgments")
     form = format_of(output, out, FORMATS if has_rows else OF_REPORTS)
     if not has_rows and form not in (*OF_REPORTS, "jsonl"):
-        raise SpecError(f"-o {form} is of rows; --show {show} gives {' or '.join(OF_REPORTS)}")
+        raise SpecError(f"-o {form} is of rows; {_page(show)} gives {' or '.join(OF_REPORTS)}")
     if show not in (None, COUNTERFACTUAL) and confidence is not None:
-        raise SpecError(f"--confidence is of means and ratios; --show {show} has none")
-    with _asking(log, ubi, metrics, by, location) as (asked, engine):
+        raise SpecError(f"--confidence is of means and ratios; {_page(show)} has none")
+    with _asking(log, ubi, metrics, by, location) as (given, engine):
+        asked = in_zone(given, time_zone)
         result = (
             _shown(asked, engine, show, by, confidence)
             if show
@@ -121,6 +136,11 @@ def clicks(
         emit(lambda: result, texts, form, out)
     else:
         write((repr(result) if form == "table" else _json(result.to_dicts())) + "\n", out)
+
+
+def _page(show: str | None) -> str:
+    """How one of the pages is asked for."""
+    return "--compare-labels" if show == LABELS else f"--show {show}"
 
 
 @contextmanager
@@ -200,6 +220,10 @@ def _shown(
 
     if asked.clicks is None:
         raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
+    if show == LABELS:
+        from sqlmetrics.clicks.analysis.label_comparison import compare_labels
+
+        return compare_labels(asked, engine)
     if show == "days":
         if not (asked.metrics and asked.online):
             other = (

@@ -125,7 +125,7 @@ def _names(clicks: Clicks, at: Translation, kinds: Kinds, texts: frozenset[str])
         if source and source.where
     }
     randomised = at.condition(clicks.propensity.randomised or "")
-    names = replace(names, where=where, at=at, randomised=randomised)
+    names = replace(names, where=where, at=at, randomised=randomised, zone=clicks.zone)
     return ubi.where_of(names, clicks) if clicks.format == "ubi" else names
 
 

@@ -12,7 +12,7 @@ from sqlmetrics.clicks import absence, column_checks, named_values, ubi, values
 from sqlmetrics.clicks.assembly import tables_of
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS
-from sqlmetrics.clicks.labels import labels, pooled
+from sqlmetrics.clicks.labels import labels, labels_note, pooled
 from sqlmetrics.clicks.log_rows import ATTRIBUTED, DEDUPLICATED, EXCLUDED, IRREGULAR, LOGGED
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.clicks.rankings import rankings, shown_ranks
@@ -189,9 +189,9 @@ class CleanLog:
 
     @property
     def label_notes(self) -> tuple[str, ...]:
-        """What a reader of the labels must know: of values that are missing, of the correction."""
+        """What a reader of labels must know: missing values, the correction, whose labels they are."""
         corrected = self.propensities.notes() if self.propensities else ()
-        return (*self.value_notes, *corrected)
+        return (*self.value_notes, *corrected, *labels_note(self.tables.clicks))
 
     @property
     def _labelled(self) -> ClickTables:

@@ -35,7 +35,7 @@ from sqlmetrics.clicks.log_rows import (
 from sqlmetrics.clicks.reasons import event_reasons
 from sqlmetrics.spec.click_columns import CLICK
 from sqlmetrics.sql.stage import Column, Stage
-from sqlmetrics.sql.template import identifier, literal
+from sqlmetrics.sql.template import grouped, identifier, literal
 
 if TYPE_CHECKING:
     from sqlmetrics.clicks.propensity.curve import PropensityCurve
@@ -51,11 +51,13 @@ class ClickTables(LogRows):
         keeps_positions: Whether `item_positions` is a table, since propensities are estimated
             from it.
         propensities: How often positions are looked at, if that is known.
+        leaves_own_out: Whether pooled labels of a request are learned from the others alone.
     """
 
     views: frozenset[str] = frozenset()
     keeps_positions: bool = False
     propensities: PropensityCurve | None = None
+    leaves_own_out: bool = False
 
     def stages(self, *names: str) -> list[Stage]:
         """The stages that lead to some of them, in order, without those that stand as views."""
@@ -100,12 +102,12 @@ class ClickTables(LogRows):
             "numbered": ((), self._numbered),
             "chosen_requests": ((), self._chosen),
             "all_events": ((), lambda: self._events_read(of_all=True)),
-            "bot_users": ((events,), lambda: self._stage("bot_users", "bots", events=events)),
+            "bot_users": ((events,), lambda: self._bot_users(events)),
             "events_read": ((), self._events_read),
             "impressions_as_logged": ((), self._as_logged),
             "impressions_read": (("impressions_as_logged",) * moves, self._impressions_read),
             "logged_requests": (("impressions_read",), self._logged),
-            "excluded_requests": (("impressions_read",), self._plain("excluded_requests")),
+            "excluded_requests": (("impressions_read",), self._excluded),
             "user_impressions": (("impressions_read",), self._user_impressions),
             "duplicated_requests": (("impressions_read",), self._plain("duplicated_requests")),
             "numbered_copies": (
@@ -162,7 +164,7 @@ class ClickTables(LogRows):
 
     def _orderly(self) -> Stage:
         days = self.clicks.evaluation
-        when = days.holds("logged_requests.started_at") if days else ()
+        when = self.names.holds(days, "logged_requests.started_at") if days else ()
         return self._stage("orderly_requests", days=days or "", when=when)
 
     def _irregular(self) -> Stage:
@@ -181,7 +183,7 @@ class ClickTables(LogRows):
 
     def _evaluated(self) -> Stage:
         days = self.clicks.evaluation
-        when = days.holds("request_queries.started_at") if days else ()
+        when = self.names.holds(days, "request_queries.started_at") if days else ()
         return self._stage("evaluated_impressions", days=days, when=when)
 
     def _answers(self) -> Stage:
@@ -203,7 +205,7 @@ class ClickTables(LogRows):
                 *self._readable,
             ],
             key=self.names.requests["request"],
-            having=days.holds(self.names.first_time) if days else (),
+            having=self.names.holds(days, self.names.first_time) if days else (),
         )
 
     @property
@@ -223,7 +225,7 @@ class ClickTables(LogRows):
                 "request": self.names.request(table),
                 "relation": relation,
                 "conditions": self.read.where(table, all_requests=True),
-                "days": [one.holds(self.names.moment(table)) for one in self.days],
+                "days": [self.names.holds(one, self.names.moment(table)) for one in self.days],
             }
             for table, relation in tables.items()
             if relation
@@ -255,6 +257,15 @@ class ClickTables(LogRows):
         names = [one.name for one in logged.view["columns"] if one.name != "position"]
         return self._stage("impressions_read", "moved_positions", names=names)
 
+    def _bot_users(self, events: str) -> Stage:
+        hour = self.names.hour("happened_at")
+        keys = grouped(["user_id", *hour])
+        return self._stage("bot_users", "bots", events=events, hour=hour[0], keys=keys)
+
+    def _excluded(self) -> Stage:
+        day_number = self.names.day_number("impressions_read.shown_at")
+        return self._stage("excluded_requests", day_number=day_number)
+
     def _user_impressions(self) -> Stage:
         """The impressions of users, as logged but for the position."""
         excluded = EXCLUDED if self.leaves_out else ""
@@ -285,6 +296,7 @@ class ClickTables(LogRows):
             excluded_requests=EXCLUDED if self.leaves_out else "",
             deduplicated=DEDUPLICATED if self._moves_out else "",
             reasons=event_reasons(self.clicks.cleaning, self.names),
+            day_number=self.names.day_number("events_read.happened_at"),
         )
 
     @property
@@ -297,9 +309,9 @@ class ClickTables(LogRows):
         window, evaluated = self.clicks.labels.window, self.clicks.evaluation
         began = "request_queries.started_at"
         if window is not None:
-            return str(window), window.holds(began)
+            return str(window), self.names.holds(window, began)
         if evaluated is not None:
-            return f"not {evaluated}", [f"not ({' and '.join(evaluated.holds(began))})"]
+            return f"not {evaluated}", [f"not ({' and '.join(self.names.holds(evaluated, began))})"]
         return None
 
     def _item_positions(self) -> Stage:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from textwrap import indent
 
-from sqlmetrics.clicks.times import LOGGED, MICROS, day
+from sqlmetrics.clicks.times import LOGGED, MICROS, day, local, local_day
 from sqlmetrics.spec.click_columns import FirstPosition
+from sqlmetrics.spec.days import Days
 from sqlmetrics.sql.stage import Column
 from sqlmetrics.sql.template import literal
 from sqlmetrics.sql.translation import Translation
@@ -41,6 +43,7 @@ class Names:
         read: Of which of these three the times are texts or numbers; they are read already.
         randomised: What the impressions meet that stood in random order; empty if none is asked.
         at: The dialect of the database.
+        zone: Whose days count; empty for UTC.
     """
 
     impressions: Mapping[str, str]
@@ -54,6 +57,7 @@ class Names:
     read: frozenset[str] = frozenset()
     at: Translation = field(default_factory=Translation)
     randomised: str = ""
+    zone: str = ""
 
     @property
     def has_sessions(self) -> bool:
@@ -90,6 +94,10 @@ class Names:
             return MICROS
         return self.at.expression(self.at.dialect.times.micros, given["time"])
 
+    def local_moment(self, table: str) -> str:
+        """What clocks in the zone of the days show then, in microseconds."""
+        return self._local(self.moment(table))
+
     def time(self, table: str) -> str:
         """The column of a table that says when something was logged."""
         return self._roles(table)["time"]
@@ -97,6 +105,25 @@ class Names:
     def day(self, table: str) -> str:
         """The column of a table that says under which day a row is stored; empty without one."""
         return self._roles(table).get("day", "")
+
+    def holds(self, days: Days, micros: str) -> list[str]:
+        """What a time in microseconds meets that lies in some days."""
+        return days.holds(micros, self.zone, self._local)
+
+    def day_number(self, micros: str) -> str:
+        """The day of a time in microseconds, counted from 1970."""
+        return _floored(self._local(micros), "86400e6")
+
+    def hour(self, micros: str) -> list[str]:
+        """What tells the hour of a time in microseconds: its number since 1970, and its offset.
+
+        An hour that clocks show twice is two hours.
+        """
+        shown = self._local(micros)
+        return [_floored(shown, "3600e6"), *([f"{shown} - {micros}"] if self.zone else [])]
+
+    def _local(self, micros: str) -> str:
+        return local(self.at, micros, self.zone) if self.zone else micros
 
     def unread(self, table: str) -> list[Column]:
         """Whether the time of such a row is there and cannot be read, where that can be."""
@@ -185,6 +212,15 @@ class Names:
         given = self._roles(table)
         if "time" not in given:
             return "cast(null as date)"
+        if self.zone:
+            return local_day(self.at, self.moment(table), self.zone)
         if table in self.read:
             return day(self.at, MICROS, self.at.dialect.times.day)
         return self.at.expression(self.at.dialect.times.day, given["time"])
+
+
+def _floored(micros: str, unit: str) -> str:
+    """How many whole units a time has, on lines of its own where its text has some."""
+    if "\n" not in micros:
+        return f"floor({micros} / {unit})"
+    return f"floor(\n{indent(micros, '    ')} / {unit}\n)"

@@ -36,6 +36,7 @@ def evaluate_clicks(
     confidence: float | None = None,
     progress: Progress | None = None,
     unshown: bool = False,
+    time_zone: str | None = None,
 ) -> ClickResult:
     """Clean a click log, and compute its online metrics and those of its labels.
 
@@ -53,6 +54,7 @@ def evaluate_clicks(
         progress: Is told after each step how many of how many are done, and 0.
         unshown: Whether what the spec asks of rankings that were not shown (`counterfactual`) is
             estimated too, day by day where the log is evaluated so.
+        time_zone: For a wide log: whose days count, like `Asia/Tokyo`. Default: UTC.
 
     Raises:
         SpecError: If the spec has no clicks, or the log has not what a metric needs.
@@ -67,7 +69,7 @@ def evaluate_clicks(
     """
     if not isinstance(log, Spec):
         with connect(connection) as engine:
-            spec, said = wide_log(log, engine, metrics, by)
+            spec, said = wide_log(log, engine, metrics, by, time_zone)
             result = evaluate_clicks(
                 spec,
                 engine,
@@ -77,8 +79,10 @@ def evaluate_clicks(
                 progress=progress,
             )
             return replace(result, notes=(said, *result.notes))
-    if metrics or by:
-        raise SpecError("a spec says its metrics and segments: leave out metrics and by")
+    if metrics or by or time_zone:
+        raise SpecError(
+            "a spec says its metrics, segments and zone: leave out metrics, by and time_zone"
+        )
     spec = log
     if spec.clicks is None:
         raise SpecError("the spec has no clicks; evaluate takes rankings and labels")

@@ -19,9 +19,9 @@ from sqlmetrics.clicks.last_clicks import examined_positions
 from sqlmetrics.clicks.propensity.weights import weighted_positions
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.click_labels import OPENSEARCH, ClickLabels
-from sqlmetrics.spec.days import Days
+from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
-from sqlmetrics.sql.template import double
+from sqlmetrics.sql.template import double, lines
 
 POOLED = "sqlmetrics_pooled_labels"
 """The table of pooled labels that is kept while a log is evaluated."""
@@ -76,6 +76,27 @@ OVER = {
 """The rates by name."""
 
 
+SUBTRACTS = ("ctr", "coec", "purchase_rate")
+"""The rates of which what a request did itself can be subtracted."""
+
+POOL_NOTE = (
+    "labels of pool query_item are learned from the requests that they judge, so metrics come out "
+    "too high: labels.window and evaluation keep them apart, clicks --compare-labels says by how "
+    "much"
+)
+
+
+def labels_note(clicks: Clicks) -> tuple[str, ...]:
+    """What a reader of pooled labels must know that judge the requests they come from."""
+    return (POOL_NOTE,) if clicks.labels.pools and clicks.judges_itself else ()
+
+
+def can_leave_own_out(asked: ClickLabels) -> bool:
+    """Whether a request can be judged by what all others did, without its own."""
+    own = asked.pools and asked.window is None
+    return own and asked.rate in SUBTRACTS and not asked.quantiles
+
+
 def labels(tables: ClickTables, kept: str = "") -> str:
     """The labels as a `select`: query_id (a request), item_id, grade.
 
@@ -85,9 +106,16 @@ def labels(tables: ClickTables, kept: str = "") -> str:
     """
     if not tables.clicks.labels.pools:
         return _answered(tables)
+    if tables.leaves_own_out:
+        return _of_others(tables)
     stages = tables.stages("request_queries") if kept else _stages(tables, "request_queries")
     source = f"{kept} as pooled" if kept else "pooled"
-    view = {"of": tables.of, "pooled": source, **_when(tables.clicks.evaluation)}
+    view = {
+        "of": tables.of,
+        "pooled": source,
+        "days": tables.clicks.evaluation or "",
+        "when": _evaluated(tables),
+    }
     return with_stages(stages, print_template("clicks/of_query", view))
 
 
@@ -115,7 +143,7 @@ def standing(tables: ClickTables) -> str:
 def _answered(tables: ClickTables) -> str:
     """The labels of requests that are their own answers."""
     days = tables.clicks.evaluation
-    when = ["answers.grade > 0", *(days.holds("request_queries.started_at") if days else ())]
+    when = ["answers.grade > 0", *_evaluated(tables)]
     view = {"of": tables.of, "days": days or "", "when": when}
     select = print_template("clicks/grades", view)
     return with_stages(tables.stages("request_queries"), select) if days else select
@@ -147,7 +175,7 @@ def _item_rates(tables: ClickTables) -> Iterator[Stage]:
     if overall:
         yield _stage("overall", counted=counted, over=over)
     own = map(_plain, (*COUNTED, *over.added))
-    yield _stage("item_rates", columns=[*own, _rate(asked)], overall=overall)
+    yield _stage("item_rates", columns=[*own, _rate(asked)], overall=overall, counts="item_counts")
 
 
 def _pooled(asked: ClickLabels, names: Iterable[str]) -> Iterator[Stage]:
@@ -158,9 +186,37 @@ def _pooled(asked: ClickLabels, names: Iterable[str]) -> Iterator[Stage]:
     yield _stage("pooled", columns=[*map(_plain, [*names, "rate"]), _grade(asked)], rates=source)
 
 
-def _when(days: Days | None) -> dict[str, object]:
-    """What a template says of the days of requests."""
-    return {"days": days or "", "when": days.holds("request_queries.started_at") if days else ()}
+def _of_others(tables: ClickTables) -> str:
+    """The pooled labels of each request, learned from all requests but itself."""
+    asked = tables.clicks.labels
+    over, left = OVER[asked.rate], tables.left
+    overall = asked.prior > 0 and over.mean != ""
+    counted = [one for one in _item_rates(tables) if one.name != "item_rates"]
+    own = {"of": tables.of, "impressions": left, "clicks": "n_clicks"}
+    when = _evaluated(tables)
+    kept = {"of": tables.of, "when": when, "fewest": asked.min_impressions}
+    columns = [*map(_plain, ("request_id", "item_id")), _rate(asked)]
+    stages = [
+        *tables.stages("request_queries", left, "answers"),
+        *counted,
+        _stage("own_counts", **own),
+        _stage("other_counts", **kept),
+        Stage(
+            "other_rates",
+            "clicks/item_rates",
+            {"columns": columns, "overall": overall, "counts": "other_counts"},
+        ),
+    ]
+    unique = {one.name: one for one in stages}
+    grade = Column("request_id", "query_id"), _plain("item_id"), _grade(asked)
+    select = f"select\n    {lines(grade)}\nfrom other_rates\nwhere rate is not null"
+    return with_stages(unique.values(), select)
+
+
+def _evaluated(tables: ClickTables) -> list[str]:
+    """What requests meet that are of the days that are evaluated."""
+    days = tables.clicks.evaluation
+    return tables.names.holds(days, "request_queries.started_at") if days else []
 
 
 def _rate(asked: ClickLabels) -> Column:

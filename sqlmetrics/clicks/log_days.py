@@ -17,7 +17,7 @@ Ranges = Callable[[Iterable[date]], Iterable[Days]]
 
 
 def days_of_log(clicks: Clicks, engine: Database, known: Set[date], ranges: Ranges) -> set[date]:
-    """The days on which something was shown, in UTC.
+    """The days on which something was shown, of the zone of the log.
 
     Where the impressions have a column of the days under which they are stored, only their times
     are read, and of days that are known already none; some of the others may be of nobody who

@@ -95,6 +95,7 @@ def per_request(tables: ClickTables, asked: Sequence[Online]) -> Iterator[Stage]
         "requests": tables.requests is not None,
         "bots": BOTS if tables.bots else "",
         "bots_by_day": tables.bots_by_day,
+        "day_number": tables.names.day_number("requests.started_at"),
         "empty": [
             Column("requests.request_id", "request_id"),
             *(_of_nothing(one.name, facts) for one in columns),

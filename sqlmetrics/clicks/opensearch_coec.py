@@ -24,7 +24,7 @@ def rates(tables: ClickTables) -> Iterator[Stage]:
     """The stages from the events of User Behavior Insights to `item_rates`."""
     names, asked = tables.names, tables.clicks.labels
     said = names.where.get("events")
-    window = asked.window.holds(names.moment("events")) if asked.window else []
+    window = names.holds(asked.window, names.moment("events")) if asked.window else []
     last = [f"{names.position} <= {asked.max_rank}"] if asked.max_rank is not None else []
     conditions = ["action_name in ('click', 'impression')", *([f"({said})"] if said else [])]
     view = {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.catalog.online import Online, online
 from sqlmetrics.clicks.cleaning_report import Step, cells, text
+from sqlmetrics.clicks.labels import labels_note
 from sqlmetrics.evaluation.intervals import interval
 from sqlmetrics.evaluation.report import layout
 from sqlmetrics.evaluation.report import text as report
@@ -131,8 +132,13 @@ class ClickResult(Display):
 
     @property
     def told(self) -> tuple[str, ...]:
-        """The notes, and what is to be known of the correction for positions."""
-        return (*self.notes, *(self.propensities.notes() if self.propensities else ()))
+        """The notes, and what is to be known of the labels."""
+        corrected = self.propensities.notes() if self.propensities else ()
+        return (*self.notes, *corrected, *(self._own if self.offline else ()))
+
+    @property
+    def _own(self) -> tuple[str, ...]:
+        return labels_note(self.spec.clicks) if self.spec.clicks else ()
 
     def _odd(self) -> list[str]:
         return [f"{what}: {n:,}" for what, n in self.findings.items()]

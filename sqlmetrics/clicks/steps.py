@@ -84,12 +84,12 @@ def online_step(
 
 def lists(tables: ClickTables) -> Iterator[Step]:
     """Rankings and labels as an evaluation reads them; views, where these are as fast."""
-    pools = tables.clicks.labels.pools
-    if pools:
+    is_kept = tables.clicks.labels.pools and not tables.leaves_own_out
+    if is_kept:
         yield Step(POOLED, pooled(tables))
     kind = TABLE if tables.names.at.changes else VIEW
     yield Step(RANKINGS, rankings(tables), kind)
-    yield Step(LABELS, labels(tables, POOLED if pools else ""), kind)
+    yield Step(LABELS, labels(tables, POOLED if is_kept else ""), kind)
 
 
 def steps(spec: Spec, tables: ClickTables, kept_online: str = "") -> Iterator[Step]:

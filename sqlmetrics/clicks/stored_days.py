@@ -74,7 +74,7 @@ class _Look:
         # DuckDB alone tells the microseconds of no text
         day = self._column if names.at.changes else f"cast({self._column} as date)"
         stored = names.at.expression(names.at.dialect.times.micros, day)
-        time = names.moment(self.table)
+        time = names.local_moment(self.table)
         far = f"{time} < {stored} - {before * DAY}"
         if after is not None:
             far += f" or {time} >= {stored} + {(after + 1) * DAY}"

@@ -107,6 +107,34 @@ def day(at: Translation, micros: str, template: str) -> str:
     return at.expression(template.format(column=_reader(at, "").moment), micros)
 
 
+def local(at: Translation, micros: str, zone: str) -> str:
+    """What clocks in a zone show at a time, both in microseconds, as SQL.
+
+    Raises:
+        SpecError: If the database cannot tell.
+    """
+    return at.expression(_in_zone(at, zone).local.replace("{zone}", zone), micros)
+
+
+def local_day(at: Translation, micros: str, zone: str) -> str:
+    """The day that it is in a zone at a time in microseconds, as SQL.
+
+    Raises:
+        SpecError: If the database cannot tell.
+    """
+    return at.expression(_in_zone(at, zone).local_day.replace("{zone}", zone), micros)
+
+
+def _in_zone(at: Translation, zone: str) -> Reader:
+    reader = READERS.get(at.dialect.name)
+    if reader is not None and reader.local:
+        return reader
+    raise SpecError(
+        f"clicks.time_zone: {at.dialect.title} cannot tell the days of {zone} here; leave it out, "
+        "and give times as clocks there show them, without a zone, by sql: select ..., or by a view"
+    )
+
+
 def _factor(number: str, unit: TimeUnit) -> str:
     """What a number is multiplied by; NULL if it is of no unit."""
     if unit != "auto":

@@ -58,6 +58,7 @@ def wide_log(
     engine: Database,
     metrics: str | Sequence[str] = (),
     by: Sequence[str] = (),
+    time_zone: str | None = None,
 ) -> tuple[Spec, str]:
     """The spec of a wide click log, and a sentence of what was taken for what.
 
@@ -66,6 +67,7 @@ def wide_log(
         engine: Where it is.
         metrics: Those that are asked for; default: the usual ones that it can give.
         by: Columns whose values are segments.
+        time_zone: Whose days count; by default UTC.
 
     Raises:
         InputError: If it cannot be read, or no column is a request, an item, its position or
@@ -87,7 +89,7 @@ def wide_log(
     log = {**place, "columns": {**roles, "actions": actions, "segments": segments}}
     grades = {CLICK: GRADES[CLICK], **{name: GRADES[name] for name in actions}}
     spec = Spec(
-        clicks={"log": log, "labels": {"grades": grades}},
+        clicks={"log": log, "labels": {"grades": grades}, "time_zone": time_zone},
         metrics=metrics or tuple(_possible(actions)),
         by=tuple(by),
     )

@@ -9,8 +9,11 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
@@ -122,6 +125,9 @@ class SQLite(DbApi):
             self._connection.isolation_level = None  # no transaction but those that are asked for
             self._undo.callback(setattr, self._connection, "isolation_level", level)
         self._connection.create_function("md5", 1, _md5, deterministic=True)
+        self._connection.create_function(
+            "sqlmetrics_local_time", 2, _local_micros, deterministic=True
+        )
         for name, arguments, function in _MATHS:
             try:
                 self._connection.execute(f"select {name}({', '.join('1' * arguments)})")
@@ -203,6 +209,27 @@ def _values(array: pa.ChunkedArray, kind: str) -> list[Any]:
     if kind != "BOOLEAN" and pa.types.is_string(array.type):
         array = array.cast(pa.date32() if kind == "DATE" else pa.timestamp("us"))
     return list(array.to_pylist())
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _local_micros(micros: int | None, zone: str) -> int | None:
+    """What clocks in a zone show at a time, both in microseconds since 1970."""
+    if micros is None:
+        return None
+    seconds, rest = divmod(int(micros), 1_000_000)
+    try:
+        moment = _EPOCH + timedelta(seconds=seconds)
+        offset = moment.astimezone(_zone(zone)).utcoffset() or timedelta()
+    except OverflowError:  # no day of the years 1 to 9999
+        return None
+    return (seconds + offset // timedelta(seconds=1)) * 1_000_000 + rest
+
+
+@lru_cache(8)
+def _zone(name: str) -> ZoneInfo:
+    return ZoneInfo(name)
 
 
 def _md5(text: Any) -> str | None:

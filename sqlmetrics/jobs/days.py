@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -57,9 +57,10 @@ class ClientDays(Days):
         """Whoever runs it sees to it that labels are not learned from these days."""
         return False
 
-    def holds(self, time: str) -> list[str]:
-        """What a time in microseconds meets that lies in them."""
-        return [f"{time} >= {self.moments[0]}", f"{time} < {self.moments[1]}"]
+    def holds(self, time: str, zone: str = "", local: Callable[[str], str] = str) -> list[str]:
+        """What a time in microseconds meets that lies in them: in a zone, what clocks show."""
+        shown = local(time) if zone else time
+        return [f"{shown} >= {self.moments[0]}", f"{shown} < {self.moments[1]}"]
 
     def around(self, column: str, before: int, after: int | None, later: Later) -> list[str]:
         """What a column of days meets that lies in them, or so many days before or after."""
@@ -102,7 +103,9 @@ def on_days(spec: Spec, days: Days | None) -> Question:
         first = (ends and ends.start) or NO_DAY
         return Question(spec, ends, "") if is_dated else Question(spec, None, first)
     own = {name: getattr(spec.clicks, name) for name in Clicks.model_fields}
-    ranged = _click_log(own | {"daily": True, "evaluation": days})
+    ranged = _click_log(
+        own | {"daily": True, "evaluation": days}, "clicks, on the days of this run"
+    )
     return Question(spec.having(clicks=ranged, rankings=None, labels=None), None, "")
 
 
@@ -123,16 +126,31 @@ def days_of(spec: Spec, days: Days | None) -> Days | None:
     return Days(start=first, end=first + timedelta(1))
 
 
-def _click_log(given: Mapping[str, object]) -> Clicks:
+def in_zone(spec: Spec, zone: str | None) -> Spec:
+    """The spec with the days of a zone in place of its own; of none, the spec itself.
+
+    Raises:
+        SpecError: If it has no click log, or there is no such zone.
+    """
+    if zone is None:
+        return spec
+    if spec.clicks is None:
+        raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
+    given = {name: getattr(spec.clicks, name) for name in Clicks.model_fields}
+    clicks = _click_log(given | {"time_zone": zone}, "time_zone")
+    return spec.having(clicks=clicks, rankings=None, labels=None)
+
+
+def _click_log(given: Mapping[str, object], place: str) -> Clicks:
     try:
         return Clicks(**given)
     except ValidationError as error:
         told = "; ".join(one["msg"].removeprefix("Value error, ") for one in error.errors())
-        raise SpecError(f"clicks, on the days of this run: {told}") from None
+        raise SpecError(f"{place}: {told}") from None
 
 
 def zone_of_days(rankings: object, said: str | None = None) -> str | None:
-    """The zone whose days are meant; None for UTC, of which the days of a click log are.
+    """The zone whose days are meant; None for UTC.
 
     Args:
         rankings: What is asked: a spec, which says it, or tables.
@@ -142,7 +160,7 @@ def zone_of_days(rankings: object, said: str | None = None) -> str | None:
         SpecError: If there is no such zone.
     """
     if isinstance(rankings, Spec):
-        return None if rankings.clicks else rankings.rankings.time_zone
+        return (rankings.clicks or rankings.rankings).time_zone
     try:
         return checked_zone(said) if said else None
     except ValueError as error:

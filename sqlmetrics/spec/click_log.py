@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
 from sqlmetrics.catalog.online import is_online
@@ -28,6 +28,7 @@ from sqlmetrics.spec.click_propensity import ClickPropensity
 from sqlmetrics.spec.counterfactual import Counterfactual, lacks
 from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.source import Model
+from sqlmetrics.spec.zones import UTC, checked_zone
 
 QUERY_TEXT = "query_text"
 """The column of the rankings that has what was asked."""
@@ -66,6 +67,9 @@ class Clicks(Model):
     (`--show interleaving`)."""
     success_actions: tuple[str, ...] = Field(default=(CLICK,), min_length=1)
     """The actions of which one makes a session a success, for `session_success`."""
+    time_zone: str | None = None
+    """Whose days count, and whose hours for `bots_of: day`: a name like Asia/Tokyo. Times without a
+    zone are of UTC. Default: UTC."""
     daily: bool = False
     """Whether each day is evaluated by itself."""
     day_margin: int | None = Field(default=None, ge=0, le=366)
@@ -75,6 +79,16 @@ class Clicks(Model):
     """For `ubi`, what says what was shown: `impressions`, which are events, or `hit_ids`, the
     queries' query_response_hit_ids. None: the hit ids if there is no impression among the
     events."""
+
+    @field_validator("time_zone")
+    @classmethod
+    def _named_zone(cls, name: str | None) -> str | None:
+        return name if name is None else checked_zone(name)
+
+    @property
+    def zone(self) -> str:
+        """Whose days count, where they are not those of UTC; else empty."""
+        return "" if self.time_zone in (None, UTC) else str(self.time_zone)
 
     @model_validator(mode="after")
     def _one_form(self) -> Clicks:
@@ -255,6 +269,17 @@ class Clicks(Model):
                 raise ValueError("first_position: each needs a column of requests")
         return self
 
+    @model_validator(mode="after")
+    def _has_days(self) -> Clicks:
+        if self.time_zone and self.columns and self.columns.time is None:
+            raise ValueError(f"time_zone needs {self._place}.columns.time")
+        return self
+
+    @property
+    def judges_itself(self) -> bool:
+        """Whether labels are learned from the requests that they judge."""
+        return not self.labels.pools or self.labels.window is None
+
     def day_column(self, source: str) -> str | None:
         """The column of a source that says under which day a row is stored."""
         return getattr(self.sources[source].columns, "day", None)
@@ -330,8 +355,13 @@ def lowered(given: Mapping[str, Any]) -> dict[str, Any]:
     if log is None or not is_read:  # what is wrong is told where the spec is read
         return {**given, "rankings": {"relation": RANKINGS}}
     columns = {"score": "score"} | _named(log)
+    named = given.get("by") or ()
+    asked = {given.get("cluster"), *((named,) if isinstance(named, str) else named)}
+    user = log.columns.user if log.columns else None
+    clicks = _with_segment(log, user) if user and user in asked else given["clicks"]
     return {
         **given,
+        "clicks": clicks,
         "name": given.get("name") or log.name,
         "rankings": {"relation": RANKINGS, "columns": columns},
         "labels": {"relation": LABELS},
@@ -348,6 +378,17 @@ def _read(clicks: Any) -> Clicks | None:
         return Clicks.model_validate(clicks)
     except ValidationError:
         return None
+
+
+def _with_segment(log: Clicks, name: str) -> Clicks:
+    """The log with a column among its segments, which it has for something else too."""
+    source = log.log or log.impressions
+    if source is None or name in source.columns.segments:
+        return log
+    segments = (*source.columns.segments, name)
+    columns = source.columns.model_copy(update={"segments": segments})
+    changed = source.model_copy(update={"columns": columns})
+    return log.model_copy(update={"log" if log.log else "impressions": changed})
 
 
 def _named(log: Clicks) -> dict[str, str]:

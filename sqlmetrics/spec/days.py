@@ -19,7 +19,7 @@ Later = Callable[[str, int], str]
 
 
 class Days(Model):
-    """Days in UTC: the first one is among them, the end is not."""
+    """Days in UTC, or in the `time_zone` of a log: the first is among them, the end is not."""
 
     start: date | None = None
     """The first day; None if there is none."""
@@ -53,14 +53,18 @@ class Days(Model):
         start = max(self.start or date.min, other.start or date.min)
         return start < min(self.end or date.max, other.end or date.max)
 
-    def holds(self, time: str) -> list[str]:
+    def holds(self, time: str, zone: str = "", _: Callable[[str], str] = str) -> list[str]:
         """What a time in microseconds meets that lies in them.
+
+        Args:
+            time: The time.
+            zone: Whose days they are; empty for UTC.
 
         >>> Days(start="2026-01-01").holds("shown_at")
         ['shown_at >= 1767225600000000']
         """
         ends = {">=": self.start, "<": self.end}
-        return [f"{time} {sign} {_micros(day)}" for sign, day in ends.items() if day]
+        return [f"{time} {sign} {_micros(day, zone)}" for sign, day in ends.items() if day]
 
     def around(self, column: str, before: int, after: int | None, _: Later) -> list[str]:
         """What a column of days meets that lies in them, or so many days before or after.
@@ -126,8 +130,10 @@ def _moved(day: date | None, number: int) -> str:
     return (day + timedelta(number)).isoformat() if day else ""
 
 
-def _micros(day: date) -> int:
-    return round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1e6)
+def _micros(day: date, zone: str) -> int:
+    """When a day begins; where it has no midnight, when clocks go forward to it."""
+    begin = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone) if zone else UTC)
+    return round(begin.timestamp() * 1e6)
 
 
 def day_of(value: object) -> date:

@@ -123,6 +123,8 @@ def _of_log(clicks: Clicks) -> str:
     decides: dict[str, Any] = dict.fromkeys(("format", "cleaning", "labels", "evaluation"), True)
     if clicks.success_actions != type(clicks).model_fields["success_actions"].default:
         decides["success_actions"] = True
+    if clicks.zone:
+        decides["time_zone"] = True
     if clicks.labels.corrects:
         decides["propensity"] = clicks.propensity.decides
     return clicks.model_dump_json(include=decides, exclude=later)

@@ -31,12 +31,17 @@ class Reader:
         is_number: Whether such a text is a number.
         micros: Microseconds since 1970 of such a text in ISO 8601; NULL for all else.
         moment: Microseconds since 1970 as a time in UTC, without a zone.
+        local: Microseconds since 1970 as what clocks in {zone} show then, likewise in
+            microseconds; empty where that is not told.
+        local_day: Microseconds since 1970 as the day that it is then in {zone}; likewise.
     """
 
     text: str
     is_number: str
     micros: str
     moment: str
+    local: str = ""
+    local_day: str = ""
 
 
 def _text(kind: str) -> str:
@@ -60,8 +65,14 @@ _DUCKDB = Reader(
     "try_cast(regexp_replace({column}, ' ([Z+-])', '\\1') as timestamptz)\n        )\n"
     "    else epoch_us(try_cast({column} as timestamp))\nend",
     "make_timestamp({column})",
+    "epoch_us(\n    timezone(\n        '{zone}',\n        make_timestamptz({column})\n    )\n)",
+    "cast(timezone('{zone}', make_timestamptz({column})) as date)",
 )
 
+_POSTGRES_CLOCK = (
+    "timezone(\n    '{zone}',\n    timestamptz 'epoch' + {column}\n"
+    "        * interval '1 microsecond'\n)"
+)
 _POSTGRES = Reader(
     _text("text"),
     f"{{column}} ~ '{NUMBER}'",
@@ -73,6 +84,8 @@ _POSTGRES = Reader(
     "then cast(extract(epoch from cast({column} as timestamptz)) * 1000000 as bigint)\n"
     "else cast(extract(epoch from cast({column} as timestamp)) * 1000000 as bigint)\nend",
     "(timestamp '1970-01-01' + {column} * interval '1 microsecond')",
+    f"cast(extract(epoch from {_POSTGRES_CLOCK}) * 1000000 as bigint)",
+    f"cast({_POSTGRES_CLOCK} as date)",
 )
 
 _SQLITE_COLON = (
@@ -90,6 +103,8 @@ _SQLITE = Reader(
     "and substr({column}, 12, 2) < '24')\n"
     f"then cast(round((julianday({_SQLITE_COLON}) - 2440587.5) * 86400000) as integer) * 1000 end",
     "datetime({column} / 1000000, 'unixepoch')",
+    "sqlmetrics_local_time({column}, '{zone}')",
+    "date(sqlmetrics_local_time({column}, '{zone}') / 1000000, 'unixepoch')",
 )
 
 _MYSQL_OFFSET = "regexp_substr(substr({column}, 12), '[+-].*$')"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,15 +16,19 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from marked import by_turns
 
 import sqlmetrics as sm
+from sqlmetrics.cli import cli
+from sqlmetrics.clicks.analysis.label_comparison import AS_SAID, OTHERS, compare_labels
 from sqlmetrics.clicks.clean_log import CleanLog, cleaned_log
 from sqlmetrics.clicks.evaluate import evaluate_clicks
-from sqlmetrics.clicks.labels import POOLED, pooled
+from sqlmetrics.clicks.labels import POOLED, can_leave_own_out, pooled
 from sqlmetrics.clicks.labels import labels as labels_of
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError
@@ -163,12 +169,15 @@ def reference(
     min_impressions: int = 1,
     cuts: Sequence[float] = (),
     quantiles: Sequence[float] = (),
+    without: int | None = None,
 ) -> dict[tuple[str, str], Judgment]:
-    """(query, item) -> its judgment, from the formulas, in fractions."""
+    """(query, item) -> its judgment, from the formulas, in fractions; one request left out."""
     rows = list(impressions(log))
     by_position, by_pair = defaultdict(list), defaultdict(list)
-    for query, item, place, clicked, bought in rows:
+    for *_, place, clicked, _ in rows:
         by_position[place].append(clicked)
+    others = [request for number, request in enumerate(log) if number != without]
+    for query, item, place, clicked, bought in impressions(others):
         by_pair[query, item].append((place, clicked, bought))
     ctr = {place: share(flags) for place, flags in by_position.items()}
     more, rates = Fraction(str(prior)), {}
@@ -363,8 +372,20 @@ STEPS = st.sampled_from(
 def test_any_log_is_what_the_formulas_say(
     log: list[Request], options: dict[str, Any], steps: dict[str, Any]
 ) -> None:
-    found = judgments(log, **options, **steps)
-    same(found, reference(log, **options, **steps))
+    """And a request that is judged by the others alone has the grades that they give."""
+    with opened(log, labels={**POOL, **options, **steps}) as done:
+        same(told(done.judgments()), reference(log, **options, **steps))
+        if not can_leave_own_out(done.tables.clicks.labels):
+            return
+        rows = done.engine.rows(labels_of(replace(done.tables, leaves_own_out=True)))
+    assert len({row[:2] for row in rows}) == len(rows)
+    wanted = {
+        (f"r{number}", item): judgment[-1:]
+        for number, request in enumerate(log)
+        for (query, item), judgment in reference(log, **options, **steps, without=number).items()
+        if query == request.query and request.items
+    }
+    same({row[:2]: row[2:] for row in rows}, wanted)
 
 
 def test_a_log_without_a_click_has_rates_of_0_and_none_over_expected_clicks() -> None:
@@ -675,3 +696,91 @@ def test_the_page_has_every_option() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for name in (*ClickLabels.model_fields, "evaluation", *COLUMNS):
         assert f"`{name}" in page
+
+
+# -- labels side by side ------------------------------------------------------------------
+
+
+def lists_of(days: int) -> list[Request]:
+    """Some requests a day, of few texts, whose first items are clicked more often."""
+    chance = random.Random(3)
+    log = []
+    for day in range(days):
+        for number in range(12):
+            items = "".join(chance.sample("abcd", 3))
+            clicked = "".join(
+                one
+                for one, odds in zip(items, (0.7, 0.4, 0.2), strict=True)
+                if chance.random() < odds
+            )
+            log.append(Request(f"q{number % 3}", items, clicked, hour=24 * day + number))
+    return log
+
+
+@by_turns(1.5)
+def test_labels_side_by_side() -> None:
+    """Each line is what a spec with these labels says; what judges itself is told everywhere."""
+    propensity = {"method": "given", "given": {1: 1, 2: 0.5, 3: 0.25}}
+    given = asked(lists_of(4), propensity=propensity, daily=True)
+    first, second = {"end": "2026-01-03"}, {"start": "2026-01-03"}
+    spec = sm.Spec(clicks={**given, "labels": POOL}, metrics=["ndcg@3", "mrr"])
+    with connect() as engine:
+        found = compare_labels(spec, engine)
+    value = {(row["labels"], row["first_day"], row["metric"]): row["value"] for row in found.rows}
+
+    def means(**changed: Any) -> dict[str, float]:
+        clicks = {**given, "daily": False, "labels": POOL, **changed}
+        result = evaluate_clicks(sm.Spec(clicks=clicks, metrics=["ndcg@3", "mrr"])).offline
+        assert result is not None
+        return {name: result[name] for name in ("ndcg@3", "mrr")}
+
+    for (labels, day), wanted in {
+        ("as the spec says", None): means(),
+        ("corrected for positions (ips)", None): means(labels={**POOL, "rate": "ips"}),
+        ("learned from 2026-01-01 to 2026-01-02", "2026-01-03"): means(
+            labels={**POOL, "window": first}, evaluation=second
+        ),
+    }.items():
+        assert {name: value[labels, day, name] for name in wanted} == pytest.approx(wanted)
+    own, other = (value[one, None, "ndcg@3"] for one in (AS_SAID, OTHERS))
+    assert own > other
+    assert f"ndcg@3 of clicks is {own:.4f}, and {other:.4f} where each" in " ".join(found.notes)
+    assert f"{own - other:+.4f} by judging itself" in " ".join(found.notes)
+    assert found.moved
+    assert all(row["rank"] != row["corrected_rank"] for row in found.moved)
+    apart = {**given, "labels": {**POOL, "rate": "ips", "window": first}, "evaluation": second}
+    with connect() as engine:
+        whole = compare_labels(sm.Spec(clicks=apart, metrics=["mrr"]), engine)
+    names = ["as the spec says", "not corrected for positions (ctr)", "learned from all requests"]
+    assert list(dict.fromkeys(row["labels"] for row in whole.rows)) == names
+    with connect() as engine, pytest.raises(sm.SpecError, match="pool impression"):
+        compare_labels(sm.Spec(clicks=given, metrics=["mrr"]), engine)
+
+
+def test_the_command_compares_labels(tmp_path: Path) -> None:
+    clicks = asked(lists_of(2))
+    for name in ("impressions", "events"):
+        file = tmp_path / f"{name}.parquet"
+        pq.write_table(clicks[name].pop("data"), file)
+        clicks[name]["file"] = str(file)
+    (tmp_path / "s.yml").write_text(
+        json.dumps(
+            {"version": 1, "name": "s", "clicks": {**clicks, "labels": POOL}, "metrics": ["mrr"]}
+        )
+    )
+    run = CliRunner()
+    told = run.invoke(cli, ["clicks", str(tmp_path / "s.yml"), "--compare-labels"])
+    assert told.exit_code == 0, told.output
+    assert "learned from the other requests" in told.output
+    rows = json.loads(
+        run.invoke(
+            cli, ["clicks", str(tmp_path / "s.yml"), "--compare-labels", "-o", "json"]
+        ).output
+    )
+    assert {row["system"] for row in rows["labels"]} == {"s"}
+    plain = run.invoke(cli, ["clicks", str(tmp_path / "s.yml")])
+    assert "learned from the requests that they judge" in plain.output
+    both = run.invoke(
+        cli, ["clicks", str(tmp_path / "s.yml"), "--compare-labels", "--show", "depth"]
+    )
+    assert "give --compare-labels or --show depth, not both" in str(both.exception)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
@@ -22,10 +23,13 @@ from sqlmetrics.cli import cli
 from sqlmetrics.clicks.analysis.offline_online import offline_online
 from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.clicks.evaluate import evaluate_clicks
+from sqlmetrics.clicks.log_days import days_of_log
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.engines.database import connect
 from sqlmetrics.jobs.checks.verdict import verdicts
+from sqlmetrics.jobs.days import in_zone, zone_of_days
 from sqlmetrics.jobs.run import write
+from sqlmetrics.jobs.views import NAMES
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import Days
 from sqlmetrics.sql.stage import with_stages
@@ -129,6 +133,93 @@ def test_texts_are_times_on_every_database(name: str, servers: Any) -> None:
     assert counts["impressions", None] == len(wanted)
     example = "'12:00'"
     assert findings[f"times of log that cannot be read, like {example}"] == bad
+
+
+ENDS = ("runs", "metrics", "definitions")
+CHANGES = {
+    "Asia/Tokyo": (date(2026, 3, 8), 24),
+    "America/New_York": (date(2026, 3, 8), 23),
+    "America/Havana": (date(2026, 11, 1), 25),  # midnight comes twice
+    "Australia/Lord_Howe": (date(2026, 4, 5), 24.5),
+}
+"""Zone -> a day, and how many hours it has."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in HERE]
+)
+@pytest.mark.parametrize("zone", CHANGES)
+def test_days_of_a_zone(name: str, zone: str, servers: Any) -> None:
+    """Every half hour around a change of clocks: days, windows, bots and jobs are the zone's."""
+    day, hours = CHANGES[zone]
+    first = datetime(day.year, day.month, day.day, tzinfo=UTC) - timedelta(days=2)
+    moments = [first + n * timedelta(minutes=30) for n in range(5 * 48)]
+    own_day = [at.astimezone(ZoneInfo(zone)).date() for at in moments]
+    assert own_day.count(day) == hours * 2
+    known = {"item_id": "a", "position": 1, "user": "u", "query": "q", "action": "show"}
+    shown = [
+        {**known, "request_id": str(n), "at": at}
+        for n, at in enumerate([micros(at) // 1000 for at in moments])
+    ]
+    busy = shown[own_day.index(day)]
+    later = shown[own_day.index(day) + 2]  # in Havana clocks show the same hour
+    clicks = {"busy": [busy] * 5, "quiet": [busy] * 3 + [later] * 3}
+    columns = {"time": "at", "user": "user"}
+    given = {
+        "impressions": {"relation": "zoned_shown", "columns": {**columns, "query": "query"}},
+        "events": {"relation": "zoned_done", "columns": columns},
+        "cleaning": {"max_events_per_user_hour": 4, "bots_of": "day"},
+        "time_zone": zone,
+        "daily": True,
+    }
+    spec = sm.Spec(name="z", clicks=given, metrics=["ctr"], output={"relation": "zoned_metrics"})
+    one = Days(start=day, end=day + timedelta(1))
+    apart = {**given, "cleaning": {}, "evaluation": one, "daily": False}
+    n_requests: dict[str, dict[str, int]] = {}
+    with connect(servers.open(name)) as engine:
+        engine.load("zoned_shown", pa.Table.from_pylist(shown))
+        try:
+            for case, rows in clicks.items():
+                engine.load("zoned_done", pa.Table.from_pylist([*rows, shown[-1]]))
+                engine.execute("update zoned_done set action = 'click'")
+                counted = evaluate_clicks(spec, engine).online().to_pylist()
+                n_requests[case] = {str(row["metric_date"]): row["n_queries"] for row in counted}
+                if case == "busy":
+                    engine.execute("drop table zoned_done")
+            assert days_of_log(spec.clicks, engine, set(), lambda _: []) == set(own_day)
+            write(spec, engine, one)
+            (kept,) = engine.rows(
+                "select cast(metric_date as varchar), n_queries from zoned_metrics"
+            )
+            (whole,) = (
+                evaluate_clicks(sm.Spec(clicks=apart, metrics=["ctr"]), engine).online().to_pylist()
+            )
+        finally:
+            for view in (*NAMES, "wide_z", "z_all"):
+                engine.execute(f"drop view if exists zoned_metrics_{view}")
+            for table in ("shown", "done", "metrics", *(f"metrics_{end}" for end in ENDS)):
+                engine.execute(f"drop table if exists zoned_{table}")
+    all_days = {str(one): n for one, n in Counter(own_day).items()}
+    assert n_requests == {
+        "busy": {one: n for one, n in all_days.items() if one != str(day)},
+        "quiet": all_days,
+    }
+    assert (kept[0][:10], kept[1]) == (str(day), hours * 2)
+    assert whole["n_queries"] == hours * 2
+
+
+def test_a_zone_is_refused_where_it_says_nothing() -> None:
+    log = {"relation": "log", "columns": {"time": "at"}}
+    spec = sm.Spec(clicks={"log": log, "time_zone": "Asia/Tokyo"}, metrics=["mrr"])
+    assert zone_of_days(spec) == "Asia/Tokyo"
+    plain = sm.Spec(clicks={"log": log}, metrics=["mrr"])
+    assert spec.definition_hash(spec.measures[0]) != plain.definition_hash(plain.measures[0])
+    with pytest.raises(sm.SpecError, match="Snowflake cannot tell the days of Asia/Tokyo"):
+        sm.compile(spec, dialect="snowflake")
+    with pytest.raises(sm.SpecError, match=r"time_zone needs log\.columns\.time"):
+        sm.Spec(clicks={"log": {"relation": "log"}, "time_zone": "Asia/Tokyo"}, metrics=["ctr"])
+    with pytest.raises(sm.SpecError, match="did you mean 'Asia/Tokyo'"):
+        in_zone(plain, "Asia/Tokio")
 
 
 def test_dialects_without_a_reader_say_so() -> None:

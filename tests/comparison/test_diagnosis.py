@@ -145,12 +145,16 @@ def test_a_mean_that_moved_by_which_queries_were_counted() -> None:
 Clicked = Sequence[tuple[int, ...]]
 
 
-def spec_of(requests: Mapping[str, Clicked], *, per_user: int = 2) -> sm.Spec:
+def spec_of(requests: Mapping[str, Clicked], *, per_user: int = 2, **more: Any) -> sm.Spec:
     """A log of lists of four items: for each request of a system, the positions clicked."""
+    no_user = more.pop("no_user", ())
     rows = [
         {
             "request_id": f"{system}{number}",
-            "user_id": f"{system} {number // per_user}" if per_user else None,
+            "query_text": "tv",
+            "user_id": f"{system} {number // per_user}"
+            if per_user and (number, position) not in no_user
+            else None,
             "system": system,
             "item_id": f"i{position}",
             "position": position,
@@ -165,8 +169,8 @@ def spec_of(requests: Mapping[str, Clicked], *, per_user: int = 2) -> sm.Spec:
     if not per_user:
         place = table.column_names.index("user_id")
         table = table.set_column(place, schema.field(0), pa.nulls(len(rows), pa.string()))
-    columns = {"clicked": "clicked", "user": "user_id", "system": "system"}
-    return sm.Spec(clicks={"log": {"data": table, "columns": columns}}, metrics=["ctr"])
+    columns = {"clicked": "clicked", "query": "query_text", "user": "user_id", "system": "system"}
+    return sm.Spec(clicks={"log": {"data": table, "columns": columns}, **more}, metrics=["ctr"])
 
 
 OLD: Clicked = [(3,), ()] * 50
@@ -250,8 +254,31 @@ def test_a_log_of_one_system_is_looked_at_by_itself() -> None:
     assert {one.rule.title for one in found} == set(), "labels are of the list: all is found"
     assert "there is one system" in repr(found)
     assert "labels are clicks on the lists themselves" in " ".join(repr(found).split())
+    pooled = spec_of({"old": OLD, "new": OLD[1:]}, labels={"pool": "query_item"})
+    told = " ".join(repr(sm.diagnose(pooled)).split())
+    assert "recall, hits and judged items were not looked at" in told
+    assert "learned from the requests that they judge" in told
     with pytest.raises(sm.InputError, match="no list of this system: unknown system 'nwe'"):
         sm.diagnose(spec_of({"new": OLD, "old": OLD}), baseline="nwe")
+
+
+def test_the_users_of_a_log_are_clusters() -> None:
+    """The column that the spec has as `user` is one, by an option and by the spec itself."""
+    requests: dict[str, Clicked] = {
+        "new": [(1,), (2, 3), (4,), (1,)],
+        "old": [(3,), (2,), (4,), (1,)],
+    }
+    spec = spec_of(requests).having(metrics=["mrr"], online=())
+    plain = sm.compare(spec, paired=False).to_dicts()[0]
+    of_users = sm.compare(spec, paired=False, cluster="user_id").to_dicts()[0]
+    assert of_users["ci_low"] != plain["ci_low"]
+    own = sm.compare(spec.having(cluster="user_id"), paired=False).to_dicts()[0]
+    assert own["ci_low"] == of_users["ci_low"]
+    nobody = spec_of(requests, no_user={(0, 1)}).having(metrics=["mrr"], online=())
+    with pytest.raises(sm.InputError, match=r"user_id varies: 2(.|\n)*mend it, or leave rows out"):
+        sm.compare(nobody, paired=False, cluster="user_id")
+    with pytest.raises(sm.SpecError, match="unknown segment 'usr_id'; did you mean"):
+        sm.compare(spec.having(cluster="user_id"), paired=False, cluster="usr_id")
 
 
 def test_tied_scores_are_counted() -> None:

@@ -26,10 +26,10 @@ import sqlmetrics as sm
 from sqlmetrics.comparison.page import charts, sample
 from sqlmetrics.comparison.page.charts import NARROW, POINTS, WIDE, Chart
 from sqlmetrics.comparison.page.deploys import deploys_of
-from sqlmetrics.comparison.page.notebook import MIME
+from sqlmetrics.comparison.page.notebook import MIME, pictures_of
 from sqlmetrics.comparison.page.pictures import LATER, MAKERS
 from sqlmetrics.comparison.page.sums import with_running
-from sqlmetrics.comparison.page.words import LANGUAGES, catalogue, signed
+from sqlmetrics.comparison.page.words import LANGUAGES, Words, catalogue, signed
 from sqlmetrics.evaluation.distributions import student
 from sqlmetrics.evaluation.report.table import aligned
 from sqlmetrics.sql.template import folder
@@ -493,7 +493,7 @@ def test_notebooks_have_drawings_where_the_extra_is(
             assert (MIME in shown) == able
             if able:
                 (chart,) = shown[MIME]["vconcat"]
-                assert chart["title"] == picture
+                assert chart["title"]["text"] == picture
                 assert _points(chart), "the rows are in it"
     assert MIME not in sm.evaluate(lists["a"], truth, "mrr")._repr_mimebundle_(), "one number"
 
@@ -646,3 +646,30 @@ def test_what_is_not_drawn_is_named_and_days_are_in_order() -> None:
     trend = next(picture for picture in page.pictures if picture.name == "trend")
     assert [row["day"][-2:] for row in trend.chart.rows] == ["01", "02", "03"]
     assert "▁▁▁" in str(page)
+    ends = [(row["ci_low"], row["ci_high"]) for row in trend.chart.rows]
+    assert all(0 <= low <= high <= 1 for low, high in ends), "three queries: the interval is wider"
+
+
+def test_the_slices_of_a_result_have_every_system_and_their_metric() -> None:
+    rows = [
+        {"system": name, "query_id": query, "land": land, "item_id": item, "score": -i}
+        for name in ("one", "two")
+        for query, land in (("q1", "a"), ("q2", "a"), ("q3", "b"), ("q4", "b"))
+        for i, item in enumerate("abc")
+    ]
+    labels = [{"query_id": f"q{n}", "item_id": "cabb"[n - 1], "grade": 1} for n in range(1, 5)]
+    result = sm.evaluate(
+        *(pa.Table.from_pylist(one) for one in (rows, labels)),
+        ["mrr"],
+        by=["land"],
+        system="system",
+        confidence=0.95,
+    )
+    (slices,) = (one for one in pictures_of(result) if one.name == "segments")
+    assert {(row["label"], row["system"]) for row in slices.chart.rows} == {
+        (f"land = {land}", name) for land in "ab" for name in ("one", "two")
+    }
+    assert len(slices.chart.rows) == len(slices.cells) == 4
+    assert all(0 <= row["ci_low"] <= row["ci_high"] <= 1 for row in slices.chart.rows)
+    assert any("-" in cells[3] for cells in slices.cells), "the table has the interval as it is"
+    assert slices.sentence(Words()).startswith("mrr of one, two by segment")

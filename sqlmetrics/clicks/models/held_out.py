@@ -16,8 +16,6 @@ SHARE = 5
 LOTS = ("0", "1", "2")
 """Without times, requests are held out whose id's MD5 starts with one of these of 16 digits."""
 
-DAY = 86_400_000_000
-
 
 @dataclass(frozen=True)
 class HeldOut:
@@ -52,16 +50,20 @@ def held_out(log: CleanLog, rows: Rows | None = None) -> HeldOut:
     shown = rows.name
     if clicks.evaluation:
         began, window = f"min({shown}.shown_at)", clicks.labels.window
-        learned = " and ".join(window.holds(began)) if window else ""
+        learned = " and ".join(tables.names.holds(window, began)) if window else ""
         words = f"requests {clicks.evaluation}"
-        return HeldOut(rows, " and ".join(clicks.evaluation.holds(began)), words, learned)
+        return HeldOut(
+            rows, " and ".join(tables.names.holds(clicks.evaluation, began)), words, learned
+        )
     days = _days(log, tables.left) if "time" in tables.names.impressions else []
     if len(days) > 1:
         last = max(len(days) // SHARE, 1)
         start = datetime.fromtimestamp(0, UTC) + timedelta(days[-last])
         late = Days(start=start.date())
         words = f"requests {late}, {last} of {len(days)} days"
-        return HeldOut(rows, " and ".join(late.holds(f"min({shown}.shown_at)")), words)
+        return HeldOut(
+            rows, " and ".join(tables.names.holds(late, f"min({shown}.shown_at)")), words
+        )
     at = tables.names.at
     lot = at.expression(at.dialect.hashed, f"{shown}.request_id")
     lots = ", ".join(f"'{one}'" for one in LOTS)
@@ -71,7 +73,8 @@ def held_out(log: CleanLog, rows: Rows | None = None) -> HeldOut:
 
 def _days(log: CleanLog, shown: str) -> list[int]:
     """The days on which requests began, counted from 1970."""
-    view = {"of": log.tables.of, "shown": shown, "day": DAY}
+    number = log.tables.names.day_number("started_at")
+    view = {"of": log.tables.of, "shown": shown, "day_number": number}
     select = print_template("clicks/models/days", view)
     rows = log.engine.rows(with_stages(log.tables.stages(shown), select))
     return sorted(int(day) for (day,) in rows if day is not None)

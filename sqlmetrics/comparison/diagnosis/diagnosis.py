@@ -284,6 +284,7 @@ _OWN_LABELS = (
     "labels are clicks on the lists themselves: what is relevant was shown, so recall, hits and "
     "judged items were not looked at"
 )
+_OWN_POOL = "recall, hits and judged items were not looked at: what is relevant was shown"
 
 
 def _at_log(spec: Spec, asks: Options, engine: Database, *, check: bool) -> _Look:
@@ -293,9 +294,9 @@ def _at_log(spec: Spec, asks: Options, engine: Database, *, check: bool) -> _Loo
     for system, values in found.online.items():
         numbers.setdefault(system, {}).update(values)
     notes = found.notes if found.moved else (_ALONE, *found.notes)
-    own_labels = spec.clicks is not None and not spec.clicks.labels.pools
-    if own_labels:
-        notes = (*notes, _OWN_LABELS)
+    own_labels = spec.clicks is not None and spec.clicks.judges_itself
+    if spec.clicks is not None and own_labels:
+        notes = (*notes, _OWN_POOL if spec.clicks.labels.pools else _OWN_LABELS)
     return _Look(numbers, found.moved, None, found.result, notes, own_labels)
 
 

@@ -10,7 +10,7 @@ from sqlmetrics.comparison.page.charts import Chart
 from sqlmetrics.comparison.page.content import ALL, Content
 from sqlmetrics.comparison.page.deploys import marks, told
 from sqlmetrics.comparison.page.differences import SHOWN_ROWS
-from sqlmetrics.comparison.page.means import pooled
+from sqlmetrics.comparison.page.means import drawn_ends, pooled
 from sqlmetrics.comparison.page.picture import Picture, left_out
 from sqlmetrics.comparison.page.queries import changes
 from sqlmetrics.comparison.page.words import Words, number
@@ -41,22 +41,24 @@ def means(content: Content, words: Words) -> Picture | None:
 
 
 def segments(content: Content, words: Words) -> Picture | None:
-    """The first metric by slice, where nothing is compared."""
+    """The first metric by slice, a bar a system, where nothing is compared."""
     own = [
         row
         for row in content.values
-        if row["segment_name"] != ALL
-        and at_cutoff(row["metric"], row["k"]) == content.first
-        and row["system"] == content.main
+        if row["segment_name"] != ALL and at_cutoff(row["metric"], row["k"]) == content.first
     ]
     rows = _pooled(content, own, by_slice=True)
+    systems = tuple(dict.fromkeys(row["system"] for row in rows))
     if content.rows or len(rows) < 2:
         return None
     about = {
         "metric": content.first,
-        "system": content.main,
+        "system": ", ".join(systems),
         "level": f"{100 * content.level:g}",
         "n": words.n(sum(row["n"] for row in rows if row["name"] == rows[0]["name"])),
+        "left_out": words("page.first_rows", n=SHOWN_ROWS, all=words.n(len(rows)))
+        if len(rows) > SHOWN_ROWS
+        else "",
     }
     return _intervals("segments", words, rows, about, rows)
 
@@ -88,7 +90,7 @@ def _intervals(
     bars = [
         {
             **{one: row[one] for one in ("label", "system", "value")},
-            **{one: row["value"] if row[one] is None else row[one] for one in _ENDS},
+            **drawn_ends(row, str(about.get("metric", row["label"]))),
         }
         for row in drawn[:SHOWN_ROWS]
     ]
@@ -99,9 +101,6 @@ def _intervals(
         for row in rows
     ]
     return Picture(name, Chart("means", bars, {}, systems), columns, cells, 2, about)
-
-
-_ENDS = ("ci_low", "ci_high")
 
 
 def _ends(row: Row, words: Words) -> str:
@@ -125,7 +124,8 @@ def trend(content: Content, words: Words) -> Picture | None:
     rows.sort(key=lambda row: str(row["metric_date"]))
     drawn = [
         {"day": str(row["metric_date"])[:10]}
-        | {name: row[name] for name in ("system", "value", *_ENDS)}
+        | {name: row[name] for name in ("system", "value")}
+        | drawn_ends(row, content.first)
         for row in rows
     ]
     columns = [words(f"column.{one}") for one in ("day", "system", "after", "interval", "queries")]

@@ -203,9 +203,7 @@ def of_click_result(result: ClickResult, level: float = 0.95) -> Content:
 
 
 def _notes(result: ClickResult) -> Iterator[str]:
-    yield from result.notes
-    if result.propensities:
-        yield from result.propensities.notes()
+    yield from result.told
     if result.offline:
         yield from result.offline.notes
 

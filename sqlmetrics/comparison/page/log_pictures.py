@@ -9,7 +9,7 @@ from typing import Any
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.comparison.page.charts import Chart, Sized
 from sqlmetrics.comparison.page.content import ALL, Content, Log
-from sqlmetrics.comparison.page.means import pooled
+from sqlmetrics.comparison.page.means import drawn_ends, pooled
 from sqlmetrics.comparison.page.picture import Picture, left_out
 from sqlmetrics.comparison.page.words import Words, number, percent
 from sqlmetrics.evaluation.distributions.correlation import spearman
@@ -211,7 +211,7 @@ def rates(content: Content, words: Words) -> Picture | None:
         if total is not None:
             rows.append({"label": label, "system": system, **total})
     drawn = [
-        {**{one: row[one] for one in ("label", "system", "value")}, **_or_value(row)}
+        {**{one: row[one] for one in ("label", "system", "value")}, **drawn_ends(row, row["label"])}
         for row in rows
         if row["value"] <= 1
     ]
@@ -230,10 +230,6 @@ def rates(content: Content, words: Words) -> Picture | None:
     }
     chart = Chart("means", drawn, {}, systems)
     return Picture("rates", chart, [*columns, words("column.requests")], cells, 2, about)
-
-
-def _or_value(row: Row) -> dict[str, float]:
-    return {one: row["value"] if row[one] is None else row[one] for one in _ENDS}
 
 
 def _text(row: Row, words: Words) -> str:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sqlmetrics.catalog.dimension import row_of
+from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.distributions import student
 
 Row = Mapping[str, Any]
@@ -60,3 +62,29 @@ def _error(row: Row, level: float) -> float | None:
         return None
     reach = (row["ci_high"] - row["ci_low"]) / 2
     return float(reach / student.critical(level, row["n_queries"] - 1))
+
+
+ENDS = ("ci_low", "ci_high")
+
+
+def drawn_ends(row: Mapping[str, Any], metric: str) -> dict[str, float]:
+    """The ends of an interval as they are drawn: within the metric's range, at its value without.
+
+    Args:
+        row: With `value`, `ci_low` and `ci_high`; the table beside has these as they are.
+        metric: Its text.
+    """
+    low, high = _limits(metric)
+    ends = {name: row["value"] if row[name] is None else row[name] for name in ENDS}
+    if low is not None:
+        ends = {name: max(end, low) for name, end in ends.items()}
+    return ends if high is None else {name: min(end, high) for name, end in ends.items()}
+
+
+def _limits(metric: str) -> tuple[float | None, float | None]:
+    """The least and the largest value; None where there is none, or this version knows none."""
+    try:
+        row = row_of(metric, 0)
+    except SpecError:
+        return None, None
+    return row.low, row.high

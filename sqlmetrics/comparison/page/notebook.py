@@ -72,7 +72,13 @@ def chart(pictures: Sequence[Picture]) -> dict[str, Any]:
         pictures: One at least.
     """
     words = Words()
-    specs = [{"title": one.title(words), **one.chart.spec(words)} for one in pictures]
+    specs = [
+        {
+            "title": {"text": one.title(words), "subtitle": one.sentence(words)},
+            **one.chart.spec(words),
+        }
+        for one in pictures
+    ]
     config = specs[0]["config"] | {"background": "#ffffff"}
     parts = [{k: v for k, v in one.items() if k not in ("$schema", "config")} for one in specs]
     return {

@@ -417,7 +417,7 @@ def _varying(plan: Plan) -> Iterator[GroupCheck]:
             "varying",
             (*plan.shape.query_keys, "one value", "another"),
             f"queries within which {name} varies",
-            "it must belong to the query as a whole",
+            "it must be one for the query: mend it, or leave rows out (where)",
             {"keys": plan.shape.query_keys, "column": column, **plan.shape.names},
         )
 

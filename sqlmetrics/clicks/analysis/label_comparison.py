@@ -1,0 +1,313 @@
+"""The same log judged by other labels: without its own clicks, without the correction, later."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from typing import Any
+
+from sqlmetrics.clicks.clean_log import cleaned_log
+from sqlmetrics.clicks.labels import can_leave_own_out
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.evaluation.report.display import Display
+from sqlmetrics.evaluation.report.table import aligned
+from sqlmetrics.evaluation.run import run
+from sqlmetrics.spec.click_log import Clicks
+from sqlmetrics.spec.days import Days, day_of
+from sqlmetrics.spec.spec import Spec
+
+Row = dict[str, Any]
+
+AS_SAID = "as the spec says"
+OTHERS = "learned from the other requests"
+CORRECTED = "corrected for positions ({rate})"
+UNCORRECTED = "not corrected for positions ({rate})"
+EARLIER = "learned from {first} to {last}"
+ALL_DAYS = "learned from all requests"
+
+PLAIN = {"ips": "ctr", "coee": "coec"}
+"""A rate that is corrected for positions -> the one that is not."""
+
+MOST = 10
+"""So many items are listed that moved."""
+
+
+@dataclass(frozen=True, repr=False)
+class LabelComparison(Display):
+    """A click log's metrics by several labels, side by side.
+
+    Attributes:
+        rows: One per labels, system and metric: labels, first_day, last_day, system, metric,
+            value, n_queries. Rows of the same days can be compared; days are None for all.
+        moved: The items that the correction of positions moves most within their query: query_text,
+            item_id, n_impressions, rank, corrected_rank, rate, corrected_rate.
+        notes: By how much labels that judge themselves lift a metric, and what cannot be told.
+    """
+
+    rows: tuple[Row, ...]
+    moved: tuple[Row, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    def to_dicts(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {"labels": [*self.rows], "moved": [*self.moved], "notes": [*self.notes]}
+
+    def tables(self) -> str:
+        """The tables, for a notebook."""
+        from html import escape
+
+        return f"<pre>{escape(repr(self))}</pre>"
+
+    def __repr__(self) -> str:
+        parts = [_side_by_side(self.rows)]
+        if self.moved:
+            parts.append(_moved_table(self.moved))
+        return "\n\n".join([*parts, "\n".join(f"note: {note}" for note in self.notes)]).strip()
+
+
+def compare_labels(spec: Spec, engine: Database) -> LabelComparison:
+    """Judge the same lists by other labels.
+
+    By those of the spec; by what all other requests did, each request's own clicks left out; with
+    the correction of positions, or without it; and by what was learned on earlier days, beside
+    the same later days judged by labels of all.
+
+    Args:
+        spec: A spec with a click log whose labels are pooled, and metrics of lists.
+        engine: Where the log is.
+
+    Raises:
+        SpecError: If its labels are not pooled, or it has no metric of lists.
+        InputError: If the log cannot be evaluated as the spec says.
+    """
+    clicks = spec.clicks
+    if clicks is None:
+        raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
+    if not clicks.labels.pools:
+        raise SpecError(
+            "labels of pool impression are what was done in the request itself, and no other ones "
+            "take their place; give clicks: {labels: {pool: query_item}} to compare labels"
+        )
+    if not spec.metrics:
+        raise SpecError("labels are compared by metrics of lists; add -m ndcg@10")
+    return _Comparing(spec, clicks, engine).compared()
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """The rows of the metrics by day, and the judgments."""
+
+    rows: Sequence[Mapping[str, Any]]
+    judgments: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class _Comparing:
+    spec: Spec
+    clicks: Clicks
+    engine: Database
+
+    def compared(self) -> LabelComparison:
+        rows: list[Row] = []
+        notes: list[str] = []
+        said = self._judged({})
+        days = _days(said.rows) if self._is_timed else []
+        rows += _rows(AS_SAID, said.rows)
+        if can_leave_own_out(self.clicks.labels):
+            others = self._judged({}, leaves_own_out=True)
+            rows += _rows(OTHERS, others.rows)
+            notes += _lifts(rows)
+        moved = self._corrected(said, rows, notes)
+        self._apart(said, days, rows, notes)
+        return LabelComparison(tuple(rows), tuple(moved), tuple(notes))
+
+    @property
+    def _is_timed(self) -> bool:
+        return self.clicks.columns is None or self.clicks.columns.time is not None
+
+    def _judged(self, changed: Mapping[str, Any], *, leaves_own_out: bool = False) -> _Judged:
+        given = {name: getattr(self.clicks, name) for name in Clicks.model_fields}
+        daily = {"daily": True} if self._is_timed else {}
+        clicks = Clicks(**{**given, **daily, **changed})
+        spec = self.spec.having(clicks=clicks, rankings=None, labels=None)
+        with cleaned_log(clicks, self.engine) as clean:
+            log = clean
+            if leaves_own_out:
+                log = replace(clean, tables=replace(clean.tables, leaves_own_out=True))
+            with log.views() as shown:
+                tables = replace(opened(spec, self.engine), shown_lists=shown)
+                result = run(spec, tables, self.engine, per_query=False)
+            judgments = [] if leaves_own_out else log.judgments().to_pylist()
+        rows = [row for row in result.to_dicts() if row["segment_name"] == "all"]
+        return _Judged(rows, judgments)
+
+    def _with_labels(self, **changed: Any) -> Row:
+        return {"labels": self.clicks.labels.model_copy(update=changed)}
+
+    def _corrected(self, said: _Judged, rows: list[Row], notes: list[str]) -> list[Row]:
+        """With the correction of positions where the spec has none, and the other way round."""
+        rate = self.clicks.labels.rate
+        to_corrected = {plain: corrected for corrected, plain in PLAIN.items()}
+        other = PLAIN.get(rate) or to_corrected.get(rate)
+        if other is None:
+            return []
+        changed = self._with_labels(rate=other)
+        if other in PLAIN and not self.clicks.propensity.is_known:
+            harvest = self.clicks.propensity.model_copy(update={"method": "harvest"})
+            changed["propensity"] = harvest
+        name = (CORRECTED if other in PLAIN else UNCORRECTED).format(rate=other)
+        try:
+            judged = self._judged(changed)
+        except InputError as error:
+            notes.append(f"{name}: {error}")
+            return []
+        rows += _rows(name, judged.rows)
+        plain, corrected = (said, judged) if other in PLAIN else (judged, said)
+        return _moved(plain.judgments, corrected.judgments)
+
+    def _apart(
+        self, said: _Judged, days: Sequence[date], rows: list[Row], notes: list[str]
+    ) -> None:
+        """Learned on earlier days, beside the same later days judged by what all requests did."""
+        window = self.clicks.labels.window
+        if window is not None:
+            whole = {**self._with_labels(window=None), "evaluation": None}
+            judged = self._judged(whole)
+            later = [row for row in judged.rows if day_of(row["metric_date"]) in {*days}]
+            rows += _rows(ALL_DAYS, later)
+            return
+        if len(days) < 2:
+            notes.append("labels of earlier days: the log has no two days to learn and evaluate")
+            return
+        learned, later_days = days[: len(days) // 2], days[len(days) // 2 :]
+        first = Days(start=learned[0], end=later_days[0])
+        second = Days(start=later_days[0], end=later_days[-1] + timedelta(1))
+        judged = self._judged({**self._with_labels(window=first), "evaluation": second})
+        same = [row for row in said.rows if day_of(row["metric_date"]) in {*later_days}]
+        rows += _rows(AS_SAID, same, later_days)
+        name = EARLIER.format(first=learned[0], last=learned[-1])
+        rows += _rows(name, judged.rows, later_days)
+
+
+def _days(rows: Sequence[Mapping[str, Any]]) -> list[date]:
+    return sorted({day_of(row["metric_date"]) for row in rows})
+
+
+def _rows(
+    labels: str, rows: Sequence[Mapping[str, Any]], days: Sequence[date] = ()
+) -> Iterator[Row]:
+    """The means over the days, one row a system and metric."""
+    sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0, 0])
+    for row in rows:
+        metric = row["metric"] + (f"@{row['k']}" if row["k"] else "")
+        total = sums[str(row["system"]), metric]
+        total[0] += row["numerator"] or 0.0
+        total[1] += row["denominator"] or 0.0
+        total[2] += row["n_queries"]
+    for (system, metric), (top, bottom, n_queries) in sums.items():
+        yield {
+            "labels": labels,
+            "first_day": str(days[0]) if days else None,
+            "last_day": str(days[-1]) if days else None,
+            "system": system,
+            "metric": metric,
+            "value": top / bottom if bottom else None,
+            "n_queries": int(n_queries),
+        }
+
+
+def _lifts(rows: Sequence[Row]) -> Iterator[str]:
+    """By how much labels that judge themselves lift each metric, of each system."""
+    value = {(row["labels"], row["system"], row["metric"]): row["value"] for row in rows}
+    for (labels, system, metric), own in value.items():
+        other = value.get((OTHERS, system, metric))
+        if labels == AS_SAID and own is not None and other is not None:
+            yield (
+                f"{metric} of {system} is {own:.4f}, and {other:.4f} where each request is judged "
+                f"by the others alone: {own - other:+.4f} by judging itself"
+            )
+
+
+def _moved(plain: Sequence[Mapping[str, Any]], corrected: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """The items whose rank within their query changes most, those shown most often first."""
+    before, after = _ranks(plain), _ranks(corrected)
+    rows = [
+        {
+            "query_text": query,
+            "item_id": item,
+            "n_impressions": row["n_impressions"],
+            "rank": rank,
+            "corrected_rank": after[query, item][0],
+            "rate": row["rate"],
+            "corrected_rate": after[query, item][1]["rate"],
+        }
+        for (query, item), (rank, row) in before.items()
+        if (query, item) in after and after[query, item][0] != rank
+    ]
+    rows.sort(
+        key=lambda row: (
+            -abs(row["rank"] - row["corrected_rank"]),
+            -row["n_impressions"],
+            row["query_text"],
+            row["item_id"],
+        )
+    )
+    return rows[:MOST]
+
+
+def _ranks(
+    judgments: Sequence[Mapping[str, Any]],
+) -> dict[tuple[str, str], tuple[int, Mapping[str, Any]]]:
+    """(Query, item) -> its rank by the rate within the query, equal rates by the item, and it."""
+    by_query: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in judgments:
+        by_query[row["query_text"]].append(row)
+    return {
+        (query, row["item_id"]): (rank, row)
+        for query, rows in by_query.items()
+        for rank, row in enumerate(
+            sorted(rows, key=lambda row: (-row["rate"], row["item_id"])), start=1
+        )
+    }
+
+
+def _side_by_side(rows: Sequence[Row]) -> str:
+    """One line per labels and system, a column a metric."""
+    metrics = list(dict.fromkeys(row["metric"] for row in rows))
+    lines: dict[tuple[str, str, str], dict[str, Row]] = defaultdict(dict)
+    for row in rows:
+        days = f"{row['first_day']} to {row['last_day']}" if row["first_day"] else "all"
+        lines[days, row["labels"], row["system"]][row["metric"]] = row
+    table = [
+        [
+            *(labels, days, system),
+            *(
+                _number(by_metric[metric]["value"]) if metric in by_metric else ""
+                for metric in metrics
+            ),
+            f"{max(row['n_queries'] for row in by_metric.values()):,}",
+        ]
+        for (days, labels, system), by_metric in lines.items()
+    ]
+    return aligned(["labels", "days", "system", *metrics, "queries"], table, numbers_from=3)
+
+
+def _moved_table(rows: Sequence[Row]) -> str:
+    names = ["query", "item", "impressions", "rank", "corrected rank", "rate", "corrected rate"]
+    cells = [
+        [
+            *(str(row["query_text"]), str(row["item_id"]), f"{row['n_impressions']:,}"),
+            *(str(row["rank"]), str(row["corrected_rank"])),
+            *(_number(row["rate"]), _number(row["corrected_rate"])),
+        ]
+        for row in rows
+    ]
+    return aligned(names, cells, numbers_from=2)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"
