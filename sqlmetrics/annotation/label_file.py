@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from sqlmetrics.annotation import csv_file
 from sqlmetrics.annotation.graded_sheet import Key
 from sqlmetrics.catalog.option import plain
-from sqlmetrics.engines.files import replaced, writing
+from sqlmetrics.engines.output_files import replaced, writing
 from sqlmetrics.errors import InputError, SpecError, unknown
 
 Grades = Mapping[Key, float]

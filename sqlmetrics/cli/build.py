@@ -61,5 +61,5 @@ def _option(command: click.Command, name: str) -> click.Parameter:
 
 build.params[1:1] = [
     *(_option(run, name) for name in (*_OF_RUN, *PLACES, *RECIPIENTS)),
-    *(_option(check, name) for name in ("junit", "github")),
+    *(_option(check, name) for name in ("overwrite", "junit", "github")),
 ]

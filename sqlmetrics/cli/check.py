@@ -6,14 +6,14 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import error_options, is_quiet, say
+from sqlmetrics.cli.common import error_options, is_quiet, overwrite_option, say
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.engines.files import writing
+from sqlmetrics.cli.output import write
+from sqlmetrics.engines.output_files import refuse_input
 from sqlmetrics.errors import NoDataError
 from sqlmetrics.evaluation.report.table import many
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 @click.option("--end", metavar="DATE", help="The day after the last of them.")
 @place_options
 @click.option("--junit", metavar="FILE", help="Write JUnit XML too.")
+@overwrite_option
 @click.option("--github", is_flag=True, help="Print annotations for GitHub's log too.")
 @click.option("-o", "--output", type=click.Choice(("table", "json")), default="table")
 @error_options
@@ -58,6 +59,8 @@ def check(
     from sqlmetrics.jobs.days import days_looked_at
     from sqlmetrics.spec.spec import Spec
 
+    if junit is not None:
+        refuse_input(junit)
     the_spec = Spec.read(spec)
     days = days_looked_at(the_spec, day, start, end, option="--")
     found = verdicts(the_spec, location.reading(needed=True), days)
@@ -93,9 +96,7 @@ def tell(
     if annotated is not None:
         click.echo(report.github(found, annotated), nl=False)
     if junit is not None:
-        text = report.junit(found, spec.title)
-        with writing(junit):
-            Path(junit).write_text(text, encoding="utf-8")
+        write(report.junit(found, spec.title), junit)
     _leave(found)
 
 

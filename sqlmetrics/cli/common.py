@@ -64,6 +64,23 @@ def several(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tu
     return tuple(filter(None, parts))
 
 
+def overwrite_option(command: Callable[..., None]) -> Callable[..., None]:
+    """`--overwrite`, which `overwrites` tells wherever something is written."""
+    return click.option(
+        "--overwrite",
+        is_flag=True,
+        expose_value=False,
+        callback=_remembered,
+        help="Replace a file that sqlmetrics did not write, too.",
+    )(command)
+
+
+def overwrites() -> bool:
+    """Whether `--overwrite` is given."""
+    context = click.get_current_context(silent=True)
+    return bool(context and context.find_root().meta.get("overwrite"))
+
+
 def is_quiet() -> bool:
     """Whether `--quiet` is given, before or behind the command's name."""
     return bool(_options(click.get_current_context(silent=True)).get("quiet"))

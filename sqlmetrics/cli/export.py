@@ -7,7 +7,7 @@ from collections.abc import Callable
 import click
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import error_options, say
+from sqlmetrics.cli.common import error_options, overwrite_option, overwrites, say
 from sqlmetrics.cli.location import Location, place_options
 
 
@@ -40,7 +40,8 @@ def tool_options(command: Callable[..., None]) -> Callable[..., None]:
     shell_complete=completion.dialects,
     help="The database that the tool reads.  [default: that of profiles.yml, else duckdb]",
 )
-@click.option("--force", is_flag=True, help="Replace files that no export wrote, too.")
+@overwrite_option
+@click.option("--force", is_flag=True, hidden=True, help="The same as --overwrite.")
 @tool_options
 @place_options
 @error_options
@@ -73,7 +74,7 @@ def export(
         tool,
         folder,
         dialect=dialect or location.dialect,
-        force=force,
+        force=force or overwrites(),
         **{key: value for key, value in options.items() if value is not None},
     )
     for file in files:

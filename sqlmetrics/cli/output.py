@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import say
-from sqlmetrics.engines.files import writing
+from sqlmetrics.cli.common import overwrite_option, overwrites, say
+from sqlmetrics.engines.output_files import BY_US, IsOurs, output_file, refuse_input
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ def output_options(formats: Sequence[str]) -> Callable[[Callable[..., None]], Ca
 
 
 def out_option(command: Callable[..., None]) -> Callable[..., None]:
-    """`--out` alone."""
+    """`--out` and `--overwrite`."""
     about = "Write to a file instead of stdout."
-    return click.option("--out", metavar="FILE", help=about)(command)
+    return click.option("--out", metavar="FILE", help=about)(overwrite_option(command))
 
 
 def format_of(output: str | None, out: str | None, formats: Sequence[str]) -> str:
@@ -69,8 +69,11 @@ def format_of(output: str | None, out: str | None, formats: Sequence[str]) -> st
         formats: What there is, the usual one first.
 
     Raises:
-        SpecError: If the two contradict, or the file's format is none of these.
+        SpecError: If the two contradict, the file's format is none of these, or the file may
+            not be written over.
     """
+    if out is not None:
+        refuse_input(out)
     named = SUFFIXES.get(Path(out).suffix.casefold()) if out is not None else None
     has_lines = named == "jsonl" and output in (None, "json") and "json" in formats
     if has_lines:
@@ -87,13 +90,19 @@ def format_of(output: str | None, out: str | None, formats: Sequence[str]) -> st
     return output or named or formats[0]
 
 
-def write(text: str, out: str | None) -> None:
-    """Write a text to a file as it is, or to stdout."""
+def write(text: str, out: str | None, is_ours: IsOurs | None = None) -> None:
+    """Write a text to a file as it is, or to stdout.
+
+    Args:
+        text: The text.
+        out: The file, None for stdout.
+        is_ours: How to know a file of ours, which is replaced. Default: it begins alike.
+    """
     if out is None:
         click.echo(text, nl=False)
         return
-    with writing(out):
-        Path(out).write_text(text, encoding="utf-8", newline="")
+    with output_file(out, overwrite=overwrites(), is_ours=is_ours) as beside:
+        beside.write_text(text, encoding="utf-8", newline="")
 
 
 def emit(
@@ -115,8 +124,10 @@ def emit(
     if output == "parquet":
         import pyarrow.parquet as pq
 
-        with writing(str(out)):
-            pq.write_table(rows(), out)
+        table = rows()
+        marked = {**(table.schema.metadata or {}), BY_US: b"rows"}
+        with output_file(str(out), overwrite=overwrites()) as beside:
+            pq.write_table(table.replace_schema_metadata(marked), beside)
         return
     programs: dict[str, Callable[[], str]] = {
         "json": lambda: report.json_lines(rows()),

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlmetrics.cli.common import say
-from sqlmetrics.engines.files import writing
+from sqlmetrics.cli.common import overwrite_option, overwrites, say
+from sqlmetrics.cli.output import write
+from sqlmetrics.engines.output_files import check_output, writing
 from sqlmetrics.errors import SpecError, SqlmetricsError, masked_values
 
 if TYPE_CHECKING:
@@ -49,8 +50,10 @@ class Recipients:
         """Tell of a run when it begins, and when it has ended, in whichever way.
 
         Raises:
+            SpecError: If a file is there that is not ours.
             EngineError: If a file cannot be written.
         """
+        self._check(told)
         lineage = self._lineage(told, location)
         self._send(lineage, "START", told)
         try:
@@ -63,6 +66,13 @@ class Recipients:
             self._send(lineage, "COMPLETE", told)
         finally:
             self._print(told)
+
+    def _check(self, told: Summary) -> None:
+        """Refuse files of others before anything is done."""
+        if self.out is not None:
+            check_output(self.out, json.dumps(told.to_dict()), overwrite=overwrites())
+        if self.openlineage and "://" not in self.openlineage:  # events are added, none replaced
+            check_output(self.openlineage, '{"eventType": 1, "eventTime": 1, "producer": 1}')
 
     def _lineage(self, told: Summary, location: Location) -> Lineage | None:
         if self.openlineage is None:
@@ -93,11 +103,7 @@ class Recipients:
         if self.output != "json" and self.out is None:
             return
         text = json.dumps(masked_values(told.to_dict()), ensure_ascii=False, indent=2)
-        if self.out is None:
-            click.echo(text)
-            return
-        with writing(self.out):
-            Path(self.out).write_text(f"{text}\n", encoding="utf-8")
+        write(f"{text}\n", self.out)
 
 
 def _transport(url: str) -> Any:
@@ -137,6 +143,7 @@ _OPTIONS = (
         help="json: a summary on stdout, also of a run that fails.",
     ),
     click.option("--out", metavar="FILE", help="Write that summary, as JSON, to a file."),
+    overwrite_option,
     click.option(
         "--openlineage",
         metavar="FILE|URL",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlmetrics.cli.common import error_options, say
+from sqlmetrics.cli.common import error_options, overwrite_option, overwrites, say
 from sqlmetrics.cli.evaluation_options import (
     given_options,
     metrics_option,
@@ -43,7 +43,7 @@ _OPTIONS = (
     click.option(
         "--fresh", is_flag=True, help="Evaluate a spec again, although its table has rows of it."
     ),
-    click.option("--overwrite", is_flag=True, help="Replace a file that no report wrote, too."),
+    overwrite_option,
     table_options,
     place_options,
     error_options,
@@ -73,7 +73,6 @@ def report(
     location: Location,
     out: str | None,
     charts: str | None,
-    overwrite: bool,
     given: dict[str, Any],
 ) -> None:
     """Make a page of what moved: where, since when, how sure that is, and how it was computed.
@@ -88,15 +87,15 @@ def report(
     """  # noqa: D301  # click wants the \b itself
     file = _page(tables, out)
     if file is not None:
-        _prepare(file, overwrite=overwrite)
+        _prepare(file)
     made = _made(tables, labels, location, given)
     if file is None:
         click.echo(made.text)
     else:
-        say(f"wrote {made.save(file, overwrite=overwrite)}")
+        say(f"wrote {made.save(file, overwrite=overwrites())}")
         say(made.headline)
     if charts is not None:
-        for chart in made.save_charts(charts):
+        for chart in made.save_charts(charts, overwrite=overwrites()):
             say(f"wrote {chart}")
 
 
@@ -111,7 +110,6 @@ def plot(
     labels: str | None,
     location: Location,
     out: str | None,
-    overwrite: bool,
     given: dict[str, Any],
 ) -> None:
     """Draw one picture of a report: verdicts, deltas, movers, days, curves, slices ...
@@ -122,9 +120,9 @@ def plot(
     sqlmetrics plot verdicts runs.parquet labels.parquet -m ndcg@10
     """  # noqa: D301  # click wants the \b itself
     file = Path(out or f"{picture}.svg")
-    _prepare(file, overwrite=overwrite)
+    _prepare(file)
     made = _made(tables, labels, location, given)
-    say(f"wrote {made.save_plot(picture, file, overwrite=overwrite)}")
+    say(f"wrote {made.save_plot(picture, file, overwrite=overwrites())}")
 
 
 def _made(
@@ -155,7 +153,7 @@ def _page(tables: tuple[str, ...], out: str | None) -> Path | None:
     return Path(f"{name if name.isprintable() and name else 'report'}.html")
 
 
-def _prepare(file: Path, *, overwrite: bool) -> None:
+def _prepare(file: Path) -> None:
     """Refuse what cannot be written before anything is computed."""
     from sqlmetrics.comparison.page.charts import import_drawing
     from sqlmetrics.comparison.page.report import check_ending, refuse_foreign
@@ -163,4 +161,4 @@ def _prepare(file: Path, *, overwrite: bool) -> None:
     check_ending(file)
     if file.suffix in (".html", ".png", ".svg"):
         import_drawing()
-    refuse_foreign(file, overwrite=overwrite)
+    refuse_foreign(file, overwrite=overwrites())

@@ -7,7 +7,13 @@ import sys
 import click
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import error_options, progress_bar, say
+from sqlmetrics.cli.common import (
+    error_options,
+    overwrite_option,
+    overwrites,
+    progress_bar,
+    say,
+)
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.evaluation.report.table import many
 
@@ -31,6 +37,7 @@ from sqlmetrics.evaluation.report.table import many
     help="Write a whole job there: .sql files for the database's own client, with start and "
     "end as its parameters, and a manifest.",
 )
+@overwrite_option
 @place_options
 @error_options
 def compile_spec(
@@ -57,7 +64,7 @@ def compile_spec(
     if job is not None:
         from sqlmetrics.jobs.files import write_job
 
-        for path in write_job(the_spec, dialect, job):
+        for path in write_job(the_spec, dialect, job, overwrite=overwrites()):
             say(f"wrote {path}")
         return
     connection = location.reading(the_spec) if plan == FASTEST else None

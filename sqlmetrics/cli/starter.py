@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from shlex import quote
 
-from sqlmetrics.engines.files import writing
+from sqlmetrics.engines.output_files import writing
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.template import folder
 

@@ -189,7 +189,7 @@ class CleanLog:
 
     @property
     def label_notes(self) -> tuple[str, ...]:
-        """What a reader of labels must know: missing values, the correction, whose labels they are."""
+        """What a reader of labels must know: missing values, the correction, whose they are."""
         corrected = self.propensities.notes() if self.propensities else ()
         return (*self.value_notes, *corrected, *labels_note(self.tables.clicks))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.failure import DENIED, StatementError
-from sqlmetrics.engines.files import writing_to
+from sqlmetrics.engines.output_files import writing_to
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan import script as sql
 from sqlmetrics.plan.plan import Plan

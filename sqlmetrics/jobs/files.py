@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import sqlmetrics
 from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.engines.files import writing_to
+from sqlmetrics.engines.output_files import output_folder
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.sources import refuse_pipes
 from sqlmetrics.jobs.days import client_days
@@ -72,17 +73,27 @@ def compile_job(spec: Spec, name: str = DEFAULT) -> dict[str, str]:
     return files | {"manifest.json": _manifest(spec, the_dialect, files)}
 
 
-def write_job(spec: Spec, name: str, folder: str | Path) -> list[Path]:
-    """Write the files of a job into a folder.
+def write_job(spec: Spec, name: str, folder: str | Path, *, overwrite: bool = False) -> list[Path]:
+    """Write the files of a job into a folder, in the place of an older one.
+
+    Args:
+        spec: What is asked, with its `output`.
+        name: A dialect.
+        folder: Where to; it is made if it is not there.
+        overwrite: Whether files of these names that are no job are replaced, too.
 
     Raises:
-        SpecError: As `compile_job` does.
+        SpecError: As `compile_job` does, or if somebody else's file is there.
         EngineError: If they cannot be written.
     """
     files = compile_job(spec, name)
-    with writing_to(folder) as target:
-        for file, told in files.items():
-            (target / file).write_text(told, encoding="utf-8")
+    with output_folder(folder, overwrite=overwrite) as beside:
+        for file, content in files.items():
+            (beside / file).write_text(content, encoding="utf-8")
+    target = Path(folder)
+    for older in ABOUT.keys() - files.keys():  # a step that this job no longer has
+        with suppress(OSError):
+            (target / older).unlink()
     return [target / file for file in files]
 
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.engines.duckdb_file import new_file
-from sqlmetrics.engines.files import replaced, writing, writing_to
+from sqlmetrics.engines.output_files import replaced, writing, writing_to
 from sqlmetrics.errors import EngineError
 from sqlmetrics.jobs.changes import changes, create
 from sqlmetrics.jobs.destination import (
@@ -154,7 +154,7 @@ def _to_parquet(spec: Spec, engine: Database, folder: Path) -> Iterator[str]:
 
 def _to_file(spec: Spec, engine: Database, file: Path, version: str) -> Iterator[str]:
     """A new DuckDB file, in the old one's place."""
-    with writing(file, EngineError):
+    with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         with replaced(file) as beside, new_file(beside, version) as made:
             for one in _tables(spec, engine):

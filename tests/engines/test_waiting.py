@@ -239,7 +239,7 @@ def test_copies_that_a_killed_publish_left_are_removed(tmp_path: Path) -> None:
 
 KILLED = """
 import os, pathlib, signal
-from sqlmetrics.engines.files import replaced
+from sqlmetrics.engines.output_files import replaced
 with replaced(pathlib.Path("pub.duckdb").absolute()) as beside:
     beside.write_text("half")
     os.kill(os.getpid(), signal.SIGKILL)

@@ -12,7 +12,7 @@ from sqlmetrics.cli.demo.answer import answer
 from sqlmetrics.cli.demo.search import COUNTRIES, DAYS, make_log
 from sqlmetrics.clicks.simulation.simulate import refuse_existing
 from sqlmetrics.engines.database import connect
-from sqlmetrics.engines.files import writing_to
+from sqlmetrics.engines.output_files import is_there, output_folder, writing_to
 from sqlmetrics.proof.verify import verify
 from sqlmetrics.spec.spec import Spec
 
@@ -86,11 +86,12 @@ def _write_log(folder: Path, *, overwrite: bool) -> dict[str, Path]:
     if not (own or overwrite):
         refuse_existing([*paths.values(), folder / "clicks.yml"])
     rankings, labels = make_log()
-    with writing_to(folder):
+    with writing_to(folder):  # a spec of ours, or of nobody: it was looked at
         paths["spec"].write_text(SPEC, encoding="utf-8")
         paths["profiles"].write_text(PROFILES, encoding="utf-8")
-        pq.write_table(rankings, paths["rankings"])
-        pq.write_table(labels, paths["labels"])
+    with output_folder(folder, is_ours=is_there) as beside:
+        pq.write_table(rankings, beside / paths["rankings"].name)
+        pq.write_table(labels, beside / paths["labels"].name)
     return paths
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from sqlmetrics.clicks.simulation.script import TABLES, statements
 from sqlmetrics.clicks.simulation.settings import Settings
 from sqlmetrics.engines.database import Database, connect
-from sqlmetrics.engines.files import writing_to
+from sqlmetrics.engines.output_files import is_there, output_folder
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.report.table import aligned
 from sqlmetrics.sql.template import literal
@@ -133,9 +133,12 @@ def simulate(
     files = {name: target / f"{name}.parquet" for name in TABLES}
     if not (overwrite or all(file.exists() for file in files.values())):
         refuse_existing(files.values())
-    with writing_to(target), connect() as engine:
-        for statement in statements(world, files):
-            engine.execute(statement)
+    with connect() as engine:
+        with output_folder(target, is_ours=is_there) as beside:
+            for statement in statements(
+                world, {name: beside / f.name for name, f in files.items()}
+            ):
+                engine.execute(statement)
         return _written(target, files, engine)
 
 

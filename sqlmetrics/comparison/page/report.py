@@ -17,7 +17,13 @@ from sqlmetrics.comparison.page.page import fragment, page
 from sqlmetrics.comparison.page.picture import Picture
 from sqlmetrics.comparison.page.pictures import pictures
 from sqlmetrics.comparison.page.words import Words
-from sqlmetrics.engines.files import writing, writing_to
+from sqlmetrics.engines.output_files import (
+    has_mark,
+    output_file,
+    output_folder,
+    refuse_input,
+    writing_to,
+)
 from sqlmetrics.errors import SpecError
 
 MARK = b"sqlmetrics report"
@@ -102,22 +108,25 @@ class Report:
                 `report` is needed and not installed.
         """
         file = Path(path)
-        content = self._bytes(file)
-        refuse_foreign(file, overwrite=overwrite)
-        with writing_to(file.parent), writing(file):
-            file.write_bytes(content)
+        _save(file, self._bytes(file), overwrite=overwrite)
         return file
 
-    def save_charts(self, folder: str | Path) -> list[Path]:
-        """Write the Vega-Lite specification of each chart into a folder, as JSON."""
-        written = []
-        with writing_to(folder) as place:
-            for name, spec in self.charts().items():
-                file = place / f"{name}.vl.json"
+    def save_charts(self, folder: str | Path, *, overwrite: bool = False) -> list[Path]:
+        """Write the Vega-Lite specification of each chart into a folder, as JSON.
+
+        Args:
+            folder: Where to; it is made if it is not there.
+            overwrite: Whether files of these names that are no charts are replaced, too.
+
+        Raises:
+            SpecError: If somebody else's file is there.
+        """
+        names = {f"{name}.vl.json": spec for name, spec in self.charts().items()}
+        with output_folder(folder, overwrite=overwrite) as beside:
+            for name, spec in names.items():
                 text = json.dumps(spec, ensure_ascii=False, indent=1)
-                file.write_text(text + "\n", encoding="utf-8")
-                written.append(file)
-        return written
+                (beside / name).write_text(text + "\n", encoding="utf-8")
+        return [Path(folder) / name for name in names]
 
     def save_plot(self, name: str, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write one picture: .svg, .png, or .json for its Vega-Lite specification.
@@ -132,9 +141,7 @@ class Report:
         """
         file, picture = Path(path), self.plot(name)
         content = formats.drawn(picture, file.suffix.casefold(), self.words)
-        refuse_foreign(file, overwrite=overwrite)
-        with writing_to(file.parent), writing(file):
-            file.write_bytes(content)
+        _save(file, content, overwrite=overwrite)
         return file
 
     def _bytes(self, file: Path) -> bytes:
@@ -169,12 +176,19 @@ def check_ending(file: Path) -> None:
 
 
 def refuse_foreign(file: Path, *, overwrite: bool) -> None:
-    """Raise SpecError for a file that no report wrote."""
-    if not overwrite and file.is_file() and MARK not in file.read_bytes():
+    """Raise SpecError for a file that no report wrote, or that nothing may replace."""
+    refuse_input(file)
+    if not overwrite and file.is_file() and not has_mark(MARK)(file, file):
         raise SpecError(
             f"{str(file)!r} is there already, and no report wrote it; give another name (--out), "
             "or say --overwrite"
         )
+
+
+def _save(file: Path, content: bytes, *, overwrite: bool) -> None:
+    refuse_foreign(file, overwrite=overwrite)
+    with writing_to(file.parent), output_file(file, overwrite=True) as beside:
+        beside.write_bytes(content)
 
 
 def _version() -> str:

@@ -7,8 +7,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from sqlmetrics.engines.files import replaced, writing, writing_to
-from sqlmetrics.errors import SpecError
+from sqlmetrics.engines.output_files import has_mark, output_folder
 from sqlmetrics.evaluation.inputs.sources import refuse_pipes
 from sqlmetrics.jobs.exports.formats import format_named
 from sqlmetrics.jobs.exports.target import Target
@@ -54,24 +53,12 @@ def export(
     place = Path(to)
     if place.suffix == ".zip":
         made, place = {place.name: zipped(made)}, place.parent
-    foreign = [path for path in made if not force and _is_foreign(place / path)]
-    if foreign:
-        files = ", ".join(repr(str(place / path)) for path in foreign[:3])
-        more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
-        raise SpecError(
-            f"{files}{more}: there already, and not written by an export; give another folder, or "
-            "--force to replace"
-        )
-    for path, content in made.items():
-        file = place / path
-        with writing_to(file.parent), writing(file), replaced(file) as beside:
-            beside.write_bytes(content)
+    with output_folder(place, overwrite=force, is_ours=has_mark(MARK)) as beside:
+        for path, content in made.items():
+            file = beside / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
     return [place / path for path in made]
-
-
-def _is_foreign(file: Path) -> bool:
-    """Whether there is a file that no export wrote."""
-    return file.exists() and MARK not in file.read_bytes()
 
 
 def zipped(files: Mapping[str, bytes]) -> bytes:
