@@ -28,6 +28,7 @@ from sqlmetrics.evaluation.checks.text_days import odd_days
 from sqlmetrics.evaluation.inputs.condition import wrong_condition
 from sqlmetrics.evaluation.inputs.guess import group_columns
 from sqlmetrics.evaluation.inputs.missing import absent
+from sqlmetrics.evaluation.inputs.names import NAMES, plain
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.per_query import BUCKET, SCREENED, SUSPECTS
 from sqlmetrics.plan.plan import Plan
@@ -394,7 +395,11 @@ class _Look:
                     keys = rule.names.index("query_id") + 1
                     examples = sorted(examples, key=lambda row: row[:keys])[:EXAMPLES]
                 what = f"{rule.problem}: {count:,}"
-                remedy = rule.remedy + (self._of_groups() if rule.is_of_labels else "")
+                remedy = (
+                    self._system_remedy(rule)
+                    + rule.remedy
+                    + (self._of_groups() if rule.is_of_labels else "")
+                )
                 yield Problem(rule.table, what, count, rule.names, examples, remedy)
 
     def _of_groups(self) -> str:
@@ -404,6 +409,21 @@ class _Look:
             return ""
         fits = group_columns(labels, shape.at.labels, self.engine)
         return "".join(f"; or, of graded subtopics, group={one} (--group {one})" for one in fits)
+
+    def _system_remedy(self, rule: GroupCheck) -> str:
+        """The column by which repeated rankings are those of several systems, if there is one."""
+        shape = self.plan.shape
+        if rule.table != "rankings" or rule.clue != "alike" or "system" in shape.keys:
+            return ""
+        source, columns = self.sources["rankings"], shape.columns["rankings"]
+        keys = [columns[role] for role in ("query", "item", "date") if role in columns]
+        there = {plain(name): name for name in self.engine.columns(source) if name not in keys}
+        for column in filter(None, map(there.get, NAMES["system"].split())):
+            grouped = ", ".join(map(identifier, [*keys, column]))
+            repeated = f"select 1 as n from {source} group by {grouped} having count(*) > 1 limit 1"
+            if not self.engine.rows(repeated):
+                return f"{column} tells them apart: name it, --system {column} (system=); else "
+        return ""
 
     def refuse(self, script: Script, condition: str, problem: str, remedy: str) -> None:
         """Raise InputError if there are queries of a kind."""
