@@ -115,18 +115,25 @@ def spec_of(rankings: Any) -> Any:
     return None if isinstance(rankings, str | list | dict) else rankings
 
 
-def sources(tables: tuple[str, ...], labels: str | None) -> tuple[Any, str | None]:
+def sources(
+    tables: tuple[str, ...], labels: str | None, *, needs_labels: bool = True
+) -> tuple[Any, str | None]:
     """The rankings, of several tables by their names, and the labels; a spec, and None.
 
     The last table is the labels, unless they are given by themselves, or it has a name before =
     as the others have, or is alone: then the tables have the labels in them, as traces do.
+
+    Args:
+        tables: What stands in the command line.
+        labels: What the option says.
+        needs_labels: Whether a spec has to name labels.
     """
     if not tables:
         raise click.UsageError("give RANKINGS and LABELS, traces alone, or a spec (.yml)")
     if labels is None and len(tables) == 1 and tables[0].endswith(SPECS):
         from sqlmetrics.spec.spec import Spec
 
-        return Spec.read(tables[0]), None
+        return Spec.read(tables[0], needs_labels=needs_labels), None
     runs = list(tables)
     if labels is None and len(runs) > 1 and not all(map(_name, runs)):
         labels = runs.pop()

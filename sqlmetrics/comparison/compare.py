@@ -12,7 +12,7 @@ from sqlmetrics.clicks.evaluate import ready
 from sqlmetrics.comparison import findings
 from sqlmetrics.comparison.breakdown import contributions as contributing
 from sqlmetrics.comparison.breakdown import movers as moved
-from sqlmetrics.comparison.breakdown.mover_lists import movers_of, with_texts
+from sqlmetrics.comparison.breakdown.mover_lists import movers_of
 from sqlmetrics.comparison.counterfactual.estimates import compare_estimates
 from sqlmetrics.comparison.counterfactual.question import check_fits, estimates_asked
 from sqlmetrics.comparison.design import design, one_system
@@ -31,7 +31,7 @@ from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.runs import SYSTEM
-from sqlmetrics.evaluation.question import check_arguments, question, segmented
+from sqlmetrics.evaluation.question import check_arguments, question, segmented, with_texts
 from sqlmetrics.evaluation.run import executing
 from sqlmetrics.jobs.days import days_between, days_of, on_days, zone_of_days
 from sqlmetrics.plan.plan import Plan

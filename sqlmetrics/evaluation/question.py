@@ -16,7 +16,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.inputs.guess import guess, guess_files
 from sqlmetrics.evaluation.inputs.names import USUAL
-from sqlmetrics.evaluation.inputs.open import opened, zones_of
+from sqlmetrics.evaluation.inputs.open import opened, source_relation, zones_of
 from sqlmetrics.evaluation.inputs.runs import (
     STAGE,
     SYSTEM,
@@ -340,6 +340,19 @@ def _described(spec: Spec, tables: Tables, engine: Database) -> Spec:
         return spec
     roles = [need.partition(".")[2] for need in spec.needed if need.startswith("items.")]
     return _with(spec, "items", **{r: r for r in roles if _has(tables.items, r, engine)})
+
+
+def with_texts(spec: Spec, engine: Database) -> Spec:
+    """The spec with the columns of titles and texts, where tables have them by usual names."""
+    for table, role, names in (("items", "title", ("title",)), ("queries", "text", TEXTS)):
+        source = getattr(spec, table)
+        if source is None or getattr(source.columns, role) is not None:
+            continue
+        there = engine.columns(source_text(source_relation(source, table, engine)))
+        named = next((name for name in names if name in there), None)
+        columns = source.columns.model_copy(update={role: named})
+        spec = spec.having(**{table: source.model_copy(update={"columns": columns})})
+    return spec
 
 
 def _has(relation: Relation, column: str, engine: Database) -> bool:

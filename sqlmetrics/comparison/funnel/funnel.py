@@ -119,7 +119,8 @@ def funnel(
         names = tuple(order) or tuple(runs)
         check_order(names, runs)
         if sources is not None and (names or stage != STAGE):
-            raise SpecError("sources are those of one table's items, not stages: leave these out")
+            what = "sources are those of one table's items, and no stages: leave these out"
+            raise SpecError(what)
         tables = StageRuns(runs) if runs else rankings
         plan, _ = stack.enter_context(asked_plan(tables, labels, asks, asked, engine))
         if "baseline" in plan.spec.needed:

@@ -44,13 +44,16 @@ _SECOND = re.compile(r"(.+)_\d+")
 """What DuckDB calls a second column of a name; a column may be called so itself."""
 
 
-def check(plan: Plan, engine: Database, *, presumed: Sequence[str] = ()) -> None:
+def check(
+    plan: Plan, engine: Database, *, presumed: Sequence[str] = (), apart: Sequence[str] = ()
+) -> None:
     """Raise InputError if the input would give a wrong number.
 
     Args:
         plan: The plan of the evaluation.
         engine: Where the tables are.
         presumed: Tables whose rows and lists are looked at later, by `confirm`.
+        apart: Tables whose problems do not matter, by the names that messages give them.
 
     Raises:
         NoDataError: If all that is wrong is that tables have no row yet, or none of the days.
@@ -69,9 +72,10 @@ def check(plan: Plan, engine: Database, *, presumed: Sequence[str] = ()) -> None
         look.unknown_baseline,
         look.bad_groups,
     )
-    problems = next(filter(None, (list(kind()) for kind in kinds)), [])
+    each = ([problem for problem in kind() if problem.table not in apart] for kind in kinds)
+    problems: list[Problem] = next(filter(None, each), [])
     if problems and presumed:
-        check(plan, engine)  # together with what is wrong in those tables
+        check(plan, engine, apart=apart)  # together with what is wrong in those tables
     if problems:
         raise refusal(problems)
 

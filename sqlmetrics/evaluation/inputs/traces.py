@@ -103,7 +103,10 @@ def may_be_traces_beside_labels(given: Any, engine: Database, item: str) -> bool
     """
     if not may_mention(given, _retrieved_columns(item), engine):
         return False
-    columns = _with_table(given, engine, {}, lambda table: table.there, has_labels=True)
+    try:
+        columns = _with_table(given, engine, {}, lambda table: table.there, has_labels=True)
+    except InputError:  # which the checks tell
+        return False
     if not columns or item in columns:
         return False
     return may_be_traces(columns) or item.partition(".")[0] in columns
@@ -126,8 +129,13 @@ def has_references(given: Any, engine: Database, asked: Mapping[str, Any]) -> bo
     """
     if not may_mention(given, _retrieved_columns(str(asked.get("item") or "")), engine):
         return False
-    found = _with_table(given, engine, asked, lambda table: table.has_references, has_labels=False)
-    return bool(found)
+    try:
+        is_there = _with_table(
+            given, engine, asked, lambda table: table.has_references, has_labels=False
+        )
+    except InputError:  # which the checks tell
+        return False
+    return bool(is_there)
 
 
 def may_mention(given: Any, names: Collection[str], engine: Database) -> bool:
