@@ -16,6 +16,7 @@ from sqlmetrics.annotation.graded_sheet import Key
 from sqlmetrics.catalog.option import plain
 from sqlmetrics.engines.output_files import replaced, writing
 from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.evaluation.inputs.formats import TREC, format_of
 
 Grades = Mapping[Key, float]
 
@@ -161,6 +162,51 @@ class ParquetLabels(LabelFile):
         return array if array is not None else pa.nulls(len(texts), field.type)
 
 
+class QrelsLabels(LabelFile):
+    """Qrels of TREC, query, iteration, item and grade a line; old lines stay as they are."""
+
+    def rows(self) -> list[tuple[Key, str]]:
+        """The key and the grade of every row, as texts."""
+        rows: list[tuple[Key, str]] = []
+        for number, line in enumerate(self._text().splitlines(), start=1):
+            fields = line.split()
+            if len(fields) not in (0, N_FIELDS):
+                raise InputError(
+                    f"{str(self.path)!r}: line {number} has {len(fields)} fields; qrels have "
+                    "query, iteration, item and grade"
+                )
+            if fields:
+                rows.append(((fields[0], fields[2]), fields[3]))
+        return rows
+
+    def write(self, path: Path, grades: Grades) -> None:
+        """Write all old rows as they are, and the new ones behind them, to another path."""
+        if len(self.ids) > len(("query", "item")):
+            raise SpecError(f"{str(self.path)!r}: qrels have no days, and the sheet has")
+        old = self._text()
+        lines = []
+        for key, grade in _texts(grades):
+            odd = [text for text in key if text.split() != [text]]
+            if odd:
+                raise InputError(
+                    f"{str(self.path)!r}: qrels hold no blanks in ids, like {odd[0]!r}"
+                )
+            lines.append(f"{key[0]} 0 {key[1]} {grade}\n")
+        joint = "\n" if old and not old.endswith("\n") else ""
+        path.write_bytes((old + joint + "".join(lines)).encode())
+
+    def _text(self) -> str:
+        if self.is_new:
+            return ""
+        try:
+            return self.path.read_bytes().decode()
+        except UnicodeDecodeError as error:
+            raise InputError(f"cannot read {str(self.path)!r} as qrels: {error}") from None
+
+
+N_FIELDS = 4
+"""How many fields a line of qrels has."""
+
 FORMATS: Mapping[str, type[LabelFile]] = {
     ".csv": CsvLabels,
     ".parquet": ParquetLabels,
@@ -172,7 +218,7 @@ def opened(path: str, ids: Sequence[str], grade: str, *, new: bool = False) -> L
     """The labels of a file; nothing is written yet.
 
     Args:
-        path: A file of one of FORMATS.
+        path: A file of one of FORMATS, or qrels by any other name.
         ids: Its columns that identify a label.
         grade: Its column of grades.
         new: Whether it is to be made.
@@ -182,8 +228,11 @@ def opened(path: str, ids: Sequence[str], grade: str, *, new: bool = False) -> L
             and must be.
     """
     kind = FORMATS.get(Path(path).suffix.casefold())
+    if kind is None and format_of(path, "labels") is TREC["labels"] and not path.endswith(".gz"):
+        kind = QrelsLabels
     if kind is None:
-        raise SpecError(f"labels can be added to {', '.join(FORMATS)}, given {path!r}")
+        known = f"{', '.join(FORMATS)} and qrels"
+        raise SpecError(f"labels can be added to {known}, given {path!r}")
     if new and Path(path).exists():
         raise SpecError(f"{path!r} is there already; without --new the grades are added to it")
     if not new and not Path(path).is_file():

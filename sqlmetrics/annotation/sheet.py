@@ -69,6 +69,7 @@ def unjudged(
     limit: int | None = None,
     labelled_queries: bool = False,
     check: bool = True,
+    has_labels: bool = True,
 ) -> Sheet:
     """The items without a label in the top k of any list, the most valuable first.
 
@@ -86,6 +87,7 @@ def unjudged(
         labelled_queries: Whether to leave out queries that have no label at all, which
             no mean over labelled queries counts.
         check: Whether to look for bad input first.
+        has_labels: Whether there are labels yet; else no item has one.
 
     Raises:
         SpecError: If k or limit is not 1 or more.
@@ -95,9 +97,11 @@ def unjudged(
     _at_least_one("limit", 1 if limit is None else limit)
     the_plan = plan(spec, opened(spec, engine))
     if check:
-        checks.check(the_plan, engine)
+        checks.check(the_plan, engine, apart=() if has_labels else ("labels", "both tables"))
     rows = _unjudged_stage(the_plan, k, labelled_queries)
-    return _sheet(the_plan, engine, [*pool.stages(the_plan), rows], WORTH, limit)
+    return _sheet(
+        the_plan, engine, [*pool.stages(the_plan, with_labels=has_labels), rows], WORTH, limit
+    )
 
 
 def of_sample(spec: Spec, engine: Database, k: int, sample: Sample) -> Sheet:

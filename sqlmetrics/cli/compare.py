@@ -21,6 +21,7 @@ from sqlmetrics.cli.systems import (
     found_by,
     items_option,
     sources,
+    spec_of,
     sql_option,
     system_options,
 )
@@ -109,7 +110,7 @@ def compare(
 
     form = format_of(output, out, FORMATS)
     rankings, labels = sources(tables, labels)
-    if labels is not None and "metrics" not in given:
+    if spec_of(rankings) is None and "metrics" not in given:
         raise click.UsageError("say what to compare: -m ndcg@10,recall@100,mrr")
     found = found_by(compared, rankings, labels, location, given)
     texts = _texts(found)

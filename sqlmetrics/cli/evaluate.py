@@ -19,6 +19,7 @@ from sqlmetrics.cli.evaluation_options import (
 )
 from sqlmetrics.cli.location import PLACES, Location, place_options
 from sqlmetrics.cli.output import FORMATS, emit, emit_result, format_of, output_options
+from sqlmetrics.cli.systems import sources
 from sqlmetrics.evaluation.inputs.formats import SPECS
 
 if TYPE_CHECKING:
@@ -87,10 +88,10 @@ def evaluate(
     """Evaluate RANKINGS against LABELS: files, or tables of a database.
 
     Of several tables the last one is the labels; each of the others is a system, called by its
-    file. With a spec alone it shows the spec's numbers, as show does.
+    file, or as NAME=FILE says. With a spec alone it shows the spec's numbers, as show does.
 
-    Files are Parquet, CSV, JSON, or TREC runs and qrels (.gz too). One file alone holds both:
-    traces of Ragas, LlamaIndex, LangSmith, Phoenix or MLflow, or rankings with grades.
+    Files are Parquet, CSV, JSON, or TREC runs and qrels (.gz too). Traces of Ragas, LlamaIndex,
+    LangSmith, Phoenix or MLflow hold both, as do rankings with grades: each file is a system.
 
     \b
     sqlmetrics evaluate runs.parquet labels.parquet -m ndcg@10,recall@100,mrr
@@ -113,8 +114,7 @@ def evaluate(
             out=out,
         )
         return
-    is_alone = labels is None and len(tables) == 1  # it has the labels too
-    *rankings, labels = tables if labels is None and not is_alone else (*tables, labels)
+    rankings, labels = sources(tables, labels)
     if not metrics:
         raise click.UsageError("say what to compute: -m ndcg@10,recall@100,mrr")
     if tie_audit and abstention:
@@ -125,7 +125,7 @@ def evaluate(
         progress_bar("evaluating") as told,
     ):
         result = run(
-            rankings if len(rankings) > 1 else rankings[0],
+            rankings,
             labels,
             metrics,
             connection=engine,

@@ -132,8 +132,8 @@ def _arguments(
     *,
     label_columns: tuple[str, ...],
     grades: tuple[str, ...],
-    conventions: tuple[str, ...],
-    skip_input_checks: bool,
+    conventions: tuple[str, ...] = (),
+    skip_input_checks: bool = False,
     **named: Any,
 ) -> dict[str, Any]:
     """The options that were given, as arguments of `evaluate` and its like.

@@ -14,12 +14,24 @@ LISTS = ("metrics", "online", "presets", "options", "dialects", "exports")
 
 @click.command("list")
 @click.argument("what", type=click.Choice(LISTS))
+@click.option(
+    "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True
+)
 @error_options
-def list_names(what: str) -> None:
+def list_names(what: str, output: str) -> None:
     """List the metrics, those of click logs (online), presets, options, dialects or exports."""
+    import json
+
     from sqlmetrics.cli import listing
     from sqlmetrics.evaluation.report.table import fitted, terminal_width
 
+    if output == "json":
+        records = [
+            {name.replace(" ", "_"): value for name, value in record.items()}
+            for record in listing.records(what)
+        ]
+        click.echo(json.dumps(records, ensure_ascii=False, indent=2))
+        return
     names, rows = getattr(listing, what)()
     click.echo(fitted(names, rows, terminal_width()))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.metric import Metric, listed
 from sqlmetrics.catalog.online import ONLINE
@@ -11,69 +13,161 @@ from sqlmetrics.sql.conformance import trust
 from sqlmetrics.sql.dialects import DIALECTS
 
 Listing = tuple[list[str], list[list[str]]]
+Record = dict[str, object]
+
+
+def records(what: str) -> list[Record]:
+    """What there is of a kind, for programs: one dict each.
+
+    Args:
+        what: `metrics`, `online`, `presets`, `options`, `dialects` or `exports`.
+    """
+    return _RECORDS[what]()
 
 
 def metrics() -> Listing:
     """One row per metric."""
-    rows = [
-        [
-            *(_spelled(metric), metric.title, metric.range, metric.better, metric.unit),
-            *(", ".join(metric.aliases), metric.formula),
-        ]
-        for metric in listed()
-    ]
-    return ["metric", "title", "range", "better", "unit", "aliases", "formula"], rows
+    return _table(_metrics())
 
 
 def online() -> Listing:
     """One row per online metric, of click logs."""
-    rows = [
-        [f"{one.name}, {one.name}@k" if one.cut else one.name, one.better, one.unit, one.title]
-        for one in ONLINE.values()
-    ]
-    return ["online metric", "better", "unit", "what it says"], rows
+    return _table(_online())
 
 
 def options() -> Listing:
     """One row per value of an option, the house default first."""
-    rows = []
-    for option in OPTIONS.values():
-        for i, choice in enumerate(option.choices):
-            meaning = option.meaning if i == 0 else ""
-            rows.append([option.name if i == 0 else "", choice.name, choice.meaning, meaning])
-    return ["option", "value", "meaning", "about"], rows
+    rows, before = [], None
+    for record in _options():
+        is_first = record["option"] != before
+        before = record["option"]
+        rows.append(record if is_first else {**record, "option": "", "about": ""})
+    return _table(rows)
 
 
 def presets() -> Listing:
     """One row per preset: how it differs from the house preset."""
-    rows = [
-        [name, ", ".join(preset.departures) or "-", preset.note] for name, preset in PRESETS.items()
-    ]
-    return ["preset", "differs from house in", "reproduces"], rows
+    return _table(_presets())
 
 
 def dialects() -> Listing:
     """One row per dialect, with how far it can be trusted."""
-    rows = []
-    for one in DIALECTS.values():
-        told = trust(one)
-        run = told.run
-        numbers = ["-", "-", "-", "-"]
-        if run:
-            numbers = [str(run), f"{run.compared:,}", f"{run.largest:.0e}"]
-            numbers.append(f"{run.day} {run.commit}".strip() or "-")
-        rows.append([one.name, one.title, told.how, *numbers])
-    header = ["dialect", "of", "trust", "engine", "numbers compared", "largest difference"]
-    return [*header, "last run"], rows
+    return _table(_dialects())
 
 
 def exports() -> Listing:
     """One row per tool that a spec can be exported for."""
-    rows = [
-        [one.name, one.title, ", ".join(one.dialects), "yes" if one.executed else "no", one.about]
-        for one in FORMATS.values()
+    return _table(_exports())
+
+
+def _metrics() -> list[Record]:
+    return [
+        {
+            "metric": _spelled(metric),
+            "title": metric.title,
+            "range": metric.range,
+            "better": metric.better,
+            "unit": metric.unit,
+            "aliases": list(metric.aliases),
+            "formula": metric.formula,
+        }
+        for metric in listed()
     ]
-    return ["export", "tool", "dialects", "run in tests", "what it gets"], rows
+
+
+def _online() -> list[Record]:
+    return [
+        {
+            "online metric": f"{metric.name}, {metric.name}@k" if metric.cut else metric.name,
+            "better": metric.better,
+            "unit": metric.unit,
+            "what it says": metric.title,
+        }
+        for metric in ONLINE.values()
+    ]
+
+
+def _options() -> list[Record]:
+    return [
+        {
+            "option": option.name,
+            "value": choice.name,
+            "meaning": choice.meaning,
+            "about": option.meaning,
+        }
+        for option in OPTIONS.values()
+        for choice in option.choices
+    ]
+
+
+def _presets() -> list[Record]:
+    return [
+        {
+            "preset": name,
+            "differs from house in": list(preset.departures) or None,
+            "reproduces": preset.note,
+        }
+        for name, preset in PRESETS.items()
+    ]
+
+
+def _dialects() -> list[Record]:
+    rows: list[Record] = []
+    for dialect in DIALECTS.values():
+        trusted = trust(dialect)
+        run = trusted.run
+        rows.append(
+            {
+                "dialect": dialect.name,
+                "of": dialect.title,
+                "trust": trusted.how,
+                "engine": str(run) if run else None,
+                "numbers compared": run.compared if run else None,
+                "largest difference": run.largest if run else None,
+                "last run": f"{run.day} {run.commit}".strip() or None if run else None,
+            }
+        )
+    return rows
+
+
+def _exports() -> list[Record]:
+    return [
+        {
+            "export": target.name,
+            "tool": target.title,
+            "dialects": list(target.dialects),
+            "run in tests": target.executed,
+            "what it gets": target.about,
+        }
+        for target in FORMATS.values()
+    ]
+
+
+_RECORDS: Mapping[str, Callable[[], list[Record]]] = {
+    "metrics": _metrics,
+    "online": _online,
+    "presets": _presets,
+    "options": _options,
+    "dialects": _dialects,
+    "exports": _exports,
+}
+
+
+def _table(rows: list[Record]) -> Listing:
+    """Records as texts, with the names of the columns."""
+    return list(rows[0]), [list(map(_cell, row.values())) for row in rows]
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.0e}"
+    if isinstance(value, list):
+        return ", ".join(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _spelled(metric: Metric) -> str:

@@ -16,13 +16,14 @@ from sqlmetrics.cli.evaluation_options import (
     table_options,
 )
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.systems import sources, spec_of
 
 NOTHING_FITS = 1
 
 
 @click.command()
-@click.argument("rankings", type=click.Path())
-@click.argument("labels", type=click.Path())
+@click.argument("tables", type=click.Path(), nargs=-1, required=True, metavar="RANKINGS LABELS")
+@click.option("--labels", metavar="TABLE", help="The labels; the other table is the rankings.")
 @click.option(
     "-m",
     "--metric",
@@ -61,8 +62,8 @@ NOTHING_FITS = 1
 @given_options
 def reconcile(
     *,
-    rankings: str,
-    labels: str,
+    tables: tuple[str, ...],
+    labels: str | None,
     metric: str,
     value: str | None,
     values: str | None,
@@ -86,6 +87,9 @@ def reconcile(
 
     from sqlmetrics.proof.reconcile.reconcile import reconcile as run
 
+    rankings, labels = sources(tables, labels)
+    if spec_of(rankings) is not None:
+        raise click.UsageError("give RANKINGS and LABELS: reconcile takes no spec")
     file, column = (None, None) if values is None else _file_and_column(values)
     with location.reading_default("reconcile") as engine, progress_bar("trying conventions"):
         found = run(

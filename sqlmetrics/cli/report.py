@@ -16,8 +16,7 @@ from sqlmetrics.cli.evaluation_options import (
     table_options,
 )
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.cli.systems import items_option, sources, system_options
-from sqlmetrics.evaluation.inputs.formats import SPECS
+from sqlmetrics.cli.systems import items_option, sources, spec_of, system_options
 
 if TYPE_CHECKING:
     from sqlmetrics.comparison.page.report import Report
@@ -131,16 +130,9 @@ def _made(
     """The report that is asked for."""
     from sqlmetrics.comparison.page.sources import report as made
 
-    what, truth = _what(tables, labels)
-    with location.reading(None if isinstance(what, str | list | dict) else what) as engine:
+    what, truth = sources(tables, labels)
+    with location.reading(spec_of(what)) as engine:
         return made(what, truth, connection=engine, **given)
-
-
-def _what(tables: tuple[str, ...], labels: str | None) -> tuple[Any, str | None]:
-    """Rankings and labels, a spec, or a click log by itself."""
-    if labels is None and len(tables) == 1 and not tables[0].endswith(SPECS):
-        return tables[0], None
-    return sources(tables, labels)
 
 
 def _page(tables: tuple[str, ...], out: str | None) -> Path | None:

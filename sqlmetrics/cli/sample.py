@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sqlmetrics.cli.common import error_options, progress_bar, say
-from sqlmetrics.cli.evaluation_options import metrics_option
+from sqlmetrics.cli.evaluation_options import given_options, metrics_option, table_options
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import format_of, out_option, output_options, write
+from sqlmetrics.cli.systems import sources, spec_of
 from sqlmetrics.evaluation.report.table import many, metric_value
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ FORMATS = ("table", "json", "csv")
 
 
 @click.command()
-@click.argument("spec", type=click.Path())
+@click.argument("tables", nargs=-1, required=True, metavar="RANKINGS... LABELS | SPEC")
+@click.option("--labels", metavar="TABLE", help="The labels, which are not looked at.")
+@click.option("--queries", metavar="TABLE", help="What is known of queries: segments, weights.")
 @click.option("--size", type=int, required=True, metavar="N", help="Queries to draw.")
 @click.option("--by", multiple=True, metavar="COLUMN", help="Stratify by a segment.")
 @click.option("--traffic", is_flag=True, help="Stratify by head, torso and tail of the traffic.")
@@ -32,10 +35,13 @@ FORMATS = ("table", "json", "csv")
 @place_options
 @out_option
 @click.option("--sql", is_flag=True, help="Print the queries instead of the rows.")
+@table_options
 @error_options
+@given_options
 def sample(
     *,
-    spec: str,
+    tables: tuple[str, ...],
+    labels: str | None,
     size: int,
     by: tuple[str, ...],
     traffic: bool,
@@ -44,21 +50,26 @@ def sample(
     location: Location,
     out: str | None,
     sql: bool,
+    given: dict[str, Any],
 ) -> None:
-    """Draw a stratified random sample of the queries in the rankings of SPEC.
+    """Draw a stratified random sample of the queries in the rankings of SPEC, or in RANKINGS.
 
     The same seed draws the same queries, on every engine. --share says what the strata's
     parts are in proportion to; each gets two queries at least.
 
     \b
     sqlmetrics sample search.yml --size 300 --by country --out sample.csv
+    sqlmetrics sample run.parquet labels.parquet --size 300 --out sample.csv
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.annotation.draw import draw
-    from sqlmetrics.spec.spec import Spec
+    from sqlmetrics.annotation.question import asked_spec
 
     format_of(None, out, ("csv",))
-    asked = Spec.read(spec)
-    with location.reading(asked) as engine, progress_bar("drawing a sample"):
+    del given["check"]
+    rankings, labels = sources(tables, labels, needs_labels=False)
+    segments = {"by": by} if by and spec_of(rankings) is None else {}
+    with location.reading(spec_of(rankings)) as engine, progress_bar("drawing a sample"):
+        asked, _ = asked_spec(rankings, labels, engine, {**given, **segments})
         drawn = draw(asked, engine, size, by=by, traffic=traffic, seed=seed, share=share)
     designs = set(drawn.of((*drawn.strata_names, "stratum_size")))
     population = sum(design[-1] for design in designs)

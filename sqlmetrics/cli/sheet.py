@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sqlmetrics.cli.common import error_options, say
+from sqlmetrics.cli.evaluation_options import check_option, given_options, table_options
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import format_of, out_option, write
+from sqlmetrics.cli.systems import items_option, sources, spec_of
 
 if TYPE_CHECKING:
     from sqlmetrics.annotation.sheet import Sheet
@@ -17,7 +19,12 @@ CONFLICTS = ("error", "keep")
 
 
 @click.command()
-@click.argument("spec", type=click.Path())
+@click.argument("tables", nargs=-1, required=True, metavar="RANKINGS... LABELS | SPEC")
+@click.option(
+    "--labels", metavar="TABLE", help="The labels, which need not be there yet; see sheet-import."
+)
+@click.option("--queries", metavar="TABLE", help="What is known of queries: text, weights.")
+@items_option
 @click.option(
     "-k", "k", type=int, default=10, show_default=True, help="How deep each list is looked at."
 )
@@ -28,18 +35,14 @@ CONFLICTS = ("error", "keep")
 @out_option
 @click.option("--excel", is_flag=True, help="Write a byte order mark, so that Excel reads UTF-8.")
 @click.option("--sql", is_flag=True, help="Print the query instead of the rows.")
-@click.option(
-    "--skip-input-checks",
-    "check",
-    is_flag=True,
-    flag_value=False,
-    default=True,
-    help="Do not look for bad input first.",
-)
+@check_option
+@table_options
 @error_options
+@given_options
 def sheet(
     *,
-    spec: str,
+    tables: tuple[str, ...],
+    labels: str | None,
     k: int,
     limit: int | None,
     sample: str | None,
@@ -47,29 +50,45 @@ def sheet(
     out: str | None,
     excel: bool,
     sql: bool,
-    **named: bool,
+    labelled_queries: bool,
+    given: dict[str, Any],
 ) -> None:
-    """Print a labelling sheet of SPEC: items without a label in the top k of any list.
+    """Print a labelling sheet: items without a label in the top k of any list.
+
+    Of SPEC, or of RANKINGS and LABELS as evaluate takes them. Labels need not be there yet.
 
     The most valuable come first: value is what DCG summed over all lists would gain per
     unit of gain. People fill in the column grade; sheet-import adds it to the labels.
 
     \b
     sqlmetrics sheet search.yml -k 10 --limit 500 --out sheet.csv
+    sqlmetrics sheet runs/*.trec --labels qrels.txt -k 10 --out sheet.csv
     sqlmetrics sheet search.yml -k 10 --sample sample.csv --out sheet.csv
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.annotation import sheet as sheets
     from sqlmetrics.annotation.csv_file import MARK
+    from sqlmetrics.annotation.question import asked_spec
     from sqlmetrics.annotation.sample import Sample
-    from sqlmetrics.spec.spec import Spec
 
     format_of(None, out, ("csv",))
-    asked = Spec.read(spec)
-    with location.reading(asked) as engine:
+    check = given.pop("check")
+    rankings, labels = sources(tables, labels, needs_labels=False)
+    with location.reading(spec_of(rankings)) as engine:
+        asked, missing = asked_spec(rankings, labels, engine, given)
         if sample is not None:
             made = sheets.of_sample(asked, engine, k, Sample.read(sample))
         else:
-            made = sheets.unjudged(asked, engine, k, limit=limit, **named)
+            made = sheets.unjudged(
+                asked,
+                engine,
+                k,
+                limit=limit,
+                labelled_queries=labelled_queries,
+                check=check,
+                has_labels=not missing,
+            )
+            if missing:
+                say(f"note: labels: {missing}, so nothing is labelled yet")
     _say(made)
     text = f"{made.sql}\n" if sql else (MARK if excel else "") + str(made)
     write(text, out)
@@ -77,7 +96,9 @@ def sheet(
 
 @click.command("sheet-import")
 @click.argument("sheet", type=click.Path())
-@click.option("--labels", required=True, metavar="FILE", help="The labels, .csv or .parquet.")
+@click.option(
+    "--labels", required=True, metavar="FILE", help="The labels: .csv, .parquet or qrels."
+)
 @click.option("--new", is_flag=True, help="Make the file of labels; it must not be there.")
 @click.option("--conflicts", type=click.Choice(CONFLICTS), default="error", show_default=True)
 @click.option("--query", default="query_id", show_default=True, metavar="COLUMN")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -85,7 +86,7 @@ def found_by(
         location: Where they are.
         given: The function's other arguments.
     """
-    with location.reading(rankings if labels is None else None) as engine:
+    with location.reading(spec_of(rankings)) as engine:
         return ask(rankings, labels, connection=engine, **given)
 
 
@@ -109,16 +110,41 @@ def answer(
     emit(found.to_arrow, texts, form, out)
 
 
-def sources(tables: tuple[str, ...], labels: str | None) -> tuple[Any, str | None]:
-    """The rankings, of several tables by their names, and the labels; a spec, and None."""
-    if labels is None and len(tables) == 1:
-        if not tables[0].endswith(SPECS):
-            raise click.UsageError("give LABELS behind the rankings, or a spec (.yml) alone")
+def spec_of(rankings: Any) -> Any:
+    """The spec, if that is what was given; else None."""
+    return None if isinstance(rankings, str | list | dict) else rankings
+
+
+def sources(
+    tables: tuple[str, ...], labels: str | None, *, needs_labels: bool = True
+) -> tuple[Any, str | None]:
+    """The rankings, of several tables by their names, and the labels; a spec, and None.
+
+    The last table is the labels, unless they are given by themselves, or it has a name before =
+    as the others have, or is alone: then the tables have the labels in them, as traces do.
+
+    Args:
+        tables: What stands in the command line.
+        labels: What the option says.
+        needs_labels: Whether a spec has to name labels.
+    """
+    if not tables:
+        raise click.UsageError("give RANKINGS and LABELS, traces alone, or a spec (.yml)")
+    if labels is None and len(tables) == 1 and tables[0].endswith(SPECS):
         from sqlmetrics.spec.spec import Spec
 
-        return Spec.read(tables[0]), None
-    *runs, labels = tables if labels is None else (*tables, labels)
-    return (runs[0] if len(runs) == 1 else _named(runs)), labels
+        return Spec.read(tables[0], needs_labels=needs_labels), None
+    runs = list(tables)
+    if labels is None and len(runs) > 1 and not all(map(_name, runs)):
+        labels = runs.pop()
+    named = _named(runs)
+    return (runs[0] if len(runs) == 1 and named == runs else named), labels
+
+
+def _name(table: str) -> str:
+    """The name before = in NAME=TABLE; empty without one."""
+    name, equal, _ = table.partition("=")
+    return name if equal and name.isidentifier() and not Path(table).exists() else ""
 
 
 def _named(runs: list[str]) -> Any:
@@ -127,10 +153,9 @@ def _named(runs: list[str]) -> Any:
     Raises:
         SpecError: If only some have a name, or two have the same.
     """
-    parts = [run.partition("=") for run in runs]
-    names = [name for name, equal, _ in parts if equal and name.isidentifier()]
+    names = list(filter(None, map(_name, runs)))
     if not names:
         return runs
     if len({*names}) < len(runs):
         raise SpecError(f"give each system a name of its own, like a={runs[0]} b={runs[-1]}")
-    return {name: place for name, _, place in parts}
+    return {_name(run): run.partition("=")[2] for run in runs}

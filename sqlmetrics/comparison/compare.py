@@ -13,7 +13,7 @@ from sqlmetrics.clicks.evaluate import ready
 from sqlmetrics.comparison import findings
 from sqlmetrics.comparison.breakdown import contributions as contributing
 from sqlmetrics.comparison.breakdown import movers as moved
-from sqlmetrics.comparison.breakdown.mover_lists import movers_of, with_texts
+from sqlmetrics.comparison.breakdown.mover_lists import movers_of
 from sqlmetrics.comparison.counterfactual.estimates import compare_estimates
 from sqlmetrics.comparison.counterfactual.question import check_fits, estimates_asked
 from sqlmetrics.comparison.design import design, one_system
@@ -31,8 +31,8 @@ from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.open import opened
-from sqlmetrics.evaluation.inputs.runs import SYSTEM, runs_in
-from sqlmetrics.evaluation.question import question, segmented
+from sqlmetrics.evaluation.inputs.runs import SYSTEM
+from sqlmetrics.evaluation.question import check_arguments, question, segmented, with_texts
 from sqlmetrics.evaluation.run import executing
 from sqlmetrics.jobs.days import days_between, days_of, on_days, zone_of_days
 from sqlmetrics.plan.plan import Plan
@@ -60,6 +60,7 @@ def compare(
     replicates: int | None = None,
     seed: int = 1,
     paired: bool | None = None,
+    unpaired: bool = False,
     dates: str | Sequence[str | date] = (),
     covariate: str | None = None,
     baseline_values: Any = None,
@@ -104,6 +105,7 @@ def compare(
         paired: Whether each query is compared with itself, over those that both sides have. If
             not, each side has the queries that it has, as in an A/B test: Welch's t. Default:
             yes, but for `dates` and with a covariate.
+        unpaired: The same as `paired=False`, as the command line has it.
         dates: Two or more days, or periods like `2026-11-01..2026-11-07`, of one system that are
             compared, the first one as the baseline; also `today`, `yesterday` and `-7 days`.
         covariate: What is known of a query from before, which takes variance away (CUPED): days
@@ -139,7 +141,10 @@ def compare(
     >>> row["baseline_value"], row["value"], row["verdict"]
     (0.5, 1.0, 'unclear')
     """
+    check_arguments(compare, asked)
     check_level(level, margin)
+    if unpaired and paired:
+        raise SpecError("paired and unpaired contradict: give one of them")
     moved.check(movers)
     if test not in findings.TESTS:
         raise SpecError(unknown("test", test, findings.TESTS))
@@ -162,7 +167,7 @@ def compare(
         movers=movers,
         metrics=metric_texts(metrics),
         days=days_between(start, end, zone),
-        paired=paired,
+        paired=False if unpaired else paired,
         **_days_asked(dates, covariate, start or end, zone),
     )
     asks.check_design(stored=baseline_values is not None)
@@ -204,8 +209,8 @@ def asked_plan(
         engine: Where the tables are.
     """
     with _tables(rankings, labels, asks, asked, engine) as (spec, tables):
-        runs = _runs(rankings, asked)
-        yield planned(spec, tables), asks.of_runs(runs) if runs else asks
+        systems = tables.systems
+        yield planned(spec, tables), asks.of_runs(systems) if systems else asks
 
 
 @contextmanager
@@ -251,14 +256,6 @@ def _with_systems(spec: Spec, tables: Tables, engine: Database) -> Spec:
         return spec
     columns = source.columns.model_copy(update={"system": SYSTEM})
     return spec.having(rankings=source.model_copy(update={"columns": columns}))
-
-
-def _runs(rankings: Any, asked: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of several tables, one a system; none of a table that has them all."""
-    if isinstance(rankings, Spec):
-        return ()
-    ids = {str(asked.get(role, f"{role}_id")) for role in ("query", "item")}
-    return tuple(runs_in(rankings, ids))
 
 
 def _days_asked(

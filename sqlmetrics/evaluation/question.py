@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pydantic import ValidationError
@@ -12,10 +13,11 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.keywords import Conventions
 from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.engines.database import Database
-from sqlmetrics.errors import InputError, SpecError, nearest, unknown
+from sqlmetrics.errors import SpecError, nearest, unknown
 from sqlmetrics.evaluation.inputs.guess import guess, guess_files
 from sqlmetrics.evaluation.inputs.matrices import Shapes
-from sqlmetrics.evaluation.inputs.open import opened, zones_of
+from sqlmetrics.evaluation.inputs.names import USUAL
+from sqlmetrics.evaluation.inputs.open import opened, source_relation, zones_of
 from sqlmetrics.evaluation.inputs.runs import (
     STAGE,
     SYSTEM,
@@ -26,12 +28,13 @@ from sqlmetrics.evaluation.inputs.runs import (
 )
 from sqlmetrics.evaluation.inputs.sources import source_of
 from sqlmetrics.evaluation.inputs.swap import are_swapped, in_order
+from sqlmetrics.evaluation.inputs.trace_systems import References, resolved, several_traces
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.segments import QUERY_LENGTH
 from sqlmetrics.spec.source import Rankings, is_separated
 from sqlmetrics.spec.spec import Spec, sentences
 from sqlmetrics.spec.zones import Zones
-from sqlmetrics.sql.relation import Relation, shown, source_text, typed
+from sqlmetrics.sql.relation import Relation, shown, source_text
 
 if TYPE_CHECKING:
     from sqlmetrics.evaluation.inputs.traces import Traces
@@ -92,6 +95,7 @@ def question(
     """
     arguments = _Arguments(engine, metrics, asked)
     _check_names(arguments.conventions)
+    rankings, labels = resolved(rankings, labels, engine, asked)
     rankings, labels, note = in_order(rankings, labels)
     rankings, labels, shape_notes = arguments.shaped(rankings, labels)
     spec, tables = arguments.read(rankings, labels)
@@ -135,38 +139,34 @@ class _Arguments:
 
     def read(self, rankings: Any, labels: Any) -> tuple[Spec, Tables]:
         """The spec as far as the arguments alone say it, and its tables, which may be traces."""
-        traces = None
-        if labels is not None:
-            spec, tables = self.spec(rankings, labels)
-            if self._runs(rankings) or not self._may_be_traces(spec, tables):
-                return spec, tables
-            traces = self._traces(rankings, has_labels=True)
-        elif not self._runs(rankings):
-            traces = self._traces(rankings, has_labels=False)
+        traces, runs = None, self._runs(rankings)
+        if runs and isinstance(labels, References):
+            read = {name: self._traces(run, has_labels=False) for name, run in runs.items()}
+            traces = several_traces({name: each for name, each in read.items() if each})
+            if isinstance(rankings, StageRuns):
+                traces = replace(traces, rankings=StageRuns(traces.rankings))
+        elif not runs:
+            has_labels = not (labels is None or isinstance(labels, References))
+            if not has_labels or self._may_be_traces(rankings):
+                traces = self._traces(rankings, has_labels=has_labels)
         if traces is None:
             return self.spec(rankings, labels)
-        known = {} if traces.queries is None else {"queries": traces.queries}
+        known: dict[str, Any] = {} if traces.queries is None else {"queries": traces.queries}
+        if traces.labels is None and "." in str(self._column("item")):  # a key is no column
+            named = self.given.get("label_columns") or {}
+            known["label_columns"] = {"item": USUAL["item"], **named}
         own = replace(self, given={**self.given, **known, "where": None})
         spec, tables = own.spec(traces.rankings, labels if traces.labels is None else traces.labels)
         return spec, replace(tables, notes=(*traces.notes, *tables.notes))
 
-    def _may_be_traces(self, spec: Spec, tables: Tables) -> bool:
-        """Whether rankings beside labels lack the column of items, and have one of traces."""
-        relation = tables.rankings
-        if relation.columns or self.engine.translation.changes:
-            return False
-        try:
-            there = self.engine.columns(source_text(typed(relation)))
-        except InputError:  # which the checks tell
-            return False
-        if spec.rankings.columns.item in there:
-            return False
-        from sqlmetrics.evaluation.inputs.traces import may_be_traces
+    def _may_be_traces(self, rankings: Any) -> bool:
+        """Whether rankings beside labels might be traces; few are, so few wait for a look."""
+        from sqlmetrics.evaluation.inputs.traces import may_be_traces_beside_labels
 
-        return may_be_traces(there)
+        return may_be_traces_beside_labels(rankings, self.engine, str(self._column("item")))
 
     def _traces(self, rankings: Any, *, has_labels: bool) -> Traces | None:
-        """The tables in traces, if that is what the rankings are; few are, so few wait for it."""
+        """The tables in traces, if that is what the rankings are."""
         from sqlmetrics.evaluation.inputs.traces import traces_in
 
         return traces_in(rankings, self.engine, self.given, has_labels=has_labels)
@@ -195,10 +195,13 @@ class _Arguments:
             baseline=given.get("baseline"),
         )
         spec, notes = guess_files(spec, self.engine)
-        tables = replace(opened(spec, self.engine), notes=notes)
+        tables = opened(spec, self.engine)
+        tables = replace(tables, notes=(*tables.notes, *notes))
         if runs:
             relation = runs.read(tables.rankings, self.engine)
-            tables = replace(tables, rankings=relation, notes=(*runs.notes, *notes))
+            systems = () if isinstance(rankings, StageRuns) else tuple(self._runs(rankings))
+            notes = (*runs.notes, *notes)
+            tables = replace(tables, rankings=relation, notes=notes, systems=systems)
         return spec, tables
 
     def _column(self, role: str) -> Any:
@@ -263,17 +266,38 @@ def _rankings(given: Mapping[str, Any]) -> Rankings:
         raise SpecError(sentences(error, "rankings")) from None
 
 
-def _check_names(conventions: Mapping[str, Any]) -> None:
+def check_arguments(function: Callable[..., Any], asked: Mapping[str, Any]) -> None:
+    """See that what a function hands on to an evaluation are arguments that this takes.
+
+    Args:
+        function: What was called.
+        asked: What it does not take by name itself.
+
+    Raises:
+        SpecError: If there is no argument and no option of a name.
+    """
+    own = [name for name in signature(function).parameters if name not in ("asked", "given")]
+    _check_names(
+        {name: value for name, value in asked.items() if name not in NAMED},
+        f"{function.__name__}: ",
+        {*own, *NAMED},
+    )
+
+
+def _check_names(
+    conventions: Mapping[str, Any],
+    where: str = "",
+    arguments: Collection[str] = (*NAMED, *OTHERS),
+) -> None:
     """Raise SpecError for what is no option, and looks like an argument."""
     if isinstance(conventions.get("conventions"), Mapping):
         own = ", ".join(f"{name}={value!r}" for name, value in conventions["conventions"].items())
         raise SpecError(f"conventions are arguments of their own: give {own}")
-    arguments = {*NAMED, *OTHERS}
     for name in conventions.keys() - OPTIONS.keys():
         names = [*arguments, *OPTIONS]
         near = nearest(name, names)
         if near is None or near in arguments:
-            raise SpecError(unknown("argument or option", name, names))
+            raise SpecError(where + unknown("argument or option", name, names))
 
 
 def _dated(spec: Spec, tables: Tables, engine: Database) -> Spec:
@@ -332,6 +356,19 @@ def _described(spec: Spec, tables: Tables, engine: Database) -> Spec:
         return spec
     roles = [need.partition(".")[2] for need in spec.needed if need.startswith("items.")]
     return _with(spec, "items", **{r: r for r in roles if _has(tables.items, r, engine)})
+
+
+def with_texts(spec: Spec, engine: Database) -> Spec:
+    """The spec with the columns of titles and texts, where tables have them by usual names."""
+    for table, role, names in (("items", "title", ("title",)), ("queries", "text", TEXTS)):
+        source = getattr(spec, table)
+        if source is None or getattr(source.columns, role) is not None:
+            continue
+        there = engine.columns(source_text(source_relation(source, table, engine)))
+        named = next((name for name in names if name in there), None)
+        columns = source.columns.model_copy(update={role: named})
+        spec = spec.having(**{table: source.model_copy(update={"columns": columns})})
+    return spec
 
 
 def _has(relation: Relation, column: str, engine: Database) -> bool:

@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.engines.duckdb_file import new_file
 from sqlmetrics.engines.output_files import replaced, writing, writing_to
-from sqlmetrics.errors import EngineError
 from sqlmetrics.jobs.changes import changes, create
 from sqlmetrics.jobs.destination import (
     check_destination,

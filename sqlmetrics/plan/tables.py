@@ -54,6 +54,7 @@ class Tables:
         zones: Table -> the zone whose days its times have, for those that have times with one.
         funnel: The stages that lists go through; None where a query has one list a system.
         shown_lists: What a click log tells of the ranks; None where the rankings are to be read.
+        systems: The names of tables that are a system each, as they were given; else empty.
     """
 
     rankings: Relation
@@ -66,6 +67,7 @@ class Tables:
     notes: tuple[str, ...] = ()
     funnel: FunnelStages | None = None
     shown_lists: ShownLists | None = None
+    systems: tuple[str, ...] = ()
 
     def on(self, ends: Ends | None) -> Tables:
         """The same, of some days alone; None for all."""

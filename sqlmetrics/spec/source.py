@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from pydantic.json_schema import SkipJsonSchema
 
 from sqlmetrics.spec.zones import checked_zone
+from sqlmetrics.sql.template import identifier
 from sqlmetrics.sql.user_sql import condition
 
 REMOTE = ("s3://", "http://", "https://", "gs://", "gcs://", "r2://", "hf://")
@@ -261,6 +262,24 @@ class Labels(DatedSource):
     """The numbers of grades that are texts, like {high: 3, none: 0}."""
     lists: bool = False
     """Whether a row holds a list of items, as of `rankings`."""
+
+
+def no_labels(columns: Any = None) -> dict[str, Any]:
+    """The labels of a spec that has none yet: a query without a row.
+
+    Args:
+        columns: What their columns are called.
+    """
+    named = {role: (columns or LabelColumns()).model_dump()[role] for role in _OF_LABELS}
+    values = {"query": "''", "item": "''", "grade": "0"}
+    read = ", ".join(f"{value} as {identifier(named[role])}" for role, value in values.items())
+    return {
+        "sql": f"select {read} from (select 1 as n) as nothing where n = 0",
+        "columns": named,
+    }
+
+
+_OF_LABELS = ("query", "item", "grade")
 
 
 class Queries(DatedSource):

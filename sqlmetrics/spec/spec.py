@@ -32,6 +32,7 @@ from sqlmetrics.spec.source import (
     Queries,
     Rankings,
     beside,
+    no_labels,
 )
 
 if TYPE_CHECKING:
@@ -155,8 +156,12 @@ class Spec(Model):
             raise SpecError(problems)
 
     @classmethod
-    def read(cls, path: str | Path) -> Spec:
+    def read(cls, path: str | Path, *, needs_labels: bool = True) -> Spec:
         """The spec of a YAML file; its `file:` paths start from the spec's own folder.
+
+        Args:
+            path: The file.
+            needs_labels: Whether labels must be named; else there are none where they are not.
 
         Raises:
             SpecError: If there is no such file, it is no YAML, or the spec is wrong.
@@ -170,6 +175,8 @@ class Spec(Model):
             if isinstance(asked := spec["clicks"].get("counterfactual"), dict):
                 spec["clicks"]["counterfactual"] = asked = dict(asked)
                 _placed(asked, ("rankings", "policy"), path)
+        if not (needs_labels or "clicks" in spec or "labels" in spec or _has_grades(spec)):
+            spec["labels"] = no_labels()
         return cls(**spec)
 
     def having(self, **changed: object) -> Spec:
@@ -432,6 +439,13 @@ def _of_choices(options: Iterable[str]) -> dict[str, str]:
     """The parameters that options bring -> the choice that reads each, as it is written."""
     choices = ((name, choice) for name in options for choice in OPTIONS[name].choices)
     return {one: f"{name}={choice.name}" for name, choice in choices for one in choice.parameters}
+
+
+def _has_grades(spec: Mapping[str, Any]) -> bool:
+    """Whether the keys of a spec say that its rankings have a column of grades."""
+    rankings = spec.get("rankings")
+    columns = rankings.get("columns") if isinstance(rankings, dict) else None
+    return isinstance(columns, dict) and "grade" in columns
 
 
 def _placed(given: dict[str, Any], tables: Iterable[str], path: str | Path) -> None:

@@ -29,6 +29,7 @@ class Relation:
         decimals: Its columns of numbers with a decimal comma.
         whole: Its columns of floating-point numbers that are read as whole ones.
         files: Those alone that are read, where the path names more; empty for all.
+        note: As what it was read, where that is to be told.
     """
 
     template: str
@@ -44,6 +45,7 @@ class Relation:
     decimals: tuple[str, ...] = ()
     whole: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    note: str = ""
 
     @property
     def named(self) -> bool:

@@ -227,7 +227,7 @@ def test_what_is_no_traces_is_told_with_the_forms_that_are_known() -> None:
     rows = [{"prompt": "q", "answer": "a"}]
     with pytest.raises(sm.InputError, match="columns are prompt, answer, with neither") as told:
         evaluate(rows, metrics="mrr")
-    for form in TRACE_FORMS:
+    for form in filter(lambda form: form.reference, TRACE_FORMS):
         assert form.example in str(told.value)
     with pytest.raises(sm.SpecError, match="metrics is empty"):
         evaluate(traces("Ragas"))

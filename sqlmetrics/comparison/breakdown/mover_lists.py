@@ -24,12 +24,8 @@ from sqlmetrics.comparison.stages import columns_stage
 from sqlmetrics.comparison.statements import Statements
 from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.engines.database import Database
-from sqlmetrics.evaluation.inputs.open import source_relation
-from sqlmetrics.evaluation.question import TEXTS
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.strategy import PORTABLE
-from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import identifier, literal
 
@@ -39,19 +35,6 @@ SHOWN = 10
 LISTS = ("list", "baseline_list")
 
 Row = dict[str, Any]
-
-
-def with_texts(spec: Spec, engine: Database) -> Spec:
-    """The spec with the columns of titles and texts, where tables have them by usual names."""
-    for table, role, names in (("items", "title", ("title",)), ("queries", "text", TEXTS)):
-        source = getattr(spec, table)
-        if source is None or getattr(source.columns, role) is not None:
-            continue
-        there = engine.columns(source_text(source_relation(source, table, engine)))
-        named = next((name for name in names if name in there), None)
-        columns = source.columns.model_copy(update={role: named})
-        spec = spec.having(**{table: source.model_copy(update={"columns": columns})})
-    return spec
 
 
 def movers_of(made: Statements, pairing: Pairing, asks: Options, sums: Sums) -> tuple[Row, ...]:

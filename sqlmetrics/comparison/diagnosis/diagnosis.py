@@ -21,7 +21,7 @@ from sqlmetrics.comparison.report.worst_slice import told as told_slice
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import USUALLY
-from sqlmetrics.evaluation.question import segmented
+from sqlmetrics.evaluation.question import check_arguments, segmented
 from sqlmetrics.evaluation.report.display import Display
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.run import executing, result_of
@@ -145,6 +145,7 @@ def diagnose(
     >>> [one.rule.title for one in diagnose(lists, truth)][:2]
     ['one target a query', 'few relevant labels a query']
     """
+    check_arguments(diagnose, asked)
     check_level(level, margin)
     fitting, unfit = _fitting(rankings, asked)
     zone = zone_of_days(rankings, asked.get("time_zone"))

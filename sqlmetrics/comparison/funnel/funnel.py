@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -20,6 +21,8 @@ from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.runs import STAGE, StageRuns, runs_in
+from sqlmetrics.evaluation.inputs.trace_systems import resolved
+from sqlmetrics.evaluation.question import check_arguments
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.evaluation.run import executing
 from sqlmetrics.jobs.days import days_between, zone_of_days
@@ -94,12 +97,7 @@ def funnel(
     >>> [(row["stage"], row["recall"], row["n_lost"]) for row in funnel(tables, truth, rank="rank")]
     [('recall', 1.0, 0), ('page', 0.5, 1)]
     """
-    ids = {str(asked.get(role, f"{role}_id")) for role in ("query", "item")}
-    runs = {} if isinstance(rankings, Spec) else runs_in(rankings, ids)
-    names = tuple(order) or tuple(runs)
-    check_order(names, runs)
-    if sources is not None and (names or stage != STAGE):
-        raise SpecError("sources are those of one table's items, and no stages: leave these out")
+    check_arguments(funnel, asked)
     if not 0 < rel < float("inf"):
         raise SpecError(f"rel is the lowest grade of a relevant item, above 0, given {rel:g}")
     given = by
@@ -115,11 +113,17 @@ def funnel(
     )
     if not asks.metrics and not (isinstance(rankings, Spec) and rankings.metrics):
         asks = replace(asks, metrics=USUAL)
-    tables = StageRuns(runs) if runs else rankings
-    with (
-        connect(connection) as engine,
-        asked_plan(tables, labels, asks, asked, engine) as (plan, _),
-    ):
+    with ExitStack() as stack:
+        engine = stack.enter_context(connect(connection))
+        rankings, labels = resolved(rankings, labels, engine, asked)
+        runs = _stage_tables(rankings, asked)
+        names = tuple(order) or tuple(runs)
+        check_order(names, runs)
+        if sources is not None and (names or stage != STAGE):
+            what = "sources are those of one table's items, and no stages: leave these out"
+            raise SpecError(what)
+        tables = StageRuns(runs) if runs else rankings
+        plan, _ = stack.enter_context(asked_plan(tables, labels, asks, asked, engine))
         if "baseline" in plan.spec.needed:
             raise SpecError(f"{plan.spec.needed['baseline']} compares systems, not stages")
         told: list[str] = []
@@ -135,6 +139,12 @@ def funnel(
             return _funnel(
                 kind(made, tuple(comparable(made)[0]), rel), result, script, engine, told
             )
+
+
+def _stage_tables(rankings: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Stage -> its table, where each has one; empty of one table, and of a spec."""
+    ids = {str(asked.get(role, f"{role}_id")) for role in ("query", "item")}
+    return {} if isinstance(rankings, Spec) else runs_in(rankings, ids)
 
 
 def _funnel(

@@ -13,7 +13,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.relation import source_text
+from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.stage import Column
 from sqlmetrics.sql.template import identifier, literal
 
@@ -108,6 +108,16 @@ def _moved(source: Any, name: str) -> Any:
     return source.model_copy(update=own)
 
 
+def _named(roles: Sequence[str], columns: Any, relation: Relation) -> str:
+    """The columns of some roles, where lists or a format have others by the names of a spec."""
+    own = {role: getattr(columns, role) for role in roles}
+    there = own | {role: name for role, name in relation.columns if role in own}
+    return ", ".join(
+        identifier(name) if name == own[role] else f"{identifier(name)} as {identifier(own[role])}"
+        for role, name in there.items()
+    )
+
+
 @contextmanager
 def all_labelled(spec: Spec, engine: Database) -> Iterator[Spec | None]:
     """The spec with the highest grade for all that has no label, while its table is there.
@@ -131,11 +141,14 @@ def all_labelled(spec: Spec, engine: Database) -> Iterator[Spec | None]:
         )
         for table in ("rankings", "labels")
     }
-    query, item = (identifier(getattr(spec.rankings.columns, one)) for one in ("query", "item"))
-    names = [identifier(getattr(own, one)) for one in ("query", "item", "grade")]
+    columns = spec.rankings.columns
+    ids = _named(("query", "item"), columns, tables.rankings)
+    labelled = _named(("query", "item", "grade"), own, tables.labels)
+    query, item = (identifier(getattr(columns, role)) for role in ("query", "item"))
+    names = [identifier(getattr(own, role)) for role in ("query", "item", "grade")]
     keep = (
-        f"with\n\nlabelled as (\n    select {', '.join(names)}\n    from {given['labels']}\n),\n\n"
-        f"ranked as (\n    select distinct {query}, {item}\n    from {given['rankings']}\n)\n\n"
+        f"with\n\nlabelled as (\n    select {labelled}\n    from {given['labels']}\n),\n\n"
+        f"ranked as (\n    select distinct {ids}\n    from {given['rankings']}\n)\n\n"
         "select *\nfrom labelled\nunion all\n"
         f"select ranked.{query}, ranked.{item}, best.highest\nfrom ranked\n"
         f"inner join (select distinct {names[0]} from labelled) as queries\n"

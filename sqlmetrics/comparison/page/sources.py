@@ -26,7 +26,8 @@ from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.evaluation.inputs.runs import STAGE
 from sqlmetrics.evaluation.inputs.sources import source_of
-from sqlmetrics.evaluation.question import segmented
+from sqlmetrics.evaluation.inputs.trace_systems import resolved
+from sqlmetrics.evaluation.question import check_arguments, segmented
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.jobs.days import days_between
 from sqlmetrics.spec.source import Source
@@ -103,6 +104,7 @@ def report(
     >>> report(lists, truth, "mrr").headline
     'mrr of rankings is 0.7500 (95 % interval -2.4266 to 3.9266; 2 queries).'
     """
+    check_arguments(report, asked)
     check_level(level, margin)
     if isinstance(what, Result | Comparison | ClickResult | Funnel):
         content = of_numbers(what, level)
@@ -136,6 +138,7 @@ def _content(
     fresh: bool,
     check: bool,
 ) -> Content:
+    what, labels = resolved(what, labels, engine, asked)
     log = None if isinstance(what, Spec) else _log(what, labels, asks, asked, engine)
     if log is not None:
         spec, note = log

@@ -29,6 +29,7 @@ from sqlmetrics.evaluation.checks.text_days import odd_days
 from sqlmetrics.evaluation.inputs.condition import wrong_condition
 from sqlmetrics.evaluation.inputs.guess import group_columns
 from sqlmetrics.evaluation.inputs.missing import absent, unreadable
+from sqlmetrics.evaluation.inputs.names import NAMES, plain
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.per_query import BUCKET, SCREENED, SUSPECTS
 from sqlmetrics.plan.plan import Plan
@@ -44,13 +45,16 @@ _SECOND = re.compile(r"(.+)_\d+")
 """What DuckDB calls a second column of a name; a column may be called so itself."""
 
 
-def check(plan: Plan, engine: Database, *, presumed: Sequence[str] = ()) -> None:
+def check(
+    plan: Plan, engine: Database, *, presumed: Sequence[str] = (), apart: Sequence[str] = ()
+) -> None:
     """Raise InputError if the input would give a wrong number.
 
     Args:
         plan: The plan of the evaluation.
         engine: Where the tables are.
         presumed: Tables whose rows and lists are looked at later, by `confirm`.
+        apart: Tables whose problems do not matter, by the names that messages give them.
 
     Raises:
         NoDataError: If all that is wrong is that tables have no row yet, or none of the days.
@@ -69,9 +73,10 @@ def check(plan: Plan, engine: Database, *, presumed: Sequence[str] = ()) -> None
         look.unknown_baseline,
         look.bad_groups,
     )
-    problems = next(filter(None, (list(kind()) for kind in kinds)), [])
+    each = ([problem for problem in kind() if problem.table not in apart] for kind in kinds)
+    problems: list[Problem] = next(filter(None, each), [])
     if problems and presumed:
-        check(plan, engine)  # together with what is wrong in those tables
+        check(plan, engine, apart=apart)  # together with what is wrong in those tables
     if problems:
         raise refusal(problems)
 
@@ -398,7 +403,11 @@ class _Look:
                     keys = rule.names.index("query_id") + 1
                     examples = sorted(examples, key=lambda row: row[:keys])[:EXAMPLES]
                 what = f"{rule.problem}: {count:,}"
-                remedy = rule.remedy + (self._of_groups() if rule.is_of_labels else "")
+                remedy = (
+                    self._system_remedy(rule)
+                    + rule.remedy
+                    + (self._of_groups() if rule.is_of_labels else "")
+                )
                 yield Problem(rule.table, what, count, rule.names, examples, remedy)
 
     def _of_groups(self) -> str:
@@ -408,6 +417,21 @@ class _Look:
             return ""
         fits = group_columns(labels, shape.at.labels, self.engine)
         return "".join(f"; or, of graded subtopics, group={one} (--group {one})" for one in fits)
+
+    def _system_remedy(self, rule: GroupCheck) -> str:
+        """The column by which repeated rankings are those of several systems, if there is one."""
+        shape = self.plan.shape
+        if rule.table != "rankings" or rule.clue != "alike" or "system" in shape.keys:
+            return ""
+        source, columns = self.sources["rankings"], shape.columns["rankings"]
+        keys = [columns[role] for role in ("query", "item", "date") if role in columns]
+        there = {plain(name): name for name in self.engine.columns(source) if name not in keys}
+        for column in filter(None, map(there.get, NAMES["system"].split())):
+            grouped = ", ".join(map(identifier, [*keys, column]))
+            repeated = f"select 1 as n from {source} group by {grouped} having count(*) > 1 limit 1"
+            if not self.engine.rows(repeated):
+                return f"{column} tells them apart: name it, --system {column} (system=); else "
+        return ""
 
     def refuse(self, script: Script, condition: str, problem: str, remedy: str) -> None:
         """Raise InputError if there are queries of a kind."""

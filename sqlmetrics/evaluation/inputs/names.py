@@ -5,18 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-ITEMS = "docid docno documentid doc document passageid pid corpusid chunkid"
+ITEMS = "hitid docid docno documentid doc document passageid pid corpusid chunkid"
 NAMES: Mapping[str, str] = {
     "query": "qid query queryid userid user uid topic topicid sessionid requestid",
     "item": f"{ITEMS} item iid productid product sku asin articleid movieid songid",
-    "score": "similarity sim prediction pred predictedscore relevancescore logit",
+    "score": "hitscore similarity sim prediction pred predictedscore relevancescore logit",
     "rank": "rank position pos",
     "grade": "relevance rel label rating judgment judgement relevancelabel score",
+    "system": "system model ranker variant abbucket bucket run runname runid runtag arm algorithm",
     "group": "group groupid subtopic subtopicid nugget nuggetid intent intentid aspect evidenceset",
 }
 """Role -> names that others use, without case, blanks and marks."""
 
 USUAL = {"query": "query_id", "item": "item_id", "score": "score", "grade": "grade"}
+
+
+_OF_HITS = {"_id": "hitid", "_score": "hitscore"}
+"""What Elasticsearch and OpenSearch call the id and the score of a hit."""
 
 
 def plain(name: str) -> str:
@@ -25,7 +30,7 @@ def plain(name: str) -> str:
     >>> plain("Doc_ID")
     'docid'
     """
-    return re.sub(r"[^a-z0-9]", "", name.casefold())
+    return _OF_HITS.get(name) or re.sub(r"[^a-z0-9]", "", name.casefold())
 
 
 def in_hit(role: str, names: Iterable[str]) -> str:

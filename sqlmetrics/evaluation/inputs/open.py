@@ -52,7 +52,8 @@ def opened(spec: Spec, engine: Database, ends: Ends | None = None) -> Tables:
         engine.translation,
         ends,
     )
-    tables = read_on_days(tables, spec, engine)
+    read = dict.fromkeys(one.note for one in (tables.rankings, tables.labels) if one.note)
+    tables = read_on_days(replace(tables, notes=tuple(read)), spec, engine)
     return replace(tables, zones=zones_of(spec, tables, engine))
 
 
@@ -84,7 +85,38 @@ def _relation(source: Source, role: str, engine: Database, precision: str = "") 
         relation = Relation("table", name, ordered=True)
     else:
         relation = relation_of(source, role)
-    return listed(relation, source.columns, _types(relation, engine))
+    types = _types(relation, engine)
+    if isinstance(source, Rankings | Labels) and _may_be_traces(source, relation, types):
+        relation, types = _part_of_traces(source, role, relation, types, engine)
+    return listed(relation, source.columns, types)
+
+
+def _may_be_traces(source: Rankings | Labels, relation: Relation, types: Mapping[str, str]) -> bool:
+    """Whether a table lacks the column of items and that of queries, or the former is a key."""
+    item = source.columns.item
+    if relation.columns or not types or item.casefold() in map(str.casefold, types):
+        return False
+    from sqlmetrics.evaluation.inputs.traces import may_be_traces
+
+    return may_be_traces(types) or item.partition(".")[0] in types
+
+
+def _part_of_traces(
+    source: Rankings | Labels,
+    role: str,
+    relation: Relation,
+    types: Mapping[str, str],
+    engine: Database,
+) -> tuple[Relation, Mapping[str, str]]:
+    """What traces have of a role, and its columns; the table itself where it is no traces."""
+    from sqlmetrics.evaluation.inputs.traces import trace_part
+
+    part = trace_part(source, role, engine)
+    if part is None:
+        return relation, types
+    name = engine.register(f"sqlmetrics_{role}_of_traces", part[0])
+    read = Relation("table", name, ordered=True, note=part[1])
+    return read, _types(read, engine)
 
 
 def readable(
@@ -178,7 +210,8 @@ def _loaded(source: Source, role: str, engine: Database, precision: str) -> Rela
             raise InputError(
                 _unreadable(relation, role, kinds, cells, reader) or error.problems
             ) from None
-    return Relation("table", engine.register(f"sqlmetrics_{role}", data), columns=relation.columns)
+    name = engine.register(f"sqlmetrics_{role}", data)
+    return Relation("table", name, columns=relation.columns, note=relation.note)
 
 
 def _columns(relation: Relation, role: str, text: str, reader: Database) -> Mapping[str, str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import glob
+import gzip
 import os
 import re
+import zlib
 from pathlib import Path
 
 from sqlmetrics.engines.url import nearest_file
@@ -12,6 +14,10 @@ from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.inputs.formats import FORMATS, LAKES
 from sqlmetrics.evaluation.inputs.pipes import is_pipe, kept
 from sqlmetrics.spec.source import REMOTE
+
+_TEXTS = tuple(s for form in FORMATS.values() if form.texts for s in form.suffixes)
+_LOOK = 1 << 16
+"""So many characters are the start of a file."""
 
 _HIDDEN = re.compile(r"[._]")
 
@@ -58,6 +64,25 @@ def _is_of_folders(path: str) -> bool:
     """Whether a glob leads to folders alone; one file is enough to say that it does not."""
     found = glob.iglob(path, recursive=True) if glob.has_magic(path) else iter(())
     return all(map(os.path.isdir, found)) and bool(glob.glob(path, recursive=True))
+
+
+def start_of(path: str) -> str | None:
+    """The first characters of a text file, or of the first one of a glob; None if it is no such.
+
+    >>> start_of("there is no such file.csv") is None
+    True
+    """
+    if not path.casefold().endswith(_TEXTS):
+        return None
+    file = first_file(path)
+    if not file or is_pipe(file) or not Path(file).is_file():
+        return None
+    reader = gzip.open if file.casefold().endswith(".gz") else open
+    try:
+        with reader(file, "rt", encoding="utf-8", errors="replace") as text:
+            return str(text.read(_LOOK))
+    except (OSError, EOFError, zlib.error):  # which reading it tells
+        return None
 
 
 def first_file(path: str) -> str:

@@ -231,7 +231,7 @@ def together(
         relation = readable(named, "rankings", engine, precision)
         source, relation, note = guessed("rankings", named, relation, engine)
         relation, whole = with_whole_ids("rankings", source, relation, engine)
-        notes += filter(None, [said, note, whole])
+        notes += filter(None, [said, relation.note, note, whole])
         there = engine.columns(source_text(shown(relation, engine.translation)))
         runs.append(_Run(name, source, relation, there))
     first = runs[0].roles

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -41,17 +42,22 @@ class TraceForm:
     @property
     def example(self) -> str:
         """The tool with the first of each of its names."""
-        return f"{self.tool} ({self.query[0]}, {self.retrieved[0]}, {self.reference[0]})"
+        names = (self.query[0], self.retrieved[0], *self.reference[:1])
+        return f"{self.tool} ({', '.join(names)})"
 
     @property
     def is_named(self) -> bool:
         """Whether its columns are those that a person named."""
         return self.tool == OWN_FORM.tool
 
-    def of(self, query: str, retrieved: str, reference: str) -> Self:
-        """The same with these columns."""
-        return replace(self, query=(query,), retrieved=(retrieved,), reference=(reference,))
+    def of(self, query: Sequence[str], retrieved: str, reference: str) -> Self:
+        """The same with these columns; without a reference the labels are another table."""
+        references = (reference,) if reference else ()
+        return replace(self, query=tuple(query), retrieved=(retrieved,), reference=references)
 
+
+QUERY_NAMES = ("query_id", "qid", "query", "topic_id", "request_id", "id")
+"""Keys that people put beside a response of a search engine, to tell the query."""
 
 LANGCHAIN_IDS = (
     *("id", "metadata.id", "metadata.doc_id", "metadata.document_id", "metadata.chunk_id"),
@@ -106,6 +112,29 @@ TRACE_FORMS = (
             *("metadata.chunk_id", "metadata.source"),
         ),
     ),
+    # The responses of search engines, a line each, as they are or under the key `response`, with
+    # the query's id beside: they have no references
+    TraceForm(
+        "a response of Elasticsearch or OpenSearch",
+        QUERY_NAMES,
+        ("hits.hits", "response.hits.hits"),
+        (),
+        ids=("_id",),
+        scores=("_score",),
+    ),
+    TraceForm(
+        "a response of Solr",
+        (*QUERY_NAMES, "responseHeader.params.q", "response.responseHeader.params.q"),
+        ("response.docs", "response.response.docs"),
+        (),
+    ),
+    TraceForm(
+        "a response of Vespa",
+        QUERY_NAMES,
+        ("root.children", "response.root.children"),
+        (),
+        scores=("relevance",),
+    ),
 )
 """Each tool's form; the first that fits holds."""
 
@@ -114,7 +143,7 @@ OWN_FORM = TraceForm(
     (),
     (),
     (),
-    ids=tuple(dict.fromkeys(key for form in TRACE_FORMS for key in form.ids)),
+    ids=tuple(dict.fromkeys([*(key for form in TRACE_FORMS for key in form.ids), "chunk_id"])),
     scores=tuple(dict.fromkeys(key for form in TRACE_FORMS for key in form.scores)),
 )
 """The form of traces whose columns a person names."""

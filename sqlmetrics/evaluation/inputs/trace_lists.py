@@ -30,6 +30,7 @@ class TraceLists:
         form: The form that the traces have.
         retrieved: The column of the retrieved documents, as a person calls it.
         reference: The column of the references, likewise.
+        key: The key of the documents' ids, if a person named it; keys in keys with points.
     """
 
     name: str
@@ -38,6 +39,7 @@ class TraceLists:
     form: TraceForm
     retrieved: str
     reference: str = ""
+    key: str = ""
 
     def rankings(self, *, whole: bool) -> pa.Table:
         """The retrieved documents, and the other columns if they are to be whole."""
@@ -107,28 +109,54 @@ class TraceLists:
         Raises:
             InputError: If documents are objects, and not all have an id.
         """
+        _, keys = self._keys_of_ids(lists)
+        item = f"case when json_type(d) = 'OBJECT' then {value_of(keys[0])} else d ->> '$' end"
+        return f"[{item} for d in {lists}]"
+
+    def _keys_of_ids(self, lists: str) -> tuple[int, list[str]]:
+        """How many documents of a list are objects, and the keys of an id that all of them have.
+
+        Raises:
+            InputError: If documents are objects, and not all have an id.
+        """
         place = self.retrieved if lists == RETRIEVED else self.reference
         self._check_json(lists, place)
-        own = self._name("item") if self._is_asked("item") and not self.form.is_named else ""
         keys = self.form.ids
-        if own:
-            keys = (own,) if lists == RETRIEVED else (own, *keys)
+        if named := self._named_key:
+            keys = (named,) if lists == RETRIEVED else (named, *keys)
         objects = (
             f"from (select unnest({lists}) as d from {self.name}) as documents\n"
             "where json_type(d) = 'OBJECT'"
         )
         counts = ", ".join(f"count({value_of(key)})" for key in keys)
         n_objects, *n_ids = self.reader.rows(f"select count(*), {counts} {objects}")[0]
-        found = [key for key, n in zip(keys, n_ids, strict=True) if n == n_objects]
-        if not found:
-            known = self.reader.rows(f"select distinct unnest(json_keys(d)) as key {objects}")
+        shared = [key for key, n in zip(keys, n_ids, strict=True) if n == n_objects]
+        if not shared:
+            rows = self.reader.rows(f"select distinct unnest(json_keys(d)) as key {objects}")
+            known = sorted(key for (key,) in rows)
             raise InputError(
                 f"rankings: not all documents in {place} have an id ({', '.join(keys)}); "
-                f"their keys are {', '.join(sorted(key for (key,) in known))}: name the id's by "
-                "item= (--item), like metadata.source"
+                f"their keys are {', '.join(known)}: name the id's by item= (--item), like "
+                f"{place}.{known[0]}; keys in keys have a point between them"
             )
-        one = f"case when json_type(d) = 'OBJECT' then {value_of(found[0])} else d ->> '$' end"
-        return f"[{one} for d in {lists}]"
+        return n_objects, shared
+
+    @property
+    def _named_key(self) -> str:
+        """The key of the documents' ids, if a person named it; else empty."""
+        if self.key or not self._is_asked("item") or self.form.is_named:
+            return self.key
+        return self._name("item")
+
+    def ids_note(self) -> str:
+        """A sentence if documents have several keys that may be their id; else empty."""
+        n_objects, keys = (0, [""]) if self._named_key else self._keys_of_ids(RETRIEVED)
+        if not n_objects or len(keys) == 1:
+            return ""
+        return (
+            f"the id of a document is its {keys[0]}; take {' or '.join(keys[1:])} by "
+            f"item= (--item), like {self.retrieved}.{keys[1]}"
+        )
 
     def _check_json(self, lists: str, place: str) -> None:
         """See that no document is an object in another writing, taken for an id."""

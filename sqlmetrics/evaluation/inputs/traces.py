@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError, unknown
-from sqlmetrics.evaluation.inputs.mlflow_traces import are_mlflow_traces, unpacked
+from sqlmetrics.evaluation.inputs.formats import FORMATS
+from sqlmetrics.evaluation.inputs.mlflow_traces import SEARCHED, WHOLE, are_mlflow_traces, unpacked
 from sqlmetrics.evaluation.inputs.names import NAMES, USUAL, plain
+from sqlmetrics.evaluation.inputs.paths import start_of
+from sqlmetrics.evaluation.inputs.search_responses import RESPONSES, are_responses, responses
 from sqlmetrics.evaluation.inputs.sources import relation_of, source_of
 from sqlmetrics.evaluation.inputs.trace_forms import OWN_FORM, TRACE_FORMS, TraceForm
 from sqlmetrics.evaluation.inputs.trace_lists import TraceLists, path_of
-from sqlmetrics.spec.source import Rankings
+from sqlmetrics.spec.source import Labels, Rankings
 from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.stage import print_template
-from sqlmetrics.sql.template import identifier
+from sqlmetrics.sql.template import identifier, literal
 from sqlmetrics.sql.user_sql import condition
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Answer = TypeVar("Answer")
 _TEXTS = ("VARCHAR", "JSON")
 _KNOWN = ("by", "segments", "weight")
 """The arguments that read what is known of queries."""
@@ -45,13 +51,103 @@ class Traces:
     notes: tuple[str, ...]
 
 
+def trace_part(source: Rankings | Labels, role: str, engine: Database) -> tuple[Any, str] | None:
+    """What a table of traces has of one role, and how it was read; None of another table.
+
+    Args:
+        source: Where it is, and its columns by their roles.
+        role: `rankings`, which are the retrieved documents, or `labels`, the references.
+        engine: The database, which may have the table.
+    """
+    columns = source.columns
+    asked = {
+        "query": columns.query,
+        "item": columns.item,
+        "date": columns.date,
+        "score": getattr(columns, "score", None),
+        "system": getattr(columns, "system", None),
+        "by": (),
+        "weight": True,
+        "queries": True,
+    }
+    is_ranking = role == "rankings"
+    given = source.data if source.data is not None else source.relation or source.sql or source.file
+    if not is_ranking and not has_references(given, engine, asked):
+        return None
+    traces = traces_in(given, engine, asked, has_labels=is_ranking)
+    if traces is None:
+        return None
+    return traces.rankings if is_ranking else traces.labels, f"{role}: {traces.notes[0]}"
+
+
 def may_be_traces(columns: Collection[str]) -> bool:
     """Whether columns might be those of traces that have no labels in them."""
-    return are_mlflow_traces(columns) or any(
-        name in columns or name.partition(".")[0] in columns
-        for form in TRACE_FORMS
-        for name in form.retrieved
+    return (
+        are_mlflow_traces(columns)
+        or are_responses(columns)
+        or any(
+            name in columns or name.partition(".")[0] in columns
+            for form in TRACE_FORMS
+            for name in form.retrieved
+        )
     )
+
+
+def may_be_traces_beside_labels(given: Any, engine: Database, item: str) -> bool:
+    """Whether rankings lack the column of items, and might have a column of traces.
+
+    Args:
+        given: A path, a table's name, or data in memory.
+        engine: The database, which may have the table.
+        item: The column of items, or a key in a column of lists.
+    """
+    if not may_mention(given, _retrieved_columns(item), engine):
+        return False
+    try:
+        columns = _with_table(given, engine, {}, lambda table: table.there, has_labels=True)
+    except InputError:  # which the checks tell
+        return False
+    if not columns or item in columns:
+        return False
+    return may_be_traces(columns) or item.partition(".")[0] in columns
+
+
+def _retrieved_columns(item: str) -> set[str]:
+    """The columns that traces might have, and that of the items, if a person named it."""
+    names = {name.partition(".")[0] for form in TRACE_FORMS for name in form.retrieved}
+    own = {item.partition(".")[0]} if item and item != USUAL["item"] else set()
+    return names | WHOLE | SEARCHED | {RESPONSES} | own
+
+
+def has_references(given: Any, engine: Database, asked: Mapping[str, Any]) -> bool:
+    """Whether a table is one of traces that have references, and so both rankings and labels.
+
+    Args:
+        given: A path, a table's name, or data in memory.
+        engine: The database, which may have the table.
+        asked: The arguments of `evaluate`.
+    """
+    if not may_mention(given, _retrieved_columns(str(asked.get("item") or "")), engine):
+        return False
+    try:
+        is_there = _with_table(
+            given, engine, asked, lambda table: table.has_references, has_labels=False
+        )
+    except InputError:  # which the checks tell
+        return False
+    return bool(is_there)
+
+
+def may_mention(given: Any, names: Collection[str], engine: Database) -> bool:
+    """Whether a table might have one of some columns; of a text file only its start is read."""
+    if isinstance(given, str | PurePath):
+        start = start_of(str(given))
+        if start is not None:
+            return any(name in start for name in names)
+        if not str(given).casefold().endswith(FORMATS["parquet"].suffixes):
+            return isinstance(given, str) and engine.find(given) is not None
+        return True
+    return not isinstance(given, Mapping | list | tuple)
 
 
 def traces_in(
@@ -73,6 +169,18 @@ def traces_in(
         InputError: If there are neither labels nor references, documents have no id, or a query
             has several rows.
     """
+    return _with_table(given, engine, asked, _Table.traces, has_labels=has_labels)
+
+
+def _with_table(
+    given: object,
+    engine: Database,
+    asked: Mapping[str, Any],
+    ask: Callable[[_Table], Answer],
+    *,
+    has_labels: bool,
+) -> Answer | None:
+    """What a question finds in a table; None if it is in a database that reads no traces."""
     place = source_of(given, "rankings", engine.find)
     is_there = "relation" in place or "sql" in place
     if is_there and engine.translation.changes:
@@ -81,9 +189,9 @@ def traces_in(
         source = source_text(_relation(Rankings.model_validate(place), reader))
         if are_mlflow_traces(reader.columns(source)):
             source = f"({unpacked(source, reader)}) as mlflow_traces"
-        table = _Table(source, reader, asked, has_labels)
-        form = table.form()
-        return table.read(form) if form else None
+        elif are_responses(reader.columns(source)):
+            source = f"({responses(source, reader)}) as responses"
+        return ask(_Table(source, reader, asked, has_labels))
 
 
 def _relation(source: Rankings, reader: Database) -> Relation:
@@ -159,28 +267,63 @@ class _Table:
         except InputError as error:
             raise InputError(f"rankings: where {where!r}: {error}") from None
 
+    def traces(self) -> Traces | None:
+        """Its tables; None if it is no table of traces."""
+        form = self.form()
+        return self.read(form) if form else None
+
+    @property
+    def has_references(self) -> bool:
+        """Whether it is a table of traces with references in it."""
+        references = self.asked.get("label_columns") or {}
+        names = [self._named("query"), self.lists[0], str(references.get("item") or "")]
+        if all(names) and all(self._place((name,)) for name in names):
+            return True
+        return any(map(self._fits, TRACE_FORMS))
+
     def form(self) -> TraceForm | None:
         """The form that it has; None if it is no table of traces, but of rows with grades.
 
         Raises:
             InputError: If there are neither labels nor references.
         """
-        query, item = self._named("query"), self._named("item")
+        query, (item, key) = self._named("query"), self.lists
         reference = (self.asked.get("label_columns") or {}).get("item", "")
-        if query and item and reference and not self.has_labels:
-            return OWN_FORM.of(query, item, reference)
+        reference = "" if self.has_labels else reference
+        if query and item and reference:
+            return OWN_FORM.of([query], item, reference)
         found = next(filter(self._fits, TRACE_FORMS), None)
+        if key and found:
+            return replace(found, retrieved=(item,))
+        if key and (reference or self.has_labels):
+            usual = (name for form in TRACE_FORMS for name in form.query)
+            return OWN_FORM.of([query] if query else [*dict.fromkeys(usual)], item, reference)
         grade = str(self.asked.get("grade") or USUAL["grade"])
         graded = {*NAMES["grade"].split()} - {"score"} | {plain(grade)}
         if found or self.has_labels or graded & set(map(plain, self.there)):
             return found
-        known = "; ".join(form.example for form in TRACE_FORMS)
+        known = "; ".join(form.example for form in TRACE_FORMS if form.reference)
         raise InputError(
             f"rankings: no labels are given; columns are {', '.join(self.there)}, with neither "
             f"{grade} nor the lists of a known form of traces; known forms are {known}. Give "
             "labels as a second table, or name the columns of your lists: query=, item=, "
             "label_columns={'item': ...} (--query, --item, --label-column item=...)"
         )
+
+    @cached_property
+    def lists(self) -> tuple[str, str]:
+        """The column of lists that `item` names, and the key of the documents' ids in them.
+
+        Both are empty where it names none; the key where it is a column by itself.
+        """
+        name = self._named("item")
+        if not name or name in self.there:
+            return name, ""
+        points = [place for place, letter in enumerate(name) if letter == "."]
+        for point in reversed(points):
+            if self._place((name[:point],)):
+                return name[:point], name[point + 1 :]
+        return name, ""
 
     def _fits(self, form: TraceForm) -> bool:
         wanted = [(self._named("query"), *form.query), form.retrieved]
@@ -204,7 +347,13 @@ class _Table:
         name = self.reader.register("sqlmetrics_traces", self.reader.table(text))
         named = {role: place.name if place else "" for role, place in places.items()}
         lists = TraceLists(
-            name, self.reader, self.asked, form, named["retrieved"], named["reference"]
+            name,
+            self.reader,
+            self.asked,
+            form,
+            named["retrieved"],
+            named["reference"],
+            self.lists[1],
         )
         lists.check(named["query"])
         is_known = any(self.asked.get(one) for one in _KNOWN)
@@ -214,7 +363,7 @@ class _Table:
             lists.rankings(whole=is_known and not beside),
             lists.labels() if reference else None,
             lists.queries() if beside else None,
-            tuple(filter(None, [said, lists.rising()])),
+            tuple(filter(None, [said, lists.ids_note(), lists.rising()])),
         )
 
     def _are_of_queries(self) -> bool:
@@ -245,18 +394,14 @@ class _Table:
                 return _Place(name, name, self.there[name] in _TEXTS)
             if key and column not in self.keys:
                 self.keys[column] = self._keys(column)
-            if key in self.keys.get(column, ()):
+            if key in self.keys.get(column, ()) or self._is_deep(column, key):
                 return _Place(name, column, self.there[column] in _TEXTS, path_of(key))
         return None
 
     def _keys(self, column: str) -> set[str]:
         """The keys of the JSON objects in a column; none if it has no such."""
-        kind, name = self.there.get(column, ""), identifier(column)
-        if kind in _TEXTS:
-            held = f"cast(case when json_valid({name}) then {name} end as json)"
-        elif kind.startswith(("STRUCT", "MAP")):
-            held = f"to_json({name})"
-        else:
+        held = self._json(column)
+        if not held:
             return set()
         rows = self.reader.rows(
             "select distinct unnest(json_keys(held))\n"
@@ -264,3 +409,18 @@ class _Table:
             "where json_type(held) = 'OBJECT'"
         )
         return {key for (key,) in rows}
+
+    def _is_deep(self, column: str, key: str) -> bool:
+        """Whether there is something behind keys in keys of the JSON objects in a column."""
+        if key.partition(".")[0] not in self.keys.get(column, ()):
+            return False
+        path = literal(path_of(key))
+        condition = f"json_extract({self._json(column)}, {path}) is not null"
+        return bool(self.reader.rows(f"select 1 from {self.source} where {condition} limit 1"))
+
+    def _json(self, column: str) -> str:
+        """What a column holds as JSON, as SQL; empty if it has no objects."""
+        kind, name = self.there.get(column, ""), identifier(column)
+        if kind in _TEXTS:
+            return f"cast(case when json_valid({name}) then {name} end as json)"
+        return f"to_json({name})" if kind.startswith(("STRUCT", "MAP")) else ""

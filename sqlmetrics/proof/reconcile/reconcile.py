@@ -10,7 +10,7 @@ from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.checks import checks
-from sqlmetrics.evaluation.question import Asked, question
+from sqlmetrics.evaluation.question import Asked, check_arguments, question
 from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.plan.shape import GROUPS, Shape
@@ -78,6 +78,7 @@ def reconcile(
         InputError: If the data would give wrong numbers, or is of several systems.
         EngineError: If DuckDB fails.
     """
+    check_arguments(reconcile, given)
     _refuse(value, values, departures, given)
     with _default(connection) as engine:
         spec, tables = question(engine, rankings, labels, metric, **given)

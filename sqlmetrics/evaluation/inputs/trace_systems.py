@@ -1,0 +1,121 @@
+"""Which tables are rankings and which are labels, where traces have both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from sqlmetrics.engines.database import Database, connect
+from sqlmetrics.errors import InputError
+from sqlmetrics.evaluation.inputs.runs import StageRuns, runs_in
+from sqlmetrics.evaluation.report.table import many
+from sqlmetrics.spec.spec import Spec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sqlmetrics.evaluation.inputs.traces import Traces
+
+EXAMPLES = 3
+"""So many queries are shown whose references differ."""
+
+
+@dataclass(frozen=True)
+class References:
+    """In the place of labels: the references in the traces that are the rankings."""
+
+
+def resolved(
+    rankings: Any, labels: Any, engine: Database, asked: Mapping[str, Any]
+) -> tuple[Any, Any]:
+    """Which of the tables that a person gave are rankings, and which are labels.
+
+    The labels are the table that was given for them. Where it and all the others are traces with
+    references, as of Ragas, it is one more system, and the references are the labels.
+
+    Args:
+        rankings: What was given for the rankings: a table, several, or a spec.
+        labels: What was given for the labels; None if nothing was.
+        engine: Where tables are.
+        asked: The arguments of `evaluate`.
+    """
+    if isinstance(rankings, Spec) or isinstance(labels, References):
+        return rankings, labels
+    ids = {str(asked.get(role) or f"{role}_id") for role in ("query", "item")}
+    runs = runs_in(rankings, ids)
+    tables = list(runs.values()) if runs else [rankings]
+    if labels is not None:
+        is_named = isinstance(rankings, StageRuns | Mapping)
+        if is_named or not all(isinstance(table, str | PurePath) for table in (*tables, labels)):
+            return rankings, labels
+        tables = [labels, *tables]
+    from sqlmetrics.evaluation.inputs.traces import has_references
+
+    if not all(has_references(table, engine, asked) for table in tables):
+        return rankings, labels
+    return (rankings if labels is None else [*tables[1:], labels]), References()
+
+
+def several_traces(traces: Mapping[str, Traces]) -> Traces:
+    """The traces of several systems: a table of rankings each, and the labels of all of them.
+
+    Raises:
+        InputError: If they have other references for a query.
+    """
+    first = next(iter(traces.values()))
+    _check_references(traces)
+    labels = [one.labels for one in traces.values() if one.labels is not None]
+    queries = [one.queries for one in traces.values() if one.queries is not None]
+    notes = dict.fromkeys(note for one in traces.values() for note in one.notes)
+    return replace(
+        first,
+        rankings={name: one.rankings for name, one in traces.items()},
+        labels=_distinct(labels) if labels else None,
+        queries=_distinct(queries) if queries else None,
+        notes=tuple(notes),
+    )
+
+
+def _distinct(tables: list[pa.Table]) -> pa.Table:
+    """The rows of some tables, each once."""
+    with connect() as reader:
+        names = [reader.register("sqlmetrics_part", table) for table in tables]
+        parts = "\nunion by name\n".join(f"select * from {name}" for name in names)
+        return reader.table(parts)
+
+
+def _check_references(traces: Mapping[str, Traces]) -> None:
+    """Raise InputError for queries whose references differ between systems."""
+    system_of: dict[tuple[Any, ...], tuple[str, frozenset[Any]]] = {}
+    differing = []
+    for name, one in traces.items():
+        for row in one.labels.to_pylist() if one.labels is not None else ():
+            *key, items = _key_and_items(row)
+            if not items:
+                continue
+            other, known = system_of.setdefault(tuple(key), (name, items))
+            if known != items:
+                differing.append((" of ".join(map(str, key)), other, known, name, items))
+    if differing:
+        shown = "; ".join(
+            f"{query}: {_some(known)} in {other}, {_some(items)} in {name}"
+            for query, other, known, name, items in differing[:EXAMPLES]
+        )
+        raise InputError(
+            f"labels: the references of {many(len(differing), 'query', 'queries')} differ between "
+            f"the traces, like {shown}; give the labels as a table of their own (labels=, --labels)"
+        )
+
+
+def _key_and_items(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The query and day of a row of references, then the items as a set."""
+    lists = [value for value in row.values() if isinstance(value, list)]
+    key = [value for value in row.values() if value is not None and not isinstance(value, list)]
+    return (*key, frozenset(lists[0] if lists else ()))
+
+
+def _some(items: frozenset[Any]) -> str:
+    texts = sorted(map(str, items))
+    return " ".join(texts[:EXAMPLES]) + (" ..." if len(texts) > EXAMPLES else "")
