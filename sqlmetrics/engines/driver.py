@@ -421,7 +421,7 @@ class Driver(Statements):
 def purpose(sql: str) -> str:
     r"""What a statement is for: the comment that it begins with, else its own first words.
 
-    >>> purpose("-- the rows of each list\\ncreate table t as select 1"), purpose("")
+    >>> purpose("-- the rows of each list\ncreate table t as select 1"), purpose("")
     ('the rows of each list', 'its answer')
     """
     line = next(filter(None, map(str.strip, sql.splitlines())), "its answer")

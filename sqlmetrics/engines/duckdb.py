@@ -279,15 +279,14 @@ class DuckDB(Driver):
     def _converting(self, sql: str) -> Iterator[None]:
         try:
             yield
-        except (duckdb.InvalidInputException, duckdb.ConversionException) as error:
-            raise InputError(f"cannot be read: {_brief(error)}") from error
-        except duckdb.Error as error:
-            raise EngineError(f"DuckDB failed: {_brief(error)}", sql) from error
-        except RuntimeError as error:
-            if "bad_cast" not in str(error):
-                raise
-            odd = next((char for char in sql if "\ud800" <= char <= "\udfff"), "")
-            raise InputError(f"a name or text has {odd!r}, which is no character") from error
+        except (duckdb.Error, RuntimeError) as error:  # as versions of DuckDB refuse a surrogate
+            if odd := next((char for char in sql if "\ud800" <= char <= "\udfff"), ""):
+                raise InputError(f"a name or text has {odd!r}, which is no character") from error
+            if isinstance(error, duckdb.InvalidInputException | duckdb.ConversionException):
+                raise InputError(f"cannot be read: {_brief(error)}") from error
+            if isinstance(error, duckdb.Error):
+                raise EngineError(f"DuckDB failed: {_brief(error)}", sql) from error
+            raise
 
 
 def _plain(name: str) -> str:

@@ -350,7 +350,8 @@ def test_a_narrow_terminal_breaks_texts_and_no_numbers(
     monkeypatch.setenv("COLUMNS", "80")
     told = called("check spec.yml --db shop.duckdb", world, 1)
     rules = [line for line in told.splitlines() if line.startswith("ap: ")]
-    assert rules == ["ap: max_drop_pct 10 against previous", "ap: max_drop 0.01 against baseline"]
+    with_interval = "ap: max_drop_pct 10 against previous, confidence 0.9"
+    assert rules == [with_interval, "ap: max_drop 0.01 against baseline"]
     assert "a third system with a name  country=DE" in told
     monkeypatch.setenv("COLUMNS", "50")
     told = called("check spec.yml --db shop.duckdb", world, 1)

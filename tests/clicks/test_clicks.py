@@ -229,7 +229,7 @@ def test_pooled_judgments_are_exported(folder: Path) -> None:
     text = SPEC.replace("labels: {grades: {click: 1, purchase: 3}}", pooled)
     (folder / "pooled.yml").write_text(text)
     done = CliRunner().invoke(cli, ["clicks", str(folder / "pooled.yml"), "--show", "judgments"])
-    head, *rows = done.output.splitlines()
+    head, *rows = done.stdout.splitlines()
     assert head == (
         "query_text,item_id,n_impressions,n_clicks,n_purchases,expected_clicks,rate,grade"
     )
