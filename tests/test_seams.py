@@ -13,6 +13,7 @@ import os
 import random
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from functools import cached_property
 from itertools import islice
@@ -668,19 +669,58 @@ def test_any_traces_give_what_plain_python_gives(name: str, tmp_path: Path) -> N
     setup, chance = TRACES[name], random.Random(crc32(f"{SEED}/{name}".encode()))
     made = trace_seams.questions(chance)
     path = trace_seams.stored(setup, made, tmp_path)
-    words = [word for metric in trace_seams.METRICS for word in ("-m", metric)]
-    words += ["--by", "country"] if setup.segments else []
     labels = ["labels.csv"] if setup.labels == "csv" else []
-    done = sqlmetrics("evaluate", path.name, *labels, *words, "-o", "json", folder=tmp_path)
-    found = {
-        (row["segment_name"], row["segment_value"], at_cutoff(row["metric"], row["k"])): row[
-            "value"
-        ]
-        for row in json.loads(done.stdout)
-        if row["value"] is not None
+    means = trace_seams.expected(made, segments=setup.segments)
+    if setup.command in ("evaluate", "show"):
+        words = [path.name, *labels, *_metrics()]
+        words += ["--by", "country"] if setup.segments else []
+        if setup.command == "show":
+            words = [_trace_spec(path, (labels or [path.name])[0])]
+        done = sqlmetrics(setup.command, *words, "-o", "json", folder=tmp_path)
+        rows = json.loads(done.stdout)
+        found = {
+            (row["segment_name"], row["segment_value"], at_cutoff(row["metric"], row["k"])): row[
+                "value"
+            ]
+            for row in rows
+            if row["value"] is not None
+        }
+        assert found == pytest.approx(means, abs=1e-12)
+        assert f"read as {setup.tool.partition(',')[0]}: " in done.stderr
+        return
+    (tmp_path / "turned").mkdir()
+    turned = [replace(question, shown=question.shown[::-1]) for question in made]
+    other = trace_seams.stored(setup, turned, tmp_path / "turned")
+    tables = [f"old={path.name}", f"new=turned/{other.name}", *labels]
+    metrics = [] if setup.command in ("diagnose", "sheet") else _metrics()
+    form = {"report": ["--out", "-"], "sheet": []}.get(setup.command, ["-o", "json"])
+    done = sqlmetrics(setup.command, *tables, *metrics, *form, folder=tmp_path)
+    assert done.stdout
+    if setup.command == "compare":
+        means_turned = trace_seams.expected(turned, segments=False)
+        assert {
+            row["metric"]: (row["baseline_value"], row["value"]) for row in json.loads(done.stdout)
+        } == {
+            metric: pytest.approx((means[key], means_turned[key]), abs=1e-12)
+            for key in means
+            for metric in key[2:]
+        }
+
+
+def _metrics() -> list[str]:
+    return [word for metric in trace_seams.METRICS for word in ("-m", metric)]
+
+
+def _trace_spec(path: Path, labels: str) -> str:
+    """A spec of traces, whose references are the labels unless a table has these."""
+    spec = {
+        "version": 1,
+        "rankings": {"file": path.name},
+        "labels": {"file": labels},
+        "metrics": [*trace_seams.METRICS],
     }
-    assert found == pytest.approx(trace_seams.expected(made, segments=setup.segments), abs=1e-12)
-    assert f"read as {setup.tool.partition(',')[0]}: " in done.stderr
+    (path.parent / "spec.yml").write_text(yaml.safe_dump(spec), encoding="utf-8")
+    return "spec.yml"
 
 
 def _range(start: date, end: date) -> list[str]:

@@ -27,6 +27,7 @@ CHOICES: Mapping[str, Sequence[Any]] = {
     "source": tuple(end for end in ENDS if end != "pandas"),
     "labels": ("own", "csv"),
     "segments": (False, True),
+    "command": ("evaluate", "compare", "show", "report", "diagnose", "funnel", "sheet"),
 }
 
 
@@ -34,6 +35,8 @@ def possible(choice: Mapping[str, Any]) -> bool:
     """Lists of objects are no CSV, and whole traces have no columns of one's own beside them."""
     tool, source = choice.get("tool"), choice.get("source")
     if source == ".csv" and tool is not None and tool not in OF_IDS:
+        return False
+    if choice.get("segments") and choice.get("command", "evaluate") != "evaluate":
         return False
     return not (choice.get("segments") and tool in ("MLflow, whole", "MLflow, searched"))
 
@@ -47,12 +50,14 @@ class TraceSetup:
         source: The ending of its file.
         labels: Whether the references are its `own`, or a table as `csv`.
         segments: Whether a column says the country of a query.
+        command: What is asked of them; `show` of a spec that names them.
     """
 
     tool: str
     source: str
     labels: str
     segments: bool
+    command: str
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from sqlmetrics.annotation import csv_file
 from sqlmetrics.engines.database import Database
+from sqlmetrics.engines.output_files import note_read
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.sql.stage import Column, Stage
@@ -54,6 +55,7 @@ class Sample:
             InputError: If a column is missing or unknown, a number is none, a query
                 stands twice, or rows are missing: the estimates need all of them.
         """
+        note_read(path)
         found = csv_file.read(path)
         problems = list(_column_problems(found.names))
         if problems:

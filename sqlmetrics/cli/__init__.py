@@ -21,6 +21,7 @@ from sqlmetrics import __version__
 from sqlmetrics.cli.common import error_options, telling_waits
 from sqlmetrics.cli.completion import answered
 from sqlmetrics.cli.signals import Stop, heeding_signals
+from sqlmetrics.engines.output_files import forget_read
 from sqlmetrics.errors import (
     MOST,
     EngineError,
@@ -122,6 +123,7 @@ class Sections(click.Group):
 @error_options
 def cli() -> None:
     """Ranking, search and recommendation metrics computed inside the warehouse."""
+    forget_read()
 
 
 def main() -> None:

@@ -161,7 +161,7 @@ def _asking(
         return
     from sqlmetrics.clicks.wide_log import wide_log
 
-    with location.reading(needed=not Path(log).suffix) as engine:
+    with location.reading(needed=not (Path(log).suffix or Path(log).exists())) as engine:
         asked, said = wide_log(log, engine, metrics, by)
         say(said)
         yield asked, engine

@@ -77,8 +77,7 @@ def overwrite_option(command: Callable[..., None]) -> Callable[..., None]:
 
 def overwrites() -> bool:
     """Whether `--overwrite` is given."""
-    context = click.get_current_context(silent=True)
-    return bool(context and context.find_root().meta.get("overwrite"))
+    return bool(_options(click.get_current_context(silent=True)).get("overwrite"))
 
 
 def is_quiet() -> bool:

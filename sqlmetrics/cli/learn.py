@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import error_options, progress_bar
+from sqlmetrics.cli.common import error_options, overwrite_option, overwrites, progress_bar
 
 LISTS = ("metrics", "online", "presets", "options", "dialects", "exports")
 
@@ -61,7 +61,8 @@ def explain(name: str, preset: str | None) -> None:
 
 @click.command()
 @click.argument("file", default="sqlmetrics.yml")
-@click.option("--force", is_flag=True, help="Overwrite files that are there.")
+@overwrite_option
+@click.option("--force", is_flag=True, hidden=True, help="The same as --overwrite.")
 @click.option("--clicks", is_flag=True, help="A spec of a click log.")
 @click.option("--schema", is_flag=True, help="Print the JSON schema of spec files instead.")
 @error_options
@@ -72,7 +73,7 @@ def init(file: str, force: bool, clicks: bool, schema: bool) -> None:
     if schema:
         click.echo(starter.schema(), nl=False)
         return
-    click.echo(starter.write(Path(file), force=force, clicks=clicks))
+    click.echo(starter.write(Path(file), force=force or overwrites(), clicks=clicks))
 
 
 @click.command()

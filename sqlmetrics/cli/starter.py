@@ -43,7 +43,7 @@ def write(path: Path, *, force: bool = False, clicks: bool = False) -> str:
         try:
             _write(path, example("clicks" if clicks else "example"), "w" if force else "x")
         except FileExistsError:
-            raise SpecError(f"{str(path)!r} is there already; --force writes over it") from None
+            raise SpecError(f"{str(path)!r} is there already; --overwrite replaces it") from None
     if not has_schema:
         with writing(beside):
             _write(beside, schema(), "w")

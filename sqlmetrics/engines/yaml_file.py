@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sqlmetrics.engines.output_files import note_read
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def read_yaml(path: str | Path, what: str, *, has_secrets: bool = False) -> dict
     Raises:
         SpecError: If it cannot be read, is no YAML, is too large or too deep, or no mapping.
     """
+    note_read(path)
     try:
         with open(path, "rb") as file:
             content = file.read(LARGEST + 1)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.failure import DENIED, StatementError
-from sqlmetrics.engines.output_files import writing_to
+from sqlmetrics.engines.output_files import refuse_input, writing_to
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan import script as sql
 from sqlmetrics.plan.plan import Plan
@@ -88,7 +88,10 @@ class Execution:
             Path(self.checkpoint or "").rmdir()
 
     def _profiled(self, engine: Database) -> AbstractContextManager[None]:
-        return nullcontext() if self.profile is None else engine.profiled(str(self.profile))
+        if self.profile is None:
+            return nullcontext()
+        refuse_input(self.profile)
+        return engine.profiled(str(self.profile))
 
     def _tell(self, done: int, parts: Sequence[Plan]) -> None:
         if self.progress and len(parts) > 1:

@@ -9,6 +9,7 @@ import re
 import zlib
 from pathlib import Path
 
+from sqlmetrics.engines.output_files import note_read
 from sqlmetrics.engines.url import nearest_file
 from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.inputs.formats import FORMATS, LAKES
@@ -28,6 +29,7 @@ def existing(path: str, role: str) -> str:
         return path
     if is_pipe(path):
         return glob.escape(kept(path, role))
+    note_read(path)
     file = Path(path)
     if file.is_file():
         if not file.stat().st_size:
@@ -55,6 +57,7 @@ def files(path: str, role: str) -> str:
         return below_folder(path, ".parquet") if path.endswith("/") else path
     if is_pipe(path):
         return existing(path, role)
+    note_read(path)
     if Path(path).is_dir() or _is_of_folders(path):
         return existing(path, role)
     return below_folder(path, ".parquet") if path.endswith("/") else path
@@ -98,15 +101,15 @@ def below_folder(folder: str, suffix: str) -> str:
 
 
 def _suffix_in(folders: list[str], path: str, role: str) -> str:
-    """How the Parquet files below folders end, if all of them are rows of one table."""
-    below = [(file, file.relative_to(folder)) for folder in folders for file in _parquet(folder)]
+    """How the files below folders end, if all of them are rows of one table."""
+    below = [(file, file.relative_to(folder)) for folder in folders for file in _tables(folder)]
     hidden = [file for file, inside in below if any(map(_HIDDEN.match, inside.parts))]
     lakes = [kind for folder in folders for mark, kind in LAKES if any(Path(folder).glob(mark))]
-    suffixes = {file.suffix for file, _ in below}
+    suffixes = {file.name[-len(_table_suffix(file)) :] for file, _ in below}
     _without_backslash([str(inside) for _, inside in below], role)
     problem = ""
     if not suffixes:
-        problem = "is a folder"
+        problem = "is a folder without a file of Parquet, CSV or JSON"
     elif lakes:
         problem = f"is {lakes[0]}, whose files may hold rows that were deleted"
     elif hidden:
@@ -114,7 +117,8 @@ def _suffix_in(folders: list[str], path: str, role: str) -> str:
     elif len(suffixes) > 1:
         problem = f"is a folder with files {' and '.join(sorted(suffixes))}"
     if problem:
-        raise InputError(f"{role}: {path!r} {problem}; name its files, like {path}/*.parquet")
+        example = f"{path.rstrip('/')}/*{min(suffixes, default='.parquet')}"
+        raise InputError(f"{role}: {path!r} {problem}; name its files, like {example}")
     return suffixes.pop()
 
 
@@ -125,6 +129,14 @@ def _without_backslash(files: list[str], role: str) -> None:
         raise InputError(f"{role}: a file has a backslash in its name, like {odd[0]}; rename it")
 
 
-def _parquet(folder: str) -> list[Path]:
-    suffixes = FORMATS["parquet"].suffixes
-    return [file for file in sorted(Path(folder).rglob("*")) if file.suffix.lower() in suffixes]
+def _tables(folder: str) -> list[Path]:
+    """The files below a folder that are tables: those of Parquet, or without one CSV and JSON."""
+    found = [file for file in sorted(Path(folder).rglob("*")) if _table_suffix(file)]
+    parquet = [file for file in found if _table_suffix(file) in FORMATS["parquet"].suffixes]
+    return parquet or found
+
+
+def _table_suffix(file: Path) -> str:
+    """The ending of a file that is a table, like .csv.gz; empty of another one."""
+    suffixes = (suffix for form in FORMATS.values() for suffix in form.suffixes)
+    return max(filter(file.name.casefold().endswith, suffixes), key=len, default="")
