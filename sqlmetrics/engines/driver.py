@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -363,11 +363,18 @@ class Driver(Statements):
             yield
 
     @contextmanager
-    def _watched(self, sql: str) -> Iterator[None]:
-        """Tell that a statement takes long, and stop it where the process is to stop."""
+    def _watched(
+        self, sql: str, describe: Callable[[], tuple[str, str]] | None = None
+    ) -> Iterator[None]:
+        """Tell that a statement takes long, and stop it where the process is to stop.
+
+        Args:
+            sql: The statement.
+            describe: What is waited for, where it is not the statement itself.
+        """
         try:
             with waiting(
-                lambda: (f"{self._place}: {purpose(sql)}", self.HINT),
+                describe or (lambda: (f"{self._place}: {purpose(sql)}", self.HINT)),
                 getattr(self._connection, "interrupt", None),
             ):
                 yield

@@ -20,7 +20,7 @@ from sqlmetrics.engines.driver import STANDARD
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, READ_ONLY, TYPE, first_line
 from sqlmetrics.engines.types import decimal, kind_of
 from sqlmetrics.engines.url import ConnectionURL
-from sqlmetrics.engines.waiting import CONNECT_TIMEOUT, waiting
+from sqlmetrics.engines.waiting import CONNECT_TIMEOUT
 from sqlmetrics.errors import EngineError
 from sqlmetrics.sql.dialects import dialect as named
 
@@ -211,9 +211,10 @@ class MySQL(DbApi):
         """
         ((holder,),) = self.rows(f"select is_used_lock({key})")
         subject = f"the lock of {name}" + (f", which connection {holder} holds" if holder else "")
-        with waiting(lambda: (subject, self._bound)):
-            sql = f"select get_lock({key}, {self.lock_timeout:.0f})"
-            ((is_free,),) = self.rows(sql)
+        sql = f"select get_lock({key}, {self.lock_timeout:.0f})"
+        waited = self._watched(sql, lambda: (subject, self._bound))
+        with waited, self._converting(sql), self._running(sql) as cursor:
+            ((is_free,),) = cursor.fetchall()
         if not is_free:
             raise EngineError(
                 f"another run writes {name}: {subject} was not free within "

@@ -18,11 +18,11 @@ from pyarrow import csv
 
 from sqlmetrics.engines.dbapi import DbApi
 from sqlmetrics.engines.driver import STANDARD
-from sqlmetrics.engines.failure import LOST, first_line
+from sqlmetrics.engines.failure import LOST, StatementError, first_line
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
 from sqlmetrics.engines.values import size_in_bytes
-from sqlmetrics.engines.waiting import CONNECT_TIMEOUT, waiting
+from sqlmetrics.engines.waiting import CONNECT_TIMEOUT
 from sqlmetrics.errors import EngineError
 
 _KINDS = {
@@ -246,9 +246,13 @@ class Postgres(DbApi):
         ((before,),) = self.rows("select current_setting('lock_timeout')")
         self.execute(f"set lock_timeout = {self._literal(limit)}")
         try:
-            with waiting(lambda: (f"the lock of {name}{holder}", self._bound)):
-                self._run(f"select 1 from pg_advisory_lock({key})")
-        except psycopg.errors.LockNotAvailable:
+            sql = f"select 1 from pg_advisory_lock({key})"
+            waited = self._watched(sql, lambda: (f"the lock of {name}{holder}", self._bound))
+            with waited, self._converting(sql):
+                self._run(sql)
+        except StatementError as error:
+            if not isinstance(error.__cause__, psycopg.errors.LockNotAvailable):
+                raise
             raise EngineError(
                 f"another run writes {name}{holder}: its lock was not free within "
                 f"{self.lock_timeout:,.0f} s; try again, or set lock_timeout of the connection"

@@ -160,6 +160,10 @@ def test_a_signal_ends_a_query_in_one_line(
     assert (code, error) == (128 + number, [f"stopped by {name}\n"])
     assert time.monotonic() - begun < 8
     assert [*folder.iterdir()] == []
+    if kind == "mariadb":
+        with servers.open(kind) as engine:
+            sql = "select info from information_schema.processlist where info like '%sleep(6%'"
+            assert engine.rows(f"{sql} and id <> connection_id()") == []
     if kind == "postgres":
         with servers.open(kind) as engine:
             sql = "select query from pg_stat_activity where query like '%pg_sleep(60)%' "
