@@ -141,10 +141,11 @@ def output_folder(
             yield beside
             written = sorted(path for path in beside.rglob("*") if path.is_file())
             pairs = [(target / path.relative_to(beside), path) for path in written]
-            for file, _ in pairs:
-                refuse_input(file)
+            knows = is_ours or begins_alike
+            for file, new in pairs:
+                refuse_input(file, was_exported=file.is_file() and knows(file, new))
             if not overwrite:
-                _refuse_foreign(pairs, is_ours or begins_alike)
+                _refuse_foreign(pairs, knows)
             for file, path in pairs:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(path, file)
@@ -169,14 +170,19 @@ def check_output(path: str | Path, start: str, *, overwrite: bool = False) -> No
             raise _foreign([file])
 
 
-def refuse_input(path: str | Path) -> None:
-    """Raise SpecError for a file that no output may replace, whoever insists."""
+def refuse_input(path: str | Path, *, was_exported: bool = False) -> None:
+    """Raise SpecError for a file that no output may replace, whoever insists.
+
+    Args:
+        path: The file.
+        was_exported: Whether a command wrote it, so that YAML is not somebody's spec.
+    """
     file = Path(path)
     if not file.is_file():
         if file.is_dir():
             raise SpecError(f"{str(path)!r} is a folder; name a file")
         return
-    if file.suffix.casefold() in SPECS:
+    if file.suffix.casefold() in SPECS and not was_exported:
         what = "may be a spec or a profile"
     elif (kind := kind_of(start_of(str(file)))) in (DUCKDB, SQLITE):
         what = f"is {kind}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,9 @@ from pathlib import Path
 import duckdb
 import pytest
 from command import sqlmetrics
+from marked import by_turns
+
+pytestmark = by_turns(6)
 
 RUNS = "system,query_id,item_id,score\nold,q1,a,1\nold,q1,b,2\nnew,q1,a,2\nnew,q1,b,1\n"
 LABELS = "query_id,item_id,grade\nq1,a,1\n"
