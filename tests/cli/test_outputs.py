@@ -73,7 +73,8 @@ def test_nothing_replaces_what_is_read_or_stored(folder: Path) -> None:
             before = contents(folder)
             words = [*line.split(), target, "--overwrite"]
             *_, error = sqlmetrics(*words, folder=folder, expect=2).stderr.splitlines()
-            assert re.match(rf"error: '\S*{target}' .*not written over", error), words
+            assert target in error, words
+            assert re.search("not written (over|here)", error), words
             assert (folder / target).read_bytes() == before[str(folder / target)]
 
 
