@@ -16,6 +16,7 @@ from sqlmetrics.catalog.measure import Measure, parse, spelled_out
 from sqlmetrics.catalog.online import ONLINE, Online, online
 from sqlmetrics.catalog.option import Value, is_number
 from sqlmetrics.catalog.presets import PRESETS
+from sqlmetrics.engines.output_files import note_read
 from sqlmetrics.engines.yaml_file import read_yaml
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.spec import schema
@@ -453,6 +454,7 @@ def _placed(given: dict[str, Any], tables: Iterable[str], path: str | Path) -> N
     for table in tables:
         if isinstance(given.get(table), dict) and isinstance(given[table].get("file"), str):
             given[table] = given[table] | {"file": beside(path, given[table]["file"])}
+            note_read(given[table]["file"])
 
 
 def _many(value: object) -> bool:
