@@ -307,13 +307,19 @@ def test_a_bad_line_late_in_a_file(
         evaluate("late.csv", labels, "mrr")
 
 
-def test_a_folder_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_is_the_table_of_its_files_or_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("runs").mkdir()
-    Path("runs/a.csv").write_text("query_id,item_id,score\nq,a,1\n")
+    Path("runs/below").mkdir(parents=True)
     labels = pa.table({"query_id": ["q"], "item_id": ["a"], "grade": [1]})
-    with pytest.raises(sm.InputError, match=r"folder|directory"):
+    with pytest.raises(sm.InputError, match=r"a folder without a file of Parquet, CSV or JSON"):
         evaluate("runs", labels, "mrr")
+    Path("runs/below/a.csv").write_text("query_id,item_id,score\nq,a,1\n")
+    assert evaluate("runs", labels, "mrr")["mrr"] == 1.0
+    Path("runs/b.json").write_text('{"query_id": "q", "item_id": "b", "score": 2}\n')
+    with pytest.raises(sm.InputError, match=r"a folder with files \.csv and \.json; name its"):
+        evaluate("runs/", labels, "mrr")
 
 
 def test_files_of_a_glob_must_have_the_same_columns(
