@@ -13,7 +13,16 @@ from sqlmetrics.cli.recipients import RECIPIENTS, Recipients
 from sqlmetrics.cli.run import Choice, carry_out, run
 
 _OF_RUN = (
-    *("start", "end", "full_refresh", "adopt", "backfill", "lookback", "skip_input_checks"),
+    *(
+        "start",
+        "end",
+        "full_refresh",
+        "allow_loss",
+        "adopt",
+        "backfill",
+        "lookback",
+        "skip_input_checks",
+    ),
     "publish",
 )
 
@@ -41,7 +50,9 @@ def build(**given: Any) -> None:
     location = Location(**{name: given[name] for name in (*PLACES, "spec")})
     days = days_between(given["start"], given["end"], zone_of_days(spec), option="--")
     how = (given["full_refresh"], given["backfill"], given["lookback"] or 0)
-    choice = Choice(days, *how, given["skip_input_checks"], given["adopt"])
+    choice = Choice(
+        days, *how, given["skip_input_checks"], given["adopt"], given["allow_loss"] or 0
+    )
     recipients = Recipients(*(given[name] for name in RECIPIENTS))
     told = Summary(spec, days)
     to = choice.destination(spec, given["publish"])

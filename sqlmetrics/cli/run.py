@@ -34,6 +34,12 @@ SYSTEMS = 4
     "--full-refresh", is_flag=True, help="Compute all days anew, in the place of the old."
 )
 @click.option(
+    "--allow-loss",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Of so many days --full-refresh and --backfill may take numbers away for good.",
+)
+@click.option(
     "--adopt", is_flag=True, help="Rows of this name are the spec's own, whatever wrote them."
 )
 @click.option("--backfill", is_flag=True, help="Only days of which the table lacks a metric.")
@@ -62,6 +68,7 @@ def run(
     start: str | None,
     end: str | None,
     full_refresh: bool,
+    allow_loss: int | None,
     adopt: bool,
     backfill: bool,
     lookback: int | None,
@@ -91,7 +98,9 @@ def run(
 
     the_spec = Spec.read(spec)
     days = days_between(start, end, zone_of_days(the_spec), option="--")
-    choice = Choice(days, full_refresh, backfill, lookback or 0, skip_input_checks, adopt)
+    choice = Choice(
+        days, full_refresh, backfill, lookback or 0, skip_input_checks, adopt, allow_loss or 0
+    )
     recipients = Recipients(output, out, openlineage)
     told = Summary(the_spec, days)
     to = choice.destination(the_spec, publish, storage_version)
@@ -115,6 +124,7 @@ class Choice:
         lookback: How many of the last days are computed again.
         unchecked: Whether bad input is not looked for.
         adopt: Whether rows of the spec's name are its own, whatever wrote them.
+        allow_loss: Of so many days numbers may go that nothing replaces.
     """
 
     days: Days | None
@@ -123,6 +133,7 @@ class Choice:
     lookback: int
     unchecked: bool
     adopt: bool = False
+    allow_loss: int = 0
 
     @property
     def is_of_some(self) -> bool:
@@ -143,6 +154,8 @@ class Choice:
         targets(spec)
         if self.full_refresh and self.is_of_some:
             raise SpecError("--full-refresh replaces all days; leave out the other choices of days")
+        if self.allow_loss and not (self.full_refresh or self.backfill):
+            raise SpecError("--allow-loss goes with --full-refresh or --backfill")
         if place is not None:
             return destination(place, version)
         if version is not None:
@@ -163,6 +176,7 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, told: 
         SqlmetricsError: As `write` and `publish` do.
     """
     from sqlmetrics.jobs.destination import check_destination
+    from sqlmetrics.jobs.losses import check_backfill
     from sqlmetrics.jobs.missing_days import parts
     from sqlmetrics.jobs.publish import publish
     from sqlmetrics.jobs.run import write
@@ -173,6 +187,8 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, told: 
         if to is not None:
             check_destination(spec, engine, to, days, adopt=choice.adopt)
         todo = parts(spec, engine, days, backfill=choice.backfill, lookback=choice.lookback)
+        if choice.backfill:
+            check_backfill(spec, engine, todo, choice.allow_loss)
         if not todo:
             say(f"no day of {spec.title} is missing")
         for part in todo:
@@ -182,6 +198,7 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, told: 
                     engine,
                     part,
                     full_refresh=full,
+                    allow_loss=choice.allow_loss,
                     adopt=choice.adopt,
                     check=not choice.unchecked,
                 )
@@ -191,7 +208,12 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, told: 
             version = to.version or None
             with progress_bar("publishing"):
                 told.published += publish(
-                    spec, engine, to.place, storage_version=version, full_refresh=full
+                    spec,
+                    engine,
+                    to.place,
+                    storage_version=version,
+                    full_refresh=full,
+                    allow_loss=choice.allow_loss,
                 )
             for place in told.published:
                 say(f"published {place}")

@@ -288,8 +288,38 @@ def test_ranges_that_are_open_or_empty_and_refreshes(engine: Any) -> None:
     assert {key[3] for key in facts(engine) if key[0] < "2026-01-06"} == {"all", "DE"}
     assert runs(engine).keys() == {*range(6)}
     reload(engine, without(5))
-    write(job(), engine, full_refresh=True)
+    told = r"all rows of 1 day \(from 2026-01-06 to 2026-01-06\).*--allow-loss 1 lets"
+    before = facts(engine)
+    with pytest.raises(sm.SpecError, match=told):
+        write(job(), engine, full_refresh=True)
+    assert facts(engine) == before
+    write(job(), engine, full_refresh=True, allow_loss=1)
     check(engine, [*range(5)])
+
+
+@pytest.mark.parametrize("engine", engines(WRITERS[:3], now=["duckdb"]), indirect=True)
+def test_nothing_of_the_past_goes_unless_it_is_named(engine: Any) -> None:
+    """A source that keeps its last days, and a metric that is taken out and one that is new."""
+    write(job(), engine)
+    before = facts(engine)
+    reload(engine, without(0, 1, 2, 3))
+    swapped = job(metrics=[*METRICS[1:], "hit@1"])
+    runs_of = {
+        "all rows of 4 days (from 2026-01-01 to 2026-01-04)": (job(), {"full_refresh": True}, 4),
+        "and those of ndcg@3 on 2 days": (swapped, {"full_refresh": True}, 6),
+        "ndcg@3 on 2 days": (swapped, {"backfill": True}, 2),
+    }
+    for told, (spec, how, n_days) in runs_of.items():
+        for allowed in (0, n_days - 1):
+            with pytest.raises(sm.SpecError) as error:
+                sm.run(spec, engine, allow_loss=allowed, **how)
+            assert told in str(error.value)
+            assert f"--allow-loss {n_days} lets numbers of {n_days} days go" in str(error.value)
+        assert facts(engine) == before, "nothing is written"
+    sm.run(swapped, engine, backfill=True, allow_loss=2)
+    assert runs(engine).keys() == {*range(6)}
+    sm.run(swapped, engine, full_refresh=True, allow_loss=4)
+    assert runs(engine).keys() == {4, 5}
 
 
 @by_turns(1)
