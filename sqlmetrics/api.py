@@ -19,6 +19,7 @@ from sqlmetrics.jobs.checks.verdict import Verdict, verdicts
 from sqlmetrics.jobs.days import days_between, days_looked_at, zone_of_days
 from sqlmetrics.jobs.losses import check_backfill
 from sqlmetrics.jobs.missing_days import parts
+from sqlmetrics.jobs.provenance import Provenance
 from sqlmetrics.jobs.run import RunReport, write
 from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import plan as planned
@@ -98,6 +99,7 @@ def run(
     allow_loss: int = 0,
     adopt: bool = False,
     check: bool = True,
+    note: str = "",
 ) -> list[RunReport]:
     """Evaluate a spec, and replace its days in its output tables: all of them, or nothing.
 
@@ -118,6 +120,7 @@ def run(
         adopt: Whether rows of the spec's name are its own, whatever wrote them; else those of
             another spec of that name are left alone.
         check: Whether to look for bad input first.
+        note: Why it is run, for the run log.
 
     Returns:
         What was written, one report a range of days; none if no day is missing.
@@ -143,6 +146,7 @@ def run(
             allow_loss=allow_loss,
             adopt=adopt,
             check=check,
+            provenance=Provenance(note),
         )
         for part in todo
     ]

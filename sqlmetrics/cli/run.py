@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +17,7 @@ from sqlmetrics.evaluation.report.table import many, metric_value
 
 if TYPE_CHECKING:
     from sqlmetrics.jobs.destination import Destination
+    from sqlmetrics.jobs.provenance import Provenance
     from sqlmetrics.jobs.run import RunReport
     from sqlmetrics.jobs.summary import Summary
     from sqlmetrics.spec.days import Days
@@ -46,6 +48,7 @@ SYSTEMS = 4
 @click.option(
     "--lookback", type=click.IntRange(1), metavar="N", help="The last N days, for late data."
 )
+@click.option("--note", metavar="TEXT", default="", help="Why it is run, for the run log.")
 @place_options
 @click.option(
     "--publish",
@@ -72,6 +75,7 @@ def run(
     adopt: bool,
     backfill: bool,
     lookback: int | None,
+    note: str,
     location: Location,
     publish: str | None,
     storage_version: str | None,
@@ -93,6 +97,7 @@ def run(
     sqlmetrics run search.yml --target prod --backfill --lookback 3
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.jobs.days import days_between, zone_of_days
+    from sqlmetrics.jobs.provenance import Provenance
     from sqlmetrics.jobs.summary import Summary
     from sqlmetrics.spec.spec import Spec
 
@@ -101,6 +106,7 @@ def run(
     choice = Choice(
         days, full_refresh, backfill, lookback or 0, skip_input_checks, adopt, allow_loss or 0
     )
+    choice = replace(choice, provenance=Provenance(note, Path(spec).parent))
     recipients = Recipients(output, out, openlineage)
     told = Summary(the_spec, days)
     to = choice.destination(the_spec, publish, storage_version)
@@ -125,6 +131,7 @@ class Choice:
         unchecked: Whether bad input is not looked for.
         adopt: Whether rows of the spec's name are its own, whatever wrote them.
         allow_loss: Of so many days numbers may go that nothing replaces.
+        provenance: What the run log says of whoever runs it.
     """
 
     days: Days | None
@@ -134,6 +141,7 @@ class Choice:
     unchecked: bool
     adopt: bool = False
     allow_loss: int = 0
+    provenance: Provenance | None = None
 
     @property
     def is_of_some(self) -> bool:
@@ -178,6 +186,7 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, told: 
     from sqlmetrics.jobs.destination import check_destination
     from sqlmetrics.jobs.losses import check_backfill
     from sqlmetrics.jobs.missing_days import parts
+    from sqlmetrics.jobs.provenance import UNNAMED
     from sqlmetrics.jobs.publish import publish
     from sqlmetrics.jobs.run import write
 
@@ -201,6 +210,7 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, told: 
                     allow_loss=choice.allow_loss,
                     adopt=choice.adopt,
                     check=not choice.unchecked,
+                    provenance=choice.provenance or UNNAMED,
                 )
             told.reports.append(report)
             _report(spec, report)

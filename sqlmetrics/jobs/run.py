@@ -30,6 +30,7 @@ from sqlmetrics.jobs.definitions import note_of_dropped
 from sqlmetrics.jobs.exchange import ALL_DAYS
 from sqlmetrics.jobs.log_metrics import NEW_ONLINE
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
+from sqlmetrics.jobs.provenance import UNNAMED, Provenance
 from sqlmetrics.jobs.sources import check_same_spec
 from sqlmetrics.jobs.tables import check_own, targets
 from sqlmetrics.plan.plan import plan as planned
@@ -81,6 +82,7 @@ def write(
     adopt: bool = False,
     check: bool = True,
     how: Execution = USUALLY,
+    provenance: Provenance = UNNAMED,
 ) -> RunReport:
     """Evaluate a spec, and put its numbers in place of those of the same days.
 
@@ -99,6 +101,7 @@ def write(
         adopt: Whether rows of its name are the spec's own, whatever wrote them.
         check: Whether to look for bad input first.
         how: How the evaluation is carried out.
+        provenance: What the run log says of whoever runs it.
 
     Raises:
         SpecError: If the spec has no output, or the days and the spec do not go together, or
@@ -120,7 +123,7 @@ def write(
         if not adopt:
             check_same_spec(spec, engine)
         allowed = allow_loss if full_refresh else None
-        job = _Run(spec, engine, days_of(spec, days), allowed, datetime.now(UTC))
+        job = _Run(spec, engine, days_of(spec, days), allowed, datetime.now(UTC), provenance)
         try:
             return job.done(check=check, how=how)
         except (SqlmetricsError, KeyboardInterrupt) as error:
@@ -135,6 +138,7 @@ class _Run:
     days: Days | None
     allowed_loss: int | None
     started: datetime
+    provenance: Provenance
 
     def __post_init__(self) -> None:
         self.run_id = str(uuid.uuid4())
@@ -207,6 +211,7 @@ class _Run:
         engine = engine or self.engine
         told = {table: str(n) for table, n in (counts or {}).items()}
         told |= {"seconds": f"{self._seconds:.3f}e0", "outcome": literal(outcome)}
+        told |= self.provenance.log_entries()
         told["engine"] = literal(f"{engine.name} {engine.version}")
         return told | ({"message": literal(message[:MESSAGE])} if message else {})
 

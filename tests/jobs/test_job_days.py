@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+import socket
+import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
@@ -25,6 +27,7 @@ from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.jobs.days import on_days
 from sqlmetrics.jobs.missing_days import open_days
+from sqlmetrics.jobs.provenance import Provenance, revision
 from sqlmetrics.jobs.run import write
 from sqlmetrics.jobs.views import NAMES
 from sqlmetrics.spec.days import Days
@@ -322,10 +325,22 @@ def test_nothing_of_the_past_goes_unless_it_is_named(engine: Any) -> None:
     assert runs(engine).keys() == {4, 5}
 
 
+def test_the_revision_says_whether_the_folder_of_the_spec_was_clean(tmp_path: Path) -> None:
+    assert revision(tmp_path) == ""
+    (tmp_path / "search.yml").write_text("name: search", encoding="utf-8")
+    who = ("-c", "user.name=a", "-c", "user.email=a@b")
+    for words in (["init", "-q"], ["add", "."], [*who, "commit", "-qm", "first"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    clean = revision(tmp_path)
+    assert len(clean) == 40
+    (tmp_path / "search.yml").write_text("name: shop", encoding="utf-8")
+    assert revision(tmp_path) == f"{clean}-dirty"
+
+
 @by_turns(1)
 @pytest.mark.parametrize("engine", MORE, indirect=True)
 def test_another_definition_needs_a_full_refresh_and_the_log_tells_all(engine: Any) -> None:
-    written = write(job(), engine, days(0, 4))
+    written = write(job(), engine, days(0, 4), provenance=Provenance("it's new"))
     linear = job(conventions={"gain": "linear"})
     told = r"another definition of ndcg@3 \(from 2026-01-01 to 2026-01-04\).*--full-refresh"
     with pytest.raises(sm.SpecError, match=told):
@@ -347,6 +362,9 @@ def test_another_definition_needs_a_full_refresh_and_the_log_tells_all(engine: A
     assert (done["outcome"], done["spec"], done["message"]) == ("replaced", "shop", None)
     assert (done["facts"], done["per_query"]) == (written.rows["facts"], written.rows["per_query"])
     assert 0 < done["seconds"] < 60
+    assert (done["note"], done["host"]) == ("it's new", socket.gethostname())
+    assert done["user_name"]
+    assert done["revision"] is None
     assert done["engine"].startswith(engine.name)
     failed = told_by_run[-1]
     assert (failed["outcome"], failed["facts"]) == ("failed", None)
