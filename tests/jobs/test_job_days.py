@@ -417,7 +417,13 @@ def test_runs_in_any_order_leave_what_the_last_of_each_day_wrote(engine: Any) ->
                 write(job(), engine, asked)
             write(job(), engine, asked, check=False)
         else:
-            write(job(), engine, asked, full_refresh=what == "refresh")
+            lost = len({*stands} - there) if what == "refresh" else 0
+            if lost:
+                before = facts(engine)
+                with pytest.raises(sm.SpecError, match=f"--allow-loss {lost} lets"):
+                    write(job(), engine, full_refresh=True, allow_loss=lost - 1)
+                assert facts(engine) == before
+            write(job(), engine, asked, full_refresh=what == "refresh", allow_loss=lost)
         stands = {day: own for day, own in stands.items() if day not in replaced}
         stands |= dict.fromkeys(there & replaced, seed)
         check_days(engine, stands)
