@@ -17,7 +17,9 @@ from sqlmetrics.evaluation.inputs.sources import refuse_pipes, tables_of
 from sqlmetrics.evaluation.statistics import statistics_of
 from sqlmetrics.jobs.checks.verdict import Verdict, verdicts
 from sqlmetrics.jobs.days import days_between, days_looked_at, zone_of_days
+from sqlmetrics.jobs.losses import check_backfill
 from sqlmetrics.jobs.missing_days import parts
+from sqlmetrics.jobs.provenance import Provenance
 from sqlmetrics.jobs.run import RunReport, write
 from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import plan as planned
@@ -94,8 +96,10 @@ def run(
     backfill: bool = False,
     lookback: int = 0,
     full_refresh: bool = False,
+    allow_loss: int = 0,
     adopt: bool = False,
     check: bool = True,
+    note: str = "",
 ) -> list[RunReport]:
     """Evaluate a spec, and replace its days in its output tables: all of them, or nothing.
 
@@ -110,10 +114,13 @@ def run(
         backfill: Whether only days are computed that the data has, and of which the table
             has not all metrics.
         lookback: How many of the last days are computed again, for data that comes late.
-        full_refresh: Whether all days of the spec go, also those that the data has no more.
+        full_refresh: Whether all days of the spec are replaced.
+        allow_loss: Of so many days `backfill` and `full_refresh` may take numbers away that the
+            data has no more, or the spec asks for no more; if there are more, nothing is written.
         adopt: Whether rows of the spec's name are its own, whatever wrote them; else those of
             another spec of that name are left alone.
         check: Whether to look for bad input first.
+        note: Why it is run, for the run log.
 
     Returns:
         What was written, one report a range of days; none if no day is missing.
@@ -128,9 +135,20 @@ def run(
     days = days_between(start, end, zone_of_days(spec))
     engine = connect(connection)
     todo = parts(spec, engine, days, backfill=backfill, lookback=lookback)
+    if backfill:
+        check_backfill(spec, engine, todo, allow_loss)
     return [
-        write(spec, engine, one, full_refresh=full_refresh, adopt=adopt, check=check)
-        for one in todo
+        write(
+            spec,
+            engine,
+            part,
+            full_refresh=full_refresh,
+            allow_loss=allow_loss,
+            adopt=adopt,
+            check=check,
+            provenance=Provenance(note),
+        )
+        for part in todo
     ]
 
 

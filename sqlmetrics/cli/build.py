@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,7 +14,17 @@ from sqlmetrics.cli.recipients import RECIPIENTS, Recipients
 from sqlmetrics.cli.run import Choice, carry_out, run
 
 _OF_RUN = (
-    *("start", "end", "full_refresh", "adopt", "backfill", "lookback", "skip_input_checks"),
+    *(
+        "start",
+        "end",
+        "full_refresh",
+        "allow_loss",
+        "adopt",
+        "backfill",
+        "lookback",
+        "note",
+        "skip_input_checks",
+    ),
     "publish",
 )
 
@@ -33,6 +44,7 @@ def build(**given: Any) -> None:
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.jobs.checks.verdict import check_asked, verdicts
     from sqlmetrics.jobs.days import days_between, zone_of_days
+    from sqlmetrics.jobs.provenance import Provenance
     from sqlmetrics.jobs.summary import Summary
     from sqlmetrics.spec.spec import Spec
 
@@ -41,7 +53,10 @@ def build(**given: Any) -> None:
     location = Location(**{name: given[name] for name in (*PLACES, "spec")})
     days = days_between(given["start"], given["end"], zone_of_days(spec), option="--")
     how = (given["full_refresh"], given["backfill"], given["lookback"] or 0)
-    choice = Choice(days, *how, given["skip_input_checks"], given["adopt"])
+    provenance = Provenance(given["note"], Path(given["spec"]).parent)
+    choice = Choice(
+        days, *how, given["skip_input_checks"], given["adopt"], given["allow_loss"] or 0, provenance
+    )
     recipients = Recipients(*(given[name] for name in RECIPIENTS))
     told = Summary(spec, days)
     to = choice.destination(spec, given["publish"])

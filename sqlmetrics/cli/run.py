@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +17,7 @@ from sqlmetrics.evaluation.report.table import many, metric_value
 
 if TYPE_CHECKING:
     from sqlmetrics.jobs.destination import Destination
+    from sqlmetrics.jobs.provenance import Provenance
     from sqlmetrics.jobs.run import RunReport
     from sqlmetrics.jobs.summary import Summary
     from sqlmetrics.spec.days import Days
@@ -34,12 +36,19 @@ SYSTEMS = 4
     "--full-refresh", is_flag=True, help="Compute all days anew, in the place of the old."
 )
 @click.option(
+    "--allow-loss",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Of so many days --full-refresh and --backfill may take numbers away for good.",
+)
+@click.option(
     "--adopt", is_flag=True, help="Rows of this name are the spec's own, whatever wrote them."
 )
 @click.option("--backfill", is_flag=True, help="Only days of which the table lacks a metric.")
 @click.option(
     "--lookback", type=click.IntRange(1), metavar="N", help="The last N days, for late data."
 )
+@click.option("--note", metavar="TEXT", default="", help="Why it is run, for the run log.")
 @place_options
 @click.option(
     "--publish",
@@ -62,9 +71,11 @@ def run(
     start: str | None,
     end: str | None,
     full_refresh: bool,
+    allow_loss: int | None,
     adopt: bool,
     backfill: bool,
     lookback: int | None,
+    note: str,
     location: Location,
     publish: str | None,
     storage_version: str | None,
@@ -86,12 +97,16 @@ def run(
     sqlmetrics run search.yml --target prod --backfill --lookback 3
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.jobs.days import days_between, zone_of_days
+    from sqlmetrics.jobs.provenance import Provenance
     from sqlmetrics.jobs.summary import Summary
     from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
     days = days_between(start, end, zone_of_days(the_spec), option="--")
-    choice = Choice(days, full_refresh, backfill, lookback or 0, skip_input_checks, adopt)
+    choice = Choice(
+        days, full_refresh, backfill, lookback or 0, skip_input_checks, adopt, allow_loss or 0
+    )
+    choice = replace(choice, provenance=Provenance(note, Path(spec).parent))
     recipients = Recipients(output, out, openlineage)
     told = Summary(the_spec, days)
     to = choice.destination(the_spec, publish, storage_version)
@@ -115,6 +130,8 @@ class Choice:
         lookback: How many of the last days are computed again.
         unchecked: Whether bad input is not looked for.
         adopt: Whether rows of the spec's name are its own, whatever wrote them.
+        allow_loss: Of so many days numbers may go that nothing replaces.
+        provenance: What the run log says of whoever runs it.
     """
 
     days: Days | None
@@ -123,6 +140,8 @@ class Choice:
     lookback: int
     unchecked: bool
     adopt: bool = False
+    allow_loss: int = 0
+    provenance: Provenance | None = None
 
     @property
     def is_of_some(self) -> bool:
@@ -143,6 +162,8 @@ class Choice:
         targets(spec)
         if self.full_refresh and self.is_of_some:
             raise SpecError("--full-refresh replaces all days; leave out the other choices of days")
+        if self.allow_loss and not (self.full_refresh or self.backfill):
+            raise SpecError("--allow-loss goes with --full-refresh or --backfill")
         if place is not None:
             return destination(place, version)
         if version is not None:
@@ -163,7 +184,9 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, told: 
         SqlmetricsError: As `write` and `publish` do.
     """
     from sqlmetrics.jobs.destination import check_destination
+    from sqlmetrics.jobs.losses import check_backfill
     from sqlmetrics.jobs.missing_days import parts
+    from sqlmetrics.jobs.provenance import UNNAMED
     from sqlmetrics.jobs.publish import publish
     from sqlmetrics.jobs.run import write
 
@@ -173,6 +196,8 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, told: 
         if to is not None:
             check_destination(spec, engine, to, days, adopt=choice.adopt)
         todo = parts(spec, engine, days, backfill=choice.backfill, lookback=choice.lookback)
+        if choice.backfill:
+            check_backfill(spec, engine, todo, choice.allow_loss)
         if not todo:
             say(f"no day of {spec.title} is missing")
         for part in todo:
@@ -182,8 +207,10 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, told: 
                     engine,
                     part,
                     full_refresh=full,
+                    allow_loss=choice.allow_loss,
                     adopt=choice.adopt,
                     check=not choice.unchecked,
+                    provenance=choice.provenance or UNNAMED,
                 )
             told.reports.append(report)
             _report(spec, report)
@@ -191,7 +218,12 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, told: 
             version = to.version or None
             with progress_bar("publishing"):
                 told.published += publish(
-                    spec, engine, to.place, storage_version=version, full_refresh=full
+                    spec,
+                    engine,
+                    to.place,
+                    storage_version=version,
+                    full_refresh=full,
+                    allow_loss=choice.allow_loss,
                 )
             for place in told.published:
                 say(f"published {place}")

@@ -144,7 +144,7 @@ def check_definitions(spec: Spec, ends: Ends, engine: Database) -> None:
     if other:
         raise SpecError(
             f"the table {targets(spec)['facts']} holds other days by another definition of "
-            f"{summary_of(other)}; --full-refresh computes all days anew"
+            f"{summary_of(other)}; --full-refresh computes all days anew that the source still has"
         )
 
 
@@ -157,7 +157,7 @@ def note_of_others(spec: Spec, engine: Database) -> str:
         return ""
     return (
         f"{targets(spec)['facts']} holds another definition of {summary_of(other)}; "
-        "run --full-refresh computes all days anew"
+        "run --full-refresh computes all days anew that the source still has"
     )
 
 

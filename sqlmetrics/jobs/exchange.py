@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from sqlmetrics.engines.database import Database
 from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.definitions import check_definitions
+from sqlmetrics.jobs.losses import check_refresh
 from sqlmetrics.jobs.partitions import replace_by_day
 from sqlmetrics.jobs.tables import COUNTED, targets
 from sqlmetrics.jobs.views import Wide, make_views, view_statements
@@ -49,6 +50,8 @@ class Exchange:
         key: Part of the name of what is made on the way.
         columns: Table -> columns that it shall have beside those of the spec.
         views: What the wide view gets beside what it has.
+        allowed_loss: Of so many days numbers may go that nothing replaces; None if days are
+            named, and nobody looks.
     """
 
     spec: Spec
@@ -58,6 +61,7 @@ class Exchange:
     key: str = "new"
     columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     views: Wide | None = None
+    allowed_loss: int | None = None
 
     def carry_out(
         self,
@@ -75,7 +79,8 @@ class Exchange:
             tables.
 
         Raises:
-            SpecError: If the table holds other days by another definition of a metric.
+            SpecError: If the table holds other days by another definition of a metric, or would
+                lose more than is allowed.
             EngineError: If a table or a view cannot be written.
         """
         is_undone = self.at.dialect.undoes_views
@@ -86,6 +91,9 @@ class Exchange:
             views = view_statements(self.spec, engine, self.views)
             with engine.transaction():
                 check_definitions(self.spec, self.ends, engine)
+                if self.allowed_loss is not None:
+                    new_rows = self.rows["facts"].select
+                    check_refresh(self.spec, engine, new_rows, self.allowed_loss)
                 for table in sorted(by_day):
                     replace_by_day(self, table, engine)
                 for statement in self.statements(set(self.rows) - by_day):

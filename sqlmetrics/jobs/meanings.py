@@ -90,6 +90,10 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "message": "Why it failed, or what should be known of the input.",
         "sources": "Where its tables were, and the names of their columns, as JSON.",
         "metrics": "What it asked for.",
+        "user_name": "Who ran it, as the machine has them; NULL for compiled text.",
+        "host": "On which machine; likewise.",
+        "revision": "The git revision of the spec's folder; -dirty if files had changed since.",
+        "note": "Why, in the words of --note.",
     },
     "metrics": {
         **_KEYS,

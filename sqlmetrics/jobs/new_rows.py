@@ -55,19 +55,23 @@ class NewRows:
     plan: Plan | None = None
     folder: Path | None = None
 
-    def exchange(self, per_query: str, ends: Ends, key: str = "new") -> Exchange:
+    def exchange(
+        self, per_query: str, ends: Ends, key: str = "new", allowed_loss: int | None = None
+    ) -> Exchange:
         """These rows in the place of those of some days.
 
         Args:
             per_query: The query of the per-query table; empty if there is none.
             ends: Of the days; none for all that the spec has.
             key: Part of the name of what the run makes for itself.
+            allowed_loss: Of so many days numbers may go that nothing replaces; None if nobody
+                looks.
         """
         rows = {"facts": TableRows(tuple(columns(self.spec)["facts"]), self._facts())}
         if per_query and "per_query" in targets(self.spec):
             rows["per_query"] = TableRows(self._per_query_columns, self._rows(per_query))
         rows |= dictionary(self.spec, self.now)
-        return Exchange(self.spec, self.at, rows, ends, key)
+        return Exchange(self.spec, self.at, rows, ends, key, allowed_loss=allowed_loss)
 
     def log(self, ends: Ends, **values: str) -> str:
         """The statement that adds a row to the run log.

@@ -52,6 +52,7 @@ def publish(
     *,
     storage_version: str | None = None,
     full_refresh: bool = False,
+    allow_loss: int = 0,
 ) -> list[str]:
     """Copy the tables of a spec's output to where they are read.
 
@@ -66,6 +67,7 @@ def publish(
             in one transaction, from the first to the last day that there is here.
         storage_version: The oldest DuckDB that shall read the file, like `v1.5.0`.
         full_refresh: Whether the other database loses days of the spec that are not here.
+        allow_loss: Of so many days at most.
 
     Returns:
         What was written.
@@ -78,7 +80,8 @@ def publish(
     to = destination(place, storage_version)
     with engine:
         if to.kind == "database":
-            return _to_database(spec, engine, place, full_refresh=full_refresh)
+            allowed = allow_loss if full_refresh else None
+            return _to_database(spec, engine, place, allowed)
         check_destination(spec, engine, to)
         if to.kind == "file":
             return list(_to_file(spec, engine, to.path, to.version))
@@ -190,7 +193,7 @@ def _alone_spec(spec: Spec) -> Spec:
     return spec.model_copy(update={"output": output})
 
 
-def _to_database(spec: Spec, engine: Database, url: str, *, full_refresh: bool) -> list[str]:
+def _to_database(spec: Spec, engine: Database, url: str, allowed_loss: int | None) -> list[str]:
     """The spec's rows in another database, in the place of those of the same days."""
     known = columns(spec)
     tables = {one.key: one.filled(known[one.key]) for one in _tables(spec, engine, spec.title)}
@@ -203,9 +206,10 @@ def _to_database(spec: Spec, engine: Database, url: str, *, full_refresh: bool) 
         for key, one in tables.items():
             held = other.register(f"sqlmetrics_published_{key}", one.typed)
             rows[key] = _put(one, held)
-        ends = ALL_DAYS if full_refresh else _days(tables["facts"])
+        ends = _days(tables["facts"]) if allowed_loss is None else ALL_DAYS
         kinds = {key: one.kinds for key, one in tables.items()}
-        Exchange(spec, at, rows, ends, secrets.token_hex(4), kinds, source).carry_out(other)
+        key = secrets.token_hex(4)
+        Exchange(spec, at, rows, ends, key, kinds, source, allowed_loss).carry_out(other)
     return [one.name for one in tables.values()]
 
 

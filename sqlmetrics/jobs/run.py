@@ -30,6 +30,7 @@ from sqlmetrics.jobs.definitions import note_of_dropped
 from sqlmetrics.jobs.exchange import ALL_DAYS
 from sqlmetrics.jobs.log_metrics import NEW_ONLINE
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
+from sqlmetrics.jobs.provenance import UNNAMED, Provenance
 from sqlmetrics.jobs.sources import check_same_spec
 from sqlmetrics.jobs.tables import check_own, targets
 from sqlmetrics.plan.plan import plan as planned
@@ -77,9 +78,11 @@ def write(
     days: Days | None = None,
     *,
     full_refresh: bool = False,
+    allow_loss: int = 0,
     adopt: bool = False,
     check: bool = True,
     how: Execution = USUALLY,
+    provenance: Provenance = UNNAMED,
 ) -> RunReport:
     """Evaluate a spec, and put its numbers in place of those of the same days.
 
@@ -92,15 +95,18 @@ def write(
         engine: A database that may be written to.
         days: Which days; by default those that the data has, from the first to the last.
             Rankings without dates are all of the first of them, by default of 1970-01-01.
-        full_refresh: Whether all days of the spec go, also those that the data has no more.
+        full_refresh: Whether all days of the spec are replaced.
+        allow_loss: Of so many days a full refresh may take numbers away that the data has no
+            more, or the spec asks for no more.
         adopt: Whether rows of its name are the spec's own, whatever wrote them.
         check: Whether to look for bad input first.
         how: How the evaluation is carried out.
+        provenance: What the run log says of whoever runs it.
 
     Raises:
         SpecError: If the spec has no output, or the days and the spec do not go together, or
             the table holds other days by another definition of a metric, is no run's, or has
-            rows of another spec of that name.
+            rows of another spec of that name, or would lose more than `allow_loss`.
         SqlmetricsError: As `evaluate` does, and if a table cannot be written.
     """
     targets(spec)
@@ -116,7 +122,8 @@ def write(
         check_own(spec, engine)
         if not adopt:
             check_same_spec(spec, engine)
-        job = _Run(spec, engine, days_of(spec, days), full_refresh, datetime.now(UTC))
+        allowed = allow_loss if full_refresh else None
+        job = _Run(spec, engine, days_of(spec, days), allowed, datetime.now(UTC), provenance)
         try:
             return job.done(check=check, how=how)
         except (SqlmetricsError, KeyboardInterrupt) as error:
@@ -129,8 +136,9 @@ class _Run:
     spec: Spec
     engine: Database
     days: Days | None
-    full_refresh: bool
+    allowed_loss: int | None
     started: datetime
+    provenance: Provenance
 
     def __post_init__(self) -> None:
         self.run_id = str(uuid.uuid4())
@@ -146,7 +154,9 @@ class _Run:
             dropped = note_of_dropped(self.spec, ends, self.engine)
             all_notes = [*notes, *filter(None, [dropped])]
             new = self._new_rows()
-            rows, more = new.exchange(per_query, ends, self.run_id[:8]).carry_out(
+            rows, more = new.exchange(
+                per_query, ends, self.run_id[:8], self.allowed_loss
+            ).carry_out(
                 self.engine,
                 lambda counts, more: new.log(
                     ends, **self._told("replaced", "; ".join([*all_notes, *more]), counts)
@@ -201,12 +211,13 @@ class _Run:
         engine = engine or self.engine
         told = {table: str(n) for table, n in (counts or {}).items()}
         told |= {"seconds": f"{self._seconds:.3f}e0", "outcome": literal(outcome)}
+        told |= self.provenance.log_entries()
         told["engine"] = literal(f"{engine.name} {engine.version}")
         return told | ({"message": literal(message[:MESSAGE])} if message else {})
 
     def _replaced_days(self) -> Days | None:
         """The days that are replaced: those given, else those that there are."""
-        if self.full_refresh:
+        if self.allowed_loss is not None:
             return None
         if self.days:
             return self.days

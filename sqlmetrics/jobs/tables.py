@@ -66,6 +66,10 @@ RUNS: Mapping[str, str] = {
     "message": "varchar",
     "sources": "text",
     "metrics": "text",
+    "user_name": "varchar",
+    "host": "varchar",
+    "revision": "varchar",
+    "note": "text",
 }
 """The run log: one row per run, also of those that failed."""
 

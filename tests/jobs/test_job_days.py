@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+import socket
+import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
@@ -25,6 +27,7 @@ from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.jobs.days import on_days
 from sqlmetrics.jobs.missing_days import open_days
+from sqlmetrics.jobs.provenance import Provenance, revision
 from sqlmetrics.jobs.run import write
 from sqlmetrics.jobs.views import NAMES
 from sqlmetrics.spec.days import Days
@@ -288,14 +291,56 @@ def test_ranges_that_are_open_or_empty_and_refreshes(engine: Any) -> None:
     assert {key[3] for key in facts(engine) if key[0] < "2026-01-06"} == {"all", "DE"}
     assert runs(engine).keys() == {*range(6)}
     reload(engine, without(5))
-    write(job(), engine, full_refresh=True)
+    told = r"all rows of 1 day \(from 2026-01-06 to 2026-01-06\).*--allow-loss 1 lets"
+    before = facts(engine)
+    with pytest.raises(sm.SpecError, match=told):
+        write(job(), engine, full_refresh=True)
+    assert facts(engine) == before
+    write(job(), engine, full_refresh=True, allow_loss=1)
     check(engine, [*range(5)])
+
+
+@pytest.mark.parametrize("engine", engines(WRITERS[:3], now=["duckdb"]), indirect=True)
+def test_nothing_of_the_past_goes_unless_it_is_named(engine: Any) -> None:
+    """A source that keeps its last days, and a metric that is taken out and one that is new."""
+    write(job(), engine)
+    before = facts(engine)
+    reload(engine, without(0, 1, 2, 3))
+    swapped = job(metrics=[*METRICS[1:], "hit@1"])
+    runs_of = {
+        "all rows of 4 days (from 2026-01-01 to 2026-01-04)": (job(), {"full_refresh": True}, 4),
+        "and those of ndcg@3 on 2 days": (swapped, {"full_refresh": True}, 6),
+        "ndcg@3 on 2 days": (swapped, {"backfill": True}, 2),
+    }
+    for told, (spec, how, n_days) in runs_of.items():
+        for allowed in (0, n_days - 1):
+            with pytest.raises(sm.SpecError) as error:
+                sm.run(spec, engine, allow_loss=allowed, **how)
+            assert told in str(error.value)
+            assert f"--allow-loss {n_days} lets numbers of {n_days} days go" in str(error.value)
+        assert facts(engine) == before, "nothing is written"
+    sm.run(swapped, engine, backfill=True, allow_loss=2)
+    assert runs(engine).keys() == {*range(6)}
+    sm.run(swapped, engine, full_refresh=True, allow_loss=4)
+    assert runs(engine).keys() == {4, 5}
+
+
+def test_the_revision_says_whether_the_folder_of_the_spec_was_clean(tmp_path: Path) -> None:
+    assert revision(tmp_path) == ""
+    (tmp_path / "search.yml").write_text("name: search", encoding="utf-8")
+    who = ("-c", "user.name=a", "-c", "user.email=a@b")
+    for words in (["init", "-q"], ["add", "."], [*who, "commit", "-qm", "first"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    clean = revision(tmp_path)
+    assert len(clean) == 40
+    (tmp_path / "search.yml").write_text("name: shop", encoding="utf-8")
+    assert revision(tmp_path) == f"{clean}-dirty"
 
 
 @by_turns(1)
 @pytest.mark.parametrize("engine", MORE, indirect=True)
 def test_another_definition_needs_a_full_refresh_and_the_log_tells_all(engine: Any) -> None:
-    written = write(job(), engine, days(0, 4))
+    written = write(job(), engine, days(0, 4), provenance=Provenance("it's new"))
     linear = job(conventions={"gain": "linear"})
     told = r"another definition of ndcg@3 \(from 2026-01-01 to 2026-01-04\).*--full-refresh"
     with pytest.raises(sm.SpecError, match=told):
@@ -317,6 +362,9 @@ def test_another_definition_needs_a_full_refresh_and_the_log_tells_all(engine: A
     assert (done["outcome"], done["spec"], done["message"]) == ("replaced", "shop", None)
     assert (done["facts"], done["per_query"]) == (written.rows["facts"], written.rows["per_query"])
     assert 0 < done["seconds"] < 60
+    assert (done["note"], done["host"]) == ("it's new", socket.gethostname())
+    assert done["user_name"]
+    assert done["revision"] is None
     assert done["engine"].startswith(engine.name)
     failed = told_by_run[-1]
     assert (failed["outcome"], failed["facts"]) == ("failed", None)
@@ -369,7 +417,13 @@ def test_runs_in_any_order_leave_what_the_last_of_each_day_wrote(engine: Any) ->
                 write(job(), engine, asked)
             write(job(), engine, asked, check=False)
         else:
-            write(job(), engine, asked, full_refresh=what == "refresh")
+            lost = len({*stands} - there) if what == "refresh" else 0
+            if lost:
+                before = facts(engine)
+                with pytest.raises(sm.SpecError, match=f"--allow-loss {lost} lets"):
+                    write(job(), engine, full_refresh=True, allow_loss=lost - 1)
+                assert facts(engine) == before
+            write(job(), engine, asked, full_refresh=what == "refresh", allow_loss=lost)
         stands = {day: own for day, own in stands.items() if day not in replaced}
         stands |= dict.fromkeys(there & replaced, seed)
         check_days(engine, stands)

@@ -198,7 +198,7 @@ def test_the_wide_view_only_ever_gains_columns(engine: Any) -> None:
         assert rows == values > 0
         rows, values = engine.rows(f"{day} >= '{FIRST + timedelta(2)}'")[0]
         assert (rows > 0, values) == (True, 0)
-        write(job(metrics=["ap", "hit@1"]), engine, full_refresh=True)
+        write(job(metrics=["ap", "hit@1"]), engine, full_refresh=True, allow_loss=4)
         assert metrics_in(engine) == [*before, "hit_at_1", "ap"]
         assert engine.rows("select count(ndcg_at_3) from metrics_built") == [(0,)]
     write(job(), engine, days(0, 1), adopt=True)
@@ -331,7 +331,7 @@ def test_what_is_published_is_as_it_was(tmp_path: Path) -> None:
     described += "where table_name in ('metrics', 'metrics_of_queries', 'metrics_runs', "
     described += "'metrics_wide') and not internal order by table_name, column_index"
     with connect(url) as engine:
-        write(job(metrics=["hit@1", "mrr"]), engine, full_refresh=True)
+        write(job(metrics=["hit@1", "mrr"]), engine, full_refresh=True, allow_loss=3)
         engine.execute("alter table metrics add column note varchar")
         publish(job(), engine, str(file))
         publish(job(), engine, f"{folder}/")
@@ -368,7 +368,7 @@ def test_published_days_stand_beside_others(name: str, tmp_path: Path, servers: 
             assert other.rows("select count(*) from metrics_runs") == [(3,)]
             assert other.rows("select count(*) from metrics where spec = 'other'") == [(0,)]
             linear = job(metrics=METRICS, conventions={"gain": "linear"})
-            write(linear, engine, full_refresh=True)
+            write(linear, engine, full_refresh=True, allow_loss=1)
             write(linear, engine, days(0, 3))
             engine.execute(f"delete from metrics where metric_date > '{FIRST + timedelta(2)}'")
             before = facts(other)
@@ -377,7 +377,10 @@ def test_published_days_stand_beside_others(name: str, tmp_path: Path, servers: 
             with pytest.raises(sm.SpecError, match="another definition of ndcg@3"):
                 check_destination(linear, engine, destination(there), days(0, 3))
             assert facts(other) == before
-            publish(linear, engine, there, full_refresh=True)
+            with pytest.raises(sm.SpecError, match=r"--allow-loss \d lets numbers"):
+                publish(linear, engine, there, full_refresh=True)
+            assert facts(other) == before
+            publish(linear, engine, there, full_refresh=True, allow_loss=6)
             assert {key[0][-1] for key in facts(other)} == set("123")
         finally:
             clear(other)
