@@ -173,7 +173,7 @@ def test_init_does_not_write_over_a_file(tmp_path: Path) -> None:
     spec.write_text("mine")
     schema.write_text("{}")
     done = sqlmetrics("init", "my spec.yml", folder=tmp_path, expect=2)
-    assert "'my spec.yml' is there already; --force writes over it" in done.stderr
+    assert "'my spec.yml' is there already; --overwrite replaces it" in done.stderr
     assert (done.stdout, spec.read_text()) == ("", "mine")
     out = sqlmetrics("init", "other.yml", folder=tmp_path).stdout
     assert f"Left {starter.SCHEMA} as it was" in out
@@ -185,10 +185,11 @@ def test_init_does_not_write_over_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "said"), [(".", "is a folder; name a file"), ("no/x.yml", "cannot write 'no/x.yml'")]
+    ("file", "said", "code"),
+    [(".", "is a folder; name a file", 2), ("no/x.yml", "cannot write 'no/x.yml'", 3)],
 )
-def test_where_it_cannot_be_written(file: str, said: str, tmp_path: Path) -> None:
-    assert said in sqlmetrics("init", file, folder=tmp_path, expect=2).stderr
+def test_where_it_cannot_be_written(file: str, said: str, code: int, tmp_path: Path) -> None:
+    assert said in sqlmetrics("init", file, folder=tmp_path, expect=code).stderr
     assert list(tmp_path.iterdir()) == []
 
 
