@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 
 from sqlmetrics.annotation import csv_file
 from sqlmetrics.annotation.csv_file import Records
 from sqlmetrics.annotation.sheet import COLUMNS, GRADE, IDS, KEY
 from sqlmetrics.engines.output_files import note_read
-from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.evaluation.checks.problem import Problem
-from sqlmetrics.evaluation.report.table import many
 
 Key = tuple[str, ...]
 """(query_id, item_id) of a label, or (metric_date, query_id, item_id)."""
@@ -58,26 +56,6 @@ def read(path: str | Path) -> GradedSheet:
     texts = dict(zip(_of(found, ids), (text for (text,) in _of(found, (GRADE,))), strict=True))
     grades = {key: float(text) for key, text in texts.items() if text.strip()}
     return GradedSheet(ids, grades, len(texts) - len(grades))
-
-
-def refuse_graded(path: str | Path) -> None:
-    """Raise SpecError for a sheet in which somebody has graded: nothing takes its place."""
-    file = Path(path)
-    if not file.is_file() or not file.stat().st_size:
-        return
-    try:
-        sheet = csv_file.read(file)
-    except InputError:  # no sheet of ours
-        return
-    if GRADE in sheet.names and KEY in sheet.names:
-        n_graded = sum(bool(grade.strip()) for (grade,) in _of(sheet, (GRADE,)))
-        if n_graded:
-            names = (file.with_stem(f"{file.stem}-{number}") for number in count(2))
-            free = next(name for name in names if not name.exists())
-            raise SpecError(
-                f"{str(path)!r} has {many(n_graded, 'grade')}, which a new sheet would remove: add "
-                f"them to the labels (sheet-import), or write another file, like --out {free}"
-            )
 
 
 def _column_problems(names: Sequence[str]) -> Iterator[str]:

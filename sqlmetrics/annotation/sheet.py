@@ -12,6 +12,7 @@ from sqlmetrics.annotation.sample import Sample
 from sqlmetrics.annotation.texts import check_rankings, facts, texts
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.engines.database import Database
+from sqlmetrics.engines.output_files import GRADED
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.inputs.open import opened
@@ -22,7 +23,7 @@ from sqlmetrics.sql.stage import Column, Stage, equal, print_template, with_stag
 IDS = ("metric_date", "query_id", "item_id")
 TEXTS = ("query_text", "item_title")
 WORTH = ("best_rank", "n_lists", "value")
-GRADE, KEY = "grade", "row_key"
+GRADE, KEY = GRADED
 COLUMNS = (*IDS, *TEXTS, *WORTH, GRADE, KEY)
 """All columns that a sheet can have, in their order."""
 

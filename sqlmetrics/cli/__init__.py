@@ -21,7 +21,7 @@ from sqlmetrics import __version__
 from sqlmetrics.cli.common import error_options, telling_waits
 from sqlmetrics.cli.completion import answered
 from sqlmetrics.cli.signals import Stop, heeding_signals
-from sqlmetrics.engines.output_files import forget_read
+from sqlmetrics.engines.output_files import note_read, noting_reads
 from sqlmetrics.errors import (
     MOST,
     EngineError,
@@ -99,7 +99,29 @@ class Commands(UserDict[str, Any]):
         module, _, function = home.partition(".")
         command: click.Command = getattr(import_module(f"sqlmetrics.cli.{module}"), function)
         command.short_help = about
+        command.context_class = _Context
         return command
+
+
+WRITTEN = (
+    *("out", "junit", "charts", "job", "publish", "checkpoint", "profile", "openlineage"),
+    *("folder", "file"),
+)
+"""Arguments and options that name what a command writes; any other may name what it reads."""
+
+
+class _Context(click.Context):
+    """Notes what a command is given to read, before the command looks at where it writes."""
+
+    def invoke(self, *arguments: Any, **named: Any) -> Any:
+        """Run the command."""
+        for name, value in self.params.items():
+            if name not in WRITTEN:
+                for text in value if isinstance(value, tuple) else (value,):
+                    if isinstance(text, str):
+                        note_read(text)
+                        note_read(text.partition("=")[2])  # of SYSTEM=TABLE
+        return super().invoke(*arguments, **named)
 
 
 class Sections(click.Group):
@@ -123,7 +145,6 @@ class Sections(click.Group):
 @error_options
 def cli() -> None:
     """Ranking, search and recommendation metrics computed inside the warehouse."""
-    forget_read()
 
 
 def main() -> None:
@@ -173,7 +194,10 @@ def _run(options: dict[str, Any], stop: Stop) -> None:
 def _invoke(options: dict[str, Any], stop: Stop) -> None:
     """Run the command; once a signal came, what it fails with is what the signal did."""
     try:
-        with cli.make_context("sqlmetrics", sys.argv[1:], obj=options) as root:
+        with (
+            noting_reads(),
+            cli.make_context("sqlmetrics", sys.argv[1:], obj=options) as root,
+        ):
             cli.invoke(root)
     except BaseException as error:
         if not stop.number:

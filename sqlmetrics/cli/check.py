@@ -59,9 +59,9 @@ def check(
     from sqlmetrics.jobs.days import days_looked_at
     from sqlmetrics.spec.spec import Spec
 
+    the_spec = Spec.read(spec)
     if junit is not None:
         refuse_input(junit)
-    the_spec = Spec.read(spec)
     days = days_looked_at(the_spec, day, start, end, option="--")
     found = verdicts(the_spec, location.reading(needed=True), days)
     as_json = output == "json"

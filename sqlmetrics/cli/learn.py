@@ -73,18 +73,18 @@ def init(file: str, force: bool, clicks: bool, schema: bool) -> None:
     if schema:
         click.echo(starter.schema(), nl=False)
         return
-    click.echo(starter.write(Path(file), force=force or overwrites(), clicks=clicks))
+    click.echo(starter.write(Path(file), overwrite=force or overwrites(), clicks=clicks))
 
 
 @click.command()
 @click.option("--out", default="sqlmetrics_demo", show_default=True, metavar="FOLDER")
-@click.option("--overwrite", is_flag=True, help="Also files there that no demo made.")
+@overwrite_option
 @error_options
-def demo(out: str, *, overwrite: bool) -> None:
+def demo(out: str) -> None:
     """Make a search log, evaluate two rankers on it, and show what to try next."""
     from sqlmetrics.cli.demo import show
 
     told: list[str] = []
     with progress_bar("making and evaluating a search log"):
-        show(Path(out), told.append, overwrite=overwrite)
+        show(Path(out), told.append, overwrite=overwrites())
     click.echo("\n".join(told))

@@ -11,7 +11,7 @@ import click
 
 from sqlmetrics.cli.common import overwrite_option, overwrites, say
 from sqlmetrics.engines.output_files import BY_US, IsOurs, output_file, refuse_input
-from sqlmetrics.errors import SpecError
+from sqlmetrics.errors import EngineError, SpecError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,6 +74,8 @@ def format_of(output: str | None, out: str | None, formats: Sequence[str]) -> st
     """
     if out is not None:
         refuse_input(out)
+        if not Path(out).absolute().parent.is_dir():
+            raise EngineError(f"cannot write {out!r}: there is no folder {str(Path(out).parent)!r}")
     named = SUFFIXES.get(Path(out).suffix.casefold()) if out is not None else None
     has_lines = named == "jsonl" and output in (None, "json") and "json" in formats
     if has_lines:

@@ -67,13 +67,10 @@ def sheet(
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.annotation import sheet as sheets
     from sqlmetrics.annotation.csv_file import MARK
-    from sqlmetrics.annotation.graded_sheet import refuse_graded
     from sqlmetrics.annotation.question import asked_spec
     from sqlmetrics.annotation.sample import Sample
 
     format_of(None, out, ("csv",))
-    if out is not None:
-        refuse_graded(out)
     check = given.pop("check")
     rankings, labels = sources(tables, labels, needs_labels=False)
     with location.reading(spec_of(rankings)) as engine:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from sqlmetrics.cli.common import error_options, progress_bar
+from sqlmetrics.cli.common import error_options, overwrite_option, overwrites, progress_bar
 
 MODELS = ("position", "cascade")
 SHARES = {
@@ -57,7 +57,7 @@ def _shares(command: Any) -> Any:
 )
 @_shares
 @click.option("--seed", type=int, default=1, show_default=True)
-@click.option("--overwrite", is_flag=True, help="Overwrite files that no simulation made, too.")
+@overwrite_option
 @error_options
 def simulate(folder: str, **settings: Any) -> None:
     """Write a click log, with bots, repeated and late clicks, to FOLDER as Parquet.
@@ -73,5 +73,5 @@ def simulate(folder: str, **settings: Any) -> None:
     from sqlmetrics.clicks.simulation.simulate import simulate as simulated
 
     with progress_bar("writing a click log"):
-        told = simulated(folder, **settings)
+        told = simulated(folder, overwrite=overwrites(), **settings)
     click.echo(told)

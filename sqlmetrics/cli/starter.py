@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from shlex import quote
 
-from sqlmetrics.engines.output_files import writing
+from sqlmetrics.engines.output_files import refuse_input, replaced, writing
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.template import folder
 
@@ -23,12 +24,12 @@ def schema() -> str:
     return (Path(__file__).parent.parent / "spec" / "spec.schema.json").read_text(encoding="utf-8")
 
 
-def write(path: Path, *, force: bool = False, clicks: bool = False) -> str:
+def write(path: Path, *, overwrite: bool = False, clicks: bool = False) -> str:
     """Write the example spec, and the schema beside it; say what was made and what is next.
 
     Args:
         path: Where the spec goes; its folder must be there.
-        force: Whether to write over files that are there. A schema that is there is
+        overwrite: Whether to replace files that are there. A schema that is there is
             otherwise left as it is, a spec that is there is an error.
         clicks: Whether it is of a click log.
 
@@ -38,21 +39,20 @@ def write(path: Path, *, force: bool = False, clicks: bool = False) -> str:
     if path.is_dir():
         raise SpecError(f"{str(path)!r} is a folder; name a file, like {path / 'sqlmetrics.yml'}")
     beside = path.parent / SCHEMA
-    has_schema = beside.exists() and not force
-    with writing(path):
-        try:
-            _write(path, example("clicks" if clicks else "example"), "w" if force else "x")
-        except FileExistsError:
-            raise SpecError(f"{str(path)!r} is there already; --overwrite replaces it") from None
+    has_schema = beside.exists() and not overwrite
+    refuse_input(path, is_ours=True)
+    if path.exists() and not overwrite:
+        raise SpecError(f"{str(path)!r} is there already; --overwrite replaces it")
+    _write(path, example("clicks" if clicks else "example"))
     if not has_schema:
-        with writing(beside):
-            _write(beside, schema(), "w")
+        _write(beside, schema())
     return _told(path, beside, has_schema)
 
 
-def _write(path: Path, text: str, mode: str) -> None:
-    with path.open(mode, encoding="utf-8", newline="\n") as file:
-        file.write(text)
+def _write(path: Path, text: str) -> None:
+    """Write a file that may be a spec, which other commands never replace."""
+    with writing(path), replaced(Path(os.path.realpath(path))) as beside:
+        beside.write_text(text, encoding="utf-8", newline="\n")
 
 
 def _told(path: Path, beside: Path, has_schema: bool) -> str:

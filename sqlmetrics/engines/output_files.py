@@ -1,13 +1,15 @@
 """Files that are written: whole or not at all, and never in the place of what is not ours.
 
-What a command reads, a database, a spec or a profile is replaced by nothing. Another file is
-replaced if an earlier run of the same command wrote it, as its first words say, or if somebody
-insists. All is written beside its place, and moved there when it is whole.
+What a command reads, a database, a spec, a profile or a sheet with grades is replaced by nothing.
+Another file is replaced if an earlier run of the same command wrote it, as its first words say,
+or if somebody insists. All is written beside its place, and moved there when it is whole.
 """
 
 from __future__ import annotations
 
+import csv
 import glob
+import itertools
 import os
 import platform
 import re
@@ -31,21 +33,34 @@ SPECS = (".yml", ".yaml")
 BY_US = b"sqlmetrics"
 """The key in a Parquet file's metadata that says who wrote it."""
 
+STAGING = "sqlmetrics"
+"""What the hidden folder is called in which the files of a folder are made."""
+
 OLD = 86_400.0
 """A file that was last written so many seconds ago is written by nobody."""
 
-_READ: set[str] = set()
-"""The files and globs that this command has read."""
+GRADED = ("grade", "row_key")
+"""Columns of a labelling sheet: what people fill in, and the key that is not theirs to change."""
+
+_READ: set[str] | None = None
+"""The files, folders and globs that the command reads; None outside a command."""
 
 
-def forget_read() -> None:
-    """A command begins: it has read nothing yet."""
-    _READ.clear()
+@contextmanager
+def noting_reads() -> Iterator[None]:
+    """While a command runs, what it reads is noted; a session of Python notes nothing."""
+    global _READ  # noqa: PLW0603  # one command runs at a time
+    _READ = set()
+    try:
+        yield
+    finally:
+        _READ = None
 
 
 def note_read(path: str | Path) -> None:
-    """Note that the command reads a file, or the files of a glob."""
-    _READ.add(str(path))
+    """Note that the command reads a file, the files of a folder, or those of a glob."""
+    if _READ is not None and str(path).strip():
+        _READ.add(os.path.abspath(path))
 
 
 @contextmanager
@@ -76,12 +91,10 @@ def replaced(file: Path) -> Iterator[Path]:
     for leftover in _leftovers(file):
         with suppress(OSError):  # another user's, or gone
             leftover.unlink()
-    mark = f"{os.getpid():x}-{_machine()}-{secrets.token_hex(4)}"
-    beside = file.with_name(f".{file.stem}.{mark}{file.suffix}")
+    beside = _beside(file)
     try:
         yield beside
-        with beside.open("rb") as written:
-            os.fsync(written.fileno())
+        _sync(beside)
         if file.exists():
             shutil.copymode(file, beside)
         os.replace(beside, file)
@@ -106,8 +119,8 @@ def output_file(
         A path beside the file.
 
     Raises:
-        SpecError: If the file is read by this command, is a database, spec or profile, or is not
-            ours and `overwrite` is off.
+        SpecError: If the file is read by this command, is a database, spec, profile or graded
+            sheet, or is not ours and `overwrite` is off.
         EngineError: If it cannot be written; the old one is still whole then.
     """
     refuse_input(path)
@@ -118,8 +131,7 @@ def output_file(
             return
         with replaced(file) as beside:
             yield beside
-            if not overwrite:
-                _refuse_foreign([(file, beside)], is_ours or begins_alike)
+            _refuse_foreign([(Path(path), beside)], is_ours or begins_alike, overwrite=overwrite)
 
 
 @contextmanager
@@ -128,32 +140,67 @@ def output_folder(
 ) -> Iterator[Path]:
     """Where to write files that shall stand in a folder once all of them are whole.
 
-    Other files of the folder stay. Arguments and errors are those of `output_file`.
+    Other files of the folder stay. If one of them cannot be moved into place, those before it
+    are put back. Arguments and errors are those of `output_file`.
 
     Yields:
         An empty folder, in that folder.
     """
+    was_there = os.path.isdir(folder)
     with writing_to(folder) as target:
-        was_there = any(target.iterdir())
-        beside = target / f".{secrets.token_hex(4)}"
+        for leftover in _leftovers(target / STAGING):
+            shutil.rmtree(leftover, ignore_errors=True)
+        beside = _beside(target / STAGING)
         try:
             beside.mkdir()
             yield beside
             written = sorted(path for path in beside.rglob("*") if path.is_file())
             pairs = [(target / path.relative_to(beside), path) for path in written]
-            knows = is_ours or begins_alike
-            for file, new in pairs:
-                refuse_input(file, was_exported=file.is_file() and knows(file, new))
-            if not overwrite:
-                _refuse_foreign(pairs, knows)
-            for file, path in pairs:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                os.replace(path, file)
+            _refuse_foreign(pairs, is_ours or begins_alike, overwrite=overwrite)
+            for path in written:
+                _sync(path)
+            _move(pairs, beside)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
             if not was_there:
                 with suppress(OSError):
                     target.rmdir()  # of a failure: it is empty
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb+") as written:
+        os.fsync(written.fileno())
+
+
+def _move(pairs: Sequence[tuple[Path, Path]], beside: Path) -> None:
+    """Move files to where they belong: all of them, or the old ones stay."""
+    olds: dict[Path, Path | None] = {}
+    try:
+        for number, (file, path) in enumerate(pairs):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            old = None
+            if file.exists():
+                old = beside / f"{number}.old"
+                shutil.copymode(file, path)
+                _keep(file, old)
+            olds[file] = old
+            os.replace(path, file)
+    except BaseException:
+        for file, old in olds.items():
+            with suppress(OSError):
+                if old is None:
+                    file.unlink()
+                else:
+                    os.replace(old, file)
+        raise
+
+
+def _keep(file: Path, old: Path) -> None:
+    """The file under a second name; a copy, where a disk has no links."""
+    try:
+        os.link(file, old)
+    except OSError:
+        shutil.copy2(file, old)
 
 
 def check_output(path: str | Path, start: str, *, overwrite: bool = False) -> None:
@@ -170,36 +217,89 @@ def check_output(path: str | Path, start: str, *, overwrite: bool = False) -> No
             raise _foreign([file])
 
 
-def refuse_input(path: str | Path, *, was_exported: bool = False) -> None:
-    """Raise SpecError for a file that no output may replace, whoever insists.
+def refuse_existing(files: Iterable[Path]) -> None:
+    """Raise SpecError if one of the files is there, before anything is computed."""
+    if there := [file for file in files if file.exists()]:
+        raise _foreign(there)
+
+
+def refuse_input(path: str | Path, *, is_ours: bool = False) -> None:
+    """Refuse a file that no output may replace, whoever insists.
 
     Args:
-        path: The file.
-        was_exported: Whether a command wrote it, so that YAML is not somebody's spec.
+        path: The file; one that is not there is well.
+        is_ours: Whether it is known that the same command wrote it, though it may be YAML.
+
+    Raises:
+        SpecError: If it is a folder, is read by this command, or is a database, spec, profile or
+            graded sheet.
     """
     file = Path(path)
-    if not file.is_file():
-        if file.is_dir():
-            raise SpecError(f"{str(path)!r} is a folder; name a file")
-        return
-    if file.suffix.casefold() in SPECS and not was_exported:
-        what = "may be a spec or a profile"
-    elif (kind := kind_of(start_of(str(file)))) in (DUCKDB, SQLITE):
-        what = f"is {kind}"
-    elif any(_is_same(file, read) for read in _READ):
-        what = "is read by this command"
-    else:
-        return
-    raise SpecError(f"{str(path)!r} {what}, and is not written over; give another name")
+    with writing(path):
+        if not file.is_file():
+            if file.is_dir():
+                raise SpecError(f"{str(path)!r} is a folder; name a file")
+            return
+        start = start_of(str(file))
+        another = "give another name"
+        if any(_is_in(file, read) for read in _READ or ()):
+            what = "is read by this command"
+        elif (kind := kind_of(start)) in (DUCKDB, SQLITE):
+            what = f"is {kind}"
+        elif file.suffix.casefold() in SPECS and start and not is_ours:
+            what = "may be a spec or a profile"
+        elif grades := _n_grades(file, start):
+            what = f"is a sheet that has {grades:,} grade{'s' if grades > 1 else ''}"
+            another = f"add them to the labels (sheet-import), or {another}, like {_free(file)}"
+        else:
+            return
+    raise SpecError(f"{str(path)!r} {what}, and is not written over; {another}")
 
 
-def _is_same(file: Path, read: str) -> bool:
-    paths: Iterable[str] = glob.iglob(read, recursive=True) if glob.has_magic(read) else (read,)
-    return any(os.path.exists(path) and os.path.samefile(file, path) for path in paths)
+def _is_in(file: Path, read: str) -> bool:
+    """Whether a file is one that is read: it itself, of a folder, or of a glob."""
+    has_more = glob.has_magic(read) and not os.path.exists(read)
+    paths: Iterable[str] = glob.iglob(read, recursive=True) if has_more else (read,)
+    above = {*file.resolve().parents}
+    return any(
+        Path(path).resolve() in above if os.path.isdir(path) else os.path.samefile(file, path)
+        for path in paths
+        if os.path.exists(path)
+    )
 
 
-def _refuse_foreign(pairs: Iterable[tuple[Path, Path]], is_ours: IsOurs) -> None:
-    foreign = [file for file, new in pairs if file.exists() and not is_ours(file, new)]
+def _n_grades(file: Path, start: bytes) -> int:
+    """How many grades a labelling sheet holds, however a spreadsheet has saved it."""
+    heading = start.decode("utf-8-sig", "replace").partition("\n")[0]
+    if not all(name in heading for name in GRADED):
+        return 0
+    separator = max(",;\t", key=heading.count)
+    try:
+        with file.open(encoding="utf-8-sig", errors="replace", newline="") as sheet:
+            rows = csv.DictReader(sheet, delimiter=separator)
+            return sum(bool((row.get(GRADED[0]) or "").strip()) for row in rows)
+    except csv.Error:  # a field that is too long: it is no sheet of ours
+        return 0
+
+
+def _free(file: Path) -> Path:
+    """`sheet-2.csv`, or the first such name that is free."""
+    names = (file.with_stem(f"{file.stem}-{number}") for number in itertools.count(2))
+    return next(name for name in names if not name.exists())
+
+
+def _refuse_foreign(
+    pairs: Iterable[tuple[Path, Path]], is_ours: IsOurs, *, overwrite: bool
+) -> None:
+    foreign = []
+    for file, new in pairs:
+        if file.exists() and file.is_file():
+            ours = is_ours(file, new)
+            refuse_input(file, is_ours=ours)
+            if not (ours or overwrite):
+                foreign.append(file)
+        elif file.exists():
+            refuse_input(file)
     if foreign:
         raise _foreign(foreign)
 
@@ -216,11 +316,6 @@ def _foreign(files: Sequence[Path]) -> SpecError:
 def has_mark(mark: bytes) -> IsOurs:
     """What knows files of ours by a text that stands in each of them."""
     return lambda file, _: not file.stat().st_size or mark in file.read_bytes()
-
-
-def is_there(file: Path, _: Path) -> bool:
-    """Whatever is there is ours: somebody has looked before."""
-    return file.exists()
 
 
 def begins_alike(file: Path, new: Path) -> bool:
@@ -247,14 +342,25 @@ def _first_words(start: bytes) -> list[str]:
     ['query_id', 'item_id', 'grade']
     >>> _first_words(b'<testsuite name="shop"><testcase>')
     ['testsuite', 'testcase', 'shop']
+    >>> _first_words(b"<table><tr><th>date</th><th>system</th></tr></table>")
+    ['table', 'tr', 'th', 'date', 'system']
     """
     text = start.decode("utf-8-sig", "replace").lstrip()
     if text[:1] in ("[", "{"):
         return re.findall(r'"((?:[^"\\]|\\.)*)"\s*:', text)[:3]
     if text[:1] == "<":
         names = re.findall(r'\bname="([^"]*)"', text)
-        return [*re.findall(r"<(\w[\w:]*)", text)[:3], *names[:1]]
+        titles = re.findall(r"<th>([^<]*)", text)
+        return [*re.findall(r"<(\w[\w:]*)", text)[:3], *names[:1], *titles[:3]]
+    if text[:1] == "\\":  # a table of LaTeX, whose titles stand on its third line
+        return re.findall(r"[^\W\d_]\w*", text)[:6]
     return re.findall(r"[^\W\d_]\w*", text.partition("\n")[0])[:3]
+
+
+def _beside(file: Path) -> Path:
+    """A name beside a file that tells which process writes there."""
+    mark = f"{os.getpid():x}-{_machine()}-{secrets.token_hex(4)}"
+    return file.with_name(f".{file.stem}.{mark}{file.suffix}")
 
 
 def _leftovers(file: Path) -> Iterator[Path]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.failure import DENIED, StatementError
-from sqlmetrics.engines.output_files import refuse_input, writing_to
+from sqlmetrics.engines.output_files import output_file, writing_to
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan import script as sql
 from sqlmetrics.plan.plan import Plan
@@ -87,11 +87,13 @@ class Execution:
         with suppress(OSError):  # others may have theirs in it
             Path(self.checkpoint or "").rmdir()
 
-    def _profiled(self, engine: Database) -> AbstractContextManager[None]:
+    @contextmanager
+    def _profiled(self, engine: Database) -> Iterator[None]:
         if self.profile is None:
-            return nullcontext()
-        refuse_input(self.profile)
-        return engine.profiled(str(self.profile))
+            yield
+            return
+        with output_file(self.profile, overwrite=True) as beside, engine.profiled(str(beside)):
+            yield
 
     def _tell(self, done: int, parts: Sequence[Plan]) -> None:
         if self.progress and len(parts) > 1:

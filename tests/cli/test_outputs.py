@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import resource
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -24,6 +28,7 @@ metrics: [mrr]
 output: {relation: metrics}
 checks: [{metric: mrr, min: 0}]
 """
+GRADED = '"query_id","item_id","grade","row_key"\n"q1","b",2,"k"\n"q1","c","","k"\n'
 EVALUATE = "evaluate runs.csv labels.csv -m mrr --system system --out"
 SHOW = "show spec.yml -o csv --out"
 WRITERS = {
@@ -37,6 +42,7 @@ WRITERS = {
     "check spec.yml --db m.duckdb --junit": "xml",
     "run spec.yml --db m.duckdb --out": "json",
     "report spec.yml --out": "md txt",
+    "plot deltas spec.yml --out": "json",
 }
 """A command that writes a file -> the endings that it is tried with."""
 FOLDERS = {
@@ -55,6 +61,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "log.csv").write_text(
         "request_id,query,item_id,position,clicked\nr1,shoes,a,1,1\nr1,shoes,b,2,0\n"
     )
+    (tmp_path / "sheet.csv").write_text(GRADED)
     duckdb.connect(str(tmp_path / "m.duckdb")).close()
     sqlmetrics("run", "spec.yml", "--db", "m.duckdb", folder=tmp_path)
     return tmp_path
@@ -65,10 +72,10 @@ def contents(folder: Path) -> Mapping[str, bytes]:
 
 
 def test_nothing_replaces_what_is_read_or_stored(folder: Path) -> None:
-    """Whoever insists: inputs, databases, specs and profiles stay."""
+    """Whoever insists: inputs, databases, specs, profiles and graded sheets stay."""
     for line in WRITERS:
-        for target in ("labels.csv", "m.duckdb", "spec.yml"):
-            if (target, "clicks" in line) == ("labels.csv", True):
+        for target in ("labels.csv", "runs.csv", "m.duckdb", "spec.yml", "sheet.csv"):
+            if "clicks" in line and target in ("labels.csv", "runs.csv"):
                 continue  # not read by it
             before = contents(folder)
             words = [*line.split(), target, "--overwrite"]
@@ -98,6 +105,7 @@ def test_files_of_others_ask_for_overwrite_and_ours_are_replaced(folder: Path) -
 
 def test_a_graded_sheet_stays(folder: Path) -> None:
     sheet = folder / "sheet.csv"
+    sheet.unlink()
     sqlmetrics("sheet", "spec.yml", "--out", "sheet.csv", folder=folder)
     sqlmetrics("sheet", "spec.yml", "--out", "sheet.csv", folder=folder)  # nobody has graded
     head, *rows = sheet.read_text().splitlines()
@@ -108,7 +116,7 @@ def test_a_graded_sheet_stays(folder: Path) -> None:
         line = ("sheet", "spec.yml", "--out", "sheet.csv", *more)
         told = sqlmetrics(*line, folder=folder, expect=2).stderr
         assert "has 1 grade" in told
-        assert "--out sheet-2.csv" in told
+        assert "sheet-2.csv" in told
     assert sheet.read_text() == graded
 
 
@@ -130,6 +138,83 @@ def test_folders_keep_what_others_put_there(folder: Path) -> None:
         assert place.read_bytes() != b"mine, too"
         assert note.read_text() == "mine"
         assert not [path for path in place.parent.iterdir() if path.name.startswith(".")]
+
+
+def test_what_is_read_by_a_glob_a_folder_or_a_link_stays(folder: Path) -> None:
+    (folder / "parts").mkdir()
+    part = folder / "parts" / "1.csv"
+    part.write_text(RUNS)
+    (folder / "link.csv").symlink_to(folder / "labels.csv")
+    excel = folder / "excel.csv"
+    excel.write_text("\ufeff" + GRADED.replace(",", ";"), encoding="utf-8")
+    for rankings, target in (
+        ("parts/*.csv", "parts/1.csv"),
+        ("parts", "parts/1.csv"),
+        ("runs.csv", "link.csv"),
+        ("runs.csv", str(folder / "runs.csv")),
+        ("runs.csv", "excel.csv"),
+        ("old=parts/1.csv new=runs.csv", "parts/1.csv"),
+    ):
+        before = contents(folder)
+        line = f"evaluate {rankings} labels.csv -m mrr --out {target} --overwrite"
+        told = sqlmetrics(*line.split(), folder=folder, expect=2).stderr
+        assert "not written over" in told, line
+        assert contents(folder) == before
+    (folder / "to.csv").symlink_to(folder / "new.csv")
+    (folder / "new.csv").touch(0o640)
+    for target in ("to.csv", os.devnull):
+        sqlmetrics(*SHOW.split(), target, folder=folder)
+    assert (folder / "to.csv").is_symlink()
+    assert (folder / "new.csv").read_text().startswith("spec,")
+    assert (folder / "new.csv").stat().st_mode & 0o777 == 0o640
+    assert Path(os.devnull).is_char_device()
+    profile = f"{EVALUATE} o.csv --profile labels.json"
+    (folder / "labels.json").symlink_to(folder / "labels.csv")
+    assert "not written over" in sqlmetrics(*profile.split(), folder=folder, expect=2).stderr
+
+
+def test_tables_that_only_look_alike_are_theirs(folder: Path) -> None:
+    pandas = '<table border="1"><thead><tr><th>mine</th></tr></thead></table>'
+    latex = "\\begin{tabular}{lrrrrrrr}\n\\toprule\nmine & a & b \\\\\n"
+    for line, name, text in (
+        (EVALUATE, "o.html", pandas),
+        ("compare runs.csv labels.csv -m mrr --out", "o.tex", latex),
+        ("plot deltas spec.yml --out", "o.json", '{"$schema": "vega-lite", "config": {}}'),
+    ):
+        (folder / name).write_text(text)
+        told = sqlmetrics(*line.split(), name, folder=folder, expect=2).stderr
+        assert "--overwrite" in told, line
+        assert (folder / name).read_text() == text
+
+
+def test_a_folder_of_which_a_part_cannot_be_moved_is_as_it_was(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk fails at each of the moves, over an older folder and where there was none."""
+    real = os.replace
+    for line in (one for one in FOLDERS if "demo" not in one):
+        place = folder / {"compile": "job", "export": "models", "simulate": "log"}[line.split()[0]]
+        for was_there in (True, False):
+            if was_there:
+                sqlmetrics(*line.split(), folder=folder)
+            before = contents(folder)
+            for last in range(1, 2 if "export" in line else 5):
+                moves = iter(range(1, 100))
+
+                def failing(old: Path, new: Path, last: int = last, moves: Any = moves) -> None:
+                    if next(moves) == last:
+                        raise OSError(errno.ENOSPC, "No space left on device")
+                    real(old, new)
+
+                with monkeypatch.context() as patch:
+                    patch.setattr(os, "replace", failing)
+                    told = sqlmetrics(*line.split(), folder=folder, expect=3).stderr
+                assert "No space left on device" in told
+                assert contents(folder) == before
+            if was_there:
+                assert [path for path in place.iterdir() if path.name.startswith(".")] == []
+                shutil.rmtree(place)
+            assert not place.exists()
 
 
 @contextmanager

@@ -59,7 +59,7 @@ def test_files_say_that_no_test_ran_them(name: str, tmp_path: Path) -> None:
 def test_files_of_others_stay_unless_they_may_go(tmp_path: Path) -> None:
     own = tmp_path / "ranking_metrics.malloy"
     own.write_text("mine")
-    with pytest.raises(sm.SpecError, match="not written by an export; give another folder"):
+    with pytest.raises(sm.SpecError, match="not written by this command; give another name"):
         made("malloy", "duckdb", tmp_path)
     assert own.read_text() == "mine"
     sm.export(sm.Spec(**SPEC), "malloy", tmp_path, force=True)

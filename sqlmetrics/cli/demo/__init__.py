@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -10,9 +11,8 @@ import pyarrow.parquet as pq
 from sqlmetrics.cli.demo import clicks
 from sqlmetrics.cli.demo.answer import answer
 from sqlmetrics.cli.demo.search import COUNTRIES, DAYS, make_log
-from sqlmetrics.clicks.simulation.simulate import refuse_existing
 from sqlmetrics.engines.database import connect
-from sqlmetrics.engines.output_files import is_there, output_folder, writing_to
+from sqlmetrics.engines.output_files import output_folder, refuse_existing
 from sqlmetrics.proof.verify import verify
 from sqlmetrics.spec.spec import Spec
 
@@ -56,9 +56,10 @@ def show(folder: Path, say: Callable[[str], object], *, overwrite: bool = False)
     spec = Spec.read(paths["spec"])
     with connect() as engine:
         result, agreements = verify(spec, engine)
-        pq.write_table(result.summary(), paths["summary"])
-        pq.write_table(result.per_query(), paths["per_query"])
-        paths["sql"].write_text(result.sql, encoding="utf-8")
+        with _output(folder, own=True) as beside:  # which it is by now
+            pq.write_table(result.summary(), beside / paths["summary"].name)
+            pq.write_table(result.per_query(), beside / paths["per_query"].name)
+            (beside / paths["sql"].name).write_text(result.sql, encoding="utf-8")
         found = answer(engine, paths["summary"], [str(one) for one in result.measures])
     say(_about(paths) + found)
     worst = max(one.largest for one in agreements)
@@ -84,15 +85,24 @@ def _write_log(folder: Path, *, overwrite: bool) -> dict[str, Path]:
     paths = {key: folder / name for key, name in names.items()}
     own = paths["spec"].is_file() and paths["spec"].read_bytes() == SPEC.encode()
     if not (own or overwrite):
-        refuse_existing([*paths.values(), folder / "clicks.yml"])
+        refuse_existing([*paths.values(), folder / clicks.FILE])
     rankings, labels = make_log()
-    with writing_to(folder):  # a spec of ours, or of nobody: it was looked at
-        paths["spec"].write_text(SPEC, encoding="utf-8")
-        paths["profiles"].write_text(PROFILES, encoding="utf-8")
-    with output_folder(folder, is_ours=is_there) as beside:
+    with _output(folder, own=own, overwrite=overwrite) as beside:
+        (beside / paths["spec"].name).write_text(SPEC, encoding="utf-8")
+        (beside / paths["profiles"].name).write_text(PROFILES, encoding="utf-8")
+        (beside / clicks.FILE).write_text(clicks.SPEC, encoding="utf-8")
         pq.write_table(rankings, beside / paths["rankings"].name)
         pq.write_table(labels, beside / paths["labels"].name)
     return paths
+
+
+def _output(folder: Path, *, own: bool, overwrite: bool = False) -> AbstractContextManager[Path]:
+    """Where to write files of the demo; what people changed in its specs is theirs."""
+
+    def is_ours(file: Path, new: Path) -> bool:
+        return own and (file.suffix != ".yml" or file.read_bytes() == new.read_bytes())
+
+    return output_folder(folder, overwrite=overwrite, is_ours=is_ours)
 
 
 def _about(paths: dict[str, Path]) -> str:

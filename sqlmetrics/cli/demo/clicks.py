@@ -12,6 +12,7 @@ from sqlmetrics.evaluation.report.table import aligned, metric_value
 from sqlmetrics.spec.spec import Spec
 
 REQUESTS, DAYS = 2_000, 3
+FILE = "clicks.yml"
 SPEC = """\
 version: 1
 name: clicks
@@ -38,10 +39,9 @@ metrics: [ndcg@10, mrr, ctr@5, abandonment]
 
 
 def told(folder: Path, *, overwrite: bool = False) -> str:
-    """Simulate a log in a folder, clean and evaluate it, and say what came out."""
+    """Simulate a log in a folder with the spec, clean and evaluate it, and say what came out."""
     log = simulate(folder / "log", requests=REQUESTS, days=DAYS, overwrite=overwrite)
-    spec = folder / "clicks.yml"
-    spec.write_text(SPEC, encoding="utf-8")
+    spec = folder / FILE
     result = evaluate_clicks(Spec.read(spec))
     return (
         f"And a click log without judgments, in {folder / 'log'}/:\n"

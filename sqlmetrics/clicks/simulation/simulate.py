@@ -7,15 +7,14 @@ queries and hardly with the requests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sqlmetrics.clicks.simulation.script import TABLES, statements
 from sqlmetrics.clicks.simulation.settings import Settings
 from sqlmetrics.engines.database import Database, connect
-from sqlmetrics.engines.output_files import is_there, output_folder
-from sqlmetrics.errors import SpecError
+from sqlmetrics.engines.output_files import output_folder, refuse_existing
 from sqlmetrics.evaluation.report.table import aligned
 from sqlmetrics.sql.template import literal
 
@@ -131,22 +130,16 @@ def simulate(
     )
     target = Path(folder)
     files = {name: target / f"{name}.parquet" for name in TABLES}
-    if not (overwrite or all(file.exists() for file in files.values())):
+    is_log = all(file.exists() for file in files.values())
+    if not (overwrite or is_log):
         refuse_existing(files.values())
     with connect() as engine:
-        with output_folder(target, is_ours=is_there) as beside:
+        with output_folder(target, overwrite=overwrite, is_ours=lambda *_: is_log) as beside:
             for statement in statements(
                 world, {name: beside / f.name for name, f in files.items()}
             ):
                 engine.execute(statement)
         return _written(target, files, engine)
-
-
-def refuse_existing(files: Iterable[Path]) -> None:
-    """Raise SpecError if one of the files is there: it is somebody's."""
-    there = next((file for file in files if file.exists()), None)
-    if there is not None:
-        raise SpecError(f"{str(there)!r} is there already; name another folder, or say --overwrite")
 
 
 def _written(folder: Path, files: Mapping[str, Path], engine: Database) -> SimulatedLog:

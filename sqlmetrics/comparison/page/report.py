@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -121,11 +120,10 @@ class Report:
         Raises:
             SpecError: If somebody else's file is there.
         """
-        names = {f"{name}.vl.json": spec for name, spec in self.charts().items()}
-        with output_folder(folder, overwrite=overwrite) as beside:
-            for name, spec in names.items():
-                text = json.dumps(spec, ensure_ascii=False, indent=1)
-                (beside / name).write_text(text + "\n", encoding="utf-8")
+        names = {f"{picture.key}.vl.json": picture for picture in self.pictures}
+        with output_folder(folder, overwrite=overwrite, is_ours=has_mark(MARK)) as beside:
+            for name, picture in names.items():
+                (beside / name).write_bytes(formats.chart_json(picture, self.words))
         return [Path(folder) / name for name in names]
 
     def save_plot(self, name: str, path: str | Path, *, overwrite: bool = False) -> Path:
