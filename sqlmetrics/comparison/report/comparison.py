@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlmetrics.comparison.inference.verdict import QUERIES
-from sqlmetrics.comparison.report.rows import Row, Rows
-from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.comparison.options import FAIL_ON, LOST, check_fail_on
+from sqlmetrics.comparison.report.rows import Row, Rows, segment_text
+from sqlmetrics.errors import CheckError, SpecError, unknown
 from sqlmetrics.evaluation.report.display import Display
+from sqlmetrics.evaluation.report.failure import QUERIES, Change, Failure, Lost
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,6 +55,9 @@ class Comparison(Rows, Display):
         worse_slices: For each system that is worse in a segment, the row of the one that moves
             most queries farthest, by the first metric that moved.
         counted: What `n` counts, one and several.
+        lost: The queries that lost most, a row per metric, system and query; those of a gate.
+        spec: The name of the spec that is compared; empty if it is none.
+        days: The days that were asked for, like `from 2026-01-01`; empty for all.
     """
 
     rows: tuple[Row, ...]
@@ -69,6 +73,9 @@ class Comparison(Rows, Display):
     movers: tuple[Row, ...] = ()
     worse_slices: tuple[Mapping[str, Any], ...] = ()
     counted: tuple[str, str] = QUERIES
+    lost: tuple[Row, ...] = ()
+    spec: str = ""
+    days: str = ""
 
     def _kinds(self) -> dict[str, str]:
         return KINDS
@@ -87,6 +94,56 @@ class Comparison(Rows, Display):
                 f"{metric} has {len(found)} rows, of several systems or segments: see rows"
             )
         return found[0]
+
+    def raise_if(self, fail_on: str = "worse") -> None:
+        """Raise an error if a row has a verdict that is not wanted: of any system and segment.
+
+        Args:
+            fail_on: `worse`; `unclear`, which is worse or unclear; `not-better`, which is all but
+                better.
+
+        Raises:
+            CheckError: If there is such a row; its text has the numbers of each, and the queries
+                that lost most if `compare` was told `fail_on` too, or `movers`.
+            SpecError: If `fail_on` is none of these.
+        """
+        check_fail_on(fail_on)
+        if failures := [self._failure(row) for row in self.rows if fails(row, fail_on)]:
+            raise CheckError(failures, self)
+
+    def _failure(self, row: Row) -> Failure:
+        lost = (
+            mover
+            for mover in self.lost or (m for m in self.movers if m["moved"] == LOST)
+            if (mover["metric"], mover["system"], mover["baseline"])
+            == (row["metric"], row["system"], row["baseline"])
+        )
+        is_of_all = row["segment_name"] == "all"
+        return Failure(
+            rule=row["verdict"],
+            metric=row["metric"],
+            spec=self.spec,
+            when=self.days,
+            system=row["system"],
+            segment=segment_text(row),
+            value=row["value"],
+            against=row["baseline"],
+            compared=row["baseline_value"],
+            change=None if row["difference"] is None else self._change(row),
+            n=row["n"],
+            counted=self.counted,
+            lost=[Lost.of(mover) for mover in lost] if is_of_all else (),
+        )
+
+    def _change(self, row: Row) -> Change:
+        return Change(
+            row["difference"],
+            row["ci_low"],
+            row["ci_high"],
+            row["ci_level"] or self.level,
+            row["p_adjusted"],
+            self.level,
+        )
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table.
@@ -112,6 +169,11 @@ class Comparison(Rows, Display):
         from sqlmetrics.comparison.report import text
 
         return text.html(self)
+
+
+def fails(row: Row, fail_on: str) -> bool:
+    """Whether a gate does not let a row through."""
+    return row["verdict"] in FAIL_ON[fail_on]
 
 
 def check_level(level: float, margin: float) -> None:
