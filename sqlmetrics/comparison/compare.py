@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
-from typing import Any
+from typing import Any, Unpack
 
 from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.clicks.evaluate import ready
@@ -17,8 +17,8 @@ from sqlmetrics.comparison.counterfactual.estimates import compare_estimates
 from sqlmetrics.comparison.counterfactual.question import check_fits, estimates_asked
 from sqlmetrics.comparison.design import design, one_system
 from sqlmetrics.comparison.earlier_run import opened_values
-from sqlmetrics.comparison.options import Movers, Options, check_fail_on
-from sqlmetrics.comparison.periods import period, periods
+from sqlmetrics.comparison.options import FailOn, Movers, Options, check_fail_on
+from sqlmetrics.comparison.periods import period, periods_asked
 from sqlmetrics.comparison.presence import check_present
 from sqlmetrics.comparison.report.comparison import Comparison, check_level, fails
 from sqlmetrics.comparison.report.worst_slice import worst_slices
@@ -31,7 +31,7 @@ from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.runs import SYSTEM, runs_in
-from sqlmetrics.evaluation.question import question, segmented
+from sqlmetrics.evaluation.question import TableArguments, question, segmented
 from sqlmetrics.evaluation.run import executing
 from sqlmetrics.jobs.days import days_between, days_of, on_days, zone_of_days
 from sqlmetrics.plan.plan import Plan
@@ -59,17 +59,18 @@ def compare(
     replicates: int | None = None,
     seed: int = 1,
     paired: bool | None = None,
+    unpaired: bool | None = None,
     dates: str | Sequence[str | date] = (),
     covariate: str | None = None,
     baseline_values: Any = None,
     contributions: bool = False,
     movers: int | str = 0,
-    fail_on: str | None = None,
+    fail_on: FailOn | None = None,
     start: str | date | None = None,
     end: str | date | None = None,
     connection: Any = None,
     check: bool = True,
-    **asked: Any,
+    **asked: Unpack[TableArguments],
 ) -> Comparison:
     """Say of systems whether they are better than a baseline, by how much, and if that is real.
 
@@ -104,6 +105,7 @@ def compare(
         paired: Whether each query is compared with itself, over those that both sides have. If
             not, each side has the queries that it has, as in an A/B test: Welch's t. Default:
             yes, but for `dates` and with a covariate.
+        unpaired: The other way round, as the command line has it.
         dates: Two or more days, or periods like `2026-11-01..2026-11-07`, of one system that are
             compared, the first one as the baseline; also `today`, `yesterday` and `-7 days`.
         covariate: What is known of a query from before, which takes variance away (CUPED): days
@@ -169,7 +171,7 @@ def compare(
         fail_on=fail_on,
         metrics=metric_texts(metrics),
         days=days_between(start, end, zone),
-        paired=paired,
+        paired=_is_paired(paired, unpaired),
         **_days_asked(dates, covariate, start or end, zone),
     )
     asks.check_design(stored=baseline_values is not None)
@@ -184,6 +186,15 @@ def compare(
     if fail_on is not None:
         comparison.raise_if(fail_on)
     return comparison
+
+
+def _is_paired(paired: bool | None, unpaired: bool | None) -> bool | None:
+    """What `paired` and `unpaired` say together; None if nothing."""
+    if unpaired is None:
+        return paired
+    if paired is not None and paired == unpaired:
+        raise SpecError(f"paired={paired} and unpaired={unpaired} contradict: give one of them")
+    return not unpaired
 
 
 def _compared(
@@ -297,12 +308,10 @@ def _days_asked(
     dates: str | Sequence[str | date], covariate: str | None, days: object, zone: str | None
 ) -> dict[str, Any]:
     """What is asked of days beside those that are looked at."""
-    given = dates.split(",") if isinstance(dates, str) else tuple(dates)
-    if given and days:
-        raise SpecError("dates say which days are compared: leave out start and end")
+    compared = periods_asked(dates, zone, days=days)
     if not (covariate and names_day(covariate.partition("..")[0])):
-        return {"dates": periods(given, zone) if given else (), "covariate": covariate}
-    return {"dates": periods(given, zone) if given else (), "before": period(covariate, zone)}
+        return {"dates": compared, "covariate": covariate}
+    return {"dates": compared, "before": period(covariate, zone)}
 
 
 def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -> Comparison:

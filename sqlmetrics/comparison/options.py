@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from sqlmetrics.comparison.earlier_run import Stored
 from sqlmetrics.comparison.inference.verdict import Verdict
@@ -11,12 +12,15 @@ from sqlmetrics.comparison.periods import Period, days_of_all, ends_of_all
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.spec.days import Days, Ends
 
-FAIL_ON: Mapping[str, tuple[Verdict, ...]] = {
+FailOn = Literal["worse", "unclear", "not-better"]
+"""What a gate may fail on."""
+
+FAIL_ON: Mapping[FailOn, tuple[Verdict, ...]] = {
     "worse": ("worse",),
     "unclear": ("worse", "unclear"),
     "not-better": ("worse", "unclear", "equivalent"),
 }
-"""What a gate may fail on -> the verdicts that it does not let through."""
+"""That -> the verdicts that it does not let through."""
 
 SIDES = LOST, GAINED = "lost", "gained"
 """What a query did that moved: it became worse, or better."""
@@ -60,7 +64,7 @@ class Movers:
         return cls(int(number), side)
 
 
-def check_fail_on(fail_on: str) -> None:
+def check_fail_on(fail_on: FailOn) -> None:
     """Raise SpecError for what no gate fails on."""
     if fail_on not in FAIL_ON:
         raise SpecError(unknown("verdict to fail on", fail_on, FAIL_ON))
@@ -84,7 +88,7 @@ class Options:
     seed: int = 1
     contributions: bool = False
     movers: Movers = Movers()
-    fail_on: str | None = None
+    fail_on: FailOn | None = None
     paired: bool | None = None
     dates: tuple[Period, ...] = ()
     covariate: str | None = None

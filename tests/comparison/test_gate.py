@@ -102,6 +102,28 @@ def test_one_call_that_raises(tmp_path: Path) -> None:
             call("worst")
 
 
+def test_the_row_of_a_metric_and_system(tmp_path: Path) -> None:
+    world(tmp_path)
+    runs = {name: tmp_path / f"{name}.run" for name in ("base", "cand", "good")}
+    comparison = sm.compare(runs, tmp_path / "qrels.txt", ["map@5", "mrr"])
+    assert comparison["MAP@5", "good"] == comparison["ap@5", "good"]
+    assert comparison["mrr", "cand"]["system"] == "cand"
+    with pytest.raises(KeyError, match=r"comparison\['mrr', 'cand'\]; known: 'cand'; 'good'"):
+        comparison["mrr"]
+    for wrong in ("ndcg@10", "nonsense"):
+        with pytest.raises(KeyError, match=f"unknown metric '{wrong}'"):
+            comparison[wrong]
+    result = sm.evaluate(runs["cand"], tmp_path / "qrels.txt", ["map@5"])
+    assert "MAP@5" in result
+    assert [name in result for name in ("map@6", "nonsense")] == [False, False]
+    assert result["MAP@5"] == pytest.approx(comparison["ap@5", "cand"]["value"])
+    two = {name: runs[name] for name in ("base", "cand")}
+    unpaired = sm.compare(two, tmp_path / "qrels.txt", "mrr", unpaired=True)
+    assert unpaired["mrr"]["test"] == "Welch t"
+    with pytest.raises(sm.SpecError, match="paired=True and unpaired=True contradict"):
+        sm.compare(two, tmp_path / "qrels.txt", "mrr", paired=True, unpaired=True)
+
+
 def test_a_gate_of_a_spec_names_it(tmp_path: Path) -> None:
     world(tmp_path)
     (tmp_path / "search.yml").write_text(

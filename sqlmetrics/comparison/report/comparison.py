@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlmetrics.comparison.options import FAIL_ON, LOST, check_fail_on
+from sqlmetrics.catalog.measure import parse
+from sqlmetrics.comparison.options import FAIL_ON, LOST, FailOn, check_fail_on
 from sqlmetrics.comparison.report.rows import Row, Rows, segment_text
 from sqlmetrics.errors import CheckError, SpecError, unknown
 from sqlmetrics.evaluation.report.display import Display
@@ -14,6 +16,9 @@ from sqlmetrics.evaluation.report.failure import QUERIES, Change, Failure, Lost
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+SIDES = ("system", "baseline")
+"""The columns of what is compared with what."""
 
 KINDS = {
     **dict.fromkeys(("metric", "system", "baseline", "segment_name", "segment_value"), "string"),
@@ -36,7 +41,7 @@ class Comparison(Rows, Display):
     """Systems against a baseline; it prints as tables and sentences, also in a notebook.
 
     Iterate over it for its rows; `comparison["ndcg@10"]` is the row of a metric where one
-    system was compared, without segments.
+    system was compared, `comparison["ndcg@10", "cand"]` that of one of several.
 
     Attributes:
         rows: One a system, segment and metric, in this order; see `to_arrow` for their keys.
@@ -80,22 +85,50 @@ class Comparison(Rows, Display):
     def _kinds(self) -> dict[str, str]:
         return KINDS
 
-    def __getitem__(self, metric: str) -> Row:
-        """The row of a metric, as it is spelled in the rows.
+    def __getitem__(self, key: str | tuple[str, ...]) -> Row:
+        """The row of a metric over all queries.
+
+        Args:
+            key: The metric, in any spelling; of several systems with one, like
+                `comparison["ndcg@10", "cand"]`; of all pairs with both.
 
         Raises:
-            KeyError: If there is none, or several systems or segments were compared.
+            KeyError: If there is none, or more than one: the message says which.
         """
-        found = [row for row in self.rows if row["metric"] == metric]
-        if not found:
-            raise KeyError(unknown("metric", metric, {row["metric"] for row in self.rows}))
-        if len(found) > 1:
-            raise KeyError(
-                f"{metric} has {len(found)} rows, of several systems or segments: see rows"
-            )
-        return found[0]
+        text, *sides = (key,) if isinstance(key, str) else key
+        metric = self._metric(text)
+        overall = [row for row in self.rows if row["segment_name"] == "all"]
+        named = [row for row in overall if row["metric"] == metric]
+        rows = [
+            row
+            for row in named
+            if all(name == row[side] for side, name in zip(SIDES, sides, strict=False))
+        ]
+        if len(rows) == 1:
+            return rows[0]
+        several = len({row["baseline"] for row in named}) > 1
+        columns = SIDES if several else SIDES[:1]
+        known = list(dict.fromkeys(", ".join(repr(row[c]) for c in columns) for row in named))
+        raise KeyError(
+            f"{metric} has {len(known)} rows, of several systems: name one, like "
+            f"comparison[{metric!r}, {known[0]}]; known: {'; '.join(known)}"
+        )
 
-    def raise_if(self, fail_on: str = "worse") -> None:
+    def _metric(self, text: str) -> str:
+        """A metric as the rows have it.
+
+        Raises:
+            KeyError: If no row is of it.
+        """
+        metrics = {row["metric"] for row in self.rows}
+        if text in metrics:
+            return text
+        with suppress(SpecError):
+            if (canonical := str(parse(text))) in metrics:
+                return canonical
+        raise KeyError(unknown("metric", text, metrics))
+
+    def raise_if(self, fail_on: FailOn = "worse") -> None:
         """Raise an error if a row has a verdict that is not wanted: of any system and segment.
 
         Args:
@@ -171,7 +204,7 @@ class Comparison(Rows, Display):
         return text.html(self)
 
 
-def fails(row: Row, fail_on: str) -> bool:
+def fails(row: Row, fail_on: FailOn) -> bool:
     """Whether a gate does not let a row through."""
     return row["verdict"] in FAIL_ON[fail_on]
 
