@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     from sqlmetrics.comparison.page.sources import report
     from sqlmetrics.comparison.report.comparison import Comparison
     from sqlmetrics.engines.database import connect
-    from sqlmetrics.errors import EngineError, InputError, NoDataError, SpecError, SqlmetricsError
+    from sqlmetrics.errors import (
+        CheckError,
+        EngineError,
+        InputError,
+        NoDataError,
+        SpecError,
+        SqlmetricsError,
+    )
     from sqlmetrics.evaluation.abstention import Abstention, abstention
     from sqlmetrics.evaluation.evaluate import evaluate
     from sqlmetrics.evaluation.report.result import Result
@@ -41,6 +48,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Abstention",
+    "CheckError",
     "Comparison",
     "Diagnosis",
     "EngineError",
@@ -78,6 +86,7 @@ __all__ = [
 
 _HOMES = {
     "Abstention": "evaluation.abstention",
+    "CheckError": "errors",
     "Comparison": "comparison.report.comparison",
     "Diagnosis": "comparison.diagnosis.diagnosis",
     "EngineError": "errors",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
@@ -15,7 +15,7 @@ from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.sources import refuse_pipes, tables_of
 from sqlmetrics.evaluation.statistics import statistics_of
-from sqlmetrics.jobs.checks.verdict import Verdict, verdicts
+from sqlmetrics.jobs.checks.verdict import Verdicts, verdicts
 from sqlmetrics.jobs.days import days_between, days_looked_at, zone_of_days
 from sqlmetrics.jobs.losses import check_backfill
 from sqlmetrics.jobs.missing_days import parts
@@ -159,7 +159,7 @@ def check(
     day: str | date | None = None,
     start: str | date | None = None,
     end: str | date | None = None,
-) -> Sequence[Verdict]:
+) -> Verdicts:
     """Compare the output table of a spec with its checks.
 
     Args:
@@ -172,14 +172,15 @@ def check(
 
     Returns:
         A verdict for each day, check, system and segment; `holds` says whether it is met. Days
-        in a row that are not in the table have one, which does not hold.
+        in a row that are not in the table have one, which does not hold. `raise_if()` of them
+        raises a `CheckError` if one fails.
 
     Raises:
         SpecError: If the spec has no checks, or one of a metric that it has not.
         NoDataError: If there is no such table, or it has no rows of the spec.
         EngineError: If the database fails.
     """
-    return verdicts(spec, connect(connection), days_looked_at(spec, day, start, end))
+    return Verdicts(verdicts(spec, connect(connection), days_looked_at(spec, day, start, end)))
 
 
 def validate(spec: Spec, connection: Any = None) -> tuple[str, ...]:

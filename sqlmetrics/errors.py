@@ -3,6 +3,7 @@
 No message has a password in it, nor has any other text that goes through `masked`.
 
 SqlmetricsError             exit code 3
+├── CheckError              exit code 1: a number is not as it must be
 ├── SpecError               exit code 2: what was asked for is wrong
 ├── InputError              exit code 2: the data cannot be evaluated as it is
 │   └── NoDataError         exit code 4: there is no row yet; the same may work later
@@ -97,6 +98,25 @@ class SqlmetricsError(Exception):
     """Every error that sqlmetrics raises on purpose derives from this one."""
 
     exit_code = 3
+
+
+class CheckError(SqlmetricsError):
+    """Raised if a number is not as it must be, where that was asked for.
+
+    Attributes:
+        failures: The numbers, with what each breaks; the text of one is what every recipient is
+            told.
+        problems: Their texts.
+        result: What was looked at: the comparison, or the verdicts of a check.
+    """
+
+    exit_code = 1
+
+    def __init__(self, failures: Sequence[object], result: Any = None) -> None:
+        self.failures = tuple(failures)
+        self.problems = tuple(_told(str(failure)) for failure in failures)
+        self.result = result
+        super().__init__(numbered("the checks found", self.problems))
 
 
 class SpecError(SqlmetricsError):

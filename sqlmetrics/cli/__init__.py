@@ -24,6 +24,7 @@ from sqlmetrics.cli.signals import Stop, heeding_signals
 from sqlmetrics.engines.output_files import note_read, noting_reads
 from sqlmetrics.errors import (
     MOST,
+    CheckError,
     EngineError,
     SpecError,
     SqlmetricsError,
@@ -260,6 +261,10 @@ def _explain(error: SqlmetricsError) -> None:
 
 
 def _text(error: SqlmetricsError) -> str:
+    if isinstance(error, CheckError):
+        lines = [f"failed: {problem}" for problem in error.problems[:MOST]]
+        more = len(error.problems) - MOST
+        return "\n".join([*lines, *([f"... and {more:,} more"] if more > 0 else [])])
     file = _sql_file(error)
     return f"error: {error}" + (f"\nthe SQL: {file}" if file else "")
 

@@ -93,6 +93,8 @@ def tell(
     shown = [one for one in found if not (is_quiet() and one.holds)]  # cron mails what is printed
     if shown and not is_told:
         click.echo(report.table(shown, styled=has_colors()))
+        if told := report.failures(shown):
+            click.echo(f"\n{told}")
     if annotated is not None:
         click.echo(report.github(found, annotated), nl=False)
     if junit is not None:

@@ -25,10 +25,12 @@ from sqlmetrics.cli.systems import (
     sql_option,
     system_options,
 )
+from sqlmetrics.errors import CheckError
 
 if TYPE_CHECKING:
     from sqlmetrics.comparison.report.comparison import Comparison
 
+FAIL_ON = ("worse", "unclear", "not-better")
 TESTS = ("t", "randomization", "bootstrap", "wilcoxon")
 
 
@@ -68,7 +70,14 @@ TESTS = ("t", "randomization", "bootstrap", "wilcoxon")
 )
 @click.option("--contributions", is_flag=True, help="What each slice adds to the difference.")
 @click.option(
-    "--movers", default=0, metavar="N", help="Show N queries that moved most, with lists."
+    "--movers",
+    metavar="N|lost|gained",
+    help="Show N queries that moved most, those that lost first, with lists; or lost:20.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(FAIL_ON),
+    help="Exit with 1 if a row is worse; worse or unclear; or anything but better.",
 )
 @click.option(
     "--replicates",
@@ -97,13 +106,15 @@ def compare(
 
     The systems are those of a table's column system, or a file or table each, or of a spec.
     Each query is compared with the same query of the baseline. In an A/B test, where each system
-    has queries of its own, compare them --unpaired.
+    has queries of its own, compare them --unpaired. With --fail-on it is a gate: what fails is
+    printed on stderr, with --quiet too.
 
     \b
     sqlmetrics compare runs.parquet labels.parquet -m ndcg@10,mrr --baseline prod
     sqlmetrics compare old.run new.run qrels.txt -m ndcg@10
     sqlmetrics compare search.yml --systems prod,cand --margin 0.005
     sqlmetrics compare search.yml --dates 2026-11-01,2026-11-08
+    sqlmetrics compare base.run cand.run qrels.txt -m ndcg@10 --fail-on worse
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.comparison.compare import compare as compared
     from sqlmetrics.comparison.report import sections
@@ -112,11 +123,17 @@ def compare(
     rankings, labels = sources(tables, labels)
     if spec_of(rankings) is None and "metrics" not in given:
         raise click.UsageError("say what to compare: -m ndcg@10,recall@100,mrr")
-    found = found_by(compared, rankings, labels, location, given)
+    failed = None
+    try:
+        found = found_by(compared, rankings, labels, location, given)
+    except CheckError as error:
+        failed, found = error, error.result
     texts = _texts(found)
-    if given["contributions"] or given["movers"]:
+    if given["contributions"] or found.movers or given.get("movers", "0") != "0":
         texts["json"] = lambda: sections.json_object(found)
     answer(found, texts, form, out, sql=sql)
+    if failed:
+        raise failed
 
 
 def _texts(found: Comparison) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.common import error_options, several
 from sqlmetrics.cli.evaluation_options import given_options, table_options
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import format_of, output_options, write
@@ -18,6 +18,14 @@ from sqlmetrics.cli.systems import found_by, sources, system_options
 @system_options
 @click.option(
     "--margin", default=0.01, show_default=True, help="What lies within it has not moved."
+)
+@click.option("--by", multiple=True, metavar="COLUMN", help="Tell which segment is worse.")
+@click.option(
+    "--dates",
+    multiple=True,
+    callback=several,
+    metavar="DAY,DAY",
+    help="Days, or periods like 2026-11-01..2026-11-07, of one system: the first is the baseline.",
 )
 @table_options
 @place_options
@@ -41,6 +49,7 @@ def diagnose(
     \b
     sqlmetrics diagnose runs.parquet labels.parquet --baseline prod
     sqlmetrics diagnose old.run new.run qrels.txt
+    sqlmetrics diagnose search.yml --dates 2026-11-01,2026-11-08 --systems prod
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.comparison.diagnosis.diagnosis import diagnose as diagnosed
 

@@ -6,22 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
-from typing import Any
+from typing import Any, Unpack
 
 from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.clicks.evaluate import ready
 from sqlmetrics.comparison import findings
 from sqlmetrics.comparison.breakdown import contributions as contributing
-from sqlmetrics.comparison.breakdown import movers as moved
-from sqlmetrics.comparison.breakdown.mover_lists import movers_of
+from sqlmetrics.comparison.breakdown.mover_lists import lost_queries, movers_of
 from sqlmetrics.comparison.counterfactual.estimates import compare_estimates
 from sqlmetrics.comparison.counterfactual.question import check_fits, estimates_asked
 from sqlmetrics.comparison.design import design, one_system
 from sqlmetrics.comparison.earlier_run import opened_values
-from sqlmetrics.comparison.options import Options
-from sqlmetrics.comparison.periods import period, periods
+from sqlmetrics.comparison.options import FailOn, Movers, Options, check_fail_on
+from sqlmetrics.comparison.periods import period, periods_asked
 from sqlmetrics.comparison.presence import check_present
-from sqlmetrics.comparison.report.comparison import Comparison, check_level
+from sqlmetrics.comparison.report.comparison import Comparison, check_level, fails
 from sqlmetrics.comparison.report.worst_slice import worst_slices
 from sqlmetrics.comparison.statements import Statements
 from sqlmetrics.comparison.sums import ranks, resampling
@@ -32,7 +31,13 @@ from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.runs import SYSTEM
-from sqlmetrics.evaluation.question import check_arguments, question, segmented, with_texts
+from sqlmetrics.evaluation.question import (
+    TableArguments,
+    check_arguments,
+    question,
+    segmented,
+    with_texts,
+)
 from sqlmetrics.evaluation.run import executing
 from sqlmetrics.jobs.days import days_between, days_of, on_days, zone_of_days
 from sqlmetrics.plan.plan import Plan
@@ -60,17 +65,18 @@ def compare(
     replicates: int | None = None,
     seed: int = 1,
     paired: bool | None = None,
-    unpaired: bool = False,
+    unpaired: bool | None = None,
     dates: str | Sequence[str | date] = (),
     covariate: str | None = None,
     baseline_values: Any = None,
     contributions: bool = False,
-    movers: int = 0,
+    movers: int | str = 0,
+    fail_on: FailOn | None = None,
     start: str | date | None = None,
     end: str | date | None = None,
     connection: Any = None,
     check: bool = True,
-    **asked: Any,
+    **asked: Unpack[TableArguments],
 ) -> Comparison:
     """Say of systems whether they are better than a baseline, by how much, and if that is real.
 
@@ -105,7 +111,7 @@ def compare(
         paired: Whether each query is compared with itself, over those that both sides have. If
             not, each side has the queries that it has, as in an A/B test: Welch's t. Default:
             yes, but for `dates` and with a covariate.
-        unpaired: The same as `paired=False`, as the command line has it.
+        unpaired: The other way round, as the command line has it.
         dates: Two or more days, or periods like `2026-11-01..2026-11-07`, of one system that are
             compared, the first one as the baseline; also `today`, `yesterday` and `-7 days`.
         covariate: What is known of a query from before, which takes variance away (CUPED): days
@@ -115,7 +121,11 @@ def compare(
             per-query table of a job, or of `evaluate`. `baseline` names one of its systems.
         contributions: Whether to say what each slice of the segments adds to the difference.
         movers: How many of the queries to show that moved most, of each metric and system, with
-            both lists; these queries leave the database.
+            both lists, those that lost first; or which ones: `lost`, `gained`, or both like
+            `lost:20`. These queries leave the database.
+        fail_on: A gate: which verdicts raise an error, `worse`, `unclear` (or worse) or
+            `not-better`, of any metric, system and segment. The error tells of each the three
+            queries that lost most, which leave the database; its `result` is the comparison.
         start: The first day.
         end: The day after the last one.
         connection: Where the tables are; see `evaluate`.
@@ -129,6 +139,7 @@ def compare(
         SpecError: If there are not two systems, or an argument is wrong.
         InputError: If no query has both systems, or the data would give wrong numbers.
         EngineError: If the database fails.
+        CheckError: If a verdict is one to fail on.
 
     >>> import pyarrow as pa
     >>> runs = {"old": ("a", "b"), "new": ("b", "a")}
@@ -143,11 +154,10 @@ def compare(
     """
     check_arguments(compare, asked)
     check_level(level, margin)
-    if unpaired and paired:
-        raise SpecError("paired and unpaired contradict: give one of them")
-    moved.check(movers)
     if test not in findings.TESTS:
         raise SpecError(unknown("test", test, findings.TESTS))
+    if fail_on is not None:
+        check_fail_on(fail_on)
     if replicates is not None and test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):
         resampling.check_count(replicates)
     zone = zone_of_days(rankings, asked.get("time_zone"))
@@ -164,30 +174,65 @@ def compare(
         replicates=replicates,
         seed=seed,
         contributions=contributions,
-        movers=movers,
+        movers=Movers.parse(movers),
+        fail_on=fail_on,
         metrics=metric_texts(metrics),
         days=days_between(start, end, zone),
-        paired=False if unpaired else paired,
+        paired=_is_paired(paired, unpaired),
         **_days_asked(dates, covariate, start or end, zone),
     )
     asks.check_design(stored=baseline_values is not None)
+    found = _compared(
+        rankings, labels, asks, asked, connection, baseline_values=baseline_values, check=check
+    )
+    comparison = replace(
+        found,
+        spec=rankings.title if isinstance(rankings, Spec) else "",
+        days=str(asks.days or ""),
+    )
+    if fail_on is not None:
+        comparison.raise_if(fail_on)
+    return comparison
+
+
+def _is_paired(paired: bool | None, unpaired: bool | None) -> bool | None:
+    """What `paired` and `unpaired` say together; None if nothing."""
+    if unpaired is None:
+        return paired
+    if paired is not None and paired == unpaired:
+        raise SpecError(f"paired={paired} and unpaired={unpaired} contradict: give one of them")
+    return not unpaired
+
+
+def _compared(
+    rankings: Any,
+    labels: Any,
+    asks: Options,
+    asked: Mapping[str, Any],
+    connection: Any,
+    *,
+    baseline_values: Any,
+    check: bool,
+) -> Comparison:
+    """The comparison, of lists or of what was not shown."""
     if estimated := estimates_asked(rankings, asks):
         _check_says_all(labels, asked)
         check_fits(asks, stored=baseline_values is not None)
         with connect(connection) as engine:
             return compare_estimates(rankings, estimated, asks, engine, check=check)
-    if contributions:
-        contributing.check(named)
+    if asks.contributions:
+        contributing.check(asks.by if asks.lists_slices else ())
     with (
         connect(connection) as engine,
-        asked_plan(rankings, labels, asks, asked, engine) as (plan, found),
+        asked_plan(rankings, labels, asks, asked, engine) as (plan, of_runs),
     ):
-        asks = found
         if baseline_values is not None:
-            stored = opened_values(baseline_values, baseline, engine)
-            asks = replace(found, stored=stored, baseline=stored.name)
-        elif not asks.dates and "system" not in plan.shape.keys:
+            stored = opened_values(baseline_values, asks.baseline, engine)
+            asks = replace(of_runs, stored=stored, baseline=stored.name)
+        elif not of_runs.dates and "system" not in plan.shape.keys:
             raise SpecError(one_system(plan.spec.title))
+        else:
+            asks = of_runs
         with (
             executing(plan, engine, check=check, per_query=False, how=USUALLY) as script,
             engine.reading(),
@@ -232,7 +277,7 @@ def _tables(
     named = {"by": asks.carried, **asked}
     spec, tables = question(engine, rankings, labels, asks.metrics, **named)
     spec = _with_systems(spec, tables, engine)
-    if asks.movers:
+    if asks.shows_queries:
         spec = with_texts(spec, engine)
     chosen = days or (asks.before.days if asks.before else None)
     if chosen and spec.rankings.columns.date is None:
@@ -262,12 +307,10 @@ def _days_asked(
     dates: str | Sequence[str | date], covariate: str | None, days: object, zone: str | None
 ) -> dict[str, Any]:
     """What is asked of days beside those that are looked at."""
-    given = dates.split(",") if isinstance(dates, str) else tuple(dates)
-    if given and days:
-        raise SpecError("dates say which days are compared: leave out start and end")
+    compared = periods_asked(dates, zone, days=days)
     if not (covariate and names_day(covariate.partition("..")[0])):
-        return {"dates": periods(given, zone) if given else (), "covariate": covariate}
-    return {"dates": periods(given, zone) if given else (), "before": period(covariate, zone)}
+        return {"dates": compared, "covariate": covariate}
+    return {"dates": compared, "before": period(covariate, zone)}
 
 
 def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -> Comparison:
@@ -289,9 +332,10 @@ def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -
     rows, more = findings.rows(pairing, asks, found)
     parts, paradoxes = contributing.contributions_of(made, pairing, asks, found)
     movers = movers_of(made, pairing, asks, found)
-    shown = [row for row in rows if asks.lists_slices or row["segment_name"] == ALL]
+    listed = [row for row in rows if asks.lists_slices or row["segment_name"] == ALL]
+    failed = [row for row in listed if asks.fail_on and fails(row, asks.fail_on)]
     return Comparison(
-        rows=tuple(shown),
+        rows=tuple(listed),
         baseline=pairing.baseline,
         level=asks.level,
         margin=asks.margin,
@@ -300,6 +344,7 @@ def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -
         cluster=pairing.cluster,
         notes=(*plan.shape.at.notes, *notes, *told, *more, *paradoxes),
         movers=movers,
+        lost=lost_queries(made, pairing, asks, found, failed),
         sql=made.text(),
         contributions=tuple(parts),
         worse_slices=tuple(worst_slices(rows)),

@@ -2,12 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from sqlmetrics.comparison.earlier_run import Stored
+from sqlmetrics.comparison.inference.verdict import Verdict
 from sqlmetrics.comparison.periods import Period, days_of_all, ends_of_all
-from sqlmetrics.errors import SpecError
+from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.spec.days import Days, Ends
+
+FailOn = Literal["worse", "unclear", "not-better"]
+"""What a gate may fail on."""
+
+FAIL_ON: Mapping[FailOn, tuple[Verdict, ...]] = {
+    "worse": ("worse",),
+    "unclear": ("worse", "unclear"),
+    "not-better": ("worse", "unclear", "equivalent"),
+}
+"""That -> the verdicts that it does not let through."""
+
+SIDES = LOST, GAINED = "lost", "gained"
+"""What a query did that moved: it became worse, or better."""
+
+USUAL_COUNT = 10
+"""As many queries are shown of a side that is named without a number."""
+
+
+@dataclass(frozen=True)
+class Movers:
+    """Which of the queries that moved are wanted.
+
+    Attributes:
+        count: How many of each metric and system, 0 or more.
+        side: `lost` or `gained`; empty for both.
+    """
+
+    count: int = 0
+    side: str = ""
+
+    @classmethod
+    def parse(cls, movers: int | str) -> Movers:
+        """What `movers` says: a number, a side, or both, like `lost:20`.
+
+        Raises:
+            SpecError: If it says something else.
+
+        >>> Movers.parse(8), Movers.parse("lost:20")
+        (Movers(count=8, side=''), Movers(count=20, side='lost'))
+        >>> Movers.parse("gained").count
+        10
+        """
+        side, _, number = str(movers).strip().rpartition(":")
+        if number in SIDES and not side:
+            return cls(USUAL_COUNT, number)
+        if not number.isdecimal() or side not in ("", *SIDES):
+            raise SpecError(
+                "movers is how many queries are shown, 0 or more, or lost, gained, or both like "
+                f"lost:20; given {movers}"
+            )
+        return cls(int(number), side)
+
+
+def check_fail_on(fail_on: FailOn) -> None:
+    """Raise SpecError for what no gate fails on."""
+    if fail_on not in FAIL_ON:
+        raise SpecError(unknown("verdict to fail on", fail_on, FAIL_ON))
 
 
 @dataclass(frozen=True)
@@ -27,12 +87,18 @@ class Options:
     replicates: int | None = None
     seed: int = 1
     contributions: bool = False
-    movers: int = 0
+    movers: Movers = Movers()
+    fail_on: FailOn | None = None
     paired: bool | None = None
     dates: tuple[Period, ...] = ()
     covariate: str | None = None
     before: Period | None = None
     stored: Stored | None = None
+
+    @property
+    def shows_queries(self) -> bool:
+        """Whether some queries are shown, by their texts."""
+        return bool(self.movers.count or self.fail_on)
 
     @property
     def has_covariate(self) -> bool:
@@ -59,7 +125,9 @@ class Options:
             raise SpecError("paired queries are their own covariate: leave out paired or covariate")
         if self.dates and stored:
             raise SpecError("baseline_values are a baseline, as the first of dates is: give one")
-        if (self.movers or self.contributions) and (self.dates or stored or not self.is_paired):
+        if (self.movers.count or self.contributions) and (
+            self.dates or stored or not self.is_paired
+        ):
             raise SpecError(
                 "movers and contributions are of systems that both have each query: leave out "
                 "dates, a covariate, baseline_values or paired=False (--unpaired)"

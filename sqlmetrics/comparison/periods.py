@@ -102,6 +102,31 @@ def periods(given: Sequence[str | date], zone: str | None = None) -> tuple[Perio
     return found
 
 
+def periods_asked(
+    dates: str | Sequence[str | date], zone: str | None, *, days: object
+) -> tuple[Period, ...]:
+    """The periods that an argument names; none if it is empty.
+
+    Args:
+        dates: Days and periods, of a text behind commas.
+        zone: In which it is today.
+        days: What is asked of days besides.
+
+    Raises:
+        SpecError: As `periods` does, or if days are asked for besides.
+    """
+    given = dates.split(",") if isinstance(dates, str) else tuple(dates)
+    if given and days:
+        raise SpecError("dates say which days are compared: leave out start and end")
+    return periods(given, zone) if given else ()
+
+
+def name_of(day: date, some: Sequence[Period]) -> str:
+    """The name of the period that a day is in."""
+    whole = Days(start=day, end=day + timedelta(1))
+    return next(period.name for period in some if period.days.overlaps(whole))
+
+
 def days_of_all(some: Sequence[Days]) -> Days:
     """From the first day of any to the last one; open where one is.
 

@@ -43,11 +43,10 @@ TEXTS = ("text", "query_text", "query")
 """What the column of the texts is called in a table of queries."""
 
 
-class Asked(Conventions, total=False):
-    """What `question` takes by name: columns and tables, as `evaluate` does, and options."""
+class TableArguments(Conventions, total=False):
+    """What `compare`, `diagnose`, `report` and `funnel` take as `evaluate` does, and options."""
 
     preset: str | None
-    by: str | Sequence[str]
     segments: str | Sequence[str] | Mapping[str, str]
     query: str
     item: str
@@ -61,13 +60,19 @@ class Asked(Conventions, total=False):
     weight: str | None
     queries: Any
     items: Any
-    baseline: str | None
     where: str | None
     grades: Mapping[str, float] | None
     label_columns: Mapping[str, str] | None
     separator: str | None
     decimal: str | None
     mask: Any
+
+
+class Asked(TableArguments, total=False):
+    """What `question` takes by name: columns and tables, as `evaluate` does, and options."""
+
+    by: str | Sequence[str]
+    baseline: str | None
 
 
 NAMED = Asked.__annotations__.keys() - Conventions.__annotations__.keys()

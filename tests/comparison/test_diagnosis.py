@@ -109,6 +109,32 @@ def test_new_candidates_that_rank_low(tmp_path: Path) -> None:
     assert sqlmetrics(*line, folder=tmp_path).stdout == f"{found!r}\n"
 
 
+def test_days_of_a_system_stand_beside_one_another_as_systems_do(tmp_path: Path) -> None:
+    """What is found of two days is what is found of two systems; and in `--dates`."""
+    orders = {"2026-01-01": ["a", *TEN], "2026-01-02": ["a", *TEN, "b"]}
+    as_systems = sm.diagnose(lists(orders), labels("a", "b", "c"), baseline="2026-01-01")
+    rows = [row | {"ds": row["system"], "system": "prod"} for row in lists(orders).to_pylist()]
+    others = [row | {"system": "other", "item_id": "a"} for row in rows if row["score"] == 0]
+    days = pa.Table.from_pylist([*rows, *others])
+    as_days = sm.diagnose(days, labels("a", "b", "c"), date="ds", dates=[*orders], systems=["prod"])
+    found = [
+        [(one.rule.title, one.system, one.baseline) for one in diagnosis]
+        for diagnosis in (as_systems, as_days)
+    ]
+    assert found[0] == found[1]
+    assert ("new candidates rank low", "2026-01-02", "2026-01-01") in found[1]
+    for name, table in (("runs", days), ("labels", labels("a", "b", "c"))):
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    line = ("diagnose", "runs.parquet", "labels.parquet", "--date", "ds", "--systems", "prod")
+    done = sqlmetrics(*line, "--dates", ",".join(orders), folder=tmp_path)
+    assert done.stdout == f"{as_days!r}\n"
+    with pytest.raises(sm.SpecError, match="dates compare one system with itself, and there are"):
+        sm.diagnose(days, labels("a"), date="ds", dates=[*orders])
+    log = spec_of({"old": [(1,)], "new": [(2,)]})
+    with pytest.raises(sm.SpecError, match="the days of a click log are not diagnosed beside"):
+        sm.diagnose(log, dates=[*orders])
+
+
 def test_one_system_is_looked_at_by_itself() -> None:
     found = sm.diagnose(lists({"old": [*TEN, "a"]}), labels("a"))
     titles = {one.rule.title for one in found}

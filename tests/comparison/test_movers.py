@@ -44,7 +44,7 @@ def world(*, dated: bool) -> tuple[pa.Table, pa.Table]:
     return pa.Table.from_pylist(rankings), pa.Table.from_pylist(labels)
 
 
-def compared(*, dated: bool, count: int = 6, **asked: Any) -> sm.Comparison:
+def compared(*, dated: bool, count: int | str = 6, **asked: Any) -> sm.Comparison:
     rankings, labels = world(dated=dated)
     given = {"baseline": "old", "queries": QUERIES, "items": ITEMS, "weight": "traffic", **asked}
     if dated:
@@ -104,8 +104,12 @@ def by_hand(*, dated: bool) -> list[tuple[str, float, float, float, bool]]:
 
 @pytest.mark.parametrize("dated", [False, long(True)])
 def test_the_movers_are_those_of_plain_python(dated: bool) -> None:
-    expected = by_hand(dated=dated)
+    by_impact = by_hand(dated=dated)
+    expected = sorted(by_impact, key=lambda one: one[1] > 0)
     found = compared(dated=dated, count=N).movers
+    assert [row["moved"] for row in found] == [
+        "gained" if one[1] > 0 else "lost" for one in expected
+    ]
     assert [row["query_id"] for row in found] == [one[0] for one in expected]
     assert {one[4] for one in expected} == {True, False}
     for row, (query, difference, shrunk, traffic, noise) in zip(found, expected, strict=True):
@@ -113,6 +117,34 @@ def test_the_movers_are_those_of_plain_python(dated: bool) -> None:
         assert row["shrunk_difference"] == near(shrunk)
         assert (row["traffic"], row["could_be_noise"]) == (traffic, noise)
         assert row["query_text"] == f"shoe {query[1:]}"
+
+
+def test_movers_of_one_side_and_ties() -> None:
+    """Of one side; where all move as far, those with more traffic, then those that lost."""
+    by_impact = by_hand(dated=False)
+    for side, sign in (("lost", -1), ("gained", 1)):
+        expected = [one[0] for one in by_impact if one[1] * sign > 0]
+        for movers, count in ((side, 10), (f"{side}:3", 3)):
+            found = compared(dated=False, count=movers).movers
+            assert [row["query_id"] for row in found] == expected[:count]
+            assert {row["moved"] for row in found} == {side}
+    hit = {"old": "ab" * 3, "new": "ba" * 3}
+    truth = "aaabbb"
+    runs = {
+        name: pa.Table.from_pylist(
+            [{"query_id": f"q{i}", "item_id": items[i], "score": 1.0} for i in range(6)]
+        )
+        for name, items in hit.items()
+    }
+    labels = [{"query_id": f"q{i}", "item_id": truth[i], "grade": 1} for i in range(6)]
+    tied = sm.compare(runs, pa.Table.from_pylist(labels), "hit@1", movers=5).movers
+    assert [(row["query_id"], row["moved"]) for row in tied] == [
+        *((name, "lost") for name in ("q0", "q2", "q3", "q5")),
+        ("q1", "gained"),
+    ]
+    for wrong in ("most", "lost:", "-1", -1, "gained:x"):
+        with pytest.raises(sm.SpecError, match="movers is how many queries are shown"):
+            compared(dated=False, count=wrong)
 
 
 def test_both_lists_stand_side_by_side_and_no_other_query_leaves() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import random
-import re
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import chain
@@ -16,6 +15,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -25,7 +25,7 @@ import sqlmetrics as sm
 from sqlmetrics.cli import cli
 from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.distributions import always_valid
-from sqlmetrics.evaluation.distributions.student import critical
+from sqlmetrics.evaluation.distributions.student import critical, tail
 from sqlmetrics.jobs.checks.verdict import Verdict, verdicts
 from sqlmetrics.jobs.run import write
 
@@ -321,6 +321,108 @@ def test_what_is_wrong_is_told(shop: Any) -> None:
         verdicts(job(output={"relation": "nowhere"}, checks=[{"max_age": 1}]), shop)
 
 
+def values_of(system: str, day: int) -> dict[str, float]:
+    rows = numbers_of(1)[1][str(FIRST + timedelta(day))]
+    return {row["query_id"]: row["mrr"] for row in rows if row["system"] == system}
+
+
+def lines_of(drops: dict[str, float], after: dict[str, float], before: dict[str, float]) -> str:
+    worst = sorted((name for name in drops if drops[name] < 0), key=lambda n: (drops[n], n))[:3]
+    moves = (f"'shoe {name}' {before[name]:.4f} to {after[name]:.4f}" for name in worst)
+    return f"  lost most: {', '.join(moves)}"
+
+
+def percent(number: float, base: float) -> str:
+    return f"{100 * number / base:+.1f}"
+
+
+def test_what_fails_is_told_with_the_numbers_behind(shop: Any) -> None:
+    """Change, interval, p and the queries that lost most by hand: paired, and of two days."""
+    texts = [{"query_id": f"q{i}", "q": f"shoe q{i}"} for i in range(5)]
+    shop.load("asked_queries", pa.Table.from_pylist(texts))
+    queries = {"relation": "asked_queries", "columns": {"query": "query_id", "text": "q"}}
+    name = {"name": "pairs", "baseline": "new", "queries": queries}
+    name["output"] = {"relation": "pair_metrics", "per_query": "pair_queries"}
+    paired = job(**name, checks=[{"metric": "mrr", "max_drop": 0, "against": "new"}])
+    write(paired, shop)
+    looks = []
+    for day in range(6):
+        (told,) = verdicts(paired, shop, [days(day, day + 1)])
+        after, before = values_of("old's", day), values_of("new", day)
+        drops = {query: after[query] - before[query] for query in after}
+        n, mean = len(drops), sum(drops.values()) / len(drops)
+        error = stdev(drops.values()) / math.sqrt(n)
+        assert told.holds == (mean >= -1e-12)
+        if told.holds or not error:
+            continue
+        looks.append(day)
+        base = sum(before.values()) / n
+        reach = critical(0.95, n - 1) * error
+        p = tail(abs(mean) / error, n - 1)
+        assert str(told.failure).splitlines() == [
+            f"pairs: mrr of old's on {FIRST + timedelta(day)} is {base + mean:.4f}, compared with "
+            f"{base:.4f} of new, {percent(mean, base)} % (95 % interval "
+            f"{percent(mean - reach, base)} to {percent(mean + reach, base)} %), p = {p:.3f}, "
+            f"{n} queries: max_drop 0 against new",
+            lines_of(drops, after, before),
+        ]
+    assert looks, "a day has to fail"
+    (days_apart,) = looked(shop, {"metric": "mrr", "min": 1.01, "system": "old's"})
+    sides = [values_of("old's", day) for day in (5, 4)]
+    after, before = sides
+    n = len(after)
+    means = [sum(side.values()) / n for side in sides]
+    squares = [stdev(side.values()) ** 2 / n for side in sides]
+    error, df = math.sqrt(sum(squares)), sum(squares) ** 2 / sum(s * s / (n - 1) for s in squares)
+    reach = critical(0.95, df) * error
+    change = means[0] - means[1]
+    failure = days_apart.to_dict()["failure"]
+    assert [failure[name] for name in ("ci_low", "ci_high", "p_value", "relative")] == [
+        pytest.approx(number)
+        for number in (
+            change - reach,
+            change + reach,
+            tail(abs(change) / error, df),
+            change / means[1],
+        )
+    ]
+    assert (failure["against"], failure["n"]) == (str(FIRST + timedelta(4)), n)
+    drops = {query: after[query] - before[query] for query in after}
+    lost = sorted((move for move in drops if drops[move] < 0), key=lambda q: (drops[q], q))
+    assert [query["query"] for query in failure["lost"]] == lost[:3]
+
+
+def test_a_day_that_the_data_have_not_is_told_nowhere(tmp_path: Path) -> None:
+    rankings, labels = log()
+    file = str(tmp_path / "undated.duckdb")
+    one_day = rankings.filter(pc.field("ds") == FIRST).drop_columns(["ds"])
+    columns = {"score": "score", "system": "system"}
+    checks = [{"metric": "mrr", "min": 0.999}, {"metric": "mrr", "max": 1}, {"min_rows": 10_000}]
+    spec = job(rankings={"relation": "runs", "columns": columns}, checks=checks)
+    with connect(f"duckdb:///{file}", create=True) as opened:
+        opened.load("runs", one_day)
+        opened.load("truth", labels)
+        write(spec, opened)
+    told = sm.check(spec, f"duckdb:///{file}")
+    with pytest.raises(sm.CheckError, match="shop: mrr of new is 0") as raised:
+        told.raise_if()
+    assert raised.value.result is told
+    assert len(raised.value.failures) == sum(not one.holds for one in told) == 3
+    with pytest.raises(sm.SpecError, match="unknown status to fail on 'fail'; did you mean"):
+        told.raise_if("fail")
+    warnings = spec.having(checks=[{**one, "severity": "warn"} for one in checks])
+    warned = sm.check(warnings, f"duckdb:///{file}")
+    warned.raise_if()
+    with pytest.raises(sm.CheckError):
+        warned.raise_if("warn")
+    (tmp_path / "shop.yml").write_text(yaml.safe_dump(json.loads(spec.model_dump_json())))
+    line = ["check", str(tmp_path / "shop.yml"), "--db", file, "--github", "--junit"]
+    done = CliRunner().invoke(cli, [*line, str(tmp_path / "j.xml")])
+    as_json = CliRunner().invoke(cli, [*line[:4], "-o", "json"])
+    xml = (tmp_path / "j.xml").read_text()
+    assert all("1970" not in text for text in (done.output, xml, as_json.output, str(raised.value)))
+
+
 def test_the_command(tmp_path: Path) -> None:
     file = str(tmp_path / "shop.duckdb")
     with connect(f"duckdb:///{file}", create=True) as opened:
@@ -338,23 +440,30 @@ def test_the_command(tmp_path: Path) -> None:
     assert failed.split()[:4] == ["FAILED", "mrr", "min", "0.999"]
     assert ok.split()[:2] == ["ok", "rows"]
     assert "1 of 2 checks hold" in done.stderr
-    annotation = done.stdout.splitlines()[3]
+    text = "\n".join(done.stdout.splitlines()[4:6])
+    assert "\n  lost most: 'q" in text
+    annotation = done.stdout.splitlines()[6]
     assert annotation.startswith("::error file=")
-    assert "title=mrr min 0.999 old's::mrr min 0.999 old's: mrr is 0." in annotation
+    assert "title=mrr min 0.999 old's::shop: mrr of old's on 2026-01-06 is 0." in annotation
+    escaped = text.removeprefix("FAILED: ").replace("%", "%25").replace("\n", "%0A")
+    assert escaped == annotation.split("::")[2]
     suite = ET.parse(xml).getroot()[0]
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
     assert [len(case) for case in suite] == [1, 0]
-    assert re.search(r"is 0\.\d{4} on 2026-01-06", str(suite[0][0].get("message")))
+    assert f"FAILED: {suite[0][0].get('message')}" == text
+    quiet = CliRunner().invoke(cli, [*line, "-q"])
+    assert quiet.stdout.endswith(f"\n{text}\n")
     given["checks"][0]["severity"] = "warn"
     (tmp_path / "shop.yml").write_text(yaml.safe_dump(given))
     warned = CliRunner().invoke(cli, [*line, "--junit", str(xml), "--github"])
     assert warned.exit_code == 0
     assert warned.stdout.splitlines()[1].split()[:2] == ["warn", "mrr"]
-    assert warned.stdout.splitlines()[3].startswith("::warning file=")
+    assert warned.stdout.splitlines()[4].startswith("warn: shop: mrr of old's")
+    assert warned.stdout.splitlines()[6].startswith("::warning file=")
     assert "1 of 2 checks hold on 2026-01-06; 1 warning" in warned.stderr
     suite = ET.parse(xml).getroot()[0]
     assert (suite.get("tests"), suite.get("failures")) == ("2", "0")
-    assert str(suite[0].findtext("system-out")).startswith("warning: mrr min 0.999 old's")
+    assert str(suite[0].findtext("system-out")).startswith("warning: shop: mrr of old's")
     fine = CliRunner().invoke(cli, [*line, "--date", "2026-01-01", "-o", "json"])
     assert {one["day"] for one in json.loads(fine.stdout)} == {"2026-01-01"}
     wrong = CliRunner().invoke(cli, [*line, "--date", "soon"])

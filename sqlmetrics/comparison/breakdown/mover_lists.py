@@ -19,13 +19,15 @@ from sqlmetrics.comparison.breakdown.movers import (
     sums_query,
 )
 from sqlmetrics.comparison.findings import Sums
-from sqlmetrics.comparison.options import Options
+from sqlmetrics.comparison.options import LOST, Movers, Options
 from sqlmetrics.comparison.stages import columns_stage
 from sqlmetrics.comparison.statements import Statements
 from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.engines.database import Database
+from sqlmetrics.evaluation.report.failure import MOST_LOST
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.strategy import PORTABLE
+from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import identifier, literal
 
@@ -46,19 +48,67 @@ def movers_of(made: Statements, pairing: Pairing, asks: Options, sums: Sums) -> 
         asks: What is asked.
         sums: What came out of the warehouse.
     """
-    if not asks.movers:
+    if not asks.movers.count:
         return ()
+    rows = _moved(made, pairing, asks.movers, sums, asks.level)
+    if not rows:
+        return ()
+    return tuple(with_lists(rows, made.apart(*lists_query(pairing, rows, made.engine))))
+
+
+def lost_queries(
+    made: Statements, pairing: Pairing, asks: Options, sums: Sums, rows: Sequence[Row]
+) -> tuple[Row, ...]:
+    """The queries that lost most, of the metrics and systems that a gate does not let through.
+
+    None where systems have queries of their own.
+
+    Args:
+        made: The statements of the comparison.
+        pairing: What is compared.
+        asks: What is asked.
+        sums: What came out of the warehouse.
+        rows: The rows that it does not let through.
+    """
+    if type(pairing) is not Pairing or pairing.periods or pairing.stored:
+        return ()
+    failed = {(row["metric"], row["system"]) for row in rows if row["segment_name"] == ALL}
+    measures = tuple(m for m in pairing.measures if str(m) in {metric for metric, _ in failed})
+    systems = tuple(s for s in pairing.systems if s in {system for _, system in failed})
+    if not measures:
+        return ()
+    of_failed = replace(pairing, measures=measures, systems=systems)
+    lost = _moved(made, of_failed, Movers(MOST_LOST, LOST), sums, asks.level)
+    texts_by_query = _texts_of({row["query_id"] for row in lost}, pairing.plan, made)
+    return tuple(
+        {**row, "query_text": texts_by_query.get(row["query_id"])}
+        for row in lost
+        if (row["metric"], row["system"]) in failed
+    )
+
+
+def _moved(
+    made: Statements, pairing: Pairing, wanted: Movers, sums: Sums, level: float
+) -> list[Row]:
+    """The queries that moved most, without their lists."""
     moves = [*moved_queries(pairing)]
     with made.kept(moves) as table:
         if table:
             moves = [Stage(moves[-1].name, "kept", {"table": table})]
         known = noises(pairing, sums.moments, made.rows(*sums_query(moves)))
-        query = movers_query(pairing, moves, known, asks.movers)
+        query = movers_query(pairing, moves, known, wanted)
         read = made.rows(*query) if known else []
-    rows = movers(pairing, sums.moments, known, read, asks.level)
-    if not rows:
-        return ()
-    return tuple(with_lists(rows, made.apart(*lists_query(pairing, rows, made.engine))))
+    return movers(pairing, sums.moments, known, read, level)
+
+
+def _texts_of(queries: set[str], plan: Plan, made: Statements) -> dict[str, str]:
+    """Query -> its text, of those that have one."""
+    lookup = texts(plan, made.engine).get("query_text")
+    if lookup is None or not queries:
+        return {}
+    ids = ", ".join(map(literal, sorted(queries)))
+    rows = made.apart([lookup], f"select *\nfrom {lookup.name}\nwhere query_id in ({ids})")
+    return {row["query_id"]: row["query_text"] for row in rows}
 
 
 def lists_query(pairing: Pairing, rows: Sequence[Row], engine: Database) -> tuple[list[Stage], str]:

@@ -16,12 +16,14 @@ from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
+from sqlmetrics.catalog.direction import SIGNS
+from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.findings import Key
 from sqlmetrics.comparison.inference.shrinkage import Shrinkage
+from sqlmetrics.comparison.options import GAINED, LOST, Movers
 from sqlmetrics.comparison.stages import chosen_if, columns_stage, join_stage, sums_stage
 from sqlmetrics.comparison.sums.moments import Moments
 from sqlmetrics.comparison.sums.pairing import METRIC, TIED, Pairing
-from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.distributions import student
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage, Window
@@ -50,10 +52,11 @@ class Noise:
     variance: float
 
 
-def check(count: int) -> None:
-    """Raise SpecError for a number of queries that is none."""
-    if count < 0:
-        raise SpecError(f"movers is how many queries are shown, 0 or more, given {count}")
+def _condition(movers: Movers) -> str:
+    """Of a row of `shrunk_moves`, whether it is one of those that are wanted."""
+    if movers.side == LOST:
+        return f"gain < -{double(TIED)}"
+    return f"gain > {double(TIED)}" if movers.side == GAINED else f"abs(gain) > {double(TIED)}"
 
 
 def sums_query(moves: Sequence[Stage]) -> tuple[list[Stage], str]:
@@ -148,7 +151,7 @@ def noises(pairing: Pairing, moments: Mapping[Key, Moments], rows: Rows) -> dict
 
 
 def movers_query(
-    pairing: Pairing, moves: Sequence[Stage], known: Noises, count: int
+    pairing: Pairing, moves: Sequence[Stage], known: Noises, wanted: Movers
 ) -> tuple[list[Stage], str]:
     """The stages behind `per_query`, and the select of the queries that moved most.
 
@@ -156,19 +159,28 @@ def movers_query(
         pairing: What is compared.
         moves: As `moved_queries` has them, or what keeps the last of them.
         known: What `noises` gives.
-        count: How many are wanted of each system and metric.
+        wanted: Which are wanted of each system and metric.
     """
-    stages = [*moves, _constants(known), _shrunk(pairing), _impacts(pairing)]
+    directions = {
+        (measure.name, measure.k or 0): _direction(measure) for measure in pairing.measures
+    }
+    stages = [*moves, _constants(known, directions), _shrunk(pairing)]
+    stages.append(_impacts(pairing, wanted))
     if len(known) == 1:  # to sort all of them for their places takes long
-        return stages, f"select *\nfrom impacts\norder by {', '.join(_ORDER)}\nlimit {count}"
+        return stages, f"select *\nfrom impacts\norder by {', '.join(_ORDER)}\nlimit {wanted.count}"
     over = Window(["system", *METRIC], list(_ORDER))
     columns = ["*", Column(f"row_number() over {over}", "place")]
     stages.append(columns_stage("placed_moves", "the largest impact first", columns, "impacts"))
     order = f"order by {', '.join(('system', *METRIC, 'place'))}"
-    return stages, f"select *\nfrom placed_moves\nwhere place <= {count}\n{order}"
+    return stages, f"select *\nfrom placed_moves\nwhere place <= {wanted.count}\n{order}"
 
 
-def _constants(known: Noises) -> Stage:
+def _direction(measure: Measure) -> int:
+    """1 where higher is better, or neither is; -1 where lower is."""
+    return SIGNS[measure.metric.better] or 1
+
+
+def _constants(known: Noises, directions: Mapping[tuple[str, int], int]) -> Stage:
     rows = [
         [
             Column(literal(system), "system"),
@@ -176,6 +188,7 @@ def _constants(known: Noises) -> Stage:
             Column(str(k), "k"),
             Column(double(one.shrinkage.between), "between_queries"),
             Column(double(one.variance), "noise"),
+            Column(double(directions[metric, k]), "direction"),
         ]
         for (system, metric, k), one in known.items()
     ]
@@ -199,31 +212,33 @@ def _shrunk(pairing: Pairing) -> Stage:
     )
     columns: list[object] = [f"query_moves.{name}" for name in _read(pairing)]
     columns.append(Column(f"query_moves.mean_difference * {kept}", "shrunk_difference"))
+    columns.append(Column("query_moves.mean_difference * shrinkage.direction", "gain"))
     about = "the difference of a query, pulled towards 0 by as much as it may be noise"
     on = ("system", *METRIC)
     return join_stage("shrunk_moves", about, columns, "query_moves", to="shrinkage", on=on)
 
 
-_ORDER = ("impact desc", "size desc", "query_id asc")
+_ORDER = ("impact desc", "size desc", "traffic desc", "is_gain asc", "query_id asc")
+"""Queries that moved as far: those with more traffic first, then those that lost."""
 
 
-def _impacts(pairing: Pairing) -> Stage:
+def _impacts(pairing: Pairing, wanted: Movers) -> Stage:
     steps = double(STEPS)
     columns = [
         *_read(pairing),
         "shrunk_difference",
         Column(f"floor(abs(shrunk_difference * traffic) * {steps} + 0.5e0)", "impact"),
         Column(f"floor(abs(mean_difference * traffic) * {steps} + 0.5e0)", "size"),
+        Column("case when gain > 0e0 then 1 else 0 end", "is_gain"),
     ]
     about = f"the queries that moved; their impact in steps of {1 / STEPS:g}: last digits differ"
-    where = f"abs(mean_difference) > {double(TIED)}"
-    return columns_stage("impacts", about, columns, "shrunk_moves", where)
+    return columns_stage("impacts", about, columns, "shrunk_moves", _condition(wanted))
 
 
 def movers(
     pairing: Pairing, moments: Mapping[Key, Moments], known: Noises, rows: Rows, level: float
 ) -> list[Row]:
-    """A row per system, metric and query that moved most, in this order.
+    """A row per system, metric and query that moved most, those that lost first.
 
     Args:
         pairing: What is compared.
@@ -237,7 +252,8 @@ def movers(
         for measure in pairing.measures:
             own = (system, measure.name, measure.k or 0)
             named = {"metric": str(measure), "system": system, "baseline": pairing.baseline}
-            for row in (r for r in rows if (r["system"], r["metric"], int(r["k"])) == own):
+            moved = [r for r in rows if (r["system"], r["metric"], int(r["k"])) == own]
+            for row in sorted(moved, key=lambda row: int(row["is_gain"])):
                 whole = moments[system, ALL, ALL, *own[1:]]
                 found.append(named | _moved(row, known[own], whole, level))
     return found
@@ -249,6 +265,7 @@ def _moved(row: Mapping[str, Any], noise: Noise, whole: Moments, level: float) -
     shrunk = noise.shrinkage.shrunk(difference, noise.variance / n)
     reach = student.critical(level, whole.df) * sqrt(noise.variance / n) if whole.df else None
     return {
+        "moved": GAINED if int(row["is_gain"]) else LOST,
         "query_id": row["query_id"],
         "metric_date": row.get("last_day"),
         "n": n,

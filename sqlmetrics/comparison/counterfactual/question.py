@@ -62,7 +62,7 @@ def check_fits(asks: Options, *, stored: bool) -> None:
         "a covariate": asks.has_covariate,
         "baseline_values": stored,
         "contributions": asks.contributions,
-        "movers": bool(asks.movers),
+        "movers": asks.movers.count > 0,
     }
     wrong = [name for name, is_asked in told.items() if is_asked]
     if wrong:

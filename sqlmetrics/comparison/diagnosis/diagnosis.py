@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from html import escape
 from textwrap import wrap
-from typing import Any
+from typing import Any, Unpack
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.metric import at_cutoff
@@ -16,12 +16,13 @@ from sqlmetrics.comparison.diagnosis.conditions import fired
 from sqlmetrics.comparison.diagnosis.log_numbers import log_numbers
 from sqlmetrics.comparison.diagnosis.rules import IN_A_SLICE, METRICS, RULES, TIED, Rule
 from sqlmetrics.comparison.options import Options
+from sqlmetrics.comparison.periods import name_of, periods_asked
 from sqlmetrics.comparison.report.comparison import Comparison, check_level
 from sqlmetrics.comparison.report.worst_slice import told as told_slice
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import USUALLY
-from sqlmetrics.evaluation.question import check_arguments, segmented
+from sqlmetrics.evaluation.question import TableArguments, check_arguments, segmented
 from sqlmetrics.evaluation.report.display import Display
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.run import executing, result_of
@@ -110,11 +111,13 @@ def diagnose(
     systems: Sequence[str] = (),
     margin: float = MARGIN,
     level: float = 0.95,
+    by: str | Sequence[str] = (),
+    dates: str | Sequence[str | date] = (),
     start: str | date | None = None,
     end: str | date | None = None,
     connection: Any = None,
     check: bool = True,
-    **asked: Any,
+    **asked: Unpack[TableArguments],
 ) -> Diagnosis:
     """Look for patterns among the metrics of a system, and of what moved beside another one.
 
@@ -130,6 +133,9 @@ def diagnose(
         systems: Likewise.
         margin: What lies within it is flat, in the metrics' unit.
         level: The coverage of the intervals that say whether something moved.
+        by: Segments, of which that is told which is worse; of a spec its own.
+        dates: Two or more days or periods of one system, as of `compare`: the first one is the
+            baseline, and each is looked at as a system.
         start: The first day.
         end: The day after the last one.
         connection: As of `compare`.
@@ -151,22 +157,28 @@ def diagnose(
     zone = zone_of_days(rankings, asked.get("time_zone"))
     asks = Options(
         metrics=_first_the_leading(rankings, fitting),
-        by=_segments(rankings, asked),
+        by=_segments(rankings, by, asked),
         lists_slices=False,
         days=days_between(start, end, zone),
         systems=tuple(systems),
         baseline=baseline,
         level=level,
         margin=margin,
+        dates=periods_asked(dates, zone, days=start or end),
     )
     with connect(connection) as engine:
         if isinstance(rankings, Spec) and rankings.clicks is not None:
+            if asks.dates:
+                raise SpecError(
+                    "dates: the days of a click log are not diagnosed beside one another; choose "
+                    "some by start and end, or see them in report"
+                )
             looked = _at_log(rankings, asks, engine, check=check)
         else:
             looked = _at_tables(rankings, labels, asks, asked, engine, check=check)
     numbers, moved = looked.numbers, looked.moved
     rules = [rule for rule in RULES if not (looked.own_labels and rule.rests_on_labels_of_others)]
-    chosen = set(systems) | {baseline} if systems else set(numbers)
+    chosen = set(systems) | {baseline} if systems and not dates else set(numbers)
     findings = [
         Finding(rule, system, pair, ", ".join(told))
         for (system, pair), rows in moved.items()
@@ -199,11 +211,11 @@ def _first_the_leading(rankings: Any, fitting: Sequence[str]) -> tuple[str, ...]
     return tuple(dict.fromkeys([*([leading] if is_leading else []), *fitting]))
 
 
-def _segments(rankings: Any, asked: Mapping[str, Any]) -> tuple[str, ...]:
+def _segments(rankings: Any, by: str | Sequence[str], asked: Mapping[str, Any]) -> tuple[str, ...]:
     """The segments that the spec, or who asks, names."""
     if isinstance(rankings, Spec):
-        return rankings.by if rankings.clicks is None else ()
-    return segmented(asked.get("by", ()), asked.get("segments", ()))
+        return segmented(by, ()) or (rankings.by if rankings.clicks is None else ())
+    return segmented(by, asked.get("segments", ()))
 
 
 def _fitting(rankings: Any, asked: Mapping[str, Any]) -> tuple[tuple[str, ...], list[str]]:
@@ -263,9 +275,9 @@ def _at_tables(
         engine.reading(),
     ):
         result = result_of(plan, script, engine, check=check)
-        numbers = _numbers(result)
+        numbers = _numbers(result, asks)
         for row in tied_rows(plan, engine).to_pylist():
-            if row["n_rows"]:
+            if row["n_rows"] and not asks.dates:  # they are of all days together
                 numbers.setdefault(row["system"], {})[TIED] = row["n_tied_rows"] / row["n_rows"]
         if len(numbers) > 1:
             try:
@@ -291,7 +303,7 @@ _OWN_POOL = "recall, hits and judged items were not looked at: what is relevant 
 def _at_log(spec: Spec, asks: Options, engine: Database, *, check: bool) -> _Look:
     """The lists of a click log beside what people did with them."""
     found = log_numbers(spec, asks, engine, check=check)
-    numbers = _numbers(found.result)
+    numbers = _numbers(found.result, asks)
     for system, values in found.online.items():
         numbers.setdefault(system, {}).update(values)
     notes = found.notes if found.moved else (_ALONE, *found.notes)
@@ -301,16 +313,19 @@ def _at_log(spec: Spec, asks: Options, engine: Database, *, check: bool) -> _Loo
     return _Look(numbers, found.moved, None, found.result, notes, own_labels)
 
 
-def _numbers(result: Result) -> dict[str, dict[str, float]]:
-    """System -> metric -> its mean over all days; of a count, over queries."""
+def _numbers(result: Result, asks: Options) -> dict[str, dict[str, float]]:
+    """System, or period of one, -> metric -> its mean over all days; of a count, over queries."""
     sums: dict[str, dict[str, list[float]]] = {}
     for row in result.to_dicts():
         if row["segment_name"] != "all" or row["value"] is None:
             continue
+        if asks.dates and asks.systems and row["system"] not in asks.systems:
+            continue
         name = at_cutoff(row["metric"], row["k"])
         bottom = row["denominator"] if row["denominator"] is not None else row["n_queries"]
         top = row["numerator"] if row["denominator"] is not None else row["value"]
-        total = sums.setdefault(str(row["system"]), {}).setdefault(name, [0.0, 0.0])
+        named = name_of(row["metric_date"], asks.dates) if asks.dates else str(row["system"])
+        total = sums.setdefault(named, {}).setdefault(name, [0.0, 0.0])
         total[0] += top
         total[1] += bottom
     means = {

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import date
-from typing import Any
+from typing import Any, Unpack
 
 from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.comparison.compare import asked_plan
@@ -22,7 +22,7 @@ from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.runs import STAGE, StageRuns, runs_in
 from sqlmetrics.evaluation.inputs.trace_systems import resolved
-from sqlmetrics.evaluation.question import check_arguments
+from sqlmetrics.evaluation.question import TableArguments, check_arguments
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.evaluation.run import executing
 from sqlmetrics.jobs.days import days_between, zone_of_days
@@ -50,7 +50,7 @@ def funnel(
     end: str | date | None = None,
     connection: Any = None,
     check: bool = True,
-    **asked: Any,
+    **asked: Unpack[TableArguments],
 ) -> Funnel:
     """Say where a ranking of several stages loses relevant items: recall, pre-rank, rank, page.
 

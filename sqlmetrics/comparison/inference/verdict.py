@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from sqlmetrics.evaluation.report.failure import QUERIES
+from sqlmetrics.evaluation.report.probability import probability
+
 Verdict = Literal["better", "worse", "equivalent", "unclear"]
 
 _MEANS: Mapping[str, tuple[str, str]] = {
@@ -70,10 +73,6 @@ def verdict(
     return "better" if gain > 0 else "worse"
 
 
-QUERIES = "query", "queries"
-"""What most comparisons count: one of them, and several."""
-
-
 def sentence(
     row: Mapping[str, object],
     name: str,
@@ -122,18 +121,3 @@ def _why_unclear(row: Mapping[str, Any], level: float, counted: tuple[str, str])
     if smallest is None:
         return f"all {queries} differ by as much, as chance does too: p {p_value}"
     return f"the interval leaves out 0, the {row['test']} test does not reject: p {p_value}"
-
-
-def probability(p: float, level: float, decimals: int = 4) -> str:
-    """A p-value, in more decimals where rounding would take it across 1 - level.
-
-    >>> probability(0.0312, 0.95), probability(1e-9, 0.95), probability(1e-9, 0.95, 3)
-    ('0.0312', '<0.0001', '<0.001')
-    >>> probability(0.04998, 0.95), probability(0.05, 0.95)
-    ('0.04998', '0.0500')
-    """
-    error, least = round(1 - level, 12), 10.0**-decimals
-    if p < least <= error:
-        return f"<{least:.{decimals}f}"
-    texts = (f"{p:.{places}f}" for places in range(decimals, 17))
-    return next((text for text in texts if (float(text) < error) == (p < error)), repr(p))

@@ -13,7 +13,7 @@ from sqlmetrics.comparison.breakdown import contributions as slices
 from sqlmetrics.comparison.breakdown.mover_lists import movers_of
 from sqlmetrics.comparison.compare import asked_plan
 from sqlmetrics.comparison.design import design
-from sqlmetrics.comparison.options import Options
+from sqlmetrics.comparison.options import Movers, Options
 from sqlmetrics.comparison.page.content import ALL, Content, Row
 from sqlmetrics.comparison.page.profile import profile
 from sqlmetrics.comparison.page.sample import drawn
@@ -166,7 +166,7 @@ class _Comparing:
         repeats = any(moments.n_clusters < moments.n for moments in sums.moments.values())
         width, cells, deltas = pairs.bins(made)
         one = replace(pairing, measures=pairs.pairing.measures, systems=(content.main,))
-        movers = movers_of(made, one, replace(self.asks, movers=MOVERS), sums)
+        movers = movers_of(made, one, replace(self.asks, movers=Movers(MOVERS)), sums)
         return replace(
             content,
             bin_width=width,

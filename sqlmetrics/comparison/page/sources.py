@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.clicks.result import ClickResult
@@ -27,7 +27,7 @@ from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.evaluation.inputs.runs import STAGE
 from sqlmetrics.evaluation.inputs.sources import source_of
 from sqlmetrics.evaluation.inputs.trace_systems import resolved
-from sqlmetrics.evaluation.question import check_arguments, segmented
+from sqlmetrics.evaluation.question import TableArguments, check_arguments, segmented
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.jobs.days import days_between
 from sqlmetrics.spec.source import Source
@@ -60,7 +60,7 @@ def report(
     fresh: bool = False,
     connection: Any = None,
     check: bool = True,
-    **asked: Any,
+    **asked: Unpack[TableArguments],
 ) -> Report:
     """A report with a verdict and pictures: what moved, where, since when, and how sure that is.
 

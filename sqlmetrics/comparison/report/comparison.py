@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlmetrics.comparison.inference.verdict import QUERIES
-from sqlmetrics.comparison.report.rows import Row, Rows
-from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.catalog.measure import parse
+from sqlmetrics.comparison.options import FAIL_ON, LOST, FailOn, check_fail_on
+from sqlmetrics.comparison.report.rows import Row, Rows, segment_text
+from sqlmetrics.errors import CheckError, SpecError, unknown
 from sqlmetrics.evaluation.report.display import Display
+from sqlmetrics.evaluation.report.failure import QUERIES, Change, Failure, Lost
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+SIDES = ("system", "baseline")
+"""The columns of what is compared with what."""
 
 KINDS = {
     **dict.fromkeys(("metric", "system", "baseline", "segment_name", "segment_value"), "string"),
@@ -35,7 +41,7 @@ class Comparison(Rows, Display):
     """Systems against a baseline; it prints as tables and sentences, also in a notebook.
 
     Iterate over it for its rows; `comparison["ndcg@10"]` is the row of a metric where one
-    system was compared, without segments.
+    system was compared, `comparison["ndcg@10", "cand"]` that of one of several.
 
     Attributes:
         rows: One a system, segment and metric, in this order; see `to_arrow` for their keys.
@@ -54,6 +60,9 @@ class Comparison(Rows, Display):
         worse_slices: For each system that is worse in a segment, the row of the one that moves
             most queries farthest, by the first metric that moved.
         counted: What `n` counts, one and several.
+        lost: The queries that lost most, a row per metric, system and query; those of a gate.
+        spec: The name of the spec that is compared; empty if it is none.
+        days: The days that were asked for, like `from 2026-01-01`; empty for all.
     """
 
     rows: tuple[Row, ...]
@@ -69,24 +78,105 @@ class Comparison(Rows, Display):
     movers: tuple[Row, ...] = ()
     worse_slices: tuple[Mapping[str, Any], ...] = ()
     counted: tuple[str, str] = QUERIES
+    lost: tuple[Row, ...] = ()
+    spec: str = ""
+    days: str = ""
 
     def _kinds(self) -> dict[str, str]:
         return KINDS
 
-    def __getitem__(self, metric: str) -> Row:
-        """The row of a metric, as it is spelled in the rows.
+    def __getitem__(self, key: str | tuple[str, ...]) -> Row:
+        """The row of a metric over all queries.
+
+        Args:
+            key: The metric, in any spelling; of several systems with one, like
+                `comparison["ndcg@10", "cand"]`; of all pairs with both.
 
         Raises:
-            KeyError: If there is none, or several systems or segments were compared.
+            KeyError: If there is none, or more than one: the message says which.
         """
-        found = [row for row in self.rows if row["metric"] == metric]
-        if not found:
-            raise KeyError(unknown("metric", metric, {row["metric"] for row in self.rows}))
-        if len(found) > 1:
-            raise KeyError(
-                f"{metric} has {len(found)} rows, of several systems or segments: see rows"
-            )
-        return found[0]
+        text, *sides = (key,) if isinstance(key, str) else key
+        metric = self._metric(text)
+        overall = [row for row in self.rows if row["segment_name"] == "all"]
+        named = [row for row in overall if row["metric"] == metric]
+        rows = [
+            row
+            for row in named
+            if all(name == row[side] for side, name in zip(SIDES, sides, strict=False))
+        ]
+        if len(rows) == 1:
+            return rows[0]
+        several = len({row["baseline"] for row in named}) > 1
+        columns = SIDES if several else SIDES[:1]
+        known = list(dict.fromkeys(", ".join(repr(row[c]) for c in columns) for row in named))
+        raise KeyError(
+            f"{metric} has {len(known)} rows, of several systems: name one, like "
+            f"comparison[{metric!r}, {known[0]}]; known: {'; '.join(known)}"
+        )
+
+    def _metric(self, text: str) -> str:
+        """A metric as the rows have it.
+
+        Raises:
+            KeyError: If no row is of it.
+        """
+        metrics = {row["metric"] for row in self.rows}
+        if text in metrics:
+            return text
+        with suppress(SpecError):
+            if (canonical := str(parse(text))) in metrics:
+                return canonical
+        raise KeyError(unknown("metric", text, metrics))
+
+    def raise_if(self, fail_on: FailOn = "worse") -> None:
+        """Raise an error if a row has a verdict that is not wanted: of any system and segment.
+
+        Args:
+            fail_on: `worse`; `unclear`, which is worse or unclear; `not-better`, which is all but
+                better.
+
+        Raises:
+            CheckError: If there is such a row; its text has the numbers of each, and the queries
+                that lost most if `compare` was told `fail_on` too, or `movers`.
+            SpecError: If `fail_on` is none of these.
+        """
+        check_fail_on(fail_on)
+        if failures := [self._failure(row) for row in self.rows if fails(row, fail_on)]:
+            raise CheckError(failures, self)
+
+    def _failure(self, row: Row) -> Failure:
+        lost = (
+            mover
+            for mover in self.lost or (m for m in self.movers if m["moved"] == LOST)
+            if (mover["metric"], mover["system"], mover["baseline"])
+            == (row["metric"], row["system"], row["baseline"])
+        )
+        is_of_all = row["segment_name"] == "all"
+        return Failure(
+            rule=row["verdict"],
+            metric=row["metric"],
+            spec=self.spec,
+            when=self.days,
+            system=row["system"],
+            segment=segment_text(row),
+            value=row["value"],
+            against=row["baseline"],
+            compared=row["baseline_value"],
+            change=None if row["difference"] is None else self._change(row),
+            n=row["n"],
+            counted=self.counted,
+            lost=[Lost.of(mover) for mover in lost] if is_of_all else (),
+        )
+
+    def _change(self, row: Row) -> Change:
+        return Change(
+            row["difference"],
+            row["ci_low"],
+            row["ci_high"],
+            row["ci_level"] or self.level,
+            row["p_adjusted"],
+            self.level,
+        )
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table.
@@ -112,6 +202,11 @@ class Comparison(Rows, Display):
         from sqlmetrics.comparison.report import text
 
         return text.html(self)
+
+
+def fails(row: Row, fail_on: FailOn) -> bool:
+    """Whether a gate does not let a row through."""
+    return row["verdict"] in FAIL_ON[fail_on]
 
 
 def check_level(level: float, margin: float) -> None:

@@ -66,6 +66,13 @@ def block(row: Row) -> tuple[str, str, str]:
     return row["system"], row["segment_name"], row["segment_value"]
 
 
+def segment_text(row: Row) -> str:
+    """The segment of a row, like `country=DE`; empty for all queries."""
+    if row["segment_name"] == "all":
+        return ""
+    return f"{row['segment_name']}={row['segment_value']}"
+
+
 def of_segment(name: str, value: str) -> str:
     """The end of a heading: the segment; empty for all queries."""
     return "" if name == "all" else f", {printable(name)}={printable(value)}"

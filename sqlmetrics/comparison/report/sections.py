@@ -79,10 +79,10 @@ def _movers(rows: Sequence[Row]) -> Iterator[Section]:
     ):
         after, before = printable(system), printable(baseline)
         own = list(some)
-        names = ["", "query", "noise", before, after, "difference", "shrunk", "traffic"]
+        names = ["", "", "query", "noise", before, after, "difference", "shrunk", "traffic"]
         cells = [_mover(place, row) for place, row in enumerate(own, 1)]
         title = f"the queries that moved {printable(metric)} most: {after} against {before}"
-        yield Section(title, names, cells, 3)
+        yield Section(title, names, cells, 4)
         for place, row in enumerate(own, 1):
             day = f", on {row['metric_date']}" if row["metric_date"] else ""
             title = f"{place}. {_asked(row)}: {printable(metric)} {signed(row['difference'])}{day}"
@@ -92,6 +92,7 @@ def _movers(rows: Sequence[Row]) -> Iterator[Section]:
 def _mover(place: int, row: Row) -> list[str]:
     return [
         str(place),
+        row["moved"],
         _asked(row),
         "could be" if row["could_be_noise"] else "",
         number(row["baseline_value"]),

@@ -8,11 +8,11 @@ from itertools import groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from sqlmetrics.comparison.inference.verdict import probability
 from sqlmetrics.comparison.report import sections
 from sqlmetrics.comparison.report.numbers import coverage, number, signed
 from sqlmetrics.comparison.report.rows import Row, block, of_segment
 from sqlmetrics.comparison.report.worst_slice import told
+from sqlmetrics.evaluation.report.probability import probability
 from sqlmetrics.evaluation.report.table import aligned, printable
 from sqlmetrics.evaluation.report.text import piped
 

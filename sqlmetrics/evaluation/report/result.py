@@ -98,6 +98,13 @@ class Result(Display):
             _per_query=None if self._per_query is None else self._per_query.drop_columns(others),
         )
 
+    def __contains__(self, text: object) -> bool:
+        """Whether a metric, in any spelling, is among them."""
+        try:
+            return self.spec.measure(str(text)) in self.measures
+        except SpecError:
+            return False
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
 

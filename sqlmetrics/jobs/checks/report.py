@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from xml.etree import ElementTree as ET
 
+from sqlmetrics.evaluation.report.failure import Failure, value_text
 from sqlmetrics.evaluation.report.table import aligned, fits, printable, terminal_width
 from sqlmetrics.jobs.checks.verdict import Verdict
 
@@ -22,7 +23,7 @@ def table(verdicts: Sequence[Verdict], *, styled: bool = False) -> str:
         verdicts: What was found. Where that is of several days, each line has its own.
         styled: Whether what does not hold has a colour, by marks of terminals.
     """
-    found = sorted(verdicts, key=lambda one: ORDER.index(one.status))
+    found = sorted(verdicts, key=_place)
     several = len({one.day for one in found}) > 1
     columns = {
         "": [one.status for one in found],
@@ -31,8 +32,8 @@ def table(verdicts: Sequence[Verdict], *, styled: bool = False) -> str:
         "rule": [one.rule for one in found],
         "system": [printable(one.system) if one.system else "" for one in found],
         "segment": [printable(one.segment) if one.segment else "" for one in found],
-        "value": [_number(one.value) for one in found],
-        "compared": [_number(one.compared) for one in found],
+        "value": [value_text(one.value) for one in found],
+        "compared": [value_text(one.compared) for one in found],
         "note": [one.note for one in found],
     }
     told = {name: cells for name, cells in columns.items() if any(cells)}
@@ -86,10 +87,10 @@ def junit(verdicts: Sequence[Verdict], suite: str) -> str:
         name = _xml(f"{one.name} on {one.day}" if several else one.name)
         case = ET.SubElement(cases, "testcase", {"classname": suite, "name": name})
         if one.status == "warn":
-            ET.SubElement(case, "system-out").text = f"warning: {_xml(_message(one))}"
+            ET.SubElement(case, "system-out").text = f"warning: {_xml(failure_text(one))}"
         if one.status == "FAILED":
-            failure = ET.SubElement(case, "failure", {"message": _xml(_message(one))})
-            failure.text = _xml(_message(one))
+            failure = ET.SubElement(case, "failure", {"message": _xml(failure_text(one))})
+            failure.text = _xml(failure_text(one))
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -100,25 +101,25 @@ def github(verdicts: Sequence[Verdict], file: str) -> str:
     return "".join(
         f"::{kinds[one.status]} "
         f"file={_escaped(file, property=True)},title={_escaped(one.name, property=True)}"
-        f"::{_escaped(_message(one))}\n"
+        f"::{_escaped(failure_text(one))}\n"
         for one in verdicts
         if not one.holds
     )
 
 
-def _message(one: Verdict) -> str:
-    value = f"is {_number(one.value)}" if one.value is not None else "has no value"
-    compared = f", compared with {_number(one.compared)}" if one.compared is not None else ""
-    note = f" ({one.note})" if one.note else ""
-    return f"{one.name}: {one.what} {value} on {one.day}{compared}{note}"
+def failures(verdicts: Sequence[Verdict]) -> str:
+    """What is told of those that do not hold, the ones that fail first."""
+    not_held = sorted((one for one in verdicts if not one.holds), key=_place)
+    return "\n".join(f"{one.status}: {failure_text(one)}" for one in not_held)
 
 
-def _number(value: float | None) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, int):  # a count
-        return f"{value:,}"
-    return f"{value:,.0f}" if float(value).is_integer() and abs(value) > 1 else f"{value:.4f}"
+def failure_text(verdict: Verdict) -> str:
+    """What every recipient is told of a verdict that does not hold."""
+    return str(verdict.failure or Failure(verdict.rule, verdict.what))
+
+
+def _place(verdict: Verdict) -> int:
+    return ORDER.index(verdict.status)
 
 
 def _escaped(text: str, *, property: bool = False) -> str:  # noqa: A002 (GitHub's own word)

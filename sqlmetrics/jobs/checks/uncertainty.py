@@ -11,6 +11,7 @@ from typing import Any
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.distributions import always_valid, student
 from sqlmetrics.evaluation.intervals import OWN, PAIRED, Ratio, standard_error
+from sqlmetrics.evaluation.report.failure import Change
 from sqlmetrics.spec.days import as_sql
 from sqlmetrics.spec.threshold import ALWAYS, ALWAYS_LEVEL, PREVIOUS, Threshold
 from sqlmetrics.sql.template import literal
@@ -126,6 +127,41 @@ def of_change(row: Row, base: Row, one: Threshold, so_far: Row | None) -> Estima
     if width is not None:
         return _told(replace(plain, change=row["difference"], width=width))
     return _apart(plain, row, base, one.level)
+
+
+def change_between(row: Row, base: Row, level: float) -> Change:
+    """How far one row is from another, with its interval, whatever a check asks for.
+
+    Of the same queries where the row has the sums of pairs with the other one's system, else as
+    if both were of different queries (Welch).
+
+    Args:
+        row: A row of the fact table with a value.
+        base: What it is compared with, of the same day or of another one.
+        level: The coverage of the interval.
+    """
+    is_paired = row.get("baseline") == base["system"] and row["metric_date"] == base["metric_date"]
+    if is_paired and row.get(PAIRED.x2) is not None:
+        error = standard_error(row, PAIRED)
+        return _change(row["difference"], error, float(row[PAIRED.n] or 0) - 1, level)
+    sides = [_with_moments(side) for side in (row, base)]
+    errors = [standard_error(side) if side.get(OWN.x2) is not None else None for side in sides]
+    known = [error for error in errors if error is not None]
+    if len(known) < len(errors):
+        return Change(row["value"] - base["value"])
+    error = math.hypot(*known)
+    parts = [known[i] ** 4 / (side[OWN.n] - 1) for i, side in enumerate(sides)]
+    df = error**4 / sum(parts) if error else 0.0
+    return _change(row["value"] - base["value"], error, df, level)
+
+
+def _change(difference: float, error: float | None, df: float, level: float) -> Change:
+    """A difference with Student's interval and p-value, if it has an error."""
+    if not error:
+        return Change(difference)
+    reach = student.critical(level, df) * error
+    p_value = student.tail(abs(difference) / error, df)
+    return Change(difference, difference - reach, difference + reach, level, p_value)
 
 
 def _of_days(plain: Estimate, row: Row, base: Row, one: Threshold, so_far: Row | None) -> Estimate:

@@ -10,20 +10,32 @@ from typing import Any
 from sqlmetrics.catalog.direction import direction
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.database import Database
-from sqlmetrics.errors import NoDataError, SpecError, did_you_mean, unknown
+from sqlmetrics.errors import CheckError, NoDataError, SpecError, did_you_mean, unknown
+from sqlmetrics.evaluation.report.failure import Change, Failure
 from sqlmetrics.jobs.checks.calendar import Calendar, calendar
-from sqlmetrics.jobs.checks.uncertainty import KEYS, DaysSoFar, of_change, of_row
+from sqlmetrics.jobs.checks.lost_queries import lost_queries
+from sqlmetrics.jobs.checks.uncertainty import (
+    KEYS,
+    DaysSoFar,
+    change_between,
+    of_change,
+    of_row,
+)
 from sqlmetrics.jobs.days import zone_of_days
 from sqlmetrics.jobs.definitions import hashes, named, other_definitions
 from sqlmetrics.jobs.tables import targets
-from sqlmetrics.plan.summary import ALL
+from sqlmetrics.plan.summary import ALL, NO_DATE
 from sqlmetrics.spec.days import Days, as_sql, day_of
 from sqlmetrics.spec.days import today as today_in
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.spec.threshold import ALWAYS, EACH, PREVIOUS, Threshold
+from sqlmetrics.spec.threshold import ALWAYS, ALWAYS_LEVEL, EACH, PREVIOUS, Threshold
 from sqlmetrics.sql.template import literal, relation
 
 Row = Mapping[str, Any]
+
+
+FAIL_ON: Mapping[str, tuple[str, ...]] = {"failed": ("FAILED",), "warn": ("FAILED", "warn")}
+"""What may raise an error -> the statuses that do."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +53,8 @@ class Verdict:
         holds: Whether it holds.
         note: Why it does not, or what else should be known.
         severity: `fail`, or `warn` if it does not fail where it does not hold.
+        failure: What is told of it if it does not hold, with the numbers behind; its text is the
+            same for all recipients.
     """
 
     what: str
@@ -53,6 +67,7 @@ class Verdict:
     holds: bool
     note: str = ""
     severity: str = "fail"
+    failure: Failure | None = None
 
     @property
     def status(self) -> str:
@@ -68,13 +83,37 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """It as values that JSON has."""
-        return vars(self) | {"day": str(self.day)}
+        values = {name: value for name, value in vars(self).items() if name != "failure"}
+        failure = self.failure.to_dict() if self.failure else None
+        return values | {"day": self.day and str(self.day), "failure": failure}
 
     @property
     def name(self) -> str:
         """What it is about, on one line."""
         parts = (self.what, self.rule, self.system, self.segment)
         return " ".join(part for part in parts if part)
+
+
+class Verdicts(tuple[Verdict, ...]):
+    """The verdicts of a check, in the order in which they are read."""
+
+    __slots__ = ()
+
+    def raise_if(self, fail_on: str = "failed") -> None:
+        """Raise an error if one does not hold.
+
+        Args:
+            fail_on: `failed`, or `warn`, which is failed or only warned of.
+
+        Raises:
+            CheckError: If there is one; its text has the numbers of each.
+            SpecError: If `fail_on` is none of these.
+        """
+        if fail_on not in FAIL_ON:
+            raise SpecError(unknown("status to fail on", fail_on, FAIL_ON))
+        statuses = FAIL_ON[fail_on]
+        if failures := [one.failure for one in self if one.status in statuses]:
+            raise CheckError(failures, self)
 
 
 def verdicts(
@@ -122,7 +161,26 @@ def verdicts(
                 for one in spec.checks
                 for told in (*_of_age(one, last, now), *look.at(one))
             ]
-        return found
+        return [_explained(one, spec) for one in found]
+
+
+def _explained(verdict: Verdict, spec: Spec) -> Verdict:
+    """With what is told of it if it does not hold, and without a day that the data have not."""
+    if str(verdict.day) == NO_DATE:
+        verdict = replace(verdict, day=None)
+    if verdict.holds:
+        return verdict
+    failure = replace(
+        verdict.failure or Failure(verdict.rule, verdict.what),
+        rule=verdict.rule,
+        spec=spec.title,
+        when=f"on {verdict.day}" if verdict.day else "",
+        system=verdict.system,
+        segment=verdict.segment,
+        value=verdict.value,
+        note=verdict.note,
+    )
+    return replace(verdict, failure=failure)
 
 
 def check_asked(spec: Spec) -> None:
@@ -273,6 +331,41 @@ class _Look:
         return in_segment and one.system in (None, row["system"])
 
     def _of_row(self, row: Row, one: Threshold) -> Iterator[Verdict]:
+        for verdict in self._limits(row, one):
+            yield verdict if verdict.holds else self._explained(verdict, row, one)
+
+    def _explained(self, verdict: Verdict, row: Row, one: Threshold) -> Verdict:
+        """With the numbers behind it: of a limit, beside the day before."""
+        failure = Failure(verdict.rule, verdict.what, n=int(row["n_queries"]))
+        against = one if verdict.compared is not None else one.model_copy(update=_TO_PREVIOUS)
+        base = self._other(row, against)
+        if row["value"] is None or base is None or base["value"] is None:
+            return replace(verdict, failure=failure)
+        if base["definition_hash"] != row["definition_hash"]:
+            return replace(verdict, failure=failure)
+        is_of_day = against.against == PREVIOUS
+        failure = replace(
+            failure,
+            against=str(day_of(base["metric_date"])) if is_of_day else base["system"],
+            compared=base["value"] if verdict.compared is None else verdict.compared,
+            change=self._change(verdict, row, base, one),
+            lost=lost_queries(self.spec, self.engine, row, base),
+        )
+        return replace(verdict, failure=failure)
+
+    def _change(self, verdict: Verdict, row: Row, base: Row, one: Threshold) -> Change:
+        """The change with its interval: that which the check looked at, if it has one."""
+        if verdict.compared is None or one.confidence != ALWAYS:
+            level = one.level if one.confidence not in (None, ALWAYS) else ALWAYS_LEVEL
+            return change_between(row, base, level)
+        found = of_change(row, base, one, self._until(row, one))
+        if not found.width:
+            return Change(found.change)
+        low, high = found.change - found.width, found.change + found.width
+        return Change(found.change, low, high, ALWAYS_LEVEL)
+
+    def _limits(self, row: Row, one: Threshold) -> Iterator[Verdict]:
+        """Whether each limit holds."""
         told = self._told(row, one)
         if (changed := self.changes.get(tuple(row[name] for name in _DEFINED))) is not None:
             yield replace(told, rule="definition", note=changed)
@@ -363,6 +456,7 @@ def _gap(row: Row, base: Row) -> str:
     return f"the day before is {before}" if day - before > timedelta(1) else ""
 
 
+_TO_PREVIOUS = {"against": PREVIOUS}
 _CHANGES = ("max_drop", "max_drop_pct", "max_rise")
 
 
