@@ -108,9 +108,14 @@ def github(verdicts: Sequence[Verdict], file: str) -> str:
 
 
 def failures(verdicts: Sequence[Verdict]) -> str:
-    """What is told of those that do not hold, the ones that fail first."""
-    not_held = sorted((one for one in verdicts if not one.holds), key=_place)
-    return "\n".join(f"{one.status}: {failure_text(one)}" for one in not_held)
+    """What is told of those that do not hold, the ones that fail first; as wide as a terminal."""
+    not_held = sorted((verdict for verdict in verdicts if not verdict.holds), key=_place)
+    text = "\n".join(f"{verdict.status}: {failure_text(verdict)}" for verdict in not_held)
+    width = terminal_width()
+    if width is None:
+        return text
+    lines = (wrap(line, width, subsequent_indent="    ") for line in text.splitlines())
+    return "\n".join("\n".join(parts) for parts in lines)
 
 
 def failure_text(verdict: Verdict) -> str:
