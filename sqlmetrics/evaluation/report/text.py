@@ -7,6 +7,7 @@ import html as markup
 import io
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,9 @@ LEGEND = {
     "n_missing": "missing: labelled queries without a ranking ({missing})",
 }
 MISSING = {"zero": "counted as empty lists", "drop": "left out", "error": "refused"}
+
+_MARKDOWN = re.compile(r"[|`]|<(?=[A-Za-z/!?])|(?<=\])\(")
+"""What would end a cell, or begin a tag, code or the address of a link."""
 
 BAR = "rgba(70, 130, 180, .25)"
 """The colour of bars, on a light and on a dark page."""
@@ -56,10 +60,17 @@ def markdown(result: Result, *, per_query: bool = False) -> str:
 
 
 def piped(names: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str:
-    """Cells as a GitHub table, numbers to the right."""
+    """Cells as a GitHub table, numbers to the right; no id of the data is a tag or a link.
+
+    >>> print(piped(["item"], [["<b>a|b</b>"], ["[x](javascript:alert)"]], left=1))
+    | item |
+    | --- |
+    | \\<b>a\\|b\\</b> |
+    | [x]\\(javascript:alert) |
+    """
     rule = ["---" if i < left else "---:" for i in range(len(names))]
-    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
-    return "\n".join("| " + " | ".join(row) + " |" for row in [names, rule, *escaped])
+    head, *body = ([_MARKDOWN.sub(r"\\\g<0>", cell) for cell in row] for row in (names, *rows))
+    return "\n".join("| " + " | ".join(row) + " |" for row in [head, rule, *body])
 
 
 def html(result: Result, *, per_query: bool = False) -> str:
