@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pydantic import ValidationError
@@ -15,7 +16,6 @@ from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError, nearest, unknown
 from sqlmetrics.evaluation.inputs.guess import guess, guess_files
-from sqlmetrics.evaluation.inputs.matrices import Shapes
 from sqlmetrics.evaluation.inputs.names import USUAL
 from sqlmetrics.evaluation.inputs.open import opened, source_relation, zones_of
 from sqlmetrics.evaluation.inputs.runs import (
@@ -28,7 +28,12 @@ from sqlmetrics.evaluation.inputs.runs import (
 )
 from sqlmetrics.evaluation.inputs.sources import source_of
 from sqlmetrics.evaluation.inputs.swap import are_swapped, in_order
-from sqlmetrics.evaluation.inputs.trace_systems import References, resolved, several_traces
+from sqlmetrics.evaluation.inputs.trace_systems import (
+    References,
+    is_flat,
+    resolved,
+    several_traces,
+)
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.segments import QUERY_LENGTH
 from sqlmetrics.spec.source import Rankings, is_separated
@@ -132,6 +137,12 @@ class _Arguments:
     def shaped(self, rankings: Any, labels: Any) -> tuple[Any, Any, tuple[str, ...]]:
         """Rankings and labels with tables in the place of matrices, and notes of what they hold."""
         runs = self._runs(rankings)
+        given = (labels, *(runs.values() if runs else (rankings,)))
+        are_paths = all(table is None or isinstance(table, str | PurePath) for table in given)
+        if are_paths and self.given.get("mask") is None:
+            return rankings, labels, ()
+        from sqlmetrics.evaluation.inputs.matrices import Shapes
+
         label_columns = dict(self.given.get("label_columns") or {})
         own = [label_columns.get(role, self._column(role)) for role in ("query", "item", "grade")]
         value = self.given.get("rank") or self._column("score")
@@ -166,6 +177,8 @@ class _Arguments:
 
     def _may_be_traces(self, rankings: Any) -> bool:
         """Whether rankings beside labels might be traces; few are, so few wait for a look."""
+        if is_flat(rankings):
+            return False
         from sqlmetrics.evaluation.inputs.traces import may_be_traces_beside_labels
 
         return may_be_traces_beside_labels(rankings, self.engine, str(self._column("item")))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sqlmetrics.catalog.online import online
 from sqlmetrics.spec.click_columns import CLICK
-from sqlmetrics.spec.click_labels import ClickLabels
-from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.threshold import EACH, PREVIOUS, Threshold
+
+if TYPE_CHECKING:
+    from sqlmetrics.spec.click_log import Clicks
 
 ACTION, SYSTEM = "action", "system"
 
@@ -36,10 +38,10 @@ class NamedValue:
 def of_clicks(clicks: Clicks) -> Iterator[NamedValue]:
     """The values that are named under `clicks`; default values are named by nobody."""
     labels = clicks.labels
-    if not labels.pools and labels.grades != ClickLabels().grades:
+    if not labels.pools and labels.grades != type(labels)().grades:
         for action, grade in labels.grades.items():
             yield NamedValue("clicks.labels.grades", ACTION, action, decides=grade > 0)
-    if clicks.success_actions != Clicks.model_fields["success_actions"].default:
+    if clicks.success_actions != type(clicks).model_fields["success_actions"].default:
         for action in clicks.success_actions:
             yield NamedValue("clicks.success_actions", ACTION, action)
 

@@ -138,7 +138,7 @@ def test_tables_of_a_database(folder: Path) -> None:
         (["evaluate", "run.txt", "qrels.txt"], 2, "say what to compute: -m ndcg@10"),
         (["evaluate", "run.txt", "-m", "mrr"], 2, "no labels are given; columns are query_id"),
         (["evaluate", "runs", "truth", "--db", "no.duckdb", "-m", "mrr"], 2, "no database file"),
-        (["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "--out", "no/x"], 2, "cannot write"),
+        (["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "--out", "no/x"], 3, "cannot write"),
         (["compile", "no.yml"], 2, "cannot read the spec"),
         (["evalute"], 2, "No such command"),
     ],
@@ -389,11 +389,12 @@ def test_a_spec_is_shown_run_and_checked(tmp_path: Path) -> None:
     place = ("--db", str(tmp_path / "new.duckdb"))
     done = sqlmetrics("build", "spec.yml", *place, folder=tmp_path, expect=1)
     assert re.search(r"ndcg@10 on 2026-01-01: 0\.6309 a, 0\.6309 b; \d+\.\d s$", done.stderr, re.M)
-    assert done.stdout.count("FAILED") == 2
-    assert done.stdout.count("no interval") == 2  # of one query
+    assert done.stdout.count("FAILED  ") == done.stdout.count("FAILED: ") == 2  # and why
+    assert done.stdout.count("no interval") == 4  # of one query
     assert "2 of 4 checks hold" in done.stderr
     quiet = sqlmetrics("-q", "build", "spec.yml", *place, folder=tmp_path, expect=1)
-    assert (quiet.stdout.splitlines(), quiet.stderr) == (done.stdout.splitlines()[:3], "")
+    assert (quiet.stdout.splitlines()[:3], quiet.stderr) == (done.stdout.splitlines()[:3], "")
+    assert quiet.stdout.count("FAILED: ") == 2
     told = sqlmetrics("debug", *place, folder=tmp_path).stdout
     assert re.search(r"DuckDB +\d|database +DuckDB \d", told)
 

@@ -16,7 +16,6 @@ from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.evaluation.checks.ids import of_fractions
 from sqlmetrics.evaluation.checks.scores import problems
 from sqlmetrics.evaluation.inputs.guess import guessed, guessed_file, with_whole_ids
-from sqlmetrics.evaluation.inputs.matrices import is_matrix
 from sqlmetrics.evaluation.inputs.names import USUAL
 from sqlmetrics.evaluation.inputs.open import TOLD_APART, readable
 from sqlmetrics.evaluation.inputs.pipes import is_pipe
@@ -64,7 +63,7 @@ def runs_in(given: Any, ids: set[str]) -> dict[str, Any]:
         if all(map(_is_path, given)):
             paths = [path for run in given for path in _globbed(run)]
             return dict(zip(_names(list(map(str, paths))), paths, strict=True))
-        if all(_is_table(run) or is_matrix(run) for run in given) and not is_matrix(given):
+        if all(_is_table(run) or _is_matrix(run) for run in given) and not _is_matrix(given):
             return _named(given)
     if isinstance(given, Mapping) and given and not ids <= given.keys():
         are_runs = all(_is_path(run) or _is_run(run, ids) for run in given.values())
@@ -74,6 +73,15 @@ def runs_in(given: Any, ids: set[str]) -> dict[str, Any]:
 
 def _is_path(value: object) -> bool:
     return isinstance(value, str | PurePath)
+
+
+def _is_matrix(value: object) -> bool:
+    """Whether a value is a matrix; of paths that is known without a look at what reads them."""
+    if value is None or isinstance(value, str | PurePath | Mapping):
+        return False
+    from sqlmetrics.evaluation.inputs.matrices import is_matrix
+
+    return is_matrix(value)
 
 
 def _globbed(path: str | PurePath) -> Sequence[str | PurePath]:
@@ -103,7 +111,7 @@ def _are_scored(items: object) -> bool:
 
 def _is_run(value: Any, ids: set[str]) -> bool:
     """Whether a value of a dict is a table by itself, and not the items of a query."""
-    if _is_table(value) or is_matrix(value):
+    if _is_table(value) or _is_matrix(value):
         return True
     if isinstance(value, Mapping):
         items = value.values()

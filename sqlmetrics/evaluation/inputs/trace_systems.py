@@ -22,6 +22,17 @@ EXAMPLES = 3
 """So many queries are shown whose references differ."""
 
 
+_FLAT = (".csv", ".tsv", ".trec", ".txt", ".qrels")
+"""Endings of files that hold no lists, so that they are no traces with references."""
+
+
+def is_flat(table: Any) -> bool:
+    """Whether a table is a file without lists, as its ending says, and so holds no traces."""
+    return isinstance(table, str | PurePath) and (
+        str(table).casefold().removesuffix(".gz").endswith(_FLAT)
+    )
+
+
 @dataclass(frozen=True)
 class References:
     """In the place of labels: the references in the traces that are the rankings."""
@@ -51,6 +62,8 @@ def resolved(
         if is_named or not all(isinstance(table, str | PurePath) for table in (*tables, labels)):
             return rankings, labels
         tables = [labels, *tables]
+        if any(map(is_flat, tables)):
+            return rankings, labels
     from sqlmetrics.evaluation.inputs.traces import has_references
 
     if not all(has_references(table, engine, asked) for table in tables):

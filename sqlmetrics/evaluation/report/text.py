@@ -60,13 +60,13 @@ def markdown(result: Result, *, per_query: bool = False) -> str:
 
 
 def piped(names: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str:
-    """Cells as a GitHub table, numbers to the right; no id of the data is a tag or a link.
+    r"""Cells as a GitHub table, numbers to the right; no id of the data is a tag or a link.
 
     >>> print(piped(["item"], [["<b>a|b</b>"], ["[x](javascript:alert)"]], left=1))
     | item |
     | --- |
-    | \\<b>a\\|b\\</b> |
-    | [x]\\(javascript:alert) |
+    | \<b>a\|b\</b> |
+    | [x]\(javascript:alert) |
     """
     rule = ["---" if i < left else "---:" for i in range(len(names))]
     head, *body = ([_MARKDOWN.sub(r"\\\g<0>", cell) for cell in row] for row in (names, *rows))
