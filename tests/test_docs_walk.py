@@ -565,7 +565,7 @@ CELLS: dict[str, tuple[str, ...]] = {
 """Verb -> lines that together have all its options; a number at the end is the exit code."""
 
 ELSEWHERE_TESTED = {("demo", "--overwrite")}
-SHARED = {"--debug", "--errors", "--help", "--profiles", "--quiet"} | PLACES
+SHARED = {"--debug", "--errors", "--help", "--overwrite", "--profiles", "--quiet"} | PLACES
 """Options of many verbs; one cell has the first, and test_connections has the places of each."""
 
 

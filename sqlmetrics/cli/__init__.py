@@ -106,9 +106,9 @@ class Commands(UserDict[str, Any]):
 
 WRITTEN = (
     *("out", "junit", "charts", "job", "publish", "checkpoint", "profile", "openlineage"),
-    *("folder", "file"),
+    *("folder", "file", "tool"),
 )
-"""Arguments and options that name what a command writes; any other may name what it reads."""
+"""Arguments and options that name no file that is read; any other may."""
 
 
 class _Context(click.Context):
