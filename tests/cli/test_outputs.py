@@ -187,6 +187,60 @@ def test_tables_that_only_look_alike_are_theirs(folder: Path) -> None:
         assert (folder / name).read_text() == text
 
 
+def test_names_of_the_data_are_no_markup_in_markdown(folder: Path) -> None:
+    names = ("<script>alert(1)</script>", "[x](javascript:alert(1))", "a`b", "c|d", "e\\")
+    names += ("\\<script>", "[y]\\(javascript:alert(2))", "\\|f", "\\`g")
+    rows = [f'"{name}",q1,{item},{score}' for name in names for item, score in ("a1", "b2")]
+    (folder / "odd.csv").write_text("system,query_id,item_id,score\n" + "\n".join(rows) + "\n")
+    (folder / "odd.yml").write_text(SPEC.replace("runs.csv", "odd.csv"))
+    texts = [
+        sqlmetrics(*line.split(), folder=folder).stdout
+        for line in (
+            "evaluate odd.csv labels.csv -m mrr --system system -o markdown",
+            "evaluate odd.csv labels.csv -m mrr --system system --per-query -o markdown",
+            "compare odd.csv labels.csv -m mrr --system system -o markdown",
+            "evaluate odd.csv labels.csv -m mrr --system system --tie-audit -o markdown",
+        )
+    ]
+    sqlmetrics("report", "odd.yml", "--out", "odd.md", folder=folder)
+    report = (folder / "odd.md").read_text(encoding="utf-8")
+    for text in [*texts, report.removeprefix("<!-- sqlmetrics report -->")]:
+        shown = re.sub(r"\\.", "_", text)  # what a backslash makes a plain character
+        assert not re.search(r"<[A-Za-z/!?]|\]\(", shown), text
+        for table in re.findall(r"(?:^\|.*\n?)+", shown, re.M):
+            assert len({line.count("|") for line in table.splitlines()}) == 1, table
+    assert "\\<script>alert(1)" in texts[0]
+
+
+def test_an_export_reads_files_from_the_project(folder: Path) -> None:
+    """Its paths start from the folder where dbt runs, wherever the export was called."""
+    dated = RUNS.replace("score", "score,day").replace("\n", ",2026-01-01\n")
+    dated = dated.replace("day,2026-01-01", "day", 1)
+    (folder / "data").mkdir()
+    (folder / "data" / "dated.csv").write_text(dated)
+    text = SPEC.replace("runs.csv", "data/dated.csv").replace("system}", "system, date: day}")
+    (folder / "dated.yml").write_text(text)
+    for tool, project in (("dbt", "warehouse/shop"), ("sqlmesh", "mesh")):
+        told = sqlmetrics("export", tool, "dated.yml", "--out", project, folder=folder).stderr
+        assert ("there is no dbt_project.yml in warehouse/shop" in told) == (tool == "dbt")
+        models = "\n".join(path.read_text() for path in (folder / project).rglob("*.sql"))
+        paths = {*re.findall(r"'(\S+\.csv)'", models)}
+        assert {(folder / project / path).resolve() for path in paths} == {
+            folder / "data" / "dated.csv",
+            folder / "labels.csv",
+        }
+    (folder / "warehouse" / "shop" / "dbt_project.yml").write_text("name: shop\n")
+    told = sqlmetrics("export", "dbt", "dated.yml", "--out", "warehouse/shop", folder=folder)
+    assert "there is no dbt_project.yml" not in told.stderr
+
+
+def test_lists_fit_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sqlmetrics.evaluation.report.table.terminal_width", lambda: 80)
+    for what in ("metrics", "online", "presets", "options", "dialects", "exports"):
+        lines = sqlmetrics("list", what, folder=folder).stdout.splitlines()
+        assert max(map(len, lines)) <= 80, what
+
+
 def test_a_folder_of_which_a_part_cannot_be_moved_is_as_it_was(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from sqlmetrics.comparison.report.text import tabular
 from sqlmetrics.evaluation.report.display import Display
 from sqlmetrics.evaluation.report.layout import Cells
 from sqlmetrics.evaluation.report.table import aligned, many, metric_value, parts, printable
-from sqlmetrics.evaluation.report.text import page, piped
+from sqlmetrics.evaluation.report.text import page, piped, prose
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -171,7 +171,7 @@ class Funnel(Rows, Display):
     def markdown(self) -> str:
         """A GitHub table."""
         made = self.cells()
-        return "\n".join([piped(made.names, made.rows, made.left), "", *self.below()])
+        return "\n".join([piped(made.names, made.rows, made.left), "", *map(prose, self.below())])
 
     def latex(self) -> str:
         """A `tabular` for a paper, by booktabs."""

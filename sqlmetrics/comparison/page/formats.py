@@ -14,7 +14,7 @@ from sqlmetrics.comparison.page.picture import Picture
 from sqlmetrics.comparison.page.words import Words
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.report.table import aligned, terminal_width
-from sqlmetrics.evaluation.report.text import piped
+from sqlmetrics.evaluation.report.text import piped, prose
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 LEAST_SPAN = 1e-9
@@ -43,21 +43,21 @@ def markdown(content: Content, pictures: Sequence[Picture], words: Words) -> str
 
 def _markdown(content: Content, pictures: Sequence[Picture], words: Words) -> Iterator[str]:
     first, *more = headline(content, words)
-    yield f"# {content.title}"
-    yield f"**{first}**"
-    yield from more
+    yield f"# {prose(content.title)}"
+    yield f"**{prose(first)}**"
+    yield from map(prose, more)
     for one in pictures:
-        yield f"## {one.title(words)}" + (f": {one.more}" if one.more else "")
-        yield one.sentence(words)
+        yield f"## {one.title(words)}" + (f": {prose(one.more)}" if one.more else "")
+        yield prose(one.sentence(words))
         yield piped(list(one.columns), [list(row) for row in one.cells], one.left)
-        yield f"**{words('page.look')}** {one.look(words)}"
+        yield f"**{words('page.look')}** {prose(one.look(words))}"
     hidden = left_out(content, words)
     if hidden:
         yield f"## {words('page.left_out')}"
-        yield "\n".join(f"- {text}" for text in hidden)
+        yield "\n".join(f"- {prose(text)}" for text in hidden)
     yield f"## {words('page.conventions')}"
     if content.notes:
-        yield "\n".join(f"- {note}" for note in content.notes)
+        yield "\n".join(f"- {prose(note)}" for note in content.notes)
     options = [[name, str(value)] for name, value in content.conventions.items()]
     if options:
         yield words("page.conventions_about", preset=content.preset)

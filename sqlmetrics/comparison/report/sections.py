@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.comparison.report.numbers import number, signed
 from sqlmetrics.evaluation.report.table import aligned, printable
-from sqlmetrics.evaluation.report.text import piped
+from sqlmetrics.evaluation.report.text import piped, prose
 
 if TYPE_CHECKING:
     from sqlmetrics.comparison.report.comparison import Comparison
@@ -167,7 +167,7 @@ def text(comparison: Comparison) -> list[str]:
 def markdown(comparison: Comparison) -> list[str]:
     """GitHub tables below their titles."""
     return [
-        f"**{one.title}**\n\n{piped(one.names, one.cells, one.left)}"
+        f"**{prose(one.title)}**\n\n{piped(one.names, one.cells, one.left)}"
         for one in sections(comparison)
     ]
 

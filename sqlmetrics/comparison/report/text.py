@@ -14,7 +14,7 @@ from sqlmetrics.comparison.report.rows import Row, block, of_segment
 from sqlmetrics.comparison.report.worst_slice import told
 from sqlmetrics.evaluation.report.probability import probability
 from sqlmetrics.evaluation.report.table import aligned, printable
-from sqlmetrics.evaluation.report.text import piped
+from sqlmetrics.evaluation.report.text import piped, prose
 
 if TYPE_CHECKING:
     from sqlmetrics.comparison.report.comparison import Comparison
@@ -172,7 +172,7 @@ def _title(comparison: Comparison) -> str:
 def markdown(comparison: Comparison) -> str:
     """A GitHub table."""
     more = [line for block in sections.markdown(comparison) for line in (block, "")]
-    return "\n".join([piped(*cells(comparison)), "", *more, *footer(comparison)])
+    return "\n".join([piped(*cells(comparison)), "", *more, *map(prose, footer(comparison))])
 
 
 def html(comparison: Comparison) -> str:

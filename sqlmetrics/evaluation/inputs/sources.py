@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from sqlmetrics.engines.output_files import note_read
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.inputs.foreign import refuse_foreign
 from sqlmetrics.evaluation.inputs.formats import FORMATS, format_of
@@ -112,7 +111,6 @@ def is_file_name(name: str) -> bool:
 
 def _file(source: Source, path: str, role: str) -> Relation:
     place = files(path, role)
-    note_read(place)
     form = format_of(place, role)
     if not form.template.startswith("parquet") and (first := first_file(place)):
         refuse_foreign(first, role)

@@ -27,8 +27,10 @@ LEGEND = {
 }
 MISSING = {"zero": "counted as empty lists", "drop": "left out", "error": "refused"}
 
-_MARKDOWN = re.compile(r"[|`]|<(?=[A-Za-z/!?])|(?<=\])\(")
-"""What would end a cell, or begin a tag, code or the address of a link."""
+_MARKUP = r"\\|<(?=[A-Za-z/!?])|(?<=\])\("
+_PROSE, _CELL = re.compile(_MARKUP), re.compile(rf"[|`]|{_MARKUP}")
+"""What would begin a tag or the address of a link, or take away the mark before one; and, in a
+table, what would begin code or end a cell."""
 
 BAR = "rgba(70, 130, 180, .25)"
 """The colour of bars, on a light and on a dark page."""
@@ -56,7 +58,7 @@ def markdown(result: Result, *, per_query: bool = False) -> str:
     """A GitHub table."""
     made = layout.queries(result) if per_query else layout.cells(result)
     table = piped(made.names, made.rows, made.left)
-    return "\n\n".join(filter(None, [table, "\n".join(footer(result, per_query=per_query))]))
+    return "\n\n".join(filter(None, [table, prose("\n".join(footer(result, per_query=per_query)))]))
 
 
 def piped(names: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str:
@@ -69,8 +71,17 @@ def piped(names: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str
     | [x]\(javascript:alert) |
     """
     rule = ["---" if i < left else "---:" for i in range(len(names))]
-    head, *body = ([_MARKDOWN.sub(r"\\\g<0>", cell) for cell in row] for row in (names, *rows))
+    head, *body = ([_CELL.sub(r"\\\g<0>", cell) for cell in row] for row in (names, *rows))
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, rule, *body])
+
+
+def prose(text: str) -> str:
+    r"""A text for Markdown, in which names from the data make no tag and no link.
+
+    >>> print(prose("note: <script> has p <0.05; [x](javascript:y)"))
+    note: \<script> has p <0.05; [x]\(javascript:y)
+    """
+    return _PROSE.sub(r"\\\g<0>", text)
 
 
 def html(result: Result, *, per_query: bool = False) -> str:
