@@ -337,6 +337,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     ),
     "reconcile": (
         "reconcile run.txt qrels.txt -m ndcg@3 --value 0.98765 --departures 1 -o json 1",
+        "reconcile run.txt --labels qrels.txt -m ndcg@3 --value 0.98765 --departures 0 1",
         "reconcile run.txt qrels.txt -m ndcg@3 --values theirs.csv:ndcg -c ties=id_asc --sql "
         "--departures 1 1",
         "reconcile rankings labels -m ndcg@3 --value .98765 --departures 1 --db shop.duckdb "
@@ -410,6 +411,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "run search.yml PLACE -o json --out run.json --openlineage events.jsonl",
         "run search.yml PLACE --start yesterday 4",
         "run search.yml PLACE --adopt",
+        "run search.yml PLACE --full-refresh --allow-loss 9 --note 'a new map of grades'",
     ),
     "check": (
         "check search.yml PLACE --start 2026-01-01 --end 2026-01-03",
@@ -418,6 +420,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "check search.yml --connection dev --profiles profiles.yml",
     ),
     "compare": (
+        f"compare rankings.parquet labels.parquet -m mrr {RANKED} --fail-on worse",
         f"compare rankings.parquet labels.parquet -m ndcg@10,mrr {RANKED} --baseline prod "
         "--by country --test bootstrap --replicates 200 --seed 2 --level 0.9 --margin 0.01 "
         "--preset trec_eval -c missing=drop --where 'score > -1' --skip-input-checks -o latex",
@@ -497,6 +500,8 @@ CELLS: dict[str, tuple[str, ...]] = {
     ),
     "diagnose": (
         "diagnose clicks.yml",
+        "diagnose rankings.parquet --labels labels.parquet --date ds --where \"system = 'prod'\" "
+        "--dates 2026-01-01,2026-01-02 --by country",
         f"diagnose rankings.parquet --labels labels.parquet {RANKED} --weight traffic "
         "--baseline prod --queries queries.parquet --start 2026-01-01 --end 2026-01-02 "
         "--preset trec_eval -c missing=drop --margin 0.02 --level 0.9 --where 'score > -1' "
@@ -521,7 +526,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     "build": (
         "build search.yml PLACE --start 2026-01-01 --end 2026-01-02 --skip-input-checks",
         "build search.yml PLACE --backfill --lookback 1 --junit c.xml --github -q",
-        "build search.yml PLACE --full-refresh --publish bi --adopt",
+        "build search.yml PLACE --full-refresh --publish bi --adopt --allow-loss 9 --note late",
         "build search.yml PLACE -o json --out run.json --openlineage events.jsonl",
     ),
     "debug": ("debug PLACE",),
@@ -529,6 +534,8 @@ CELLS: dict[str, tuple[str, ...]] = {
     "sheet": (
         "sheet files.yml -k 3 --limit 2 --out s.csv --excel --labelled-queries",
         "sheet files.yml --sql --skip-input-checks",
+        "sheet runs.parquet --labels labels.parquet --queries queries.parquet "
+        "--items items.parquet -k 2",
         "sample files.yml --size 4 --out sample.csv",
         "sheet search.yml --sample sample.csv --db shop.duckdb",
     ),
@@ -542,6 +549,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     "sample": (
         "sample files.yml --size 12 --by country --traffic --share traffic --seed 2 --out s.csv",
         "sample search.yml --size 3 --sql --db shop.duckdb",
+        "sample runs.parquet --labels labels.parquet --queries queries.parquet --size 3",
     ),
     "estimate": (
         "sample files.yml --size 4 --by country --out sample.csv",
@@ -558,13 +566,19 @@ CELLS: dict[str, tuple[str, ...]] = {
         "simulate mixed --requests 20 --users 9 --bots 0 --cascade .2 --trust .3 --randomised .1",
     ),
     "explain": ("explain ties --preset trec_eval",),
-    "list": ("list metrics", "list presets", "list options", "list dialects"),
+    "list": ("list metrics -o json", "list presets", "list options", "list dialects"),
     "init": ("init new.yml --clicks --force", "init --schema"),
     "demo": ("demo --out . 2",),
 }
 """Verb -> lines that together have all its options; a number at the end is the exit code."""
 
-ELSEWHERE_TESTED = {("demo", "--overwrite")}
+_OF_TABLES = (
+    "where grades query item score rank grade group system date weight time-zone label-column "
+    "separator decimal"
+).split()
+ELSEWHERE_TESTED = {(verb, f"--{name}") for verb in ("sheet", "sample") for name in _OF_TABLES}
+"""Options that evaluate has from the same list; test_sources gives tables to these verbs."""
+
 SHARED = {"--debug", "--errors", "--help", "--overwrite", "--profiles", "--quiet"} | PLACES
 """Options of many verbs; one cell has the first, and test_connections has the places of each."""
 

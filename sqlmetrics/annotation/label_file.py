@@ -227,8 +227,9 @@ def opened(path: str, ids: Sequence[str], grade: str, *, new: bool = False) -> L
         SpecError: If its format is unknown, or it is there and must not be, or is not
             and must be.
     """
-    kind = FORMATS.get(Path(path).suffix.casefold())
-    if kind is None and format_of(path, "labels") is TREC["labels"] and not path.endswith(".gz"):
+    suffix = Path(path).suffix.casefold()
+    kind = FORMATS.get(suffix)
+    if kind is None and suffix not in NO_QRELS and format_of(path, "labels") is TREC["labels"]:
         kind = QrelsLabels
     if kind is None:
         known = f"{', '.join(FORMATS)} and qrels"
@@ -238,6 +239,10 @@ def opened(path: str, ids: Sequence[str], grade: str, *, new: bool = False) -> L
     if not new and not Path(path).is_file():
         raise SpecError(f"there is no file {path!r}; --new makes it")
     return kind(Path(path), ids, grade, is_new=new)
+
+
+NO_QRELS = (".gz", ".ods", ".xls", ".xlsx")
+"""Endings of files to which no lines are added; qrels may have any other."""
 
 
 def _texts(grades: Grades) -> list[tuple[Key, str]]:
