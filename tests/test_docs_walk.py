@@ -572,10 +572,23 @@ CELLS: dict[str, tuple[str, ...]] = {
 }
 """Verb -> lines that together have all its options; a number at the end is the exit code."""
 
-_OF_TABLES = (
-    "where grades query item score rank grade group system date weight time-zone label-column "
-    "separator decimal"
-).split()
+_OF_TABLES = [
+    "where",
+    "grades",
+    "query",
+    "item",
+    "score",
+    "rank",
+    "grade",
+    "group",
+    "system",
+    "date",
+    "weight",
+    "time-zone",
+    "label-column",
+    "separator",
+    "decimal",
+]
 ELSEWHERE_TESTED = {(verb, f"--{name}") for verb in ("sheet", "sample") for name in _OF_TABLES}
 """Options that evaluate has from the same list; test_sources gives tables to these verbs."""
 
