@@ -46,7 +46,7 @@ STOP_TIMEOUT = 5
 ROW_BYTES = 60_000
 """What the varchars of a row may take together; the server's limit is 65,535."""
 
-_KEPT = re.compile(r"((?:\s|--.*\n)*create temporary table (\S+) as\n)(.*)", re.DOTALL)
+_KEPT = re.compile(r"((?:\s|--[^\n]*\n)*create temporary table (\S+) as\n)(.*)", re.DOTALL)
 _OURS = re.compile(r"(?:\s|--.*\n)*(?:create|drop)\b")
 
 ESCAPES = (("\\", r"\\"), ("\t", r"\t"), ("\n", r"\n"), ("\r", r"\r"), ("\0", r"\0"))

@@ -79,7 +79,7 @@ where locks.locktype = 'advisory'
 
 READ_ONLY = "set transaction read only"
 
-_KEPT = re.compile(r"((?:\s|--.*\n)*create temporary table (\S+) as\n)(.*)", re.DOTALL)
+_KEPT = re.compile(r"((?:\s|--[^\n]*\n)*create temporary table (\S+) as\n)(.*)", re.DOTALL)
 _OURS = re.compile(r"(?:\s|--.*\n)*(?:analyze|create|drop|set|begin|commit|rollback)\b")
 
 
