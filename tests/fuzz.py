@@ -79,6 +79,15 @@ FORMATS = (
 )
 SPECS = ("s.yml", "c.yml")
 
+USUAL = (
+    "evaluate runs.csv labels.csv -m mrr --system system --date day",
+    "compare runs.csv labels.csv -m mrr --system system",
+    "show s.yml",
+    "sheet s.yml",
+    "sample s.yml --size 2",
+    "clicks c.yml",
+)
+MADE = ("made.csv", "made.html", "made", "made.parquet")
 NEW = ("made", "made.duckdb", "made.yml")
 ARGUMENTS: Mapping[str, Sequence[str]] = {
     "spec": SPECS,
@@ -164,7 +173,14 @@ class Fuzz:
         names = [name for names in COMMANDS.values() for name in names]
         known = [name for name in names if name not in ("demo", "doctor", "debug")]
         for _ in range(number):
-            yield self._command(self.lot.choice(known))
+            is_replacing = self.lot.random() < 0.15
+            yield self._replacing() if is_replacing else self._command(self.lot.choice(known))
+
+    def _replacing(self) -> list[str]:
+        """A usual command whose output is the place of a file that is there."""
+        line = self.lot.choice(USUAL).split()
+        more = ["--overwrite"] if self.lot.random() < 0.5 else []
+        return [*line, "--out", self.lot.choice(self._others()), *more]
 
     def spoilt(self, content: bytes) -> bytes:
         """Bytes that were cut, changed, doubled, packed, or written in another encoding."""
@@ -347,7 +363,9 @@ class Fuzz:
             "--system": ("system",),
             "--date": ("day",),
             "--baseline": ("s0", "s1", "0s"),
-            "--out": ("made.csv", "made.html", "made", "made.parquet"),
+            "--out": (*MADE, *self._others()),
+            "--junit": ("made.xml", *self._others()),
+            "--profile": ("made.json", *self._others()),
             "--publish": ("made.duckdb", "made"),
             "--job": ("made",),
             "--memory": ("200MB",),
@@ -357,6 +375,11 @@ class Fuzz:
         if usual and self.lot.random() < 0.8:
             return self.lot.choice(usual)
         return self._safe(self.lot.choice(ODD_TEXTS)) if command else ""
+
+    def _others(self) -> Sequence[str]:
+        """What no output may replace; now and then the file itself that the command reads."""
+        there = sorted(path.name for path in self.folder.iterdir() if path.is_file())
+        return (*self.lot.sample(there, min(3, len(there))), "store.duckdb")
 
     def _safe(self, text: str) -> str:
         """A text that leads out of the folder by no path."""

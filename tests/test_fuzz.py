@@ -17,6 +17,7 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from unittest.mock import patch
 
+import duckdb
 import pytest
 from fuzz import Fuzz
 from marked import by_turns, long
@@ -86,10 +87,34 @@ def failures(seeds: range, folder: Path) -> list[str]:
         place.mkdir()
         fuzz = Fuzz(seed, place)
         fuzz.files()
+        duckdb.connect(str(place / "store.duckdb")).close()
         for line in fuzz.commands(COMMANDS_EACH):
-            if wrong := in_process(line, place):
+            before = kept_files(place)
+            if wrong := in_process(line, place) or lost(before, place, line):
                 told.append(f"seed {seed}: {line}\n{wrong}")
     return told
+
+
+def kept_files(folder: Path) -> dict[Path, bytes]:
+    """What no output may replace: all that stood there before the commands."""
+    names = [path for path in folder.iterdir() if path.is_file()]
+    return {path: path.read_bytes() for path in names if not path.name.startswith("made")}
+
+
+def lost(before: dict[Path, bytes], folder: Path, line: list[str]) -> str:
+    """Which files a command has changed that it was not to write; empty if none.
+
+    Whoever insists: specs, databases and what stands before `--out` as an input stay.
+    """
+    if line[0] in ("init", "install", "sheet-import") or {"--db", "--connection"} & {*line}:
+        return ""
+    stays = {path for path, content in before.items() if content}
+    if {"--overwrite", "--force"} & {*line}:
+        read = line[: line.index("--out")] if "--out" in line else []
+        stays = {path for path in stays if path.suffix in (".yml", ".duckdb") or path.name in read}
+    changed = {path.name for path in stays if not path.exists()}
+    changed |= {path.name for path in stays if path.exists() and path.read_bytes() != before[path]}
+    return f"replaced {', '.join(sorted(changed))}" if changed else ""
 
 
 @by_turns(12)
