@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 
@@ -79,5 +80,10 @@ def export(
     )
     for file in files:
         say(f"wrote {file}")
+    if named.project and not (folder.endswith(".zip") or Path(folder, named.project).exists()):
+        say(
+            f"note: there is no {named.project} in {folder}: give the folder of your project as "
+            "--out, or make one there"
+        )
     if named.next:
         say(f"next: {named.next.format(folder=folder)}")

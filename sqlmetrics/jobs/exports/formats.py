@@ -25,6 +25,7 @@ class Format:
             this format takes besides.
         place: Where the files go unless somebody says; the tool's name if it is empty.
         next: What to type then; `{folder}` is where the files are.
+        project: The file by which the tool knows its project, if it needs one.
         executed: Whether the tests run the tool itself over the files; if not, the files say so.
     """
 
@@ -37,6 +38,7 @@ class Format:
     options: Mapping[str, str] = field(default_factory=dict)
     place: str = ""
     next: str = ""
+    project: str = ""
     executed: bool = True
 
     def files(self, target: Target) -> dict[str, bytes]:
@@ -73,6 +75,7 @@ FORMATS: Mapping[str, Format] = {
                 "refs": "Tables that are models of the project, behind commas; others are sources.",
             },
             next="dbt build (in the project {folder})",
+            project="dbt_project.yml",
         ),
         Format(
             name="sqlmesh",
@@ -121,6 +124,7 @@ FORMATS: Mapping[str, Format] = {
             module="dbt.semantic_layer",
             dialects=("duckdb", "postgres", "snowflake", "bigquery"),
             next="dbt build (in the project {folder}), then mf query",
+            project="dbt_project.yml",
         ),
         Format(
             name="malloy",

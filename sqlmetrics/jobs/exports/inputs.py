@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.sources import relation_of
+from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.source import Source
 from sqlmetrics.spec.spec import Spec
@@ -44,20 +45,24 @@ class Input:
         """The parts of its name, its schema first; empty for a query or a file."""
         return tuple(parts(self.source.relation)) if self.source.relation else ()
 
-    def select(self, dialect: str) -> str:
+    def select(self, target: Target) -> str:
         """The query of a table that is none in the database: the user's own, or of a file.
+
+        The path of a file starts from where the other tool runs.
 
         Raises:
             SpecError: If a database would have to read a file.
         """
         if self.source.sql is not None:
             return self.source.sql.strip().rstrip(";").rstrip()
-        if dialect != "duckdb":
+        if target.dialect.name != "duckdb":
             raise SpecError(
                 f"{self.role}: DuckDB alone reads files; load {self.source.file!r} into a table, "
                 f"and give it as {self.role}: {{relation: ...}}"
             )
-        return finished(f"select *\nfrom {source_text(relation_of(self.source, self.role))}")
+        relation = relation_of(self.source, self.role)
+        relation = replace(relation, place=target.path_of(relation.place))
+        return finished(f"select *\nfrom {source_text(relation)}")
 
 
 def renamed(

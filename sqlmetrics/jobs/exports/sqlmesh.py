@@ -88,7 +88,7 @@ class _Mesh:
                     f"MODEL (\n  name {self._relation(one)},\n  kind VIEW,\n"
                     f"  dialect {self._dialect},\n  optimize_query false\n);\n"
                 )
-                text = _escaped(one.select(self.job.at.dialect.name))
+                text = _escaped(one.select(self.job.target))
                 yield f"models/{self.name}_{one.role}.sql", f"-- {MADE}\n{head}\n{text}\n"
         for table in self.job.tables:
             yield f"models/{self._file(table)}.sql", self._model(table)

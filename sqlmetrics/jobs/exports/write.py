@@ -49,8 +49,9 @@ def export(
     """
     refuse_pipes(spec)
     said = {key.replace("_", "-"): value for key, value in options.items()}
-    made = format_named(name).files(Target(spec, dialect_named(dialect), said))
     place = Path(to)
+    folder = place.parent if place.suffix == ".zip" else place
+    made = format_named(name).files(Target(spec, dialect_named(dialect), said, folder))
     if place.suffix == ".zip":
         made, place = {place.name: zipped(made)}, place.parent
     with output_folder(place, overwrite=force, is_ours=has_mark(MARK)) as beside:

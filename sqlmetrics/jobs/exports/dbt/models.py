@@ -29,7 +29,7 @@ def models(project: Project) -> Iterator[tuple[str, str]]:
         if not one.name:
             what = f"What the spec reads as {one.role}"
             head = commented(MADE, what) + "{{ config(materialized='view') }}\n\n"
-            text = escaped(one.select(job.at.dialect.name)) + "\n"
+            text = escaped(one.select(job.target)) + "\n"
             yield f"{folder}/{project.made_model(one)}.sql", head + text
     steps = job.steps if _has_step_models(project) else []
     for step in steps:
