@@ -340,13 +340,13 @@ def test_names_that_are_looked_for_in_the_wrong_place_are_told_where(tmp_path: P
 def test_files_that_are_no_demo_s_are_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "labels.parquet").write_text("mine")
     refused = sqlmetrics("demo", "--out", ".", folder=tmp_path, expect=2).stderr
-    assert "'labels.parquet' is there already" in refused
+    assert "'labels.parquet': there already" in refused
     small = ["--requests", "20", "--days", "1", "--queries", "5", "--users", "50"]
     sqlmetrics("simulate", "log", *small, folder=tmp_path)
     sqlmetrics("simulate", "log", *small, folder=tmp_path)
     (tmp_path / "log" / "planted.parquet").unlink()
     refused = sqlmetrics("simulate", "log", *small, folder=tmp_path, expect=2).stderr
-    assert "name another folder, or say --overwrite" in refused
+    assert "give another name, or --overwrite" in refused
     sqlmetrics("simulate", "log", *small, "--overwrite", folder=tmp_path)
     assert (tmp_path / "labels.parquet").read_text() == "mine"
 

@@ -412,7 +412,7 @@ def test_the_fastest_plan_is_told(
     assert "plan: " not in sm.compile(spec)
 
 
-def test_each_table_is_described_once_and_each_bucket_planned_once(tmp_path: Path) -> None:
+def test_tables_are_described_twice_at_most_and_each_bucket_planned_once(tmp_path: Path) -> None:
     """Counted through the engine: what is asked of it, and how often stages are made."""
     rankings, labels = some_files(tmp_path)
     described, planned = Counter[str](), Counter[str]()
@@ -432,7 +432,7 @@ def test_each_table_is_described_once_and_each_bucket_planned_once(tmp_path: Pat
         patch.object(buckets, "ceil", lambda _: 3),
     ):
         sm.evaluate(rankings, labels, ["ndcg@3", "ap"], by="query_id")
-    assert set(described.values()) == {1}
+    assert max(described.values()) <= 2  # once more to see that it holds no traces
     assert len(described) <= 4  # each table, and each with the types of its values
     assert len(planned) >= 3
     assert set(planned.values()) == {1}

@@ -104,7 +104,7 @@ def may_be_traces_beside_labels(given: Any, engine: Database, item: str) -> bool
     if not may_mention(given, _retrieved_columns(item), engine):
         return False
     try:
-        columns = _with_table(given, engine, {}, lambda table: table.there, has_labels=True)
+        columns = _with_table(given, engine, {}, lambda table: table.columns, has_labels=True)
     except InputError:  # which the checks tell
         return False
     if not columns or item in columns:
@@ -187,11 +187,14 @@ def _with_table(
         return None
     with nullcontext(engine) if is_there else connect() as reader:
         source = source_text(_relation(Rankings.model_validate(place), reader))
-        if are_mlflow_traces(reader.columns(source)):
+        columns = reader.columns(source)
+        if are_mlflow_traces(columns):
             source = f"({unpacked(source, reader)}) as mlflow_traces"
-        elif are_responses(reader.columns(source)):
+        elif are_responses(columns):
             source = f"({responses(source, reader)}) as responses"
-        return ask(_Table(source, reader, asked, has_labels))
+        else:
+            return ask(_Table(source, columns, reader, asked, has_labels))
+        return ask(_Table(source, reader.columns(source), reader, asked, has_labels))
 
 
 def _relation(source: Rankings, reader: Database) -> Relation:
@@ -226,6 +229,7 @@ class _Table:
 
     Attributes:
         source: What stands behind FROM.
+        columns: Its columns and their types.
         reader: What reads it.
         asked: The arguments of `evaluate`.
         has_labels: Whether the labels are another table.
@@ -233,15 +237,11 @@ class _Table:
     """
 
     source: str
+    columns: Mapping[str, str]
     reader: Database
     asked: Mapping[str, Any]
     has_labels: bool
     keys: dict[str, set[str]] = field(default_factory=dict)
-
-    @property
-    def there(self) -> Mapping[str, str]:
-        """Its columns and their types."""
-        return self.reader.columns(self.source)
 
     def check(self) -> None:
         """See that what is asked of the table's own columns can be answered.
@@ -252,8 +252,8 @@ class _Table:
         """
         for role in ("system", "date"):
             name = self.asked.get(role)
-            if name and name not in self.there:
-                what = unknown("column", name, self.there)
+            if name and name not in self.columns:
+                what = unknown("column", name, self.columns)
                 raise InputError(f"rankings: {what} (wanted as {role})")
         where = self.asked.get("where")
         if not where:
@@ -300,11 +300,11 @@ class _Table:
             return OWN_FORM.of([query] if query else [*dict.fromkeys(usual)], item, reference)
         grade = str(self.asked.get("grade") or USUAL["grade"])
         graded = {*NAMES["grade"].split()} - {"score"} | {plain(grade)}
-        if found or self.has_labels or graded & set(map(plain, self.there)):
+        if found or self.has_labels or graded & set(map(plain, self.columns)):
             return found
         known = "; ".join(form.example for form in TRACE_FORMS if form.reference)
         raise InputError(
-            f"rankings: no labels are given; columns are {', '.join(self.there)}, with neither "
+            f"rankings: no labels are given; columns are {', '.join(self.columns)}, with neither "
             f"{grade} nor the lists of a known form of traces; known forms are {known}. Give "
             "labels as a second table, or name the columns of your lists: query=, item=, "
             "label_columns={'item': ...} (--query, --item, --label-column item=...)"
@@ -317,7 +317,7 @@ class _Table:
         Both are empty where it names none; the key where it is a column by itself.
         """
         name = self._named("item")
-        if not name or name in self.there:
+        if not name or name in self.columns:
             return name, ""
         points = [place for place, letter in enumerate(name) if letter == "."]
         for point in reversed(points):
@@ -340,7 +340,7 @@ class _Table:
         wanted += [] if self.has_labels else [(reference, form.reference)]
         for place, names in wanted:
             if place is None:
-                raise InputError(f"rankings: {unknown('column', names[0], self.there)}")
+                raise InputError(f"rankings: {unknown('column', names[0], self.columns)}")
         places = {"query": query, "retrieved": retrieved, "reference": reference}
         view = {"source": self.source, "others": self._others(), **places}
         text = print_template("inputs/traces", view)
@@ -372,30 +372,30 @@ class _Table:
             return False
         by = self.asked.get("by") or ()
         names = (by,) if isinstance(by, str) else by
-        return {*names} <= self.there.keys()
+        return {*names} <= self.columns.keys()
 
     def _others(self) -> list[str]:
         """The columns that are read beside the lists: all only where one may be asked for."""
         if any(self.asked.get(one) for one in (*_KNOWN, "where")):
-            return list(self.there)
+            return list(self.columns)
         wanted = {str(self.asked.get("system") or "system"), str(self.asked.get("date") or "")}
-        return [name for name in self.there if name in wanted]
+        return [name for name in self.columns if name in wanted]
 
     def _named(self, role: str) -> str:
         """The column by the name that was asked for; empty for a usual one that is not there."""
         name = str(self.asked.get(role) or USUAL[role])
-        return name if name != USUAL[role] or name in self.there else ""
+        return name if name != USUAL[role] or name in self.columns else ""
 
     def _place(self, names: Sequence[str]) -> _Place | None:
         """Where the first of some names is; None if none is there."""
         for name in filter(None, names):
             column, _, key = name.partition(".")
-            if name in self.there:
-                return _Place(name, name, self.there[name] in _TEXTS)
+            if name in self.columns:
+                return _Place(name, name, self.columns[name] in _TEXTS)
             if key and column not in self.keys:
                 self.keys[column] = self._keys(column)
             if key in self.keys.get(column, ()) or self._is_deep(column, key):
-                return _Place(name, column, self.there[column] in _TEXTS, path_of(key))
+                return _Place(name, column, self.columns[column] in _TEXTS, path_of(key))
         return None
 
     def _keys(self, column: str) -> set[str]:
@@ -420,7 +420,7 @@ class _Table:
 
     def _json(self, column: str) -> str:
         """What a column holds as JSON, as SQL; empty if it has no objects."""
-        kind, name = self.there.get(column, ""), identifier(column)
+        kind, name = self.columns.get(column, ""), identifier(column)
         if kind in _TEXTS:
             return f"cast(case when json_valid({name}) then {name} end as json)"
         return f"to_json({name})" if kind.startswith(("STRUCT", "MAP")) else ""
