@@ -112,7 +112,8 @@ def test_mlflow_s_own_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_every_form_has_an_export_here() -> None:
-    assert {form.tool for form in TRACE_FORMS} == {tool.partition(",")[0] for tool in TOOLS}
+    exported = {form.tool for form in TRACE_FORMS if form.reference}  # a search engine has none
+    assert exported == {tool.partition(",")[0] for tool in TOOLS}
 
 
 @by_turns(0.6)
