@@ -13,6 +13,7 @@ from sqlglot import exp
 from sqlmetrics.engines.driver import Driver
 from sqlmetrics.engines.types import column
 from sqlmetrics.engines.values import plain
+from sqlmetrics.sql.dialects import dialect as named
 from sqlmetrics.sql.template import finished
 
 
@@ -79,6 +80,10 @@ class DbApi(Driver):
             rows = zip(*(array.to_pylist() for array in batch.columns), strict=True)
             values = ",\n".join(f"({', '.join(map(self._literal, row))})" for row in rows)
             self._run(f"insert into {target} values\n{values}")
+
+    def _lock_key(self, name: str) -> str:
+        """What the lock of a table is called, as SQL, where runs are kept apart by one."""
+        return named(self.dialect).writing.lock_key(name, self.quoted(name), self._literal)
 
     def _literal(self, value: Any) -> str:
         """A value as SQL, for databases that are loaded by INSERT alone."""

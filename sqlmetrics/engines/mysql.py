@@ -194,7 +194,7 @@ class MySQL(DbApi):
     @contextmanager
     def alone(self, name: str) -> Iterator[None]:
         """As the only one that writes what is named so: a user lock, which ends with us."""
-        key = f"left(sha2({self._literal(name)}, 256), 48)"  # names of locks are short
+        key = self._lock_key(name)
         ((is_free,),) = self.rows(f"select get_lock({key}, 0)")
         if not is_free:
             self._wait_for(name, key)

@@ -225,7 +225,7 @@ class Postgres(DbApi):
     @contextmanager
     def alone(self, name: str) -> Iterator[None]:
         """As the only one that writes what is named so: an advisory lock, which ends with us."""
-        key = f"hashtextextended({self._literal(name)}, 0)"
+        key = self._lock_key(name)
         ((is_free,),) = self.rows(f"select pg_try_advisory_lock({key})")
         if not is_free:
             self._wait_for(name, key)

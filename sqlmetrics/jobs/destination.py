@@ -12,7 +12,7 @@ from sqlmetrics.engines.registry import place_of
 from sqlmetrics.errors import EngineError, SpecError, unknown
 from sqlmetrics.jobs.definitions import check_definitions
 from sqlmetrics.jobs.sources import check_same_spec
-from sqlmetrics.jobs.tables import check_own, targets
+from sqlmetrics.jobs.tables import PER_QUERY, check_own, columns_of, targets
 from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import parts
@@ -97,7 +97,7 @@ def check_destination(
     if to.kind == "file":
         check_version(to.version)
         _check_source(engine, to.path)
-        _check_file(spec, to.path)
+        tables_in_file(spec, engine, to.path)
 
 
 def check_writer(other: Database) -> None:
@@ -153,18 +153,40 @@ def _check_source(engine: Database, file: Path) -> None:
         )
 
 
-def _check_file(spec: Spec, file: Path) -> None:
-    """The file is replaced whole: it may hold no more than what was published before."""
+def tables_in_file(spec: Spec, engine: Database, file: Path) -> dict[str, str]:
+    """Per-query tables of other specs that a file has, which is replaced whole: name -> source.
+
+    Args:
+        spec: What is asked, with its `output`.
+        engine: Where its tables are, and those of the other specs.
+        file: The file; it may hold no more than what was published before.
+
+    Raises:
+        SpecError: If it is no database, or holds what would be lost.
+    """
     if not file.exists() or not file.stat().st_size:
-        return
+        return {}
     if not is_database(file):
         raise SpecError(
             f"--publish {file}: there is a file that is no DuckDB database, and it would be "
             "replaced; give another name"
         )
+    *schema, _ = parts(targets(spec)["facts"])
     own = {parts(name)[-1].casefold() for name in targets(spec).values()}
-    if others := sorted(name for name in tables(file) if name.casefold() not in own):
+    sources = {
+        name: ".".join(f'"{part}"' for part in (*schema, name))
+        for name in sorted(tables(file))
+        if name.casefold() not in own
+    }
+    lost = [name for name, source in sources.items() if not _is_of_queries(source, engine)]
+    if lost:
         raise SpecError(
             f"--publish {file}: it holds other tables, and would be replaced whole: "
-            f"{', '.join(others)}; give each output a file of its own, or remove this one"
+            f"{', '.join(lost)}; give each output a file of its own, or remove this one"
         )
+    return sources
+
+
+def _is_of_queries(name: str, engine: Database) -> bool:
+    """Whether a table is there, and one of queries that a run made."""
+    return {*PER_QUERY} <= {column.casefold() for column in columns_of(name, engine)}

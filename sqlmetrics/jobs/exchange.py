@@ -164,6 +164,7 @@ def together(spec: Spec, at: Translation, statements: Sequence[str]) -> list[str
     writing = at.dialect.writing
     if writing.replace == EXCHANGE or not writing.begin:
         return list(statements)
-    facts = at.value(literal(targets(spec)["facts"]))
-    lock = [writing.lock.format(name=facts)] if writing.lock else []
+    facts = targets(spec)["facts"]
+    key = writing.lock_key(facts, at.name(facts), lambda text: at.value(literal(text)))
+    lock = [writing.lock.format(key=key)] if writing.lock else []
     return [writing.begin, *lock, *statements, writing.commit]

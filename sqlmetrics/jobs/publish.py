@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cached_property
@@ -21,6 +21,7 @@ from sqlmetrics.jobs.destination import (
     check_destination,
     check_writer,
     destination,
+    tables_in_file,
 )
 from sqlmetrics.jobs.dictionary import lacking, these
 from sqlmetrics.jobs.exchange import ALL_DAYS, Exchange, TableRows
@@ -124,10 +125,19 @@ class _Published:
         return replace(self, kinds=there)
 
 
-def _tables(spec: Spec, engine: Database, only: str = "") -> Iterator[_Published]:
-    """Each table of the output with its rows; or with those of one spec and its metrics."""
+def _tables(
+    spec: Spec, engine: Database, only: str = "", others: Iterable[str] = ()
+) -> Iterator[_Published]:
+    """Each table of the output with its rows; or with those of one spec and its metrics.
+
+    Args:
+        spec: What is asked.
+        engine: Where its tables are.
+        only: The spec's name, where other specs' rows are left out.
+        others: Per-query tables of other specs.
+    """
     known = columns(spec)
-    for key, name in targets(spec).items():
+    for key, name in (*targets(spec).items(), *(("per_query", name) for name in others)):
         if engine.find(name) is None:  # of a version that had none, before it runs again
             continue
         where = f" where spec = {literal(only)}" if only and "spec" in known[key] else ""
@@ -158,8 +168,9 @@ def _to_file(spec: Spec, engine: Database, file: Path, version: str) -> Iterator
     """A new DuckDB file, in the old one's place."""
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
+        others = tables_in_file(spec, engine, file).values()
         with replaced(file) as beside, new_file(beside, version) as made:
-            for one in _tables(spec, engine):
+            for one in _tables(spec, engine, others=others):
                 _load(made, one, meanings(spec, one.key))
             alone = _alone_spec(spec)
             changes(alone, made).carry_out(made)  # of a version that had fewer tables

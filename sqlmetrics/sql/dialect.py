@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+
+from sqlmetrics.sql.template import parts
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,9 @@ class Writing:
         begin: How a transaction begins; empty where there is none. Where parts are written
             over: what a session is told so that the other parts stay.
         commit: How it ends.
-        lock: What keeps two runs apart that write the same tables, of a {name}.
+        lock: What keeps two runs apart that write the same tables, of a {key}.
+        key: What that lock is called, as SQL, of the {name} of a table with its schema.
+        schema: The schema in which a {table} is found that is named without one, likewise.
         add_column: How a table gains a column, of its {table}, {unless} and {column}.
         grows_views: Whether a block reads a view's columns, so that a compiled job adds to them.
         client: The program that executes a compiled job; None where none is known.
@@ -85,10 +89,26 @@ class Writing:
     begin: str = "begin"
     commit: str = "commit"
     lock: str = ""
+    key: str = ""
+    schema: str = ""
     add_column: str = "alter table {table} add column {unless}{column}"
     grows_views: bool = False
     client: Client | None = None
     promise: str = "all in one transaction: an error leaves the tables as they were"
+
+    def lock_key(self, name: str, quoted: str, text: Callable[[str], str]) -> str:
+        """What the lock of a table is called, as SQL: the same however the table is spelled.
+
+        Args:
+            name: The table's dotted name.
+            quoted: The same as the dialect quotes it.
+            text: Makes a text of the dialect.
+        """
+        dotted = ".".join(parts(name.lower())[-2:])
+        if len(parts(name)) > 1:
+            return self.key.format(name=text(dotted))
+        schema = self.schema.format(table=text(quoted))
+        return self.key.format(name=f"concat({schema}, {text(f'.{dotted}')})")
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.sql.dialect import (
@@ -27,7 +28,25 @@ _NULLS = (
 """ClickHouse: what a join does not find is NULL, and so is the largest of no rows, where a window
 begins; a name is a column's before an alias'."""
 
-_MYSQL_LOCK = "select get_lock(left(sha2({name}, 256), 48), 3600)"
+_MYSQL_LOCK: Mapping[str, Any] = {
+    "lock": "select get_lock({key}, 3600)",
+    "key": "left(sha2({name}, 256), 48)",  # names of locks are short
+    "schema": "lower(database())",
+}
+
+_POSTGRES_LOCK: Mapping[str, Any] = {
+    "lock": "select pg_advisory_xact_lock({key})",
+    "key": "hashtextextended({name}, 0)",
+    "schema": """lower(coalesce(
+    (
+        select nspname
+        from pg_class
+            join pg_namespace on pg_namespace.oid = relnamespace
+        where pg_class.oid = to_regclass({table})
+    ),
+    current_schema()
+))""",
+}
 
 _CLIENTS: Mapping[str, Client] = {
     "duckdb": Client(
@@ -339,7 +358,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     by_run=True,
                     publishes=True,
                     begin="start transaction",
-                    lock=_MYSQL_LOCK,
+                    **_MYSQL_LOCK,
                     client=_CLIENTS["mariadb"],
                 ),
             ),
@@ -372,7 +391,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     by_run=True,
                     publishes=True,
                     begin="start transaction",
-                    lock=_MYSQL_LOCK,
+                    **_MYSQL_LOCK,
                     client=_CLIENTS["mysql"],
                 ),
             ),
@@ -405,7 +424,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 writing=Writing(
                     by_run=True,
                     publishes=True,
-                    lock="select pg_advisory_xact_lock(hashtextextended({name}, 0))",
+                    **_POSTGRES_LOCK,
                     grows_views=True,
                     client=_CLIENTS["postgres"],
                 ),

@@ -24,6 +24,8 @@ from sqlmetrics.engines import clickhouse, waiting
 from sqlmetrics.engines.postgres import Postgres
 from sqlmetrics.engines.registry import open_driver
 from sqlmetrics.errors import EngineError, SpecError
+from sqlmetrics.sql.dialects import dialect
+from sqlmetrics.sql.translation import Translation
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +66,10 @@ def test_a_server_that_says_nothing_is_told_and_given_up(
                 assert "waiting" not in silent
 
 
+SPELLED = {"postgres": "public.metrics", "mariadb": "sqlmetrics.metrics"}
+"""The same table `metrics`, named with its schema."""
+
+
 @pytest.mark.xdist_group("postgres")
 @pytest.mark.parametrize("kind", ["postgres", "mariadb", "sqlite"])
 def test_a_lock_says_who_holds_it_and_is_given_up(
@@ -80,15 +86,24 @@ def test_a_lock_says_who_holds_it_and_is_given_up(
         open_driver(bounded) as engine,
     ):
         other.name_session("shop 12345678")
-        with pytest.raises(EngineError) as caught, engine.alone("metrics"), engine.transaction():
+        table = SPELLED.get(kind, "metrics")
+        with pytest.raises(EngineError) as caught, engine.alone(table), engine.transaction():
             raise AssertionError
+        if kind != "sqlite":
+            at, lock = Translation(dialect(kind)), "is_used_lock({key})"
+            if kind == "postgres":
+                lock = "not pg_try_advisory_xact_lock({key})"
+            for name in ("metrics", "METRICS", table, "other", "elsewhere.metrics"):
+                key = at.dialect.writing.lock_key(name, at.name(name), lambda text: f"'{text}'")
+                ((is_held,),) = engine.rows(f"select {lock.format(key=key)}")
+                assert bool(is_held) == (name.casefold() in ("metrics", table)), name
     told = caplog.text
     assert "given up after 1 s (lock_timeout of the connection)" in told
     if kind == "sqlite":
         assert f"another process to let go of {str(file)!r}" in told
     assert "was not free within 1 s; try again, or set lock_timeout" in str(caught.value)
     if kind == "postgres":
-        assert "the lock of metrics, which pid " in told
+        assert "the lock of public.metrics, which pid " in told
         assert "sqlmetrics shop 12345678" in told
     with open_driver(bounded) as engine, engine.alone("metrics"), engine.transaction():
         pass

@@ -20,6 +20,7 @@ from sqlmetrics.cli import cli
 from sqlmetrics.engines.database import connect
 from sqlmetrics.jobs.publish import publish
 from sqlmetrics.jobs.run import write
+from sqlmetrics.spec.source import Output
 
 OLDER = "v1.5.0" if duckdb.__version__ >= "1.5" else "v1.4.0"
 
@@ -148,6 +149,20 @@ def test_on_the_command_line(shop: str, tmp_path: Path) -> None:
     assert f"published {file}" in done.stderr
     with connect(f"duckdb:///{file}?read_only=1") as engine:
         check(engine, [*range(6)])
+    second = job("second").model_copy(update={"output": Output(relation="metrics")})
+    (tmp_path / "second.yml").write_text(second.model_dump_json(exclude_none=True))
+    second_line = ["run", str(tmp_path / "second.yml"), *line[2:], "--publish", str(file)]
+    done = CliRunner().invoke(cli, second_line)
+    assert done.exit_code == 0, done.output
+    with connect(f"duckdb:///{file}?read_only=1") as engine:
+        for table, specs in (("metrics", 2), ("metrics_of_queries", 1)):
+            assert engine.rows(f"select count(distinct spec) from {table}") == [(specs,)]
+    with duckdb.connect(line[-1]) as connection:
+        connection.execute("alter table metrics_of_queries rename to kept")
+    lost = CliRunner().invoke(cli, second_line)
+    assert "it holds other tables, and would be replaced whole: metrics_of_q" in str(lost.exception)
+    with duckdb.connect(line[-1]) as connection:
+        connection.execute("alter table kept rename to metrics_of_queries")
     again = CliRunner().invoke(cli, [*line, "--backfill"])
     assert again.stderr == "no day of shop is missing\n"
     wrong = CliRunner().invoke(
