@@ -16,7 +16,13 @@ from sqlmetrics.sql.stage import with_stages
 Ranges = Callable[[Iterable[date]], Iterable[Days]]
 
 
-def days_of_log(clicks: Clicks, engine: Database, known: Set[date], ranges: Ranges) -> set[date]:
+def days_of_log(
+    clicks: Clicks,
+    engine: Database,
+    known: Set[date],
+    ranges: Ranges,
+    days: Days | None = None,
+) -> set[date]:
     """The days on which something was shown, of the zone of the log.
 
     Where the impressions have a column of the days under which they are stored, only their times
@@ -28,12 +34,13 @@ def days_of_log(clicks: Clicks, engine: Database, known: Set[date], ranges: Rang
         engine: Where it is.
         known: Days that need not be looked for: they are of the log if a row is stored there.
         ranges: Makes ranges of days.
+        days: Which days are looked at, which `clicks` evaluates; None for all.
     """
     if not clicks.day_column("log" if clicks.log else "impressions"):
-        return _days_left(clicks, engine)
+        return _days_left(clicks, engine, only_days=days is not None)
     tables, _ = log_tables(clicks, engine)
-    read = RowsRead(clicks, tables.names, (), "")
-    given = " and ".join(read.where("impressions"))
+    read = RowsRead(clicks, tables.names, (days,) if days else (), "")
+    given = " and ".join(read.where("impressions", all_requests=True))
     stored = _days(engine, read.stored("impressions"), source_text(tables.impressions, given))
     margin, _ = read.margins("impressions")
     near = {day + timedelta(far) for day in stored for far in range(-margin, margin + 1)}
@@ -47,9 +54,9 @@ def days_of_log(clicks: Clicks, engine: Database, known: Set[date], ranges: Rang
     return (_days(engine, tables.names.day_of_time, source) - known) & near | stored & known
 
 
-def _days_left(clicks: Clicks, engine: Database) -> set[date]:
+def _days_left(clicks: Clicks, engine: Database, *, only_days: bool) -> set[date]:
     """Those of what is left once the log is cleaned."""
-    with cleaned_log(clicks, engine) as log:
+    with cleaned_log(clicks, engine, only_days=only_days) as log:
         tables = log.tables
         return _days(
             engine,

@@ -12,6 +12,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.checks.checks import check_columns
 from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.jobs.days import on_days
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.tables import check_own, targets
 from sqlmetrics.plan.plan import plan
@@ -54,16 +55,42 @@ def open_days(
     """
     if lookback > MOST_DAYS:
         raise SpecError(f"lookback is at most {MOST_DAYS:,} days, given {lookback:,}")
-    done = done_days(spec, engine) if backfill else set()
-    there = data_days(spec, engine, done)
-    if days:
-        there = {day for day in there if _is_in(day, days)}
-    wanted = there - done if backfill else set()
-    if lookback and (there or (days and days.end)):
-        end = days.end if days and days.end else max(there) + timedelta(1)
+    if spec.clicks is None and spec.rankings.columns.date is None:
+        raise SpecError("days can be missing only where the rankings have rankings.columns.date")
+    end = days.end if days else None
+    wanted: set[date] = set()
+    if backfill:
+        done = done_days(spec, engine)
+        there = data_days(spec, engine, done, days)
+        wanted, last = there - done, max(there, default=None)
+    elif not end:
+        last = _last_day(spec, engine, days)
+    if not end and last:
+        end = last + timedelta(1)
+    if lookback and end:
         most = min(lookback, (end - date.min).days)
         wanted |= {end - timedelta(back) for back in range(1, most + 1)}
     return list(ranges(wanted))
+
+
+def _last_day(spec: Spec, engine: Database, days: Days | None) -> date | None:
+    """The last day of the data; looked for first from where the fact table ends.
+
+    Args:
+        spec: What is asked.
+        engine: Where the data and the fact table are.
+        days: Which days are looked at, without an end; None for all.
+    """
+    facts, start = targets(spec)["facts"], days.start if days else None
+    with engine:
+        of_spec = f"where spec = {literal(spec.title)}"
+        sql = f"select max(metric_date) as last_day from {relation(facts)} {of_spec}"
+        last = engine.rows(sql)[0][0] if engine.find(facts) else None
+        after = Days(start=max(filter(None, (start, day_of(last))))) if last else None
+        for looked_at in dict.fromkeys(filter(None, (after, days))):
+            if there := data_days(spec, engine, days=looked_at):
+                return max(there)
+        return None if days else max(data_days(spec, engine), default=None)
 
 
 def parts(
@@ -75,21 +102,23 @@ def parts(
     return [*open_days(spec, engine, days, backfill=backfill, lookback=lookback)]
 
 
-def data_days(spec: Spec, engine: Database, known: Set[date] = frozenset()) -> set[date]:
+def data_days(
+    spec: Spec, engine: Database, known: Set[date] = frozenset(), days: Days | None = None
+) -> set[date]:
     """The days that the rankings, or what is left of a click log, have.
 
     Args:
         spec: What is asked.
         engine: Where its tables are.
         known: Days of which it need not be known.
+        days: Which days are looked at; None for all.
     """
-    if spec.clicks is not None:
-        with engine:
-            return days_of_log(spec.clicks, engine, known, ranges)
-    if spec.rankings.columns.date is None:
-        raise SpecError("days can be missing only where the rankings have rankings.columns.date")
+    asked = on_days(spec, days)
     with engine:
-        the_plan = plan(spec, opened(spec, engine))
+        if asked.spec.clicks is not None:
+            there = days_of_log(asked.spec.clicks, engine, known, ranges, days)
+            return {day for day in there if days is None or _is_in(day, days)}
+        the_plan = plan(spec, opened(spec, engine, asked.ends))
         check_columns(the_plan, engine, apart=("labels", "queries", "items"))
         shape = the_plan.shape
         day = shape.day("rankings")

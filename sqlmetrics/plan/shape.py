@@ -9,6 +9,7 @@ from functools import cached_property
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.bucket import WHOLE, Bucket
+from sqlmetrics.plan.day_range import of_days
 from sqlmetrics.plan.segments import Segments
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.source import ItemColumns, QueryColumns
@@ -133,7 +134,8 @@ class Shape:
         """What the rows of a table meet that are of the days that are looked at."""
         if self.at.ends is None or "date" not in self.columns.get(table, {}):
             return []
-        return self.at.ends.of(self.day(table))
+        column = identifier(self.columns[table]["date"])
+        return of_days(self.at, table, column, self.day(table))
 
     @cached_property
     def columns(self) -> dict[str, dict[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from sqlmetrics.spec.days import Ends
@@ -52,6 +53,7 @@ class Tables:
         ends: Of the days that are looked at, where a table has days; None for all.
         notes: What should be known of how they are read.
         zones: Table -> the zone whose days its times have, for those that have times with one.
+        day_kinds: Table -> the type of its column of days, where that is known.
         funnel: The stages that lists go through; None where a query has one list a system.
         shown_lists: What a click log tells of the ranks; None where the rankings are to be read.
         systems: The names of tables that are a system each, as they were given; else empty.
@@ -64,6 +66,7 @@ class Tables:
     translation: Translation = field(default_factory=Translation)
     ends: Ends | None = None
     zones: Zones = field(default_factory=dict)
+    day_kinds: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     funnel: FunnelStages | None = None
     shown_lists: ShownLists | None = None

@@ -87,7 +87,7 @@ class Days(Model):
     def ends(self) -> Ends:
         """As SQL."""
         start, end = (as_sql(day) if day else None for day in (self.start, self.end))
-        return Ends(start, end, words=str(self))
+        return Ends(start, end, words=str(self), days=self)
 
 
 @dataclass(frozen=True)
@@ -99,12 +99,14 @@ class Ends:
         end: The day after the last one; None if there is none.
         last: The last one, where that is known instead.
         words: The days for a person, where they are known.
+        days: The days themselves, where they are known.
     """
 
     start: str | None
     end: str | None
     last: str | None = None
     words: str = ""
+    days: Days | None = None
 
     def of(self, day: str) -> list[str]:
         """What an expression meets that is one of the days.

@@ -16,6 +16,10 @@ class Times:
         day: The day of a time.
         day_in_zone: The day of a time with a zone, in {zone}; empty where there is no such type.
         zones: Whether any zone has a name there that all know; else UTC alone.
+        instant: A time with a zone, of a text in UTC; empty where none is written, so that rows
+            are compared by their day.
+        compares_days: Whether a column of dates, or of times without a zone, is compared with a
+            day as it is: with its midnight. Else each value is cast to its day.
         micros: A time as microseconds since 1970, which a DOUBLE holds exactly.
         moment: A time, of a text of it.
         now: The time at which a job runs, by its text.
@@ -26,6 +30,8 @@ class Times:
     day: str = "cast({column} as date)"
     day_in_zone: str = "cast({column} at time zone '{zone}' as date)"
     zones: bool = True
+    instant: str = ""
+    compares_days: bool = False
     micros: str = "extract(epoch from cast({column} as timestamp)) * 1000000"
     moment: str = "cast({column} as timestamp)"
     now: str = "cast(current_timestamp as timestamp)"

@@ -139,6 +139,7 @@ _DATEADD = "dateadd(day, {days}, {day})"
 
 _MYSQL_TIMES = Times(
     day_in_zone="",
+    compares_days=True,
     micros="timestampdiff(microsecond, '1970-01-01', {column})",
     moment="cast({column} as datetime(6))",
     now="utc_timestamp(6)",
@@ -209,6 +210,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 times=Times(
                     day="cast(make_timestamp(epoch_us({column})) as date)",
                     day_in_zone="cast(timezone('{zone}', {column}) as date)",
+                    instant="cast({column} || '+00' as timestamptz)",
+                    compares_days=True,
                     micros="epoch_us({column})",
                     now="cast(current_timestamp at time zone 'UTC' as timestamp)",
                     age="date_diff('day', {column}, "
@@ -411,6 +414,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 times=Times(
                     day="cast(to_timestamp(extract(epoch from {column})) "
                     "at time zone 'UTC' as date)",
+                    instant="(timestamp {column} at time zone 'UTC')",
+                    compares_days=True,
                     micros="cast(extract(epoch from {column}) * 1000000 as bigint)",
                     now="(current_timestamp at time zone 'utc')",
                     age="cast(cast(current_timestamp at time zone 'utc' as date) - {column} "

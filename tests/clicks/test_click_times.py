@@ -139,7 +139,7 @@ ENDS = ("runs", "metrics", "definitions")
 CHANGES = {
     "Asia/Tokyo": (date(2026, 3, 8), 24),
     "America/New_York": (date(2026, 3, 8), 23),
-    "America/Havana": (date(2026, 11, 1), 25),  # midnight comes twice
+    "America/Havana": (date(2024, 11, 3), 25),  # midnight comes twice; of 2026 rules differ
     "Australia/Lord_Howe": (date(2026, 4, 5), 24.5),
 }
 """Zone -> a day, and how many hours it has."""

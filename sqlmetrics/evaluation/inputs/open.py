@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
@@ -16,7 +17,7 @@ from sqlmetrics.evaluation.inputs.sources import relation_of
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.days import Ends
-from sqlmetrics.spec.source import DatedSource, Labels, RankingColumns, Rankings, Source
+from sqlmetrics.spec.source import Labels, RankingColumns, Rankings, Source
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.zones import Zones, zone_of
 from sqlmetrics.sql.relation import Relation, shown, source_text, typed
@@ -54,7 +55,8 @@ def opened(spec: Spec, engine: Database, ends: Ends | None = None) -> Tables:
     )
     read = dict.fromkeys(one.note for one in (tables.rankings, tables.labels) if one.note)
     tables = read_on_days(replace(tables, notes=tuple(read)), spec, engine)
-    return replace(tables, zones=zones_of(spec, tables, engine))
+    kinds = day_kinds(spec, tables, engine)
+    return replace(tables, zones=_zones(spec, kinds), day_kinds=kinds)
 
 
 def zones_of(spec: Spec, tables: Tables, engine: Database) -> Zones:
@@ -63,15 +65,33 @@ def zones_of(spec: Spec, tables: Tables, engine: Database) -> Zones:
     Raises:
         SpecError: If a zone was asked for a column whose values have none.
     """
-    zones: dict[str, str] = {}
-    for table in ("rankings", "labels", "queries"):
-        source: DatedSource | None = spec.truth if table == "labels" else getattr(spec, table)
+    return _zones(spec, day_kinds(spec, tables, engine))
+
+
+def day_kinds(spec: Spec, tables: Tables, engine: Database) -> dict[str, str]:
+    """Table -> the type of its column of days; empty if that cannot be told."""
+    kinds: dict[str, str] = {}
+    for table, source in _dated(spec).items():
         relation: Relation | None = getattr(tables, table)
         column = getattr(source.columns, "date", None) if source else None
         if source and relation and column and not _is_loaded(source, engine):
             known = {name.casefold(): kind for name, kind in _types(relation, engine).items()}
-            zones[table] = _zone(table, column, known.get(column.casefold(), ""), source)
+            kinds[table] = known.get(column.casefold(), "")
+    return kinds
+
+
+def _zones(spec: Spec, kinds: Mapping[str, str]) -> Zones:
+    sources = _dated(spec)
+    zones = {
+        table: _zone(table, str(source.columns.date), kind, source)
+        for table, kind in kinds.items()
+        if (source := sources[table])
+    }
     return {table: zone for table, zone in zones.items() if zone}
+
+
+def _dated(spec: Spec) -> dict[str, Any]:
+    return {"rankings": spec.rankings, "labels": spec.truth, "queries": spec.queries}
 
 
 def _relation(source: Source, role: str, engine: Database, precision: str = "") -> Relation:

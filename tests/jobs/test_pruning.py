@@ -1,0 +1,139 @@
+"""A run of some days reads the rows of these days: a range of the column, which prunes."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from marked import by_turns
+
+import sqlmetrics as sm
+from sqlmetrics.engines.database import Database, connect
+from sqlmetrics.jobs.missing_days import open_days
+from sqlmetrics.jobs.run import evaluated, write
+from sqlmetrics.spec.days import Days
+
+CHANGES = {
+    "UTC": date(2026, 1, 5),
+    "America/New_York": date(2026, 3, 8),
+    "America/Havana": date(2024, 11, 3),  # midnight comes twice
+    "America/St_Johns": date(2006, 10, 29),  # a minute of a day, an hour of the last one, the rest
+    "America/Sao_Paulo": date(2018, 11, 4),  # no midnight
+}
+"""Zone -> a day on which its clocks change, or none."""
+
+TABLES = (
+    "shown_at",
+    "shown_labels",
+    "pruned",
+    "pruned_runs",
+    "pruned_metrics",
+    "pruned_definitions",
+)
+
+COLUMNS = {"query": "query", "item": "item", "score": "score", "date": "Shown At"}
+
+
+def spec(zone: str = "") -> sm.Spec:
+    rankings = {"relation": "shown_at", "columns": COLUMNS} | ({"time_zone": zone} if zone else {})
+    labels = {"relation": "shown_labels", "columns": {"query": "query", "item": "item"}}
+    given = {"name": "z", "metrics": ["num_ret"], "output": {"relation": "pruned", "views": False}}
+    return sm.Spec(rankings=rankings, labels=labels, **given)
+
+
+@pytest.fixture(params=["duckdb", pytest.param("postgres", marks=pytest.mark.xdist_group("postgres"))])
+def engine(request: pytest.FixtureRequest, servers: Any) -> Any:
+    with connect(servers.open(request.param)) as opened:
+        opened.execute("create table shown_labels (query varchar, item varchar, grade integer)")
+        opened.execute("insert into shown_labels values ('q', 'i1', 1)")
+        yield opened
+        for table in TABLES:
+            opened.execute(f"drop table if exists {table}")
+
+
+@by_turns(1)
+@pytest.mark.parametrize("kind", ["timestamptz", "timestamp", "varchar", "date"])
+def test_a_range_of_the_column_is_the_days(engine: Database, kind: str) -> None:
+    zones = CHANGES if kind == "timestamptz" else {"": date(2026, 1, 5)}
+    for zone, day in zones.items():
+        first = datetime(day.year, day.month, day.day, tzinfo=UTC) - timedelta(days=2)
+        moments = [first + number * timedelta(seconds=1799) for number in range(4 * 48)]
+        rows = ", ".join(
+            f"('{at:%Y-%m-%d %H:%M:%S}{'+00' if zone else ''}', 'q', 'i{number}', {number})"
+            for number, at in enumerate(moments)
+        )
+        engine.execute("drop table if exists shown_at")
+        engine.execute(
+            f'create table shown_at ("Shown At" {kind}, query varchar, item varchar, score double '
+            "precision)"
+        )
+        engine.execute(f"insert into shown_at values {rows}")
+        of_day = [at.astimezone(ZoneInfo(zone or "UTC")).date() for at in moments]
+        for days in (Days(start=day, end=day + timedelta(1)), Days(start=day), Days(end=day)):
+            asked = spec(zone) if zone != "UTC" else spec()
+            rows_of = evaluated(asked, engine, days).summary().to_pylist()
+            counts = {str(row["metric_date"]): row["value"] for row in rows_of}
+            wanted = {str(one): of_day.count(one) for one in of_day}
+            inside = {one for one in wanted if _is_in(one, days)}
+            assert counts == {one: wanted[one] for one in inside}, (zone, days)
+
+
+def _is_in(day: str, days: Days) -> bool:
+    start, end = days.start or date.min, days.end or date.max
+    return start <= date.fromisoformat(day) < end
+
+
+@by_turns(1)
+@pytest.mark.xdist_group("postgres")
+@pytest.mark.parametrize("kind", ["timestamptz", "timestamp", "date"])
+def test_postgres_reads_the_partitions_of_the_days_alone(
+    kind: str, servers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a partitioned table, in each statement; --lookback looks no further than --start."""
+    with connect(servers.open("postgres")) as engine:
+        for table in TABLES:
+            engine.execute(f"drop table if exists {table}")
+        engine.execute("create table shown_labels (query text, item text, grade integer)")
+        engine.execute("insert into shown_labels values ('q', 'i1', 1)")
+        engine.execute(
+            f'create table shown_at ("Shown At" {kind}, query text, item text, score float8) '
+            'partition by range ("Shown At")'
+        )
+        for day in range(1, 11):
+            ends = f"from ('2026-01-{day:02}') to ('2026-01-{day + 1:02}')"
+            engine.execute(f"create table shown_{day} partition of shown_at for values {ends}")
+            engine.execute(f"insert into shown_at values ('2026-01-{day:02}', 'q', 'i1', 1)")
+        read: list[set[int]] = []
+        for method in ("_run", "rows"):
+            usual = getattr(engine.driver, method)
+
+            def noted(sql: str, usual: Any = usual) -> Any:
+                read.append(partitions(engine, sql))
+                return usual(sql)
+
+            monkeypatch.setattr(engine.driver, method, noted)
+        last = Days(start=date(2026, 1, 10), end=date(2026, 1, 11))
+        assert open_days(spec(), engine, lookback=1) == [last]
+        assert {*range(1, 11)} in read, "nobody knows where the data ends"
+        read.clear()
+        write(spec(), engine, last)
+        assert open_days(spec(), engine, lookback=1) == [last]
+        assert open_days(spec(), engine, Days(end=last.end), lookback=1) == [last]
+        assert len([days for days in read if days]) > 3
+        assert [days for days in read if days and days != {10}] == []
+        monkeypatch.undo()
+        for table in TABLES:
+            engine.execute(f"drop table if exists {table}")
+
+
+def partitions(engine: Database, sql: str) -> set[int]:
+    """The days whose rows a statement reads, as PostgreSQL plans it."""
+    select = re.sub(r"create temporary table \S+ as\n", "", sql)
+    if '"Shown At"' not in select or not re.search(r'\bfrom\s+"?shown_at\b', select):
+        return set()
+    with engine.driver._cursor() as cursor:  # type: ignore[attr-defined]
+        plan = cursor.execute(f"explain {select}").fetchall()
+    return {int(day) for (line,) in plan for day in re.findall(r" on shown_(\d+)", line)}
