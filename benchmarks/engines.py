@@ -104,12 +104,12 @@ def run(name: str, way: str, rankings: str, labels: str, runs: str) -> None:
     """Inside the process: load the tables, run some times, print what it took."""
     import pyarrow.parquet as pq
 
-    with _opened(name) as engine:
+    with opened(name) as engine:
         for table, file in (("rankings", rankings), ("labels", labels)):
             engine.load(table, pq.read_table(file))
             if name in ANALYZED:
                 _raw(engine, f"{ANALYZED[name]} {table}")
-        act, servers = _acts(way), _servers(name, engine)
+        act, servers = _acts(way), servers_of(name, engine)
         told: dict[str, Any] = {"version": f"{engine.name} {engine.version}"}
         told |= {"cpu": [], "wall": [], "peak": []}
         for _ in range(int(runs)):
@@ -127,7 +127,7 @@ ANALYZED = {"postgres": "analyze", "mariadb": "analyze table"}
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[Any]:
+def opened(name: str) -> Iterator[Any]:
     """An engine as the tests start it; Spark as for large data."""
     sys.path.insert(0, str(TESTS))
     from engines.starting import Servers
@@ -135,21 +135,21 @@ def _opened(name: str) -> Iterator[Any]:
     from sqlmetrics.engines.database import connect
 
     if name == "spark":
-        with growth.ENGINES["spark"]() as opened, connect(opened.connection) as engine:
+        with growth.ENGINES["spark"]() as session, connect(session.connection) as engine:
             yield engine
         return
     with Servers() as servers:
         try:
-            opened = servers.open(name)
+            connection = servers.open(name)
         except BaseException as missing:  # pytest's own skip is no Exception
             print(json.dumps({"missing": str(missing)}))
             sys.stdout.flush()
             os._exit(0)
-        with connect(opened) as engine:
+        with connect(connection) as engine:
             yield engine
 
 
-def _servers(name: str, engine: Any) -> list[int]:
+def servers_of(name: str, engine: Any) -> list[int]:
     """The processes that work for this one, and are not its children."""
     if name != "postgres":
         return []

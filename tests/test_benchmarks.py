@@ -61,6 +61,7 @@ SMALL = {
     "days ": "--data rankings --rows 40000 --runs 1",
     "growth": "--engine chdb --rows 1e4 --memory 1GB",
     "interleaving": "--requests 200 --seeds 1 --gaps 0.3",
+    "nights": "duckdb --days 1",
     "position_bias": "--sizes 30_000 --seeds 1",
     "position_bias ": "--cost 20000",
 }

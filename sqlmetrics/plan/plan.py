@@ -71,14 +71,18 @@ class Plan:
     def inputs(self) -> tuple[Stage, ...]:
         """The tables, as the other stages and the input checks read them.
 
-        Where a plan looks at them twice, DuckDB shall not copy them first.
+        Where a plan looks at a table twice, neither DuckDB nor PostgreSQL shall copy it first:
+        PostgreSQL knows nothing of the copy, and joins the wrong way round.
         """
-        hint = "" if self.strategy.name == WINDOW else "not materialized"
+        copies = self.shape.at.translation.dialect.copies_stages
+        by_window = self.strategy.name == WINDOW
         suspects = self.strategy.suspects
         more = {self.shape.names["rankings"]: [Column(suspects, "is_suspect")] * bool(suspects)}
         stages = []
         for stage in self.shape.stages():
             columns = [*stage.view["columns"], *more.get(stage.name, ())]
+            is_table = stage.view["relation"].template == "table"
+            hint = "not materialized" if not by_window or (copies and is_table) else ""
             stages.append(replace(stage, view={**stage.view, "columns": columns}, hint=hint))
         if self.shape.looks_for_systems:
             stages.append(self.shape.appearances())

@@ -181,6 +181,9 @@ class Dialect:
         few_stages: Whether a query has 64 stages at most.
         places: How many stages, each of the one before alone, its planner takes in a row.
         inlines_stages: Whether it computes a stage anew each time that it is read.
+        copies_stages: Whether it writes a stage down that two others read, unless it is told not to.
+        sorts_lists: Whether it finds an item twice by sorting each list in less time than by
+            counting the rows of each item.
         settings: What stands behind a query so that it means the same.
         keep: How a statement that keeps a query's rows for a while begins; empty where
             there is none, and the query runs again for each table.
@@ -233,6 +236,8 @@ class Dialect:
     few_stages: bool = False
     places: int = 20
     inlines_stages: bool = False
+    copies_stages: bool = False
+    sorts_lists: bool = False
     settings: str = ""
     keep: str = "create temporary table"
     drop: str = "drop table"

@@ -403,6 +403,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "PostgreSQL",
                 "postgres",
                 exact_literals=True,
+                copies_stages=True,
+                sorts_lists=True,
                 temporary_view=True,
                 unfolded="unnest(array_append({column}, {one}))",
                 text="TEXT",

@@ -149,7 +149,7 @@ def _below(text: str, shown: str, own: str) -> str:
     return re.sub(rf"^( *)(.*) ([<>]=? {mark}[;)]*)$", broken, text, flags=re.MULTILINE)
 
 
-_COMMENTED = re.compile(r"^((?:--.*\n)+)(\w+) as \($", re.MULTILINE)
+_COMMENTED = re.compile(r"^((?:--.*\n)+)(\w+) as (?:not materialized )?\($", re.MULTILINE)
 _STATEMENT = re.compile(
     r"((?:--[^\n]*\n)*)"
     r"((?:(?:create(?: temporary)?|cache) (?:table|view) \w+ as|insert into \w+)\n)?(.*)",

@@ -97,7 +97,8 @@ def translated(text: str, dialect: Dialect, about: Mapping[str, str]) -> str:
 def _cte(stage: Tree, comment: str, dialect: Dialect) -> str:
     """A stage, printed for itself so that its comment stays above it."""
     select = _printed(stage.this, dialect, LINE - INDENT)
-    return f"{comment}{stage.alias} as (\n{indent(select, ' ' * INDENT)}\n)"
+    hint = "not materialized " if stage.args.get("materialized") is False else ""
+    return f"{comment}{stage.alias} as {hint}(\n{indent(select, ' ' * INDENT)}\n)"
 
 
 def is_query(text: str, dialect: Dialect) -> bool:

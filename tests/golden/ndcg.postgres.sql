@@ -9,7 +9,7 @@
 with
 
 -- one row per ranked item
-ranking_rows as (
+ranking_rows as not materialized (
     select
         cast("ds" as date) as metric_date,
         cast("system" as text) collate "C" as system,
@@ -20,7 +20,7 @@ ranking_rows as (
 ),
 
 -- one row per labelled item
-label_rows as (
+label_rows as not materialized (
     select
         cast("query_id" as text) collate "C" as query_id,
         cast("item_id" as text) collate "C" as item_id,

@@ -492,7 +492,8 @@ def _unknown(plan: Plan) -> Iterator[GroupCheck]:
 
 def _repeated(plan: Plan, table: str, keys: Sequence[str], policy: str) -> GroupCheck:
     translation = plan.shape.at.translation
-    item = translation.own_text(translation.own(translation.dialect.quick_hash, "item_id"))
+    dialect = translation.dialect
+    item = translation.own_text(translation.own(dialect.quick_hash or "{column}", "item_id"))
     within = [key for key in keys if key != "item_id"]
     return GroupCheck(
         table,
@@ -508,7 +509,7 @@ def _repeated(plan: Plan, table: str, keys: Sequence[str], policy: str) -> Group
             "item": item,
         },
         clue="alike",
-        innocent="unrepeated" if translation.dialect.quick_hash else "",
+        innocent="unrepeated" if dialect.quick_hash or dialect.sorts_lists else "",
     )
 
 
