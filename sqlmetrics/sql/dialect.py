@@ -181,7 +181,7 @@ class Dialect:
         few_stages: Whether a query has 64 stages at most.
         places: How many stages, each of the one before alone, its planner takes in a row.
         inlines_stages: Whether it computes a stage anew each time that it is read.
-        copies_stages: Whether it writes a stage down that two others read, unless it is told not to.
+        copies_stages: Whether it writes down a stage that two others read, unless told not to.
         sorts_lists: Whether it finds an item twice by sorting each list in less time than by
             counting the rows of each item.
         settings: What stands behind a query so that it means the same.

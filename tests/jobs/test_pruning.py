@@ -44,7 +44,10 @@ def spec(zone: str = "") -> sm.Spec:
     return sm.Spec(rankings=rankings, labels=labels, **given)
 
 
-@pytest.fixture(params=["duckdb", pytest.param("postgres", marks=pytest.mark.xdist_group("postgres"))])
+POSTGRES = pytest.param("postgres", marks=pytest.mark.xdist_group("postgres"))
+
+
+@pytest.fixture(params=["duckdb", POSTGRES])
 def engine(request: pytest.FixtureRequest, servers: Any) -> Any:
     with connect(servers.open(request.param)) as opened:
         opened.execute("create table shown_labels (query varchar, item varchar, grade integer)")
