@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,12 +13,18 @@ from sqlmetrics.cli.evaluation_options import check_option
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import (
     FORMATS,
+    emit,
     emit_clicks,
     emit_result,
     format_of,
     output_options,
 )
 from sqlmetrics.errors import SpecError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sqlmetrics.jobs.definitions import DefinedDays
 
 
 @click.command()
@@ -26,6 +34,11 @@ from sqlmetrics.errors import SpecError
 @click.option("--end", metavar="DATE", help="The day after the last one.")
 @click.option("--per-query", is_flag=True, help="One row per query instead of the summary.")
 @click.option("--confidence", type=float, metavar="LEVEL", help="Intervals of means, like 0.95.")
+@click.option(
+    "--definition",
+    is_flag=True,
+    help="All that decides each number, and since which day, instead of the numbers.",
+)
 @check_option
 @output_options(FORMATS)
 @error_options
@@ -37,6 +50,7 @@ def show(
     end: str | None,
     per_query: bool,
     confidence: float | None,
+    definition: bool,
     skip_input_checks: bool,
     output: str | None,
     out: str | None,
@@ -46,7 +60,13 @@ def show(
     \b
     sqlmetrics show search.yml --db shop.duckdb
     sqlmetrics show search.yml --start 2026-01-31 -o json
+    sqlmetrics show search.yml --definition
     """  # noqa: D301 (click wants the backspace itself)
+    if definition:
+        if start or end or per_query or confidence or skip_input_checks:
+            raise SpecError("--definition goes with a place, -o and --out alone")
+        _show_definitions(spec, location, output, out)
+        return
     show_spec(
         spec,
         location,
@@ -58,6 +78,59 @@ def show(
         output=output,
         out=out,
     )
+
+
+def _show_definitions(spec: str, location: Location, output: str | None, out: str | None) -> None:
+    """Print by which definitions the days of a spec's metrics were computed, and are to be."""
+    from sqlmetrics.jobs.definitions import definition_history
+    from sqlmetrics.spec.spec import Spec
+
+    the_spec = Spec.read(spec)
+    form = format_of(output, out, ("table", "json", "csv", "parquet"))
+    with location.reading(the_spec) as engine:
+        history = definition_history(the_spec, engine)
+    emit(lambda: _definition_rows(history), {"table": lambda: _definitions(history)}, form, out)
+
+
+def _definition_rows(history: Sequence[DefinedDays]) -> pa.Table:
+    """One row per definition of a metric."""
+    import pyarrow as pa
+
+    rows = [
+        {
+            "metric": days.metric,
+            "segment_name": days.segment,
+            "definition_hash": days.hash,
+            "first_date": days.first,
+            "last_date": days.last,
+            "changes": "; ".join(days.changes) or None,
+            "definition": json.dumps(days.definition, ensure_ascii=False),
+        }
+        for days in history
+    ]
+    kinds = dict.fromkeys(rows[0], pa.string()) | dict.fromkeys(
+        ("first_date", "last_date"), pa.date32()
+    )
+    return pa.Table.from_pylist(rows, pa.schema([*kinds.items()]))
+
+
+def _definitions(history: Sequence[DefinedDays]) -> str:
+    """The same for people: what has changed, and the last definition of each as YAML."""
+    import yaml
+
+    blocks, last = list[str](), {(days.metric, days.segment): days for days in history}
+    for days in history:
+        segment = "" if days.segment == "all" else f" by {days.segment}"
+        when = f"from {days.first} to {days.last}" if days.first else "not computed yet"
+        lines = [f"{days.metric}{segment}: {days.hash}, {when}"]
+        lines += [f"  {change}" for change in days.changes]
+        if last[days.metric, days.segment] is days:
+            text = yaml.safe_dump(
+                dict(days.definition), sort_keys=False, allow_unicode=True, width=76
+            )
+            lines += [f"    {line}" for line in text.splitlines()]
+        blocks.append("\n".join(lines))
+    return "\n".join(blocks)
 
 
 def show_spec(

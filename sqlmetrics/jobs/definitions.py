@@ -17,9 +17,10 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.tables import columns_of, targets
 from sqlmetrics.spec.days import Ends, day_of
-from sqlmetrics.spec.definition import ALL, early_hash
+from sqlmetrics.spec.definition import ALL, early_hash, hash_without_sql, sources_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal, relation
+from sqlmetrics.sql.user_sql import names_in
 
 
 def hashes(spec: Spec) -> Iterator[tuple[str, int, str]]:
@@ -120,9 +121,102 @@ def other_definitions(
         and segment in segments
         and text != spec.definition_hash(metrics[metric, int(k)], segment)
     ]
-    early = _early_hashes(spec, engine, found)
+    early = {*_early_hashes(spec, engine, found), *_hashes_without_sql(spec, engine, found)}
     other = [one for one in found if one.hash not in early]
     return list(_with_changes(spec, engine, other))
+
+
+@dataclass(frozen=True)
+class DefinedDays:
+    """Days of a metric that were computed by one definition.
+
+    Attributes:
+        metric: With its cutoff.
+        segment: Of which segment; `all` also stands for those that are columns.
+        hash: The definition_hash.
+        first: The first of them in the fact table; None if there is none yet.
+        last: The last one.
+        definition: All that decides the numbers; empty if the table of definitions has no row.
+        changes: How it differs from the one before.
+    """
+
+    metric: str
+    segment: str
+    hash: str
+    first: date | None
+    last: date | None
+    definition: Mapping[str, Any]
+    changes: Sequence[str] = ()
+
+
+def definition_history(spec: Spec, engine: Database) -> list[DefinedDays]:
+    """By which definitions a spec's metrics were computed, and are to be from now on.
+
+    Metrics that the spec asks for no more come last.
+
+    Args:
+        spec: What is asked.
+        engine: Where its tables are, if it has any.
+    """
+    now = {
+        (at_cutoff(metric.name, metric.k or 0), segment): (
+            spec.definition_hash(metric, segment),
+            _as_stored(spec.definition(metric, segment)),
+        )
+        for metric in asked(spec)
+        for segment in (ALL, *conditional(spec))
+    }
+    days: dict[tuple[str, str], list[DefinedDays]] = {key: [] for key in now}
+    for defined in _defined_days(spec, engine):
+        days.setdefault((defined.metric, defined.segment), []).append(defined)
+    found: list[DefinedDays] = []
+    for key, parts in days.items():
+        hashes = [part.hash for part in parts]
+        if key in now and now[key][0] not in hashes:
+            parts.append(DefinedDays(*key, now[key][0], None, None, now[key][1]))
+        for before, part in zip([None, *parts], parts, strict=False):
+            definition = part.definition or (now[key][1] if key in now else {})
+            changes = differences(before.definition, part.definition) if before else ()
+            found.append(replace(part, definition=definition, changes=tuple(changes)))
+    return found
+
+
+def _defined_days(spec: Spec, engine: Database) -> Iterator[DefinedDays]:
+    """Those of the fact table in their order; none if there is no table."""
+    if spec.output is None or not columns_of(targets(spec)["facts"], engine):
+        return
+    segments = ", ".join(map(literal, (ALL, *conditional(spec))))
+    rows = engine.rows(
+        "select metric, k, segment_name, definition_hash, min(metric_date), max(metric_date)\n"
+        f"from {relation(targets(spec)['facts'])}\n"
+        f"where spec = {literal(spec.title)} and segment_name in ({segments})\n"
+        "group by metric, k, segment_name, definition_hash"
+    )
+    known = _known_definitions(spec, engine, {text for *_, text, _, _ in rows})
+    for metric, k, segment, text, first, last in sorted(rows, key=lambda row: str(row[4])):
+        name, definition = at_cutoff(metric, int(k)), known.get(text, {})
+        yield DefinedDays(name, segment, text, day_of(first), day_of(last), definition)
+
+
+def _known_definitions(
+    spec: Spec, engine: Database, hashes: Collection[str]
+) -> dict[str, Mapping[str, Any]]:
+    """What the table of definitions says of some hashes."""
+    table = targets(spec)["definitions"]
+    if not hashes or not columns_of(table, engine):
+        return {}
+    texts = ", ".join(map(literal, sorted(hashes)))
+    rows = engine.rows(
+        f"select definition_hash, conventions from {relation(table)}\n"
+        f"where definition_hash in ({texts})"
+    )
+    return {text: json.loads(conventions) for text, conventions in rows}
+
+
+def _as_stored(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """A definition as the table has it: without tuples, and with texts for what JSON lacks."""
+    stored: dict[str, Any] = json.loads(json.dumps(definition, default=str))
+    return stored
 
 
 def check_definitions(spec: Spec, ends: Ends, engine: Database) -> None:
@@ -215,26 +309,48 @@ def _early_hashes(
     return hashes - {text for (text,) in rows}
 
 
+def _hashes_without_sql(
+    spec: Spec, engine: Database, found: Sequence[OtherDefinition]
+) -> Collection[str]:
+    """Those that a version wrote whose definitions had no queries, if it read the same tables.
+
+    Such a version's runs logged what a query reads, and not the query.
+    """
+    queries = {role: source.sql for role, source in sources_of(spec).items() if source.sql}
+    segments = (ALL, *conditional(spec))
+    hashes = {one.hash for one in found} & {
+        hash_without_sql(spec, metric, segment) for metric in asked(spec) for segment in segments
+    }
+    runs = targets(spec)["runs"]
+    is_logged = hashes and "sources" in map(str.casefold, columns_of(runs, engine))
+    if not (is_logged and queries):
+        return ()
+    rows = engine.rows(
+        "select facts.definition_hash, runs.sources\n"
+        f"from {relation(targets(spec)['facts'])} as facts\n"
+        f"join {relation(runs)} as runs\non runs.run_id = facts.run_id\n"
+        f"where facts.spec = {literal(spec.title)} and facts.definition_hash in "
+        f"({', '.join(map(literal, sorted(hashes)))})\n"
+        "group by facts.definition_hash, runs.sources"
+    )
+    for text, sources in rows:
+        before = json.loads(sources) if sources else {}
+        reads_same = all(
+            before.get(role, {}).get("sql") == (names_in(query) or [])
+            and "text" not in before[role]
+            for role, query in queries.items()
+        )
+        hashes -= set() if reads_same else {text}
+    return hashes
+
+
 def _with_changes(
     spec: Spec, engine: Database, other: Sequence[OtherDefinition]
 ) -> Iterator[OtherDefinition]:
-    table = targets(spec)["definitions"]
-    if not other or not columns_of(table, engine):
-        yield from other
-        return
-    texts = ", ".join(map(literal, sorted({one.hash for one in other})))
-    before = {
-        text: json.loads(conventions)
-        for text, conventions in engine.rows(
-            f"select definition_hash, conventions from {relation(table)}\n"
-            f"where definition_hash in ({texts})"
-        )
-    }
+    before = _known_definitions(spec, engine, {one.hash for one in other})
     now = {(metric.name, metric.k or 0): metric for metric in asked(spec)}
     for one in other:
-        definition = spec.definition(now[one.metric, one.k], one.segment)
-        # as the table has it: without tuples, and with texts for what JSON does not know
-        definition = json.loads(json.dumps(definition, default=str))
+        definition = _as_stored(spec.definition(now[one.metric, one.k], one.segment))
         changes = differences(before[one.hash], definition) if one.hash in before else ()
         yield replace(one, changes=", ".join(changes))
 

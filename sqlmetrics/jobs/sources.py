@@ -1,8 +1,9 @@
 """Whose rows a table holds: what the last run of a name read, beside what a spec reads now.
 
 A source that moved, a condition that changed and metrics that come or go are the same spec,
-changed. Another table, another column of the same table, or no metric in common is another spec
-of the same name, which would take the rows of the first one away (ADR 27).
+changed. Another table, another column of the same table, a column more or less that decides
+numbers, or no metric in common is another spec of the same name, which would take the rows of the
+first one away (ADR 27).
 """
 
 from __future__ import annotations
@@ -19,13 +20,28 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.sources import is_file_name
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.tables import columns_of, targets
+from sqlmetrics.spec.definition import sources_of
 from sqlmetrics.spec.source import REMOTE, Source
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal, parts, relation
-from sqlmetrics.sql.user_sql import names_in
+from sqlmetrics.sql.user_sql import ADDRESS_SECRETS, names_in, spelled_alike, unnumbered
 
 Place = Mapping[str, Any]
 """A source as the run log has it: `relation`, `file` or `sql` (what it reads), and `columns`."""
+
+DECIDING: Mapping[str, Sequence[str]] = {
+    "rankings": ("rank", "system", "date"),
+    "labels": ("date",),
+    "queries": ("date",),
+    "counterfactual": ("rank", "system", "position"),
+    **dict.fromkeys(
+        ("impressions", "log", "events"),
+        ("request", "query", "system", "user", "session", "time", "dwell", "clicked"),
+    ),
+    "requests": ("query", "system", "user", "session", "time", "results"),
+}
+"""Source -> the roles of columns that decide numbers by being there; what definitions say of them
+(weight, group) is not among them."""
 
 _WORDS = {"relation": "the table", "file": "the file", "sql": "a query of"}
 
@@ -42,16 +58,6 @@ def log_entries(spec: Spec, folder: Path | None = None) -> dict[str, str]:
         "sources": literal(json.dumps(places, ensure_ascii=False)),
         "metrics": literal(", ".join(_metrics(spec))),
     }
-
-
-def sources_of(spec: Spec) -> dict[str, Source]:
-    """Role -> the table that a spec reads in it."""
-    found: dict[str, Source | None] = {"rankings": spec.rankings, "labels": spec.labels}
-    if spec.clicks is not None:
-        asked = spec.clicks.counterfactual
-        found = {**spec.clicks.sources, "counterfactual": asked.source if asked else None}
-    found |= {"queries": spec.queries, "items": spec.items}
-    return {role: source for role, source in found.items() if source is not None}
 
 
 def check_same_spec(spec: Spec, engine: Database) -> None:
@@ -75,6 +81,10 @@ def check_same_spec(spec: Spec, engine: Database) -> None:
         if role in before
         for difference in _differences(role, before[role], now[role], engine)
     ]
+    if ("requests" in before) != ("requests" in now):
+        words = ("a table of requests", "none")
+        read, reads = words if "requests" in before else reversed(words)
+        differences.append(f"it read {read}, and this one reads {reads}")
     own = _metrics(spec)
     if metrics and not {*metrics} & {*own}:
         told = " and this one ".join(", ".join(names) for names in (metrics, own))
@@ -84,7 +94,7 @@ def check_same_spec(spec: Spec, engine: Database) -> None:
             f"{targets(spec)['facts']} has rows of another spec with the name {spec.title}, which "
             f"this run would replace. The last run of that name was at {started}: "
             f"{'; '.join(differences)}. Give this spec a name of its own; or, if it is the same "
-            "spec and has changed, --adopt its rows"
+            "spec and has changed, --adopt its rows, with --full-refresh if its numbers change"
         )
 
 
@@ -114,19 +124,20 @@ def _place(source: Source, folder: Path | None) -> Place:
     """Where a source is; of data in memory only its columns are known."""
     columns = source.columns.model_dump()
     named = {"columns": {role: name for role, name in columns.items() if isinstance(name, str)}}
+    named |= {"actions": columns["actions"]} if "actions" in columns else {}
     if source.file is not None:
         return {"file": _file(source.file, folder), **named}
     if source.relation is not None:
         return {"relation": source.relation, **named}
     if source.sql is not None:
-        return {"sql": names_in(source.sql) or [], **named}
+        return {"sql": names_in(source.sql) or [], "text": spelled_alike(source.sql), **named}
     return named
 
 
 def _file(path: str, folder: Path | None) -> str:
     """A file's name without what is secret in the address of one far away."""
     if path.startswith(REMOTE):
-        return re.sub(r"(?<=://)[^/@]*@|[?#].*", "", path)
+        return ADDRESS_SECRETS.sub("", path)
     return path if folder is None else str((folder / path).absolute())
 
 
@@ -137,13 +148,21 @@ def _differences(role: str, before: Place, now: Place, engine: Database) -> Iter
         same = [(old, new) for old in tables for new in tables_now if _name(old) == _name(new)]
         if all(_is_left(old, new, engine) for old, new in same):
             yield f"it read {role} from {_said(before)}, and this one reads {_said(now)}"
-    columns = now["columns"]
-    for column, name in before["columns"].items():
-        if columns.get(column, name) != name:
-            yield (
-                f"its {role} had {column} in the column {name}, and this one has it in "
-                f"{columns[column]}"
-            )
+    columns, columns_before = now["columns"], before["columns"]
+    if "actions" in before and "actions" in now:
+        columns, columns_before = (
+            place["columns"]
+            | {f"actions.{action}": name for action, name in place["actions"].items()}
+            for place in (now, before)
+        )
+    for column in dict.fromkeys((*columns_before, *columns)):
+        name, name_now = columns_before.get(column), columns.get(column)
+        decides = column in DECIDING.get(role, ()) or column.startswith("actions.")
+        if name == name_now or (not decides and not (name and name_now)):
+            continue
+        had = f"had {column} in the column {name}" if name else f"had no {column}"
+        has = f"has it in {name_now}" if name_now else "has none"
+        yield f"its {role} {had}, and this one {has}"
 
 
 def _tables(place: Place) -> list[str]:
@@ -159,7 +178,7 @@ def _name(table: str) -> str:
     """
     path = table.strip('"')
     last = _stem(path) if is_file_name(path) else parts(table)[-1]
-    return _unnumbered(last)
+    return unnumbered(last)
 
 
 def _stem(path: str) -> str:
@@ -184,16 +203,7 @@ def _is_left(before: str, now: str, engine: Database) -> bool:
 
 def _path(table: str) -> Sequence[str]:
     """The parts of a name with its schema or folder, whatever the numbers in it."""
-    return [_unnumbered(part) for part in re.split(r"[./]", table.replace('"', ""))]
-
-
-def _unnumbered(name: str) -> str:
-    """A name without versions and dates.
-
-    >>> _unnumbered("Labels_v2"), _unnumbered("runs-2026-11-02"), _unnumbered("2026")
-    ('labels', 'runs', '0')
-    """
-    return re.sub(r"[_-]*v?\d+", "", name.casefold()) or "0"
+    return [unnumbered(part) for part in re.split(r"[./]", table.replace('"', ""))]
 
 
 def _said(place: Place) -> str:

@@ -1,8 +1,8 @@
 """What a definition is: all that a spec says that decides a metric's numbers, the data apart.
 
-The data is where the tables are and what their columns are called; jobs.sources compares that.
-What came into definitions later has no part in a hash while it has its default: a table that is
-there keeps its definitions.
+The data is where the tables are, which columns they have and what these are called; jobs.sources
+compares that. What came into definitions later has no part in a hash while it has its default: a
+table that is there keeps its definitions.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from sqlmetrics.catalog.counterfactual import EstimatedMetric
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.online import Online
 from sqlmetrics.catalog.option import Table
+from sqlmetrics.sql.user_sql import spelled_alike
 
 if TYPE_CHECKING:
     from sqlmetrics.spec.click_log import Clicks
@@ -31,6 +32,10 @@ ALL = "all"
 
 CONFIDENCE = 0.95
 """The coverage of intervals that needs no word."""
+
+MEANINGS: Mapping[str, int] = {}
+"""Metric -> how often a release has changed a number of it that the same spec gives for the same
+data, 1 more each time. A raised number is another definition: old days are not continued."""
 
 _DATED = ("rankings", "labels", "queries")
 """The tables that may have days."""
@@ -54,6 +59,12 @@ def definition_hash(spec: Spec, metric: Asked, segment: str = ALL) -> str:
 def early_hash(spec: Spec, metric: Asked) -> str:
     """The hash that versions wrote whose definitions were conventions and parameters alone."""
     return _hash(spec, metric, {})
+
+
+def hash_without_sql(spec: Spec, metric: Asked, segment: str = ALL) -> str:
+    """The hash that versions wrote whose definitions had no queries of sources."""
+    later = _later(spec, metric, segment)
+    return _hash(spec, metric, {name: value for name, value in later.items() if name != "sql"})
 
 
 def _hash(spec: Spec, metric: Asked, later: Mapping[str, Any]) -> str:
@@ -133,7 +144,12 @@ def _of_log(clicks: Clicks) -> str:
 def _later(spec: Spec, metric: Asked, segment: str) -> dict[str, Any]:
     """What conventions do not say, as far as it is not its default."""
     is_of_lists = isinstance(metric, Measure)
-    own: dict[str, Any] = {"where": dict(_conditions(spec, metric))}
+    tables = dict(_read_by(spec, metric))
+    own: dict[str, Any] = {
+        "where": {name: table.where for name, table in tables.items() if table.where is not None},
+        "sql": {name: spelled_alike(table.sql) for name, table in tables.items() if table.sql},
+        "meaning": MEANINGS.get(metric.metric.name, 0),
+    }
     own["log"] = _of_positions(spec.clicks) if spec.clicks else {}
     if is_of_lists:
         own |= {
@@ -148,20 +164,23 @@ def _later(spec: Spec, metric: Asked, segment: str) -> dict[str, Any]:
     return {name: value for name, value in own.items() if value}
 
 
-def _conditions(spec: Spec, metric: Asked) -> Iterator[tuple[str, str]]:
-    """Table that a metric reads -> the condition of its rows."""
-    tables: dict[str, Source | None] = {"queries": spec.queries}
-    if isinstance(metric, Measure) and _needs_items(spec, metric):
-        tables["items"] = spec.items
-    if spec.clicks is None:
-        tables |= {"rankings": spec.rankings, "labels": spec.labels}
-    else:
-        tables |= spec.clicks.sources
-    if isinstance(metric, EstimatedMetric) and spec.clicks and spec.clicks.counterfactual:
-        tables["counterfactual"] = spec.clicks.counterfactual.source
-    for name, table in sorted(tables.items()):
-        if table is not None and table.where is not None:
-            yield name, table.where
+def sources_of(spec: Spec) -> dict[str, Source]:
+    """Role -> the table that a spec reads in it."""
+    found: dict[str, Source | None] = {"rankings": spec.rankings, "labels": spec.labels}
+    if spec.clicks is not None:
+        asked = spec.clicks.counterfactual
+        found = {**spec.clicks.sources, "counterfactual": asked.source if asked else None}
+    found |= {"queries": spec.queries, "items": spec.items}
+    return {role: source for role, source in found.items() if source is not None}
+
+
+def _read_by(spec: Spec, metric: Asked) -> Iterator[tuple[str, Source]]:
+    """The tables that decide a metric, by their roles."""
+    for role, source in sorted(sources_of(spec).items()):
+        needs_items = isinstance(metric, Measure) and _needs_items(spec, metric)
+        is_estimated = isinstance(metric, EstimatedMetric)
+        if {"items": needs_items, "counterfactual": is_estimated}.get(role, True):
+            yield role, source
 
 
 def _needs_items(spec: Spec, measure: Measure) -> bool:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import re
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.dialects import DIALECTS, DUCKDB
-from sqlmetrics.sql.template import identifier
+from sqlmetrics.sql.template import identifier, parts
 
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 """What it warns of is asked of each database anyway; without a handler it would go to stderr."""
@@ -21,6 +22,13 @@ logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 _ALIAS = re.compile(r"""\s+AS\s+("(?:[^"]|"")*"|\w+)$""", re.IGNORECASE)
 _COMPARISON = re.compile(
     r"\s*([a-z_]\w*) *(?:[<>!]?=|<>|<|>) *(?:-?\d+(?:\.\d+)?|'[^'\\]*')\s*", re.ASCII
+)
+
+ADDRESS_SECRETS = re.compile(r"(?<=://)[^/@'\"]*@|[?#][^'\"]*")
+"""What may be secret in an address: a password, and the signature behind it."""
+_QUOTED = re.compile(r"""('(?:[^']|'')*'|"(?:[^"]|"")*")""")
+_WORDS = re.compile(
+    rf"{_QUOTED.pattern}|(?P<gap>(?:\s|--[^\n]*|/\*.*?\*/)+)|[^'\"\s/-]+|.", re.DOTALL
 )
 
 
@@ -60,6 +68,44 @@ def names_in(text: str) -> list[str] | None:
 
     readings = (tables_of(text, dialect) for dialect in DIALECTS.values())
     return next((tables for tables in readings if tables is not None), None)
+
+
+@cache
+def spelled_alike(text: str) -> str:
+    r"""A query without what does not decide its rows.
+
+    That is spaces, comments, the case of letters outside of quotes, and where its tables are:
+    their names are as `unnumbered` has them. What is secret in an address is left out too.
+
+    >>> spelled_alike("SELECT *  from shop.Runs_v2 -- all\\nwhere x <> 'A  b'")
+    "select * from runs where x <> 'A  b'"
+    """
+    names = dict[str, str]()
+    for name in names_in(text) or ():
+        *_, own = parts(name)
+        names |= dict.fromkeys((name.casefold(), own.casefold()), unnumbered(own))
+    table = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    moved = re.compile(rf"(?<![\w.])(?:{table or '(?!)'})(?!\w)")
+
+    def plain(found: re.Match[str]) -> str:
+        word = found[0]
+        if word.startswith(("'", '"')):
+            return ADDRESS_SECRETS.sub("", word) if "://" in word else word
+        return " " if found["gap"] else word.casefold()
+
+    words = _WORDS.sub(plain, text)
+    outside = _QUOTED.split(words)  # every second one is quoted
+    outside[::2] = [moved.sub(lambda found: names[found[0]], piece) for piece in outside[::2]]
+    return "".join(outside).strip()
+
+
+def unnumbered(name: str) -> str:
+    """A name without versions and dates.
+
+    >>> unnumbered("Labels_v2"), unnumbered("runs-2026-11-02"), unnumbered("2026")
+    ('labels', 'runs', '0')
+    """
+    return re.sub(r"[_-]*v?\d+", "", name.casefold()) or "0"
 
 
 def query(text: str) -> str:

@@ -17,7 +17,7 @@ from sqlmetrics.engines.database import connect
 from sqlmetrics.jobs.checks.verdict import verdicts
 from sqlmetrics.jobs.definitions import note_of_others
 from sqlmetrics.jobs.run import write
-from sqlmetrics.spec.definition import early_hash
+from sqlmetrics.spec.definition import early_hash, hash_without_sql
 
 __all__ = ["engine"]  # the fixture
 
@@ -41,6 +41,12 @@ def test_another_spec_of_the_same_name_is_refused_before_it_deletes(engine: Any)
         ),
         "its rankings had score in the column score, and this one has it in item_id": job(
             **rankings(columns=COLUMNS | {"score": "item_id"})
+        ),
+        "its rankings had system in the column system, and this one has none": job(
+            **rankings(columns={"score": "score", "date": "ds"})
+        ),
+        "its labels had no date, and this one has it in ds": job(
+            labels={"relation": "truth", "columns": {"date": "ds"}}
         ),
         "this one hit@2: no metric is the same": job(metrics=["hit@2"]),
     }
@@ -112,6 +118,9 @@ def test_rows_of_another_definition_are_told(engine: Any) -> None:
         "where.labels was not given, is 'grade < 3'": {
             "labels": {"relation": "truth", "where": "grade < 3"}
         },
+        "sql.rankings was not given, is 'select * from runs where score > 1'": rankings(
+            relation=None, sql="select * from runs\nwhere score > 1 -- shown"
+        ),
         "confidence was not given, is 0.5": {"confidence": 0.5},
     }
     for reason, changed in changes.items():
@@ -149,6 +158,67 @@ def test_hashes_of_an_older_version_hold_until_a_run_logs_its_sources() -> None:
         write(spec, engine, days(2, 3))
         engine.execute("alter table metrics_runs drop column sources")
         assert note_of_others(spec, engine) == ""
+
+
+def test_hashes_without_queries_hold_for_rows_of_the_same_tables() -> None:
+    """A version logged what a query reads before its text was a part of definitions."""
+    spec = job(**rankings(relation=None, sql="select * from runs where query_id <> 'q0'"))
+    with connect() as engine:
+        for name, rows in zip(("runs", "truth"), log(), strict=True):
+            engine.load(name, rows)
+        write(spec, engine, days(0, 2))
+        for measure in spec.measures:
+            text = hash_without_sql(spec, measure)
+            engine.execute(
+                f"update metrics set definition_hash = '{text}' where metric = '{measure.name}'"
+            )
+        with pytest.raises(sm.SpecError, match="another definition"):
+            write(spec, engine, days(2, 3))  # this version's run read the table itself
+        engine.execute("update metrics_runs set sources = replace(sources, '\"text\"', '\"old\"')")
+        write(spec, engine, days(2, 3))
+        moved = rankings(relation=None, sql="from runs where query_id <> 'q1'")
+        with pytest.raises(sm.SpecError, match=r"sql\.rankings was .*q0.*, is .*q1"):
+            write(job(**moved), engine, days(3, 4))
+
+
+def test_a_release_that_changes_a_number_says_so_in_its_hash(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spec = job()
+    before = {measure.name: spec.definition_hash(measure) for measure in spec.measures}
+    monkeypatch.setattr("sqlmetrics.spec.definition.MEANINGS", {"mrr": 1})
+    after = {measure.name: spec.definition_hash(measure) for measure in spec.measures}
+    assert [name for name in before if before[name] != after[name]] == ["mrr"]
+    assert spec.definition(spec.measure("mrr"))["meaning"] == 1
+
+
+def test_show_definition_says_what_changed_and_when(tmp_path: Path) -> None:
+    for name, rows in zip(("runs", "truth"), log(days=3), strict=True):
+        pq.write_table(rows, tmp_path / f"{name}.parquet")
+    spec: dict[str, Any] = {
+        "rankings": {"file": "runs.parquet", "columns": COLUMNS},
+        "labels": {"file": "truth.parquet"},
+        "metrics": ["mrr"],
+        "output": {"relation": "metrics"},
+    }
+    place, file = ("--db", "m.duckdb"), tmp_path / "shop.yml"
+    file.write_text(yaml.safe_dump(spec))
+    sqlmetrics("run", "shop.yml", *place, "--end", "2026-01-03", folder=tmp_path)
+    spec["labels"]["where"] = "grade < 3"
+    file.write_text(yaml.safe_dump(spec))
+    shown = sqlmetrics("show", "shop.yml", *place, "--definition", folder=tmp_path).stdout
+    first, second, change, *text = shown.splitlines()
+    assert first.endswith(", from 2026-01-01 to 2026-01-02")
+    assert second.endswith(", not computed yet")
+    assert change == "  where.labels was not given, is 'grade < 3'"
+    assert yaml.safe_load("\n".join(text))["where"] == {"labels": "grade < 3"}
+    told = sqlmetrics(
+        "show", "shop.yml", *place, "--definition", "-o", "json", folder=tmp_path
+    ).stdout
+    rows = json.loads(told)
+    assert [row["changes"] for row in rows] == [None, change.strip()]
+    assert [row["last_date"] for row in rows] == ["2026-01-02", None]
+    assert json.loads(rows[0]["definition"])["ties"] == "id_asc"
 
 
 def test_a_segment_that_is_a_condition_has_definitions_of_its_own() -> None:
