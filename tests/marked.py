@@ -18,12 +18,24 @@ NIGHTLY = (pytest.mark.long, pytest.mark.nightly)
 
 
 def long(value: Any, *marks: Any) -> Any:
-    """A value that is tried in long runs alone."""
+    """A value that is tried in long runs alone; a test is marked by `pytest.mark.long`.
+
+    >>> long(lambda: 1).marks[0].name
+    'long'
+    >>> def test_it(): ...
+    >>> long(test_it)
+    Traceback (most recent call last):
+    TypeError: test_it would not run: a test is marked by @pytest.mark.long
+    """
+    if getattr(value, "__name__", "").startswith("test_"):
+        raise TypeError(f"{value.__name__} would not run: a test is marked by @pytest.mark.long")
     return pytest.param(value, marks=[pytest.mark.long, *marks])
 
 
 def nightly(value: Any, *marks: Any) -> Any:
-    """A value that is tried by night alone."""
+    """A value that is tried by night alone; a test is marked by `by_night`."""
+    if getattr(value, "__name__", "").startswith("test_"):
+        raise TypeError(f"{value.__name__} would not run: a test is marked by @by_night")
     return pytest.param(value, marks=[*NIGHTLY, *marks])
 
 

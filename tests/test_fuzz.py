@@ -20,7 +20,7 @@ from unittest.mock import patch
 import duckdb
 import pytest
 from fuzz import Fuzz
-from marked import by_turns, long
+from marked import by_turns
 from slices import lot as drawn
 
 from sqlmetrics.cli import main
@@ -122,13 +122,13 @@ def test_odd_input_is_told(tmp_path: Path) -> None:
     assert not failures(range(SEED, SEED + FEW), tmp_path)
 
 
-@long
+@pytest.mark.long
 def test_more_odd_input_is_told(tmp_path: Path) -> None:
     wrong = failures(range(SEED + FEW, SEED + FEW + MANY), tmp_path)
     assert not wrong, "\n\n".join(wrong)
 
 
-@long
+@pytest.mark.long
 @pytest.mark.parametrize("environment", ENVIRONMENTS, ids=str)
 def test_odd_environments_are_told(environment: dict[str, str | None], tmp_path: Path) -> None:
     lot = random.Random(str(environment))

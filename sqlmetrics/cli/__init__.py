@@ -21,7 +21,7 @@ from sqlmetrics import __version__
 from sqlmetrics.cli.common import error_options, telling_waits
 from sqlmetrics.cli.completion import answered
 from sqlmetrics.cli.signals import Stop, heeding_signals
-from sqlmetrics.engines.output_files import note_read, noting_reads
+from sqlmetrics.engines.output_files import noting_reads
 from sqlmetrics.errors import (
     MOST,
     CheckError,
@@ -100,29 +100,7 @@ class Commands(UserDict[str, Any]):
         module, _, function = home.partition(".")
         command: click.Command = getattr(import_module(f"sqlmetrics.cli.{module}"), function)
         command.short_help = about
-        command.context_class = _Context
         return command
-
-
-WRITTEN = (
-    *("out", "junit", "charts", "job", "publish", "checkpoint", "profile", "openlineage"),
-    *("folder", "file", "tool"),
-)
-"""Arguments and options that name no file that is read; any other may."""
-
-
-class _Context(click.Context):
-    """Notes what a command is given to read, before the command looks at where it writes."""
-
-    def invoke(self, *arguments: Any, **named: Any) -> Any:
-        """Run the command."""
-        for name, value in self.params.items():
-            if name not in WRITTEN:
-                for text in value if isinstance(value, tuple) else (value,):
-                    if isinstance(text, str):
-                        note_read(text)
-                        note_read(text.partition("=")[2])  # of SYSTEM=TABLE
-        return super().invoke(*arguments, **named)
 
 
 class Sections(click.Group):

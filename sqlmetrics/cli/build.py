@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from sqlmetrics.cli.check import check, tell
-from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.check import check, check_junit, tell
+from sqlmetrics.cli.common import INPUT, error_options
 from sqlmetrics.cli.location import PLACES, Location
 from sqlmetrics.cli.recipients import RECIPIENTS, Recipients
 from sqlmetrics.cli.run import Choice, carry_out, run
@@ -30,7 +30,7 @@ _OF_RUN = (
 
 
 @click.command()
-@click.argument("spec", type=click.Path())
+@click.argument("spec", type=INPUT)
 @error_options
 def build(**given: Any) -> None:
     """Run SPEC and check what it wrote; exit with 1 if a check fails, not if one warns.
@@ -58,6 +58,7 @@ def build(**given: Any) -> None:
         days, *how, given["skip_input_checks"], given["adopt"], given["allow_loss"] or 0, provenance
     )
     recipients = Recipients(*(given[name] for name in RECIPIENTS))
+    check_junit(given["junit"], spec)
     told = Summary(spec, days)
     to = choice.destination(spec, given["publish"])
     with recipients.hear_of(told, location):

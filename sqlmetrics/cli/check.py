@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import error_options, is_quiet, overwrite_option, say
+from sqlmetrics.cli.common import (
+    INPUT,
+    error_options,
+    is_quiet,
+    overwrite_option,
+    overwrites,
+    say,
+)
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import write
-from sqlmetrics.engines.output_files import refuse_input
+from sqlmetrics.engines.output_files import check_output
 from sqlmetrics.errors import NoDataError
 from sqlmetrics.evaluation.report.table import many
 
@@ -23,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("spec", type=click.Path())
+@click.argument("spec", type=INPUT)
 @click.option(
     "--date", "day", metavar="DATE", help="The day to check. Default: the last one in the table."
 )
@@ -60,14 +67,21 @@ def check(
     from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
-    if junit is not None:
-        refuse_input(junit)
+    check_junit(junit, the_spec)
     days = days_looked_at(the_spec, day, start, end, option="--")
     found = verdicts(the_spec, location.reading(needed=True), days)
     as_json = output == "json"
     if as_json:
         click.echo(json.dumps([one.to_dict() for one in found], indent=2))
     tell(found, the_spec, junit=junit, annotated=spec if github else None, is_told=as_json)
+
+
+def check_junit(junit: str | None, spec: Spec) -> None:
+    """Refuse a file that JUnit's XML of a spec may not replace, before anything is done."""
+    from sqlmetrics.jobs.checks import report
+
+    if junit is not None:
+        check_output(junit, report.junit((), spec.title).encode(), overwrite=overwrites())
 
 
 def tell(

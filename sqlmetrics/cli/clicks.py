@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import error_options, progress_bar, say
+from sqlmetrics.cli.common import INPUT, error_options, progress_bar, say
 from sqlmetrics.cli.evaluation_options import metrics_option
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import (
     FORMATS,
+    PER_QUERY,
     emit,
     emit_clicks,
     emit_result,
@@ -43,10 +44,11 @@ SHOWN = (
 
 
 @click.command()
-@click.argument("log", metavar="SPEC|LOG", required=False, type=click.Path())
+@click.argument("log", metavar="SPEC|LOG", required=False, type=INPUT)
 @click.option(
     "--ubi",
     nargs=2,
+    type=INPUT,
     metavar="QUERIES EVENTS",
     help="User Behavior Insights: two files of JSON lines.",
 )
@@ -108,7 +110,8 @@ def clicks(
             raise SpecError(f"give --compare-labels or --show {show}, not both")
         show = LABELS
     has_rows = show in (None, "judgments")
-    form = format_of(output, out, FORMATS if has_rows else OF_REPORTS)
+    columns = PER_QUERY if per_query and not show else ()
+    form = format_of(output, out, FORMATS if has_rows else OF_REPORTS, columns)
     if not has_rows and form not in (*OF_REPORTS, "jsonl"):
         raise SpecError(f"-o {form} is of rows; {_page(show)} gives {' or '.join(OF_REPORTS)}")
     if show not in (None, COUNTERFACTUAL) and confidence is not None:

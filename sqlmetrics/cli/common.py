@@ -11,10 +11,24 @@ from typing import Any
 
 import click
 
+from sqlmetrics.engines.output_files import note_read
 from sqlmetrics.errors import masked
 
 WAIT = 2.0
 """What takes no longer than this many seconds needs no bar."""
+
+
+class Input(click.Path):
+    """A file that is read, alone or as NAME=FILE; or a table. No output takes its place."""
+
+    def convert(self, value: Any, *_: Any) -> Any:
+        """The text as it is given."""
+        note_read(value)
+        note_read(value.partition("=")[2])
+        return value
+
+
+INPUT = Input()
 
 
 def _remembered(context: click.Context, parameter: click.Parameter, value: object) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlmetrics.cli.common import error_options, several
+from sqlmetrics.cli.common import INPUT, error_options, several
 from sqlmetrics.cli.evaluation_options import (
     given_options,
     metrics_option,
@@ -65,6 +65,7 @@ TESTS = ("t", "randomization", "bootstrap", "wilcoxon")
 )
 @click.option(
     "--baseline-values",
+    type=INPUT,
     metavar="TABLE",
     help="The baseline is an earlier run: what evaluate --per-query or a job has kept.",
 )
@@ -119,7 +120,7 @@ def compare(
     from sqlmetrics.comparison.compare import compare as compared
     from sqlmetrics.comparison.report import sections
 
-    form = format_of(output, out, FORMATS)
+    form = format_of(output, out, FORMATS, ("metric", "system"))
     rankings, labels = sources(tables, labels)
     if spec_of(rankings) is None and "metrics" not in given:
         raise click.UsageError("say what to compare: -m ndcg@10,recall@100,mrr")

@@ -12,6 +12,10 @@ from sqlmetrics.cli.evaluation_options import given_options, table_options
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import format_of, output_options, write
 from sqlmetrics.cli.systems import found_by, sources, system_options
+from sqlmetrics.engines.output_files import has_columns
+
+FIRST = ("system", "baseline")
+"""The first columns of findings; there may be no finding."""
 
 
 @click.command()
@@ -53,8 +57,8 @@ def diagnose(
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.comparison.diagnosis.diagnosis import diagnose as diagnosed
 
-    form = format_of(output, out, ("table", "json"))
+    form = format_of(output, out, ("table", "json"), FIRST)
     rankings, labels = sources(tables, labels)
     found = found_by(diagnosed, rankings, labels, location, given)
     rows = json.dumps(found.to_dicts(), indent=2) if form == "json" else repr(found)
-    write(rows + "\n", out)
+    write(rows + "\n", out, has_columns(form, *FIRST) if form == "json" else None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from sqlmetrics.cli.common import error_options, progress_bar
+from sqlmetrics.cli.common import INPUT, error_options, overwrites, progress_bar
 from sqlmetrics.cli.evaluation_options import (
     check_option,
     convention_option,
@@ -18,7 +18,15 @@ from sqlmetrics.cli.evaluation_options import (
     table_options,
 )
 from sqlmetrics.cli.location import PLACES, Location, place_options
-from sqlmetrics.cli.output import FORMATS, emit, emit_result, format_of, output_options
+from sqlmetrics.cli.output import (
+    FORMATS,
+    PER_QUERY,
+    SUMMARY,
+    emit,
+    emit_result,
+    format_of,
+    output_options,
+)
 from sqlmetrics.cli.systems import sources
 from sqlmetrics.evaluation.inputs.formats import SPECS
 
@@ -29,10 +37,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("tables", type=click.Path(), nargs=-1, required=True, metavar="RANKINGS... LABELS")
+@click.argument("tables", type=INPUT, nargs=-1, required=True, metavar="RANKINGS... LABELS")
 @click.option(
     "--labels",
-    type=click.Path(),
+    type=INPUT,
     metavar="TABLE",
     help="The labels (qrels); all others are rankings then.",
 )
@@ -45,10 +53,16 @@ if TYPE_CHECKING:
 @segment_option
 @click.option("--baseline", metavar="SYSTEM", help="The system that the others are compared with.")
 @click.option(
-    "--queries", metavar="TABLE", help="What is known of queries: segments, weights, days."
+    "--queries",
+    type=INPUT,
+    metavar="TABLE",
+    help="What is known of queries: segments, weights, days.",
 )
 @click.option(
-    "--items", metavar="TABLE", help="What is known of items: category, popularity, users, vector."
+    "--items",
+    type=INPUT,
+    metavar="TABLE",
+    help="What is known of items: category, popularity, users, vector.",
 )
 @table_options
 @place_options
@@ -119,7 +133,9 @@ def evaluate(
         raise click.UsageError("say what to compute: -m ndcg@10,recall@100,mrr")
     if tie_audit and abstention:
         raise click.UsageError("--tie-audit and --abstention: one at a time")
-    form = format_of(output, out, FORMATS)
+    is_summary = not (tie_audit or abstention)
+    columns = (PER_QUERY if per_query else SUMMARY) if is_summary else ()
+    form = format_of(output, out, FORMATS, columns)
     with (
         location.reading() as engine,
         progress_bar("evaluating") as told,
@@ -131,6 +147,7 @@ def evaluate(
             connection=engine,
             per_query=per_query,
             progress=told,
+            overwrite=overwrites(),
             **given,
         )
         audit = _audited(result.spec, engine) if tie_audit else None

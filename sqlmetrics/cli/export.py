@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import error_options, overwrite_option, overwrites, say
+from sqlmetrics.cli.common import INPUT, error_options, overwrite_option, overwrites, say
 from sqlmetrics.cli.location import Location, place_options
 
 
@@ -30,7 +30,7 @@ def tool_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command()
 @click.argument("tool", metavar="TOOL", shell_complete=completion.exports)
-@click.argument("spec", type=click.Path())
+@click.argument("spec", type=INPUT)
 @click.option(
     "--out",
     metavar="FOLDER",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlmetrics.cli.common import error_options, several
+from sqlmetrics.cli.common import INPUT, error_options, several
 from sqlmetrics.cli.evaluation_options import (
     check_option,
     given_options,
@@ -32,12 +32,15 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("tables", nargs=-1, metavar="RANKINGS... LABELS | SPEC")
-@click.option("--labels", metavar="TABLE", help="The labels; all others are rankings then.")
+@click.argument("tables", type=INPUT, nargs=-1, metavar="RANKINGS... LABELS | SPEC")
+@click.option(
+    "--labels", type=INPUT, metavar="TABLE", help="The labels; all others are rankings then."
+)
 @click.option(
     "--stage",
     "stages",
     multiple=True,
+    type=INPUT,
     metavar="NAME=TABLE",
     help="A stage and its rankings, in order; before LABELS alone.",
 )
@@ -93,7 +96,7 @@ def funnel(
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.comparison.funnel.funnel import funnel as lost
 
-    form = format_of(output, out, FORMATS)
+    form = format_of(output, out, FORMATS, ("system", "segment_name"))
     rankings, labels = _sources(tables, labels, stages)
     found = found_by(lost, rankings, labels, location, given)
     answer(found, _texts(found), form, out, sql=sql)

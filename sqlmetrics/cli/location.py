@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from sqlmetrics.cli.common import say
+from sqlmetrics.cli.common import INPUT, say
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ _OPTIONS = (
     click.option("--target", metavar="NAME", help="An output of profiles.yml."),
     click.option(
         "--profiles",
-        type=click.Path(),
+        type=INPUT,
         metavar="FILE",
         help="The profiles.yml; its target is used unless --target names another output.",
     ),

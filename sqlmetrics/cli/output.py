@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sqlmetrics.cli.common import overwrite_option, overwrites, say
-from sqlmetrics.engines.output_files import BY_US, IsOurs, output_file, refuse_input
+from sqlmetrics.engines.output_files import BY_US, IsOurs, check_output, opening, output_file
 from sqlmetrics.errors import EngineError, SpecError
 
 if TYPE_CHECKING:
@@ -60,22 +60,37 @@ def out_option(command: Callable[..., None]) -> Callable[..., None]:
     return click.option("--out", metavar="FILE", help=about)(overwrite_option(command))
 
 
-def format_of(output: str | None, out: str | None, formats: Sequence[str]) -> str:
+PER_QUERY = ("system", "query_id")
+SUMMARY = ("spec", "metric_date", "system")
+"""The first columns of what most commands write."""
+
+
+def format_of(
+    output: str | None, out: str | None, formats: Sequence[str], columns: Sequence[str] = ()
+) -> str:
     """The format that is meant: the one asked for, else what the file's name says.
+
+    A file that may not be written over is refused here, before anything is computed.
 
     Args:
         output: What -o says, if anything.
         out: The file, None for stdout.
         formats: What there is, the usual one first.
+        columns: Names that stand among the first three of the rows, if there are such.
 
     Raises:
         SpecError: If the two contradict, the file's format is none of these, or the file may
             not be written over.
     """
+    form = _format(output, out, formats)
     if out is not None:
-        refuse_input(out)
         if not Path(out).absolute().parent.is_dir():
             raise EngineError(f"cannot write {out!r}: there is no folder {str(Path(out).parent)!r}")
+        check_output(out, opening(form, columns), overwrite=overwrites())
+    return form
+
+
+def _format(output: str | None, out: str | None, formats: Sequence[str]) -> str:
     named = SUFFIXES.get(Path(out).suffix.casefold()) if out is not None else None
     has_lines = named == "jsonl" and output in (None, "json") and "json" in formats
     if has_lines:

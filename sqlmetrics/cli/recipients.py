@@ -70,9 +70,9 @@ class Recipients:
     def _check(self, told: Summary) -> None:
         """Refuse files of others before anything is done."""
         if self.out is not None:
-            check_output(self.out, json.dumps(told.to_dict()), overwrite=overwrites())
+            check_output(self.out, json.dumps(told.to_dict()).encode(), overwrite=overwrites())
         if self.openlineage and "://" not in self.openlineage:  # events are added, none replaced
-            check_output(self.openlineage, '{"eventType": 1, "eventTime": 1, "producer": 1}')
+            check_output(self.openlineage, b'{"eventType": 1, "eventTime": 1, "producer": 1}')
 
     def _lineage(self, told: Summary, location: Location) -> Lineage | None:
         if self.openlineage is None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import error_options, progress_bar
+from sqlmetrics.cli.common import INPUT, error_options, progress_bar
 from sqlmetrics.cli.evaluation_options import (
     check_option,
     convention_option,
@@ -22,8 +22,10 @@ NOTHING_FITS = 1
 
 
 @click.command()
-@click.argument("tables", type=click.Path(), nargs=-1, required=True, metavar="RANKINGS LABELS")
-@click.option("--labels", metavar="TABLE", help="The labels; the other table is the rankings.")
+@click.argument("tables", type=INPUT, nargs=-1, required=True, metavar="RANKINGS LABELS")
+@click.option(
+    "--labels", type=INPUT, metavar="TABLE", help="The labels; the other table is the rankings."
+)
 @click.option(
     "-m",
     "--metric",
@@ -49,7 +51,10 @@ NOTHING_FITS = 1
     "--by", multiple=True, metavar="COLUMN", help="Try the mean of the means of segments too."
 )
 @click.option(
-    "--queries", metavar="TABLE", help="What is known of queries: segments, weights, days."
+    "--queries",
+    type=INPUT,
+    metavar="TABLE",
+    help="What is known of queries: segments, weights, days.",
 )
 @table_options
 @place_options

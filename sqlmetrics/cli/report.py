@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlmetrics.cli.common import error_options, overwrite_option, overwrites, say
+from sqlmetrics.cli.common import INPUT, error_options, overwrite_option, overwrites, say
 from sqlmetrics.cli.evaluation_options import (
     given_options,
     metrics_option,
@@ -36,6 +36,7 @@ _OPTIONS = (
     ),
     click.option(
         "--deploys",
+        type=INPUT,
         metavar="TABLE",
         help="Days of deploys and their names, marked on the days: a file or table.",
     ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import error_options, progress_bar, say
+from sqlmetrics.cli.common import INPUT, error_options, progress_bar, say
 from sqlmetrics.cli.evaluation_options import check_option
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.recipients import Recipients, recipient_options
@@ -29,7 +29,7 @@ SYSTEMS = 4
 
 
 @click.command()
-@click.argument("spec", type=click.Path())
+@click.argument("spec", type=INPUT)
 @click.option("--start", metavar="DATE", help="The first day; without --end, to the last one.")
 @click.option("--end", metavar="DATE", help="The day after the last one.")
 @click.option(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlmetrics.cli.common import error_options, progress_bar, say
+from sqlmetrics.cli.common import INPUT, error_options, progress_bar, say
 from sqlmetrics.cli.evaluation_options import given_options, metrics_option, table_options
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import format_of, out_option, output_options, write
@@ -24,9 +24,11 @@ FORMATS = ("table", "json", "csv")
 
 
 @click.command()
-@click.argument("tables", nargs=-1, required=True, metavar="RANKINGS... LABELS | SPEC")
-@click.option("--labels", metavar="TABLE", help="The labels, which are not looked at.")
-@click.option("--queries", metavar="TABLE", help="What is known of queries: segments, weights.")
+@click.argument("tables", type=INPUT, nargs=-1, required=True, metavar="RANKINGS... LABELS | SPEC")
+@click.option("--labels", type=INPUT, metavar="TABLE", help="The labels, which are not looked at.")
+@click.option(
+    "--queries", type=INPUT, metavar="TABLE", help="What is known of queries: segments, weights."
+)
 @click.option("--size", type=int, required=True, metavar="N", help="Queries to draw.")
 @click.option("--by", multiple=True, metavar="COLUMN", help="Stratify by a segment.")
 @click.option("--traffic", is_flag=True, help="Stratify by head, torso and tail of the traffic.")
@@ -64,7 +66,7 @@ def sample(
     from sqlmetrics.annotation.draw import draw
     from sqlmetrics.annotation.question import asked_spec
 
-    format_of(None, out, ("csv",))
+    format_of(None, out, ("csv",), () if sql else ("query_id",))
     del given["check"]
     rankings, labels = sources(tables, labels, needs_labels=False)
     segments = {"by": by} if by and spec_of(rankings) is None else {}
@@ -81,13 +83,19 @@ def sample(
 
 
 @click.command()
-@click.argument("spec", type=click.Path())
-@click.argument("sample", type=click.Path())
-@click.option("--labels", metavar="FILE", help="The sample's grades, instead of SPEC's labels.")
+@click.argument("spec", type=INPUT)
+@click.argument("sample", type=INPUT)
+@click.option(
+    "--labels", type=INPUT, metavar="FILE", help="The sample's grades, instead of SPEC's labels."
+)
 @metrics_option("Like dcg@10, instead of SPEC's metrics.")
-@click.option("--llm-labels", metavar="FILE", help="A language model's labels of many queries.")
+@click.option(
+    "--llm-labels", type=INPUT, metavar="FILE", help="A language model's labels of many queries."
+)
 @click.option("--llm-grade", metavar="COLUMN", help="The model's grades, in these or in --labels.")
-@click.option("--llm-sample", metavar="FILE", help="The queries it labelled. [default: all]")
+@click.option(
+    "--llm-sample", type=INPUT, metavar="FILE", help="The queries it labelled. [default: all]"
+)
 @click.option(
     "--llm-weight", type=float, metavar="X", help="Of its labels (lambda). [default: the best]"
 )
@@ -135,7 +143,7 @@ def estimate(
     from sqlmetrics.errors import SpecError
     from sqlmetrics.spec.spec import Spec
 
-    form = format_of(output, out, FORMATS)
+    form = format_of(output, out, FORMATS, checkup.COLUMNS[:3])
     asked, drawn = Spec.read(spec), Sample.read(sample)
     asked = asked.having(metrics=metrics) if metrics else asked
     judged = Sample.read(llm_sample) if llm_sample else None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlmetrics.cli.common import error_options, say
+from sqlmetrics.cli.common import INPUT, error_options, say
 from sqlmetrics.cli.evaluation_options import check_option, given_options, table_options
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import format_of, out_option, write
@@ -19,18 +19,25 @@ CONFLICTS = ("error", "keep")
 
 
 @click.command()
-@click.argument("tables", nargs=-1, required=True, metavar="RANKINGS... LABELS | SPEC")
+@click.argument("tables", type=INPUT, nargs=-1, required=True, metavar="RANKINGS... LABELS | SPEC")
 @click.option(
-    "--labels", metavar="TABLE", help="The labels, which need not be there yet; see sheet-import."
+    "--labels",
+    type=INPUT,
+    metavar="TABLE",
+    help="The labels, which need not be there yet; see sheet-import.",
 )
-@click.option("--queries", metavar="TABLE", help="What is known of queries: text, weights.")
+@click.option(
+    "--queries", type=INPUT, metavar="TABLE", help="What is known of queries: text, weights."
+)
 @items_option
 @click.option(
     "-k", "k", type=int, default=10, show_default=True, help="How deep each list is looked at."
 )
 @click.option("--limit", type=int, metavar="N", help="The N most valuable rows.")
 @click.option("--labelled-queries", is_flag=True, help="Only queries that have a label.")
-@click.option("--sample", metavar="FILE", help="All items of a sample's queries instead.")
+@click.option(
+    "--sample", type=INPUT, metavar="FILE", help="All items of a sample's queries instead."
+)
 @place_options
 @out_option
 @click.option("--excel", is_flag=True, help="Write a byte order mark, so that Excel reads UTF-8.")
@@ -70,7 +77,7 @@ def sheet(
     from sqlmetrics.annotation.question import asked_spec
     from sqlmetrics.annotation.sample import Sample
 
-    format_of(None, out, ("csv",))
+    format_of(None, out, ("csv",), ("query_id", "item_id"))
     check = given.pop("check")
     rankings, labels = sources(tables, labels, needs_labels=False)
     with location.reading(spec_of(rankings)) as engine:
@@ -95,9 +102,13 @@ def sheet(
 
 
 @click.command("sheet-import")
-@click.argument("sheet", type=click.Path())
+@click.argument("sheet", type=INPUT)
 @click.option(
-    "--labels", required=True, metavar="FILE", help="The labels: .csv, .parquet or qrels."
+    "--labels",
+    required=True,
+    type=INPUT,
+    metavar="FILE",
+    help="The labels: .csv, .parquet or qrels.",
 )
 @click.option("--new", is_flag=True, help="Make the file of labels; it must not be there.")
 @click.option("--conflicts", type=click.Choice(CONFLICTS), default="error", show_default=True)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlmetrics.cli.common import error_options, progress_bar, say
+from sqlmetrics.cli.common import INPUT, error_options, progress_bar, say
 from sqlmetrics.cli.evaluation_options import check_option
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import (
     FORMATS,
+    PER_QUERY,
+    SUMMARY,
     emit,
     emit_clicks,
     emit_result,
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("spec", type=click.Path())
+@click.argument("spec", type=INPUT)
 @place_options
 @click.option("--start", metavar="DATE", help="The first day.")
 @click.option("--end", metavar="DATE", help="The day after the last one.")
@@ -153,7 +155,8 @@ def show_spec(
 
     the_spec = Spec.read(spec)
     days = days_between(start, end, zone_of_days(the_spec), option="--")
-    form = format_of(output, out, FORMATS)
+    columns = PER_QUERY if per_query else SUMMARY if the_spec.clicks is None else ()
+    form = format_of(output, out, FORMATS, columns)
     with location.reading(the_spec) as engine:
         with progress_bar("steps of the log" if the_spec.clicks else "evaluating") as told:
             result: Any = evaluated(

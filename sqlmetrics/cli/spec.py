@@ -8,6 +8,7 @@ import click
 
 from sqlmetrics.cli import completion
 from sqlmetrics.cli.common import (
+    INPUT,
     error_options,
     overwrite_option,
     overwrites,
@@ -19,7 +20,7 @@ from sqlmetrics.evaluation.report.table import many
 
 
 @click.command("compile")
-@click.argument("spec", type=click.Path())
+@click.argument("spec", type=INPUT)
 @click.option(
     "--dialect",
     shell_complete=completion.dialects,
@@ -73,7 +74,7 @@ def compile_spec(
 
 
 @click.command()
-@click.argument("spec", type=click.Path())
+@click.argument("spec", type=INPUT)
 @place_options
 @error_options
 def validate(spec: str, location: Location) -> None:
@@ -93,7 +94,7 @@ def validate(spec: str, location: Location) -> None:
 
 
 @click.command()
-@click.argument("spec", type=click.Path())
+@click.argument("spec", type=INPUT)
 @place_options
 @click.option(
     "--tolerance",

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from sqlmetrics.cli.common import say, several
+from sqlmetrics.cli.common import INPUT, say, several
 from sqlmetrics.cli.evaluation_options import check_option, convention_option, preset_option
 from sqlmetrics.cli.location import Location
 from sqlmetrics.cli.output import emit
@@ -22,13 +22,23 @@ _QUESTION = (
     click.option("--end", metavar="DATE", help="The day after the last one."),
     preset_option(),
     convention_option(),
-    click.option("--queries", metavar="TABLE", help="What is known of queries: segments, weights."),
+    click.option(
+        "--queries",
+        type=INPUT,
+        metavar="TABLE",
+        help="What is known of queries: segments, weights.",
+    ),
 )
 
 _SYSTEMS = (
-    click.argument("tables", nargs=-1, required=True, metavar="RANKINGS... LABELS | SPEC"),
+    click.argument(
+        "tables", type=INPUT, nargs=-1, required=True, metavar="RANKINGS... LABELS | SPEC"
+    ),
     click.option(
-        "--labels", metavar="TABLE", help="The labels; all that stands before are systems."
+        "--labels",
+        type=INPUT,
+        metavar="TABLE",
+        help="The labels; all that stands before are systems.",
     ),
     click.option(
         "--systems", multiple=True, callback=several, metavar="A,B", help="Only these systems."
@@ -62,7 +72,7 @@ def system_options(command: Callable[..., None]) -> Callable[..., None]:
 def items_option(command: Callable[..., None]) -> Callable[..., None]:
     """`--items`."""
     about = "What is known of items: category, popularity."
-    return click.option("--items", metavar="TABLE", help=about)(command)
+    return click.option("--items", type=INPUT, metavar="TABLE", help=about)(command)
 
 
 def sql_option(command: Callable[..., None]) -> Callable[..., None]:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sqlmetrics.engines.file_kinds import DUCKDB, PARQUET, SQLITE, kind_of, start_of
+from sqlmetrics.engines.file_kinds import DUCKDB, PARQUET, SQLITE, TEXT, kind_of, start_of
 from sqlmetrics.errors import EngineError, SpecError
 
 IsOurs = Callable[[Path, Path], bool]
@@ -203,18 +203,43 @@ def _keep(file: Path, old: Path) -> None:
         shutil.copy2(file, old)
 
 
-def check_output(path: str | Path, start: str, *, overwrite: bool = False) -> None:
-    """Refuse a file before anything is computed, by the first words of what will stand in it.
+def check_output(path: str | Path, start: bytes, *, overwrite: bool = False) -> None:
+    """Refuse a file before anything is computed, by what is known of how the new one begins.
+
+    Args:
+        path: The file.
+        start: The first of its first words, such as names of columns; `[` of any JSON; empty of
+            any text. What may still be ours is looked at by `output_file`, once all is known.
+        overwrite: Whether a file that is not ours is replaced, too.
 
     Raises:
         SpecError: As `output_file` does.
     """
     refuse_input(path)
     file = Path(path)
-    if file.is_file() and not overwrite:
-        old = start_of(str(file))
-        if old and _first_words(old) != _first_words(start.encode()):
-            raise _foreign([file])
+    if file.is_file() and not overwrite and not _may_be_ours(file, start):
+        raise _foreign([file])
+
+
+def _may_be_ours(file: Path, start: bytes) -> bool:
+    old = start_of(str(file))
+    if _is_no_loss(old):
+        return True
+    if PARQUET in (kind := kind_of(old), kind_of(start)):
+        return kind == PARQUET and begins_alike(file, file)
+    is_alike = _mark(start) in ("", _mark(old)) and kind == TEXT
+    return is_alike and {*_first_words(start)} <= {*_first_words(old)}
+
+
+def _mark(start: bytes) -> str:
+    """What all JSON, XML or LaTeX begins with; empty for other text."""
+    mark = start.decode("utf-8-sig", "replace").lstrip()[:1].replace("[", "{")
+    return mark if mark and mark in "{<\\" else ""
+
+
+def _is_no_loss(start: bytes) -> bool:
+    """Whether a file holds nothing: no byte, or an empty list of JSON."""
+    return not start or start.split() in ([b"[]"], [b"[", b"]"])
 
 
 def refuse_existing(files: Iterable[Path]) -> None:
@@ -313,6 +338,23 @@ def _foreign(files: Sequence[Path]) -> SpecError:
     )
 
 
+def opening(form: str, columns: Iterable[str] = ()) -> bytes:
+    r"""How a file of a format begins, as far as names of its first columns tell.
+
+    >>> opening("csv", ("system", "metric")), opening("json", ("system",)), opening("latex")
+    (b'system,metric', b'[{"system": 0', b'\')
+    """
+    if form in ("json", "jsonl"):
+        return ("[{" + ", ".join(f'"{name}": 0' for name in columns)).encode()
+    starts = {"csv": ",".join(columns), "html": "<", "latex": "\\", "parquet": "PAR1"}
+    return starts.get(form, "").encode()
+
+
+def has_columns(form: str, *names: str) -> IsOurs:
+    """What knows rows of ours by names among their first columns, though the new ones are none."""
+    return lambda file, _: _may_be_ours(file, opening(form, names))
+
+
 def has_mark(mark: bytes) -> IsOurs:
     """What knows files of ours by a text that stands in each of them."""
     return lambda file, _: not file.stat().st_size or mark in file.read_bytes()
@@ -321,10 +363,10 @@ def has_mark(mark: bytes) -> IsOurs:
 def begins_alike(file: Path, new: Path) -> bool:
     """Whether two files begin with the same words: names of columns, keys of JSON, tags of XML.
 
-    An empty file is no loss. A Parquet file says who wrote it.
+    A file that holds nothing is no loss. A Parquet file says who wrote it.
     """
     start, new_start = start_of(str(file)), start_of(str(new))
-    if not start:
+    if _is_no_loss(start):
         return True
     if kind_of(start) == PARQUET:
         import pyarrow.parquet as pq

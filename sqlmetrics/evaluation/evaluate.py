@@ -50,6 +50,7 @@ def evaluate(
     checkpoint: str | Path | None = None,
     profile: str | Path | None = None,
     progress: Progress | None = None,
+    overwrite: bool = False,
     **conventions: Unpack[Conventions],
 ) -> Result:
     """Evaluate rankings against labels, inside DuckDB or the database that has them.
@@ -131,6 +132,7 @@ def evaluate(
         profile: A file for DuckDB's own profile of the statement that does the work, in JSON.
         progress: Is told after each bucket how many of how many are done, and about how
             many rows.
+        overwrite: Whether `profile` may be a file that is there and is no profile.
         **conventions: Options that override the preset's, like `gain="linear"`. A list
             of values of a metric's option gives every metric once for each value.
 
@@ -178,7 +180,7 @@ def evaluate(
             mask=mask,
             **conventions,
         )
-        how = Execution(plan, memory, checkpoint, profile, progress)
+        how = Execution(plan, memory, checkpoint, profile, progress, overwrite)
         return run(
             spec,
             tables,

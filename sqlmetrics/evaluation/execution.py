@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.failure import DENIED, StatementError
-from sqlmetrics.engines.output_files import output_file, writing_to
+from sqlmetrics.engines.output_files import check_output, opening, output_file, writing_to
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan import script as sql
 from sqlmetrics.plan.plan import Plan
@@ -32,6 +32,7 @@ class Execution:
         profile: A file for DuckDB's own profile of the statement that does the work; of
             several, the one of the first bucket, or with a checkpoint the last.
         progress: Is told how far it is.
+        overwrite: Whether the profile takes the place of a file that is none, too.
     """
 
     plan: str | None = None
@@ -39,6 +40,7 @@ class Execution:
     checkpoint: str | Path | None = None
     profile: str | Path | None = None
     progress: Progress | None = None
+    overwrite: bool = False
 
     @contextmanager
     def limited(self, engine: Database) -> Iterator[None]:
@@ -92,7 +94,11 @@ class Execution:
         if self.profile is None:
             yield
             return
-        with output_file(self.profile, overwrite=True) as beside, engine.profiled(str(beside)):
+        check_output(self.profile, opening("json"), overwrite=self.overwrite)
+        with (
+            output_file(self.profile, overwrite=self.overwrite) as beside,
+            engine.profiled(str(beside)),
+        ):
             yield
 
     def _tell(self, done: int, parts: Sequence[Plan]) -> None:

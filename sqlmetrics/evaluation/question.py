@@ -85,7 +85,7 @@ NAMED = Asked.__annotations__.keys() - Conventions.__annotations__.keys()
 
 OTHERS = (
     *("rankings", "labels", "metrics", "connection", "check", "per_query", "confidence", "plan"),
-    *("memory", "checkpoint", "profile", "progress"),
+    *("memory", "checkpoint", "profile", "progress", "overwrite"),
 )
 """What `evaluate` takes besides."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import resource
@@ -12,10 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import click
 import duckdb
 import pytest
 from command import sqlmetrics
 from marked import by_turns
+
+from sqlmetrics.cli import cli
+from sqlmetrics.cli.common import Input
+from sqlmetrics.comparison.diagnosis.diagnosis import Diagnosis
 
 pytestmark = by_turns(6)
 
@@ -101,6 +107,68 @@ def test_files_of_others_ask_for_overwrite_and_ours_are_replaced(folder: Path) -
             assert file.read_bytes() != mine
             sqlmetrics(*words, folder=folder)  # ours by now
             assert not [*folder.glob(f".theirs*.{ending}")]
+
+
+def test_files_of_others_are_refused_before_anything_is_read(folder: Path) -> None:
+    """The tables are not there, which is told where the file might be ours."""
+    (folder / "spec.yml").write_text(SPEC.replace("labels.csv", "nowhere.csv"))
+    people, letter = "id,name,email\n1,ann,a@b\n", "Dear reader, this is mine.\n"
+    theirs = [
+        (line, f"theirs.{ending}", people if ending == "csv" else letter)
+        for line, endings in WRITERS.items()
+        for ending in set(endings.split()) - {"txt", "md", "csv" if "clicks" in line else ""}
+        if line.split()[0] not in ("run", "check", "plot")
+    ]
+    theirs += [
+        (EVALUATE, "theirs.json", '[{"name": "ann"}]'),
+        (EVALUATE, "theirs.parquet", people),
+        (EVALUATE, "theirs.txt", "PK\x03\x04 a spreadsheet"),
+        (f"{EVALUATE} o.csv --per-query --profile", "theirs.json", letter),
+        ("build spec.yml --db m.duckdb --junit", "theirs.xml", "<letter/>"),
+    ]
+    for line, name, text in theirs:
+        (folder / name).write_text(text)
+        words = [*line.replace("labels.csv", "nowhere.csv").split(), name]
+        told = sqlmetrics(*words, folder=folder, expect=2).stderr
+        assert ("--overwrite" in told) == ("--profile" not in line), words
+        assert (folder / name).read_text() == text
+    profile = [*EVALUATE.split(), "o.csv", "--profile", "theirs.json"]
+    assert "--overwrite" in sqlmetrics(*profile, folder=folder, expect=2).stderr
+    assert not (folder / "o.csv").exists()
+    for _ in range(2):
+        sqlmetrics(*profile, "--overwrite", folder=folder)
+        profile = [word for word in profile if word != "--overwrite"]
+    assert "operator" in (folder / "theirs.json").read_text()
+
+
+def test_what_is_read_says_so_and_nothing_else_is_taken_for_it(folder: Path) -> None:
+    files = re.compile(r"TABLE|FILE|SPEC|LOG|RANKINGS|SHEET|SAMPLE|EVENTS")
+    written = {"out", "junit", "profile", "openlineage"}
+    opened = {("db", "all"), ("file", "init"), ("file", "install"), ("values", "reconcile")}
+    for name in cli.commands:
+        command = cli.commands[name]
+        for parameter in command.params:
+            kinds = getattr(parameter.type, "types", [parameter.type])
+            is_read = all(isinstance(kind, Input) for kind in kinds)
+            metavar = parameter.make_metavar(click.Context(command))
+            if parameter.name in written or opened & {(parameter.name, n) for n in (name, "all")}:
+                assert not is_read, (name, parameter.name)
+            elif isinstance(parameter.type, click.types.StringParamType | Input | click.Tuple):
+                assert is_read == bool(files.search(metavar)), (name, parameter.name, metavar)
+    for _ in range(2):
+        sqlmetrics(*EVALUATE.split(), "mrr", folder=folder)  # the name of a metric, too
+
+
+def test_no_finding_is_no_file_of_others(folder: Path) -> None:
+    line = ["diagnose", "runs.csv", "labels.csv", "--out", "o.json"]
+    ours = '[\n  {"system": "r", "baseline": "", "finding": "x"}\n]\n'
+    for before, found in (("[]\n", ours), (ours, "[]\n")):
+        (folder / "o.json").write_text(before)
+        with pytest.MonkeyPatch.context() as patch:
+            rows = json.loads(found)
+            patch.setattr(Diagnosis, "to_dicts", lambda _, rows=rows: rows)
+            sqlmetrics(*line, folder=folder)
+        assert json.loads((folder / "o.json").read_text()) == rows
 
 
 def test_a_graded_sheet_stays(folder: Path) -> None:

@@ -295,7 +295,8 @@ def test_tables_of_clicks_look_like_those_of_lists(monkeypatch: pytest.MonkeyPat
         "0.1250",
         "0.4000",
     ] * 3
-    page = own._repr_html_()
+    page = own.html()
+    assert own._repr_html_().endswith(page)  # behind its picture, where pictures are drawn
     assert "<b>0.4000</b>" in page
     assert "&lt;new&gt;" in page
     assert "odd: 1" in page

@@ -329,6 +329,21 @@ def test_a_format_changes_no_number(name: str, kind: str, order: str, tmp_path: 
     assert numbers(result) == expected(kind)
 
 
+def test_what_can_be_read_but_once_is_read_once_by_all_that_takes_it() -> None:
+    runs, truth = rankings_of("texts"), labels_of("texts")
+
+    def read_once(rows: Rows) -> Any:
+        return pa.Table.from_pylist(rows).to_reader(max_chunksize=2)
+
+    both = {"a": read_once(runs), "b": iter(runs)}
+    assert not {row["difference"] for row in sm.compare(both, iter(truth), METRICS).rows} - {0.0}
+    assert numbers(sm.evaluate(read_once(runs), read_once(truth), METRICS)) == expected("texts")
+    assert "mrr" in sm.report(iter(runs), read_once(truth), metrics=["mrr"]).markdown
+    trace = {"user_input": "q", "retrieved_context_ids": ["a", "b"], "reference_context_ids": ["b"]}
+    assert sm.evaluate(read_once([trace]), None, ["mrr"])["mrr"] == 0.5
+    assert sm.evaluate(iter([trace]), None, ["mrr"])["mrr"] == 0.5
+
+
 IN_ORDER: Mapping[str, Callable[[Rows, str, Path], Any]] = {
     "json": as_lists(as_json("json")),
     "jsonl.gz": as_lists(as_json("jsonl.gz")),

@@ -71,6 +71,27 @@ def runs_in(given: Any, ids: set[str]) -> dict[str, Any]:
     return {}
 
 
+def in_memory(given: Any) -> Any:
+    """What can be read but once, a generator or a stream of Arrow, read up; all else as it is.
+
+    >>> in_memory(iter([("q", "a", 1.0)])), in_memory("run.csv")
+    ([('q', 'a', 1.0)], 'run.csv')
+    """
+    if isinstance(given, StageRuns):
+        return StageRuns(in_memory(given.runs))
+    if _is_read_once(given):
+        return given.read_all() if hasattr(given, "read_all") else list(given)
+    if isinstance(given, Mapping) and any(map(_is_read_once, given.values())):
+        return {name: in_memory(table) for name, table in given.items()}
+    if isinstance(given, list | tuple) and any(map(_is_read_once, given)):
+        return [in_memory(table) for table in given]
+    return given
+
+
+def _is_read_once(value: Any) -> bool:
+    return isinstance(value, Iterator) or hasattr(value, "read_all")
+
+
 def _is_path(value: object) -> bool:
     return isinstance(value, str | PurePath)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError
-from sqlmetrics.evaluation.inputs.runs import StageRuns, runs_in
+from sqlmetrics.evaluation.inputs.runs import StageRuns, in_memory, runs_in
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.spec.spec import Spec
 
@@ -45,6 +45,7 @@ def resolved(
 
     The labels are the table that was given for them. Where it and all the others are traces with
     references, as of Ragas, it is one more system, and the references are the labels.
+    To know that the tables are looked into, so what can be read but once is read up.
 
     Args:
         rankings: What was given for the rankings: a table, several, or a spec.
@@ -54,6 +55,7 @@ def resolved(
     """
     if isinstance(rankings, Spec) or isinstance(labels, References):
         return rankings, labels
+    rankings, labels = in_memory(rankings), in_memory(labels)
     ids = {str(asked.get(role) or f"{role}_id") for role in ("query", "item")}
     runs = runs_in(rankings, ids)
     tables = list(runs.values()) if runs else [rankings]
