@@ -95,6 +95,7 @@ def run(
     end: str | date | None = None,
     backfill: bool = False,
     lookback: int = 0,
+    batch_days: int = 0,
     full_refresh: bool = False,
     allow_loss: int = 0,
     adopt: bool = False,
@@ -114,6 +115,7 @@ def run(
         backfill: Whether only days are computed that the data has, and of which the table
             has not all metrics.
         lookback: How many of the last days are computed again, for data that comes late.
+        batch_days: How many days a run replaces at most; by default 31 of a backfill, else all.
         full_refresh: Whether all days of the spec are replaced.
         allow_loss: Of so many days `backfill` and `full_refresh` may take numbers away that the
             data has no more, or the spec asks for no more; if there are more, nothing is written.
@@ -134,7 +136,9 @@ def run(
     """
     days = days_between(start, end, zone_of_days(spec))
     engine = connect(connection)
-    todo = parts(spec, engine, days, backfill=backfill, lookback=lookback)
+    if full_refresh and batch_days:
+        raise SpecError("full_refresh replaces all days at once; leave out batch_days")
+    todo = parts(spec, engine, days, backfill=backfill, lookback=lookback, batch_days=batch_days)
     if backfill:
         check_backfill(spec, engine, todo, allow_loss)
     return [

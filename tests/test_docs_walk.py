@@ -402,7 +402,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     ),
     "run": (
         "run search.yml PLACE --start 2026-01-01 --end 2026-01-02",
-        "run search.yml PLACE --backfill --lookback 1 --skip-input-checks",
+        "run search.yml PLACE --backfill --lookback 1 --batch-days 2 --skip-input-checks",
         "run search.yml PLACE --full-refresh --publish bi",
         "run search.yml --db shop.duckdb --publish bi.duckdb --storage-version v1.4.0",
         "run search.yml PLACE --dry-run",

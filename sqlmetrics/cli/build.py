@@ -22,6 +22,7 @@ _OF_RUN = (
         "adopt",
         "backfill",
         "lookback",
+        "batch_days",
         "note",
         "skip_input_checks",
     ),
@@ -55,7 +56,13 @@ def build(**given: Any) -> None:
     how = (given["full_refresh"], given["backfill"], given["lookback"] or 0)
     provenance = Provenance(given["note"], Path(given["spec"]).parent)
     choice = Choice(
-        days, *how, given["skip_input_checks"], given["adopt"], given["allow_loss"] or 0, provenance
+        days,
+        *how,
+        unchecked=given["skip_input_checks"],
+        adopt=given["adopt"],
+        allow_loss=given["allow_loss"] or 0,
+        batch_days=given["batch_days"] or 0,
+        provenance=provenance,
     )
     recipients = Recipients(*(given[name] for name in RECIPIENTS))
     check_junit(given["junit"], spec)

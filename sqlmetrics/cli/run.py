@@ -48,6 +48,13 @@ SYSTEMS = 4
 @click.option(
     "--lookback", type=click.IntRange(1), metavar="N", help="The last N days, for late data."
 )
+@click.option(
+    "--batch-days",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Replace at most N days at a time, each batch in a run of its own. Default: 31 of "
+    "--backfill, else all at once.",
+)
 @click.option("--note", metavar="TEXT", default="", help="Why it is run, for the run log.")
 @place_options
 @click.option(
@@ -75,6 +82,7 @@ def run(
     adopt: bool,
     backfill: bool,
     lookback: int | None,
+    batch_days: int | None,
     note: str,
     location: Location,
     publish: str | None,
@@ -106,7 +114,9 @@ def run(
     choice = Choice(
         days, full_refresh, backfill, lookback or 0, skip_input_checks, adopt, allow_loss or 0
     )
-    choice = replace(choice, provenance=Provenance(note, Path(spec).parent))
+    choice = replace(
+        choice, batch_days=batch_days or 0, provenance=Provenance(note, Path(spec).parent)
+    )
     recipients = Recipients(output, out, openlineage)
     told = Summary(the_spec, days)
     to = choice.destination(the_spec, publish, storage_version)
@@ -131,6 +141,7 @@ class Choice:
         unchecked: Whether bad input is not looked for.
         adopt: Whether rows of the spec's name are its own, whatever wrote them.
         allow_loss: Of so many days numbers may go that nothing replaces.
+        batch_days: How many days a run replaces at most; 0 for the usual number.
         provenance: What the run log says of whoever runs it.
     """
 
@@ -141,6 +152,7 @@ class Choice:
     unchecked: bool
     adopt: bool = False
     allow_loss: int = 0
+    batch_days: int = 0
     provenance: Provenance | None = None
 
     @property
@@ -162,6 +174,8 @@ class Choice:
         targets(spec)
         if self.full_refresh and self.is_of_some:
             raise SpecError("--full-refresh replaces all days; leave out the other choices of days")
+        if self.full_refresh and self.batch_days:
+            raise SpecError("--full-refresh replaces all days at once; leave out --batch-days")
         if self.allow_loss and not (self.full_refresh or self.backfill):
             raise SpecError("--allow-loss goes with --full-refresh or --backfill")
         if place is not None:
@@ -195,7 +209,14 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, told: 
         told.database = f"{engine.name} {engine.version}"
         if to is not None:
             check_destination(spec, engine, to, days, adopt=choice.adopt)
-        todo = parts(spec, engine, days, backfill=choice.backfill, lookback=choice.lookback)
+        todo = parts(
+            spec,
+            engine,
+            days,
+            backfill=choice.backfill,
+            lookback=choice.lookback,
+            batch_days=choice.batch_days,
+        )
         if choice.backfill:
             check_backfill(spec, engine, todo, choice.allow_loss)
         if not todo:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from datetime import date, timedelta
+from itertools import pairwise
 
 from sqlmetrics.catalog.counterfactual import is_estimated
 from sqlmetrics.catalog.online import is_online
@@ -26,6 +27,9 @@ Metric = tuple[str, int]
 
 MOST_DAYS = 36_500
 """So many days are computed again by a run at most."""
+
+USUAL_BATCH = 31
+"""As many days of a backfill are one run: what it has done stands if the next one is stopped."""
 
 Moment = str
 """A time as a text, which orders as times do."""
@@ -55,8 +59,7 @@ def open_days(
     """
     if lookback > MOST_DAYS:
         raise SpecError(f"lookback is at most {MOST_DAYS:,} days, given {lookback:,}")
-    if spec.clicks is None and spec.rankings.columns.date is None:
-        raise SpecError("days can be missing only where the rankings have rankings.columns.date")
+    _check_dated(spec)
     end = days.end if days else None
     wanted: set[date] = set()
     if backfill:
@@ -71,6 +74,12 @@ def open_days(
         most = min(lookback, (end - date.min).days)
         wanted |= {end - timedelta(back) for back in range(1, most + 1)}
     return list(ranges(wanted))
+
+
+def _check_dated(spec: Spec) -> None:
+    """Raise SpecError if the spec's data has no days."""
+    if spec.clicks is None and spec.rankings.columns.date is None:
+        raise SpecError("days can be missing only where the rankings have rankings.columns.date")
 
 
 def _last_day(spec: Spec, engine: Database, days: Days | None) -> date | None:
@@ -94,12 +103,68 @@ def _last_day(spec: Spec, engine: Database, days: Days | None) -> date | None:
 
 
 def parts(
-    spec: Spec, engine: Database, days: Days | None = None, *, backfill: bool, lookback: int
+    spec: Spec,
+    engine: Database,
+    days: Days | None = None,
+    *,
+    backfill: bool,
+    lookback: int,
+    batch_days: int = 0,
 ) -> list[Days | None]:
-    """The ranges of days, each of which a run replaces for itself; the arguments are as above."""
-    if not (backfill or lookback):
-        return [days]
-    return [*open_days(spec, engine, days, backfill=backfill, lookback=lookback)]
+    """The ranges of days, each of which a run replaces for itself.
+
+    Args:
+        spec: As above, and the others too.
+        engine: Where the data and the fact table are.
+        days: Which days are looked at; by default all.
+        backfill: Whether those are wanted that the fact table lacks.
+        lookback: How many of the last days are wanted.
+        batch_days: How many days with data a run replaces at most; 0 for `USUAL_BATCH` of a
+            backfill, and for any number else.
+
+    Raises:
+        SpecError: As above, and if `batch_days` is given where rankings have no dates.
+    """
+    if backfill or lookback:
+        wanted = open_days(spec, engine, days, backfill=backfill, lookback=lookback)
+        longest = batch_days or (USUAL_BATCH if backfill else 0)
+        return [batch for part in wanted for batch in _batches(spec, engine, part, longest)]
+    if batch_days:
+        _check_dated(spec)
+        return [*_batches(spec, engine, days, batch_days)]
+    return [days]
+
+
+def _batches(
+    spec: Spec, engine: Database, days: Days | None, longest: int
+) -> Iterator[Days | None]:
+    """The parts of a range by the days that the data has of it; of no data, the range itself."""
+    is_short = days and days.start and days.end and (days.end - days.start).days <= longest
+    data = set() if not longest or is_short else data_days(spec, engine, days=days)
+    if not data:
+        yield days
+        return
+    yield from batches(days or Days(start=min(data), end=max(data) + timedelta(1)), data, longest)
+
+
+def batches(days: Days, data: Set[date], longest: int) -> Iterator[Days]:
+    """A range in parts that have at most so many days of the data, and at least one.
+
+    Args:
+        days: The range.
+        data: The days of it that the data has.
+        longest: How many of these a part has at most.
+
+    >>> there = {date(2026, 1, 2), date(2026, 1, 3), date(2026, 1, 9)}
+    >>> whole = Days(start=date(2026, 1, 1), end=date(2026, 2, 1))
+    >>> for part in batches(whole, there, 2):
+    ...     print(part)
+    from 2026-01-01 and before 2026-01-09
+    from 2026-01-09 and before 2026-02-01
+    """
+    starts = sorted(data)[longest::longest]
+    for start, end in pairwise([days.start, *starts, days.end]):
+        yield Days(start=start, end=end)
 
 
 def data_days(

@@ -26,7 +26,7 @@ from sqlmetrics.clicks.simulation.simulate import simulate
 from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.jobs.days import on_days
-from sqlmetrics.jobs.missing_days import open_days
+from sqlmetrics.jobs.missing_days import open_days, parts
 from sqlmetrics.jobs.provenance import Provenance, revision
 from sqlmetrics.jobs.run import write
 from sqlmetrics.jobs.views import NAMES
@@ -239,10 +239,15 @@ def test_a_range_replaces_itself_and_nothing_else(engine: Any) -> None:
     ]
     write(job("other"), engine, days(2, 5))
     check(engine, [1, 3, 4])
-    for part in open_days(spec, engine, backfill=True):
+    batches = parts(spec, engine, backfill=True, lookback=0, batch_days=1)
+    assert batches == [days(0, 1), days(2, 3), days(5, 6)]
+    for part in batches:
         write(spec, engine, part)
     check(engine, [*range(6)])
     assert open_days(spec, engine, backfill=True) == []
+    named = parts(spec, engine, days(0, 20), backfill=False, lookback=0, batch_days=4)
+    assert named == [days(0, 4), days(4, 20)], "each batch has a day of the data"
+    assert parts(spec, engine, backfill=False, lookback=0, batch_days=4) == [days(0, 4), days(4, 6)]
     before = runs(engine)
     write(spec, engine, days(2, 4))
     check(engine, [*range(6)])
@@ -758,12 +763,12 @@ def test_pooled_labels_and_rows_without_requests_by_days() -> None:
     log = {"log": {"relation": "wide", "columns": columns}, "daily": True}
     output = {"relation": "metrics", "per_query": "metrics_of_queries"}
     without = sm.Spec(name="log", clicks=log, metrics=["mrr", "ctr"], output=output)
-    for spec, parts in ((click_job(**pooled), [(4, 5), (3, 4)]), (without, [(2, 5), (0, 3)])):
+    for spec, ends in ((click_job(**pooled), [(4, 5), (3, 4)]), (without, [(2, 5), (0, 3)])):
         with connect() as engine:
             for name, table in {**tables, "wide": wide}.items():
                 engine.load(name, table)
             whole = evaluate_clicks(spec, engine, confidence=0.95)
-            for part in parts:
+            for part in ends:
                 write(spec, engine, days(*part))
             there = facts(engine, "log")
             queries = engine.rows("from metrics_of_queries") if spec.output.per_query else []
