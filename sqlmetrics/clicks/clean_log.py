@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sqlmetrics.clicks import absence, column_checks, named_values, ubi, values
+from sqlmetrics.clicks import absence, column_checks, named_values, request_column, ubi, values
 from sqlmetrics.clicks.assembly import tables_of
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS
@@ -52,7 +52,8 @@ class CleanLog:
         progress: Is told after each step.
         unread: Times that cannot be read.
         is_dry: Whether no row is there.
-        value_notes: What the spec names and the log lacks.
+        value_notes: What the spec names and the log lacks, and whether requests are some.
+        unused: Action that nothing names -> how many events have it.
     """
 
     tables: ClickTables
@@ -61,6 +62,7 @@ class CleanLog:
     unread: tuple[Unread, ...] = ()
     is_dry: bool = False
     value_notes: tuple[str, ...] = ()
+    unused: Mapping[str, int] = field(default_factory=dict)
 
     def system_of_none(self, title: str) -> str:
         """What requests without a system are called: as the log, unless others have one."""
@@ -313,11 +315,14 @@ def cleaned_log(
             log.tell(next(left))
 
     with keeping(engine, todo[:choosing], told):
-        notes = named_values.check(tables, names, engine, dry=dry)
-        log = replace(log, value_notes=notes)
+        looked = named_values.check(tables, names, engine, dry=dry)
+        log = replace(log, value_notes=looked.notes, unused=looked.unused)
         if not dry:
             log = replace(log, unread=values.check(tables, kinds, engine))
         with keeping(engine, todo[choosing:], told):
+            if not dry:
+                doubt = request_column.doubt(tables, engine)
+                log = replace(log, value_notes=(*log.value_notes, *doubt))
             yield log
 
 

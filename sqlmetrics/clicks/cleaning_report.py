@@ -7,13 +7,17 @@ from dataclasses import dataclass
 
 from sqlmetrics.evaluation.report.layout import Cells
 from sqlmetrics.evaluation.report.table import aligned
+from sqlmetrics.spec.click_cleaning import Cleaning
+from sqlmetrics.spec.click_columns import CLICK
 
 IMPRESSIONS = "impressions"
+UNUSED = "not used"
 REASONS = {
-    "incomplete": "its request, item or position is missing",
-    "unreadable time": "its time is there, and is none that can be read",
+    UNUSED: "no label, metric or success names its action",
     "test traffic": "the request meets the condition for test traffic",
     "bot": "the user has more events in an hour than a person has",
+    "incomplete": "its request, item or position is missing",
+    "unreadable time": "its time is there, and is none that can be read",
     "same position": "another item stands at the same position",
     "below the last click": "too far below the last click of the request to have been seen",
     "no impression": "the item was not shown in that request",
@@ -22,7 +26,17 @@ REASONS = {
     "short stay": "the user left the item at once",
     "repeated": "the same again: an item of a request, or an action on it",
 }
-"""Why a row is left out, in the order of the steps."""
+"""Why a row is left out."""
+
+_OF_IMPRESSIONS = (
+    *("test traffic", "bot", "incomplete", "unreadable time"),
+    *("repeated", "same position", "below the last click"),
+)
+_OF_EVENTS = (
+    *(UNUSED, "test traffic", "bot", "unreadable time", "same position", "no impression"),
+    *("before the impression", "after the window", "short stay", "repeated"),
+)
+"""The reasons in the order in which they are looked at: a row is left out for the first."""
 
 
 @dataclass(frozen=True)
@@ -47,20 +61,52 @@ class Step:
         return self.rows_in - self.rows_out
 
 
-def steps(counts: Mapping[tuple[str, str | None], int]) -> Iterator[Step]:
-    """The steps that took something away, from how many rows of each kind have which reason."""
+def steps(
+    counts: Mapping[tuple[str, str | None], int], cleaning: Cleaning | None = None
+) -> Iterator[Step]:
+    """The steps that took something away, from how many rows of each kind have which reason.
+
+    Args:
+        counts: `impressions` or an action, and why it was left out or None -> how many rows.
+        cleaning: What the spec says: a step that it names, and that took nothing of anything,
+            is there too, once.
+    """
+    used = {why for (_, why), number in counts.items() if number}
+    named = _named(cleaning) if cleaning else ()
+    idle = {why: what for why, what in named if why not in used}
     for what, (logged, _) in totals(counts).items():
         left = logged
-        for why in REASONS:
+        for why in _OF_IMPRESSIONS if what == IMPRESSIONS else _OF_EVENTS:
             removed = counts.get((what, why), 0)
-            if removed:
+            if removed or idle.get(why) == what:
                 yield Step(what, why, left, left - removed)
             left -= removed
 
 
+def _named(cleaning: Cleaning) -> Iterator[tuple[str, str]]:
+    """The steps that a spec names -> of what rows it is said that they took none."""
+    if cleaning.test is not None:
+        yield "test traffic", IMPRESSIONS
+    if cleaning.max_events_per_user_hour is not None:
+        yield "bot", IMPRESSIONS
+    if cleaning.same_position != "keep":
+        yield "same position", IMPRESSIONS
+    if cleaning.unseen is not None:
+        yield "below the last click", IMPRESSIONS
+    if cleaning.attribution_window is not None:
+        yield "after the window", CLICK
+    if cleaning.min_dwell is not None:
+        yield "short stay", CLICK
+    if cleaning.deduplicate and "deduplicate" in cleaning.model_fields_set:
+        yield "repeated", CLICK
+
+
 def totals(counts: Mapping[tuple[str, str | None], int]) -> dict[str, tuple[int, int]]:
     """`impressions` or an action -> how many rows were logged, and how many are left."""
-    actions = sorted({what for what, _ in counts} - {IMPRESSIONS})
+    actions = sorted(
+        {what for what, _ in counts} - {IMPRESSIONS},
+        key=lambda what: ((what, UNUSED) in counts, what),
+    )
     return {
         what: (
             sum(number for (kind, _), number in counts.items() if kind == what),
@@ -72,13 +118,16 @@ def totals(counts: Mapping[tuple[str, str | None], int]) -> dict[str, tuple[int,
 
 def cells(done: Sequence[Step], totals: Mapping[str, tuple[int, int]]) -> Cells:
     """The report as a table: what came in, what each step took, what is left."""
-    lines = []
+    lines, unused = [], {step.what for step in done if step.why == UNUSED}
     for what, (before, after) in totals.items():
+        if what in unused:
+            lines.append((what, UNUSED, f"-{before:,}", "0"))
+            continue
         lines.append((what, "logged", "", f"{before:,}"))
         lines += [
-            ("", one.why, f"-{one.removed:,}", f"{one.rows_out:,}")
-            for one in done
-            if one.what == what
+            ("", step.why, f"{-step.removed:,}", f"{step.rows_out:,}")
+            for step in done
+            if step.what == what
         ]
         lines.append(("", "left", "", f"{after:,}"))
     return Cells(("rows", "step", "left out", "left"), lines, 2)

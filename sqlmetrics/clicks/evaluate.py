@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlmetrics.catalog.online import online
 from sqlmetrics.clicks.clean_log import ADDED_UP, COUNTED, EVALUATED, CleanLog, cleaned_log
-from sqlmetrics.clicks.cleaning_report import steps, totals
+from sqlmetrics.clicks.cleaning_report import IMPRESSIONS, UNUSED, steps, totals
 from sqlmetrics.clicks.result import ClickResult, interval_note, long
 from sqlmetrics.clicks.steps import online_step
 from sqlmetrics.clicks.wide_log import wide_log
@@ -126,12 +126,16 @@ def counted(clean: CleanLog, spec: Spec, confidence: float | None) -> ClickResul
     """
     asked = [online(text) for text in spec.online]
     sums = online_step(clean.tables, spec, moments=confidence is not None)
-    counts, findings = clean.counts(), clean.findings()
+    unused = {
+        (f"events {action}" if action == IMPRESSIONS else action, UNUSED): n
+        for action, n in clean.unused.items()
+    }
+    counts, findings = clean.counts() | unused, clean.findings()
     clean.tell(COUNTED)
     rows = tuple(online_rows(clean, spec, confidence, sums))
     clean.tell(ADDED_UP)
     told = (interval_note(confidence),) if confidence is not None and asked else ()
-    done = tuple(steps(counts))
+    done = tuple(steps(counts, clean.tables.clicks.cleaning))
     known = clean.propensities if spec.metrics else None
     notes = (*clean.value_notes, *told)
     return ClickResult(spec, done, totals(counts), findings, None, rows, notes, known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.columns import Names
@@ -21,10 +22,23 @@ REMEDY = (
 )
 
 
+@dataclass(frozen=True)
+class Looked:
+    """What a log was found to have.
+
+    Attributes:
+        notes: What is named and the log lacks.
+        unused: Action of the days that are read that nothing names -> how many events have it.
+    """
+
+    notes: tuple[str, ...] = ()
+    unused: Mapping[str, int] = field(default_factory=dict)
+
+
 def check(
     tables: ClickTables, names: Iterable[NamedValue], engine: Database, *, dry: bool = False
-) -> tuple[str, ...]:
-    """Notes of what is named and the log lacks.
+) -> Looked:
+    """What the log has of what is named.
 
     A day may lack what other days have: of what is not there, all days are asked.
 
@@ -42,9 +56,11 @@ def check(
     named = [*of_clicks(tables.clicks), *names]
     problems: list[Problem] = []
     notes: list[str] = []
+    unused: dict[str, int] = {}
     for table, columns in _columns(tables, named).items():
         counts = _counts(tables, table, columns, engine, of_all_days=dry)
         if table == "events":
+            unused = {name: n for name, n in counts[ACTION].items() if name not in tables.actions}
             _check_case(tables, counts[ACTION])
         own = [name for name in named if name.role in columns]
         if not dry and _lacks(tables, own, counts):
@@ -58,12 +74,12 @@ def check(
             notes += found.notes
     if problems:
         raise InputError(problems)
-    return tuple(notes)
+    return Looked(tuple(notes), unused)
 
 
 def actions(tables: ClickTables, engine: Database) -> Mapping[str, int]:
     """The actions of the events that are read -> how many there are, the most first."""
-    columns = {ACTION: tables.names.events["action"]}
+    columns = {ACTION: _action(tables.names)}
     return _counts(tables, "events", columns, engine, of_all_days=False)[ACTION]
 
 
@@ -72,9 +88,14 @@ def _columns(tables: ClickTables, named: Sequence[NamedValue]) -> dict[str, dict
     shown = _roles(tables.names, tables.clicks.segments)
     wanted = {name.role for name in named}
     impressions = {role: column for role, column in shown.items() if role in wanted}
-    events = {ACTION: tables.names.events["action"]} if tables.clicks.log is None else {}
+    events = {ACTION: _action(tables.names)} if tables.clicks.log is None else {}
     found = {"events": events, "impressions": impressions}
     return {table: columns for table, columns in found.items() if columns}
+
+
+def _action(names: Names) -> str:
+    """The action of an event, as SQL; one without is counted as NULL."""
+    return f"coalesce(cast({names.events['action']} as varchar), 'NULL')"
 
 
 def _roles(names: Names, segments: Sequence[str]) -> dict[str, str]:
@@ -93,7 +114,8 @@ def _counts(
 ) -> Counts:
     source = tables.sources(of_all_days=of_all_days)[table]
     found = {role: {**counts} for role, counts in counted(columns, source, engine).items()}
-    found.get(ACTION, {}).pop(IMPRESSION, None)
+    if tables.clicks.format == "ubi":
+        found.get(ACTION, {}).pop(IMPRESSION, None)
     return found
 
 

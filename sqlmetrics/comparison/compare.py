@@ -348,6 +348,7 @@ def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -
         sql=made.text(),
         contributions=tuple(parts),
         worse_slices=tuple(worst_slices(rows)),
+        counted=findings.counted(plan.spec),
     )
 
 

@@ -79,9 +79,7 @@ def _of_stored(plan: Plan, asks: Options, ask: Ask) -> tuple[list[str], list[str
     there = [plan.spec.title]
     if "system" in plan.shape.keys:
         there = sorted(row["system"] for row in ask("select distinct system\nfrom per_query"))
-    for name in asks.systems:
-        if name not in there:
-            raise InputError(f"no list of this system: {unknown('system', name, there)}")
+    replace(asks, baseline=None).check_systems(there)
     return [asks.stored.name if asks.stored else "", *(asks.systems or there)], []
 
 
@@ -122,9 +120,7 @@ def _of_systems(plan: Plan, asks: Options, ask: Ask) -> tuple[list[str], list[st
     if None in there:  # which the checks would have told
         raise InputError("rankings: system is NULL in some rows: leave these out or fill them in")
     there.sort()
-    for name in (*asks.systems, *([asks.baseline] if asks.baseline else [])):
-        if name not in there:
-            raise InputError(f"no list of this system: {unknown('system', name, there)}")
+    asks.check_systems(there)
     chosen = asks.systems or there
     given = asks.baseline or (asks.systems[0] if asks.systems else plan.spec.baseline)
     if given is not None and given not in there:
@@ -150,9 +146,7 @@ def _of_dates(plan: Plan, asks: Options, ask: Ask) -> tuple[list[str], list[str]
     system = ""
     if "system" in plan.shape.keys:
         there = sorted(row["system"] for row in ask("select distinct system\nfrom per_query"))
-        for name in asks.systems:
-            if name not in there:
-                raise InputError(f"no list of this system: {unknown('system', name, there)}")
+        replace(asks, baseline=None).check_systems(there)
         chosen = asks.systems or there
         if len(chosen) > 1:
             raise SpecError(

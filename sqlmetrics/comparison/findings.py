@@ -20,6 +20,7 @@ from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.comparison.sums.resampling import Percentiles, Replicates
 from sqlmetrics.comparison.sums.samples import Samples
 from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.evaluation.report.failure import QUERIES
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.summary import ALL
@@ -157,9 +158,20 @@ def rows(pairing: Pairing, asks: Options, sums: Sums) -> tuple[list[dict[str, An
     found = [_row(pairing, asks, sums, place) for place in _places(pairing, sums)]
     decide(found, asks)
     for row in found:
-        row["sentence"] = sentence(row, row["name"], margin=asks.margin, level=asks.level)
+        row["sentence"] = sentence(
+            row,
+            row["name"],
+            margin=asks.margin,
+            level=asks.level,
+            counted=counted(pairing.plan.spec),
+        )
     told = _of_covariate(pairing, sums) if isinstance(pairing, Samples) else []
     return found, told or _notes(pairing, [row for row in found if row["segment_name"] == ALL])
+
+
+def counted(spec: Spec) -> tuple[str, str]:
+    """What a list is of, one and several: of a click log each request has one."""
+    return ("request", "requests") if spec.clicks else QUERIES
 
 
 def decide(rows: Sequence[dict[str, Any]], asks: Options) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from sqlmetrics.comparison.earlier_run import Stored
 from sqlmetrics.comparison.inference.verdict import Verdict
 from sqlmetrics.comparison.periods import Period, days_of_all, ends_of_all
-from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.spec.days import Days, Ends
 
 FailOn = Literal["worse", "unclear", "not-better"]
@@ -94,6 +94,13 @@ class Options:
     covariate: str | None = None
     before: Period | None = None
     stored: Stored | None = None
+
+    def check_systems(self, systems: Iterable[str]) -> None:
+        """Raise InputError for a system or a baseline that is named, and is none of these."""
+        known = sorted(systems)
+        for name in (*self.systems, *([self.baseline] if self.baseline else [])):
+            if name not in known:
+                raise InputError(f"no list of this system: {unknown('system', name, known)}")
 
     @property
     def shows_queries(self) -> bool:

@@ -364,7 +364,8 @@ class Spec(Model):
         if len(set(folded)) < len(folded):
             problems.append(f"by names a column twice: {', '.join(self.by)}")
         if self.clicks:
-            known = (*self.clicks.segments, *self.segments)
+            user = self.clicks.columns.user if self.clicks.columns else None
+            known = (*self.clicks.segments, *self.segments, *([user] if user else []))
             key = f"clicks.{'log' if self.clicks.log else 'impressions'}.columns.segments"
             hint = f" (and what {key} names)" if self.clicks.columns else ""
             wrong = (name for name in self.query_columns if name not in known)

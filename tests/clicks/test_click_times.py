@@ -53,7 +53,7 @@ def value(result: ClickResult, metric: str) -> float | None:
 
 def left(result: ClickResult) -> Mapping[tuple[str, str], int]:
     """What was left out, and why."""
-    return {(step.what, step.why): step.removed for step in result.steps}
+    return {(step.what, step.why): step.removed for step in result.steps if step.removed}
 
 
 # -- texts as times ---------------------------------------------------------------------

@@ -281,7 +281,7 @@ def cleaned(
 
 
 def steps_of(result: ClickResult) -> dict[tuple[str, str], int]:
-    return {(step.what, step.why): step.removed for step in result.steps}
+    return {(step.what, step.why): step.removed for step in result.steps if step.removed}
 
 
 CASES: Mapping[str, tuple[Any, Any, Any, Any]] = {
@@ -417,6 +417,47 @@ def test_cleaning_leaves_out_what_it_says_and_nothing_else(case: str) -> None:
         assert logged - left == mine
     assert result.rows["impressions"][0] == len(IMPRESSIONS) + len(impressions)
     assert {why for _, why in left_out} <= set(REASONS)
+
+
+def test_the_report_has_all_that_was_logged() -> None:
+    """Actions that nothing names, steps that took nothing, and one item twice at a position."""
+    view = {"request_id": "r1", "item_id": "a", "action": "view"}
+    again = {"request_id": "r1", "item_id": "a", "position": 1}
+    named = {"test": "item_id = 'zz'", "max_events_per_user_hour": 99, "min_dwell": "1s"}
+    named |= {"attribution_window": "9d", "unseen": 40, "deduplicate": True}
+    result = cleaned(named, [again], [view, view, {**view, "action": None}])
+    lines = [" ".join(line.split()) for line in result.cleaning().splitlines()]
+    assert {"view not used -2 0", "NULL not used -1 0"} <= {*lines}
+    assert result.rows["view"] == (2, 0)
+    idle = [(step.what, step.why) for step in result.steps if not step.removed]
+    assert idle == [
+        *(("impressions", why) for why in ("test traffic", "bot", "below the last click")),
+        *(("click", why) for why in ("after the window", "short stay")),
+    ]
+    assert steps_of(result)["impressions", "repeated"] == 1
+    assert "positions with two items" not in result.findings
+
+
+@by_turns(0.5)
+@pytest.mark.parametrize("has_queries", [True, False])
+def test_a_session_is_no_request(has_queries: bool) -> None:
+    """Each visit has three lists: the note names the column that tells them apart."""
+    rows = [
+        {"visit": f"v{v}", "list": f"v{v}-{n}", "row": f"{v}-{n}-{p}", "item": f"i{n}{p}"}
+        | {"position": p, "clicked": int(p == n), "query": f"q{n}", "shop": "DE"}
+        for v in range(20)
+        for n in range(1, 4)
+        for p in range(1, 5)
+    ]
+    columns = {"request": "visit", "item": "item", "position": "position", "clicked": "clicked"}
+    columns |= {"query": "query"} if has_queries else {}
+    log = {"log": {"data": pa.Table.from_pylist(rows), "columns": columns}}
+    note = " ".join(sm.evaluate_clicks(sm.Spec(clicks=log, metrics=["ctr"])).notes)
+    assert ("20 of 20 requests have several queries" in note) == has_queries
+    assert "visit looks like a session; list has one item at each position: give" in note
+    assert "clicks.log.columns.request: list" in note
+    log["log"]["columns"] = columns | {"request": "list"}
+    assert not sm.evaluate_clicks(sm.Spec(clicks=log, metrics=["ctr"])).notes
 
 
 def test_progress_is_told() -> None:

@@ -185,6 +185,7 @@ def spec_of(requests: Mapping[str, Clicked], *, per_user: int = 2, **more: Any) 
             "item_id": f"i{position}",
             "position": position,
             "clicked": int(position in clicked),
+            "country": "DE" if number < 30 else "FR",
         }
         for system, lists in requests.items()
         for number, clicked in enumerate(lists)
@@ -195,7 +196,8 @@ def spec_of(requests: Mapping[str, Clicked], *, per_user: int = 2, **more: Any) 
     if not per_user:
         place = table.column_names.index("user_id")
         table = table.set_column(place, schema.field(0), pa.nulls(len(rows), pa.string()))
-    columns = {"clicked": "clicked", "query": "query_text", "user": "user_id", "system": "system"}
+    columns: dict[str, Any] = {"clicked": "clicked", "query": "query_text", "user": "user_id"}
+    columns |= {"system": "system", "segments": ["country"]}
     return sm.Spec(clicks={"log": {"data": table, "columns": columns}, **more}, metrics=["ctr"])
 
 
@@ -252,26 +254,37 @@ def test_rates_and_their_errors_are_those_of_plain_python(
     asks = Options(metrics=METRICS, days=None, baseline="old")
     with servers.open(name) as engine:
         database = Database(engine)
-        found = log_numbers(spec_of(requests, per_user=per_user), asks, database, check=True)
-    sums: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for system, lists in requests.items():
-        users = [lists[i : i + (per_user or 1)] for i in range(0, 60, per_user or 1)]
-        told = sums.setdefault(system, {"ctr": [], "abandonment": [], "mrr": []})
-        for own in users:
-            hits = [one for one in own if one]
-            told["ctr"].append((sum(map(len, own)), 4 * len(own)))
-            told["abandonment"].append((len(own) - len(hits), len(own)))
-            told["mrr"].append((fsum(1 / one[0] for one in hits), len(hits)))
-    rows = found.moved["new", "old"]
-    for metric in sums["new"]:
-        (new, one), (old, other) = (ratio(sums[system][metric]) for system in ("new", "old"))
-        n, m = (sum(b > 0 for _, b in sums[system][metric]) for system in ("new", "old"))
-        df = (one + other) ** 2 / (one**2 / (n - 1) + other**2 / (m - 1))
-        reach = student.critical(0.95, df) * (one + other) ** 0.5
-        row = rows[metric]
-        own = (row["difference"], row["ci_low"], row["ci_high"])
-        assert own == pytest.approx((new - old, new - old - reach, new - old + reach), rel=1e-9)
-    assert rows["abandonment"]["direction"] == -1
+        spec = spec_of(requests, per_user=per_user).having(by=["country"])
+        numbers = log_numbers(spec, asks, database, check=True)
+    assert numbers.counted == "users"
+    by_place = {
+        (row["segment_name"], row["segment_value"], row["metric"]): row for row in numbers.rows
+    }
+    assert by_place["all", "all", "abandonment"]["direction"] == -1
+    half = {"all": (0, 60), "DE": (0, 30), "FR": (30, 60)}
+    for value, (first, end) in half.items():
+        sums = {system: _sums(lists[first:end], per_user) for system, lists in requests.items()}
+        for metric in sums["new"]:
+            (new, one), (old, other) = (ratio(sums[system][metric]) for system in ("new", "old"))
+            n, m = (sum(b > 0 for _, b in sums[system][metric]) for system in ("new", "old"))
+            df = (one + other) ** 2 / (one**2 / (n - 1) + other**2 / (m - 1))
+            reach = student.critical(0.95, df) * (one + other) ** 0.5
+            row = by_place["all" if value == "all" else "country", value, metric]
+            ends = row["statistic"].interval(0.95)
+            wanted = (new - old, new - old - reach, new - old + reach, n)
+            assert (row["difference"], *ends, row["n"]) == pytest.approx(wanted, rel=1e-9)
+
+
+def _sums(lists: Clicked, per_user: int) -> dict[str, list[tuple[float, float]]]:
+    """Metric -> numerator and denominator of each user, or of each request."""
+    sums: dict[str, list[tuple[float, float]]] = {"ctr": [], "abandonment": [], "mrr": []}
+    for place in range(0, len(lists), per_user or 1):
+        own = lists[place : place + (per_user or 1)]
+        hits = [clicked for clicked in own if clicked]
+        sums["ctr"].append((sum(map(len, own)), 4 * len(own)))
+        sums["abandonment"].append((len(own) - len(hits), len(own)))
+        sums["mrr"].append((fsum(1 / clicked[0] for clicked in hits), len(hits)))
+    return sums
 
 
 @by_turns(0.4)
@@ -301,8 +314,21 @@ def test_the_users_of_a_log_are_clusters() -> None:
     own = sm.compare(spec.having(cluster="user_id"), paired=False).to_dicts()[0]
     assert own["ci_low"] == of_users["ci_low"]
     nobody = spec_of(requests, no_user={(0, 1)}).having(metrics=["mrr"], online=())
-    with pytest.raises(sm.InputError, match=r"user_id varies: 2(.|\n)*mend it, or leave rows out"):
+    alone = spec_of(requests, per_user=0).having(metrics=["mrr"], online=())
+    of_nobody, of_each = (
+        sm.compare(alone, paired=False, cluster=cluster).to_dicts()[0]
+        for cluster in ("user_id", None)
+    )
+    ends = ("ci_low", "ci_high", "n")  # requests of nobody known are no single user
+    assert [of_nobody[name] for name in ends] == pytest.approx([of_each[name] for name in ends])
+    told = " ".join(repr(sm.compare(alone, paired=False)).split())
+    assert "requests could have shown" in told or "requests of baseline" in told
+    assert " queries" not in told.partition("p: ")[0]
+    remedy = r"user_id varies: 2(.|\n)*clicks.impressions.where: user_id is not null"
+    with pytest.raises(sm.InputError, match=remedy):
         sm.compare(nobody, paired=False, cluster="user_id")
+    with pytest.raises(sm.SpecError, match="unknown segment 'user'; did you mean 'user_id'"):
+        sm.compare(spec, paired=False, cluster="user")
     with pytest.raises(sm.SpecError, match="unknown segment 'usr_id'; did you mean"):
         sm.compare(spec.having(cluster="user_id"), paired=False, cluster="usr_id")
 

@@ -14,6 +14,7 @@ import duckdb
 import pytest
 import yaml
 from click.testing import CliRunner
+from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
@@ -113,6 +114,44 @@ def test_a_value_that_decides_a_number_is_refused(
         code, text = told(command, path)
         assert code in (2, 4), (command, text)
         assert all(sentence in text for sentence in sentences), (command, text)
+
+
+OPTIONS = (
+    (("--baseline", "nwe"), "unknown system 'nwe'; did you mean 'new'? known: new, old"),
+    (("--systems", "new,odl"), "unknown system 'odl'; did you mean 'old'? known: new, old"),
+    (("--by", "city"), "'city'"),
+)
+
+
+@by_turns(3)
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_value_that_an_option_names_is_there(
+    folder: Path, tmp_path: Path, is_stored: bool
+) -> None:
+    """In a click log, in two tables, and in the rows that runs have written."""
+    runs, labels = tmp_path / "runs.csv", tmp_path / "labels.csv"
+    rows = [f"q{q},{s},i{i},{9 - i}" for q in range(5) for s in ("new", "old") for i in range(3)]
+    runs.write_text("\n".join(["query_id,system,item_id,score", *rows]))
+    labels.write_text("\n".join(["query_id,item_id,grade", *(f"q{q},i1,1" for q in range(5))]))
+    sources: dict[str, Any] = {
+        "rankings": {"file": str(runs), "columns": {"system": "system"}},
+        "labels": {"file": str(labels)},
+    }
+    tables = tmp_path / "tables.yml"
+    tables.write_text(yaml.safe_dump(sources | {"metrics": ["mrr"], "output": {"relation": "m"}}))
+    place: list[str] = []
+    if is_stored:
+        place = ["--db", str(tmp_path / "jobs.duckdb")]
+        assert not CliRunner().invoke(cli, ["run", str(tables), *place, "-q"]).exit_code
+    for command in ("report", "diagnose", "compare"):
+        if command == "report" and find_spec("altair") is None:
+            continue
+        for path in (tables, *([] if is_stored else [spec(folder)])):
+            unpaired = ["--unpaired"] if command == "compare" and path != tables else []
+            for option, sentence in OPTIONS:
+                code, text = told(command, path, *option, *unpaired, *place)
+                assert code == 2, (command, option, text)
+                assert sentence in text, (command, option, text)
 
 
 def test_a_value_that_decides_none_is_a_note(folder: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
@@ -145,10 +145,7 @@ class _Made:
         """What is compared with what, and what should be said of that."""
         rows = self.engine.rows(f"select distinct system from {UNITS}")
         there = sorted(str(system) for (system,) in rows)
-        named = (*asks.systems, *([] if asks.dates else [asks.baseline] if asks.baseline else []))
-        for name in named:
-            if name not in there:
-                raise InputError(f"no list of this system: {unknown('system', name, there)}")
+        (replace(asks, baseline=None) if asks.dates else asks).check_systems(there)
         by, told = asks.by, list[str]()
         if asks.dates:
             return self._periods(asks, there), told

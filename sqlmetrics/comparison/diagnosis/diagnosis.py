@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from html import escape
 from textwrap import wrap
@@ -15,10 +15,12 @@ from sqlmetrics.comparison.compare import asked_plan, comparison_of
 from sqlmetrics.comparison.diagnosis.conditions import fired
 from sqlmetrics.comparison.diagnosis.log_numbers import log_numbers
 from sqlmetrics.comparison.diagnosis.rules import IN_A_SLICE, METRICS, RULES, TIED, Rule
+from sqlmetrics.comparison.findings import decide
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.periods import name_of, periods_asked
 from sqlmetrics.comparison.report.comparison import Comparison, check_level
 from sqlmetrics.comparison.report.worst_slice import told as told_slice
+from sqlmetrics.comparison.report.worst_slice import worst_slices
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import USUALLY
@@ -193,12 +195,10 @@ def diagnose(
         for rule in rules
         if not rule.of_a_pair and (told := fired(rule, values, {}, {}, margin))
     ]
-    if looked.comparison:
-        counted = looked.comparison.counted[1]
-        findings += [
-            Finding(IN_A_SLICE, row["system"], row["baseline"], told_slice(row, level, counted))
-            for row in looked.comparison.worse_slices
-        ]
+    findings += [
+        Finding(IN_A_SLICE, row["system"], row["baseline"], told_slice(row, level, looked.counted))
+        for row in looked.worse_slices
+    ]
     notes = (*looked.notes, *unfit)
     return Diagnosis(tuple(findings), looked.comparison, looked.result, notes)
 
@@ -249,6 +249,8 @@ class _Look:
         result: The metrics of lists.
         notes: What could not be looked at, and why.
         own_labels: Whether the labels were made from the lists themselves.
+        worse_slices: For each system that is worse in a segment, the row of it.
+        counted: What `n` of such a row counts.
     """
 
     numbers: dict[str, dict[str, float]]
@@ -257,6 +259,8 @@ class _Look:
     result: Result
     notes: tuple[str, ...]
     own_labels: bool = False
+    worse_slices: Sequence[Mapping[str, Any]] = ()
+    counted: str = "queries"
 
 
 def _at_tables(
@@ -279,6 +283,8 @@ def _at_tables(
         for row in tied_rows(plan, engine).to_pylist():
             if row["n_rows"] and not asks.dates:  # they are of all days together
                 numbers.setdefault(row["system"], {})[TIED] = row["n_tied_rows"] / row["n_rows"]
+        if not asks.dates:
+            asks_of_runs.check_systems(numbers)
         if len(numbers) > 1:
             try:
                 comparison = comparison_of(plan, asks_of_runs, script, engine)
@@ -287,7 +293,10 @@ def _at_tables(
         else:
             notes.append(_ALONE)
     notes += [row["sentence"] for row in comparison or () if row["ci_low"] is None]
-    return _Look(numbers, _moved(comparison), comparison, result, tuple(notes))
+    look = _Look(numbers, _moved(comparison), comparison, result, tuple(notes))
+    if comparison is None:
+        return look
+    return replace(look, worse_slices=comparison.worse_slices, counted=comparison.counted[1])
 
 
 _ALONE = "there is one system: what moved beside another one was not looked at"
@@ -302,15 +311,21 @@ _OWN_POOL = "recall, hits and judged items were not looked at: what is relevant 
 
 def _at_log(spec: Spec, asks: Options, engine: Database, *, check: bool) -> _Look:
     """The lists of a click log beside what people did with them."""
-    found = log_numbers(spec, asks, engine, check=check)
+    found = log_numbers(spec.having(by=asks.by) if asks.by else spec, asks, engine, check=check)
+    if found.result is None:
+        raise ValueError("a diagnosis looks at metrics of lists")
     numbers = _numbers(found.result, asks)
     for system, values in found.online.items():
         numbers.setdefault(system, {}).update(values)
-    notes = found.notes if found.moved else (_ALONE, *found.notes)
+    decide(found.rows, asks)
+    moved = found.moved
+    notes = found.notes if moved else (_ALONE, *found.notes)
     own_labels = spec.clicks is not None and spec.clicks.judges_itself
     if spec.clicks is not None and own_labels:
         notes = (*notes, _OWN_POOL if spec.clicks.labels.pools else _OWN_LABELS)
-    return _Look(numbers, found.moved, None, found.result, notes, own_labels)
+    slices = tuple(worst_slices(found.rows))
+    look = _Look(numbers, moved, None, found.result, notes, own_labels)
+    return replace(look, worse_slices=slices, counted=found.counted)
 
 
 def _numbers(result: Result, asks: Options) -> dict[str, dict[str, float]]:

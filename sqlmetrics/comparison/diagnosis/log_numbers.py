@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlmetrics.catalog.direction import SIGNS
-from sqlmetrics.catalog.online import online
+from sqlmetrics.catalog.online import Online, online
 from sqlmetrics.clicks.clean_log import CleanLog, cleaned_log
 from sqlmetrics.comparison.diagnosis.ratios import Ratio, RequestSums, difference, read
 from sqlmetrics.comparison.diagnosis.rules import ONLINE
 from sqlmetrics.comparison.findings import comparable
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.engines.database import Database
-from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.result import Result
@@ -23,6 +23,7 @@ from sqlmetrics.jobs.days import on_days
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.script import Script
+from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.baseline import usual_baseline
 from sqlmetrics.spec.named_values import named_in
 from sqlmetrics.spec.spec import Spec
@@ -31,14 +32,18 @@ from sqlmetrics.sql.stage import Stage, with_stages
 Row = Mapping[str, Any]
 Ratios = Mapping[str, Mapping[str, Ratio]]
 """System -> metric -> its sums."""
+Place = tuple[str, str]
+"""A segment and its value."""
 
 LISTS = "ndcg@10"
 """The metric of lists that a line of online ones begins with."""
 
 NOTE = (
     "requests have one system each: what moved is the difference of two means, with Welch's "
-    "interval over users (over requests where users are not known)"
+    "interval over {units}"
 )
+USERS = "users (a request of no known user counts as one)"
+"""What is independent where the log names users."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +51,29 @@ class LogNumbers:
     """What a click log says of its systems.
 
     Attributes:
-        result: The metrics of the lists that were shown, with labels from clicks.
+        result: The metrics of the lists that were shown, with labels from clicks; None where
+            none is asked for.
         online: System -> online metric -> its value.
-        moved: (System, baseline) -> metric -> how far it moved, with its interval.
+        rows: How far systems are from the baseline, over all requests and in each segment: rows
+            of a comparison, of which `decide` makes the intervals.
+        counted: What `n` of a row counts: `users`, or `requests` where no column names users.
         notes: What should be known of that.
     """
 
-    result: Result
+    result: Result | None
     online: Mapping[str, Mapping[str, float]]
-    moved: Mapping[tuple[str, str], Mapping[str, Row]]
+    rows: Sequence[dict[str, Any]]
+    counted: str
     notes: tuple[str, ...]
+
+    @property
+    def moved(self) -> dict[tuple[str, str], dict[str, Row]]:
+        """(System, baseline) -> metric -> its row, over all requests."""
+        moved: dict[tuple[str, str], dict[str, Row]] = {}
+        for row in self.rows:
+            if row["segment_name"] == ALL:
+                moved.setdefault((row["system"], row["baseline"]), {})[row["metric"]] = row
+        return moved
 
 
 def log_numbers(spec: Spec, asks: Options, engine: Database, *, check: bool) -> LogNumbers:
@@ -84,7 +102,7 @@ def numbers_of(
 
     Args:
         log: The log.
-        spec: A spec with metrics of lists.
+        spec: What is asked of it; its segments are compared, too.
         asks: Which systems and baseline.
         check: Whether to look for bad input first.
         confidence: The coverage of the intervals of the lists' metrics; None for none.
@@ -93,106 +111,142 @@ def numbers_of(
         SqlmetricsError: As `evaluate_clicks` does.
     """
     engine = log.engine
-    with log.views() as shown:
-        tables = replace(opened(spec, engine), shown_lists=shown)
-        plan = planned(spec, tables, moments=confidence is not None)
-        with (
-            executing(plan, engine, check=check, per_query=False, how=USUALLY) as script,
-            engine.reading(),
-        ):
-            result = result_of(plan, script, engine, check=check, confidence=confidence)
-            found, signs = _Rates(log, plan, script).read()
-    moved, told = _moved(found, signs, asks, spec.baseline)
-    return LogNumbers(result, _values(found), moved, (*log.label_notes, *told, *_lines(found)))
+    asked = [online(name) for name in dict.fromkeys([*spec.online, *ONLINE])]
+    asked = [metric for metric in asked if metric.metric.needs in ("", "requests", "time")]
+    result, rates = None, _Rates(log, spec, asked)
+    if not spec.metrics:
+        ratios, signs = rates.read()
+    else:
+        with log.views() as shown:
+            tables = replace(opened(spec, engine), shown_lists=shown)
+            plan = planned(spec, tables, moments=confidence is not None)
+            with (
+                executing(plan, engine, check=check, per_query=False, how=USUALLY) as script,
+                engine.reading(),
+            ):
+                result = result_of(plan, script, engine, check=check, confidence=confidence)
+                ratios, signs = replace(rates, plan=plan, script=script).read()
+    of_all = ratios[ALL, ALL]
+    baseline, systems, notes = _sides(of_all, asks, spec.baseline)
+    counted = "users" if "user" in log.tables.names.impressions else "requests"
+    if systems:
+        notes = (NOTE.format(units=USERS if counted == "users" else counted), *notes)
+    rows = [
+        _row(place, (system, baseline), name, there, sign)
+        for place, there in ratios.items()
+        for system in systems
+        for name, sign in signs.items()
+        if all(name in there.get(side, {}) for side in (system, baseline))
+    ]
+    notes = (*log.label_notes, *notes, *_lines(of_all))
+    return LogNumbers(result, _values(of_all), rows, counted, notes)
 
 
 @dataclass(frozen=True)
 class _Rates:
-    """The ratios of a log, while its tables are there."""
+    """The ratios of a log, while its tables are there.
+
+    Attributes:
+        log: The log.
+        spec: What is asked of it.
+        asked: Its online metrics.
+        plan: The plan of the evaluation of its lists; None without a metric of them.
+        script: How `per_query` is read; likewise.
+    """
 
     log: CleanLog
-    plan: Plan
-    script: Script
+    spec: Spec
+    asked: Sequence[Online]
+    plan: Plan | None = None
+    script: Script | None = None
 
-    def read(self) -> tuple[Ratios, dict[str, int]]:
-        """System -> metric -> its sums; and metric -> its direction."""
-        sums = RequestSums(self.log.tables, self.plan)
-        asked = [online(name) for name in ONLINE]
-        measures, _ = comparable(self.plan)
-        found: dict[str, dict[str, Ratio]] = {}
-        for query, names in (
-            (sums.online(asked), {one.column: str(one) for one in asked}),
-            (sums.offline(measures), {one.column: str(one) for one in measures}),
-        ):
-            for row in self._rows(*query):
-                there = found.setdefault(str(row["served_by"]), {})
-                there |= {name: read(row, column) for column, name in names.items()}
-        metrics = {str(one): one.metric for one in asked} | {str(m): m.metric for m in measures}
-        return found, {name: SIGNS[metric.better] for name, metric in metrics.items()}
+    def read(self) -> tuple[dict[Place, Ratios], dict[str, int]]:
+        """Segment and its value -> the ratios there; and metric -> its direction."""
+        measures = comparable(self.plan)[0] if self.plan else []
+        ratios: dict[Place, dict[str, dict[str, Ratio]]] = {(ALL, ALL): {}}
+        for segment in ("", *self.spec.by):
+            sums = RequestSums(self.log.tables, self.spec, self.plan, segment)
+            queries = []
+            if sums.tells_online:
+                names = {metric.column: str(metric) for metric in self.asked}
+                queries.append((sums.online(self.asked), names))
+            if self.plan:
+                names = {measure.column: str(measure) for measure in measures}
+                queries.append((sums.offline(measures), names))
+            for query, names in queries:
+                for row in self._rows(*query):
+                    place = (segment, str(row["segment_value"])) if segment else (ALL, ALL)
+                    of_system = ratios.setdefault(place, {}).setdefault(str(row["served_by"]), {})
+                    of_system |= {name: read(row, column) for column, name in names.items()}
+        signs = {str(metric): SIGNS[metric.metric.better] for metric in self.asked}
+        signs |= {str(measure): SIGNS[measure.metric.better] for measure in measures}
+        return dict(ratios), signs
 
     def _rows(self, stages: Sequence[Stage], last: str) -> list[dict[str, Any]]:
-        every = {one.name: one for one in [*self.script.stages, *stages]}
-        return self.log.engine.records(with_stages(every.values(), last))
+        read = self.script.stages if self.script else ()
+        by_name = {stage.name: stage for stage in [*read, *stages]}
+        return self.log.engine.records(with_stages(by_name.values(), last))
 
 
-def _values(found: Ratios) -> dict[str, dict[str, float]]:
+def _values(ratios: Ratios) -> dict[str, dict[str, float]]:
     """System -> online metric -> its value, where it has one."""
     return {
         system: {
             name: value
             for name in ONLINE
-            if name in ratios and (value := ratios[name].value) is not None
+            if name in of_system and (value := of_system[name].value) is not None
         }
-        for system, ratios in found.items()
+        for system, of_system in ratios.items()
     }
 
 
-def _lines(found: Ratios) -> Iterator[str]:
+def _lines(ratios: Ratios) -> Iterator[str]:
     """The metrics of lists beside the online ones, a line a system."""
-    for system, ratios in sorted(found.items()):
+    for system, of_system in sorted(ratios.items()):
         values = [
             f"{name} {value:.4f}"
             for name in (LISTS, *ONLINE)
-            if name in ratios and (value := ratios[name].value) is not None
+            if name in of_system and (value := of_system[name].value) is not None
         ]
         yield f"{system}: {', '.join(values)}"
 
 
-def _moved(
-    found: Ratios, signs: Mapping[str, int], asks: Options, usual: str | None
-) -> tuple[dict[tuple[str, str], dict[str, Row]], tuple[str, ...]]:
-    """How far systems are apart from a baseline, and what should be said of that."""
-    for name in (*asks.systems, *([asks.baseline] if asks.baseline else [])):
-        if name not in found:
-            raise InputError(f"no list of this system: {unknown('system', name, found)}")
-    there = sorted(found)
+def _sides(
+    ratios: Ratios, asks: Options, usual: str | None
+) -> tuple[str, list[str], tuple[str, ...]]:
+    """The baseline, the systems beside it, and what should be said of that."""
+    asks.check_systems(ratios)
+    known = sorted(ratios)
     given = asks.baseline or next(iter(asks.systems), None)
-    by_name, rule = usual_baseline(there)
-    baseline = given or (usual if usual and usual in found else by_name)
-    others = [one for one in asks.systems or there if one != baseline]
-    moved = {
-        (one, baseline): {
-            name: _row(found[one][name], found[baseline][name], sign, asks.level)
-            for name, sign in signs.items()
-            if name in found[one] and name in found[baseline]
-        }
-        for one in others
-    }
-    notes = [NOTE] if moved else []
-    if moved and not given and baseline != usual:
-        notes.append(rule)
-    return moved, tuple(notes)
+    if not (given or known):
+        return "", [], ()
+    by_name, rule = usual_baseline(known)
+    baseline = given or (usual if usual and usual in ratios else by_name)
+    systems = [system for system in asks.systems or known if system != baseline]
+    return baseline, systems, (rule,) if systems and not given and baseline != usual else ()
 
 
-def _row(new: Ratio, old: Ratio, sign: int, level: float) -> Row:
+def _row(
+    place: Place, sides: tuple[str, str], metric: str, ratios: Ratios, sign: int
+) -> dict[str, Any]:
+    """A difference as a comparison has it."""
+    system, baseline = sides
+    new, old = (ratios[side][metric] for side in sides)
     statistic = difference(new, old)
-    interval = statistic.interval(level) if statistic else None
-    low, high = interval or (None, None)
     return {
+        "metric": metric,
+        "system": system,
+        "baseline": baseline,
+        "segment_name": place[0],
+        "segment_value": place[1],
+        "value": new.value,
+        "baseline_value": old.value,
         "difference": statistic.difference if statistic else None,
         "statistic": statistic,
-        "ci_low": low,
-        "ci_high": high,
-        "direction": sign,
+        "p_value": statistic.p_value() if statistic else None,
+        "p_adjusted": None,
         "n": new.n,
+        "direction": sign,
+        "test": "Welch",
+        **dict.fromkeys(("wins", "ties", "losses")),
     }

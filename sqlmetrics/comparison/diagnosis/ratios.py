@@ -15,14 +15,17 @@ from typing import Any
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.online import Online
 from sqlmetrics.clicks.cleaning import ClickTables
-from sqlmetrics.clicks.online_sums import per_request
+from sqlmetrics.clicks.online_sums import PER_REQUEST, per_request
 from sqlmetrics.comparison.inference.estimate import TStatistic
 from sqlmetrics.comparison.stages import chosen_if, sums_stage
 from sqlmetrics.evaluation.intervals import Ratio as Columns
 from sqlmetrics.evaluation.intervals import standard_error
 from sqlmetrics.plan.plan import Plan
+from sqlmetrics.plan.segments import UNKNOWN
+from sqlmetrics.plan.shape import segment
+from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage
-from sqlmetrics.sql.template import literal
+from sqlmetrics.sql.template import identifier, literal
 
 COLUMNS = Columns("value", "bottom", "n", "top2", "both", "bottom2")
 
@@ -121,15 +124,24 @@ def difference(new: Ratio | RatioOfDays, old: Ratio | RatioOfDays) -> TStatistic
 
 @dataclass(frozen=True)
 class RequestSums:
-    """The queries of the ratios of each system, one row a system.
+    """The queries of the ratios of each system, one row a system and value of a segment.
 
     Attributes:
         tables: The stages of the log.
-        plan: The plan of the evaluation of its lists.
+        spec: What is asked of it.
+        plan: The plan of the evaluation of its lists; None without a metric of them.
+        segment: The segment; empty for all requests.
     """
 
     tables: ClickTables
-    plan: Plan
+    spec: Spec
+    plan: Plan | None = None
+    segment: str = ""
+
+    @property
+    def tells_online(self) -> bool:
+        """Whether the log itself has the segment."""
+        return not self.segment or identifier(self.segment) in self.tables.names.segments
 
     def online(self, asked: Sequence[Online]) -> tuple[list[Stage], str]:
         """The sums of online metrics.
@@ -147,6 +159,8 @@ class RequestSums:
         Args:
             measures: The metrics; each has a value for a request.
         """
+        if self.plan is None:
+            raise ValueError("a metric of lists has a plan")
         sums = []
         for one in measures:
             flags = self.plan.needs.population(self.plan.spec.settings(one).measure)
@@ -166,12 +180,20 @@ class RequestSums:
         ]
         made = [*stages, *users, self._users(), self._units(rows)]
         about = "one row per system and user: what is summed of its requests"
-        keys = ["served_by", "unit_user", "unit_request"]
+        places = [*["segment_value"] * bool(self.segment), "served_by"]
+        keys = [*places, "unit_user", "unit_request"]
         made.append(sums_stage("user_sums", about, keys, sums, "request_units"))
         about = "one row per system: sums, and sums of squares, over its users"
         columns = [one for name in names for one in _moments(name)]
-        made.append(sums_stage("ratios", about, ["served_by"], columns, "user_sums"))
+        made.append(sums_stage("ratios", about, places, columns, "user_sums"))
         return made, "select *\nfrom ratios"
+
+    def _segment_value(self, rows: str) -> Iterator[Column]:
+        """The value of the segment, of a row of requests."""
+        if self.segment:
+            own = identifier(self.segment) if rows == PER_REQUEST else segment(self.segment)
+            value = f"coalesce(cast({rows}.{own} as varchar), {literal(UNKNOWN)})"
+            yield Column(value, "segment_value")
 
     def _users(self) -> Stage:
         """The user of each request, if it is known."""
@@ -182,13 +204,15 @@ class RequestSums:
         """The rows of requests, each with its user."""
         key = "query_id" if rows == "per_query" else "request_id"
         request = f"cast({rows}.{key} as varchar)"
-        has_system = rows == "per_request" or "system" in self.plan.shape.keys
-        title = literal(self.plan.spec.title)
+        of_lists = self.plan is not None and "system" in self.plan.shape.keys
+        has_system = rows == "per_request" or of_lists
+        title = literal(self.spec.title)
         alone = f"case when request_users.user_id is null then {request} end"
         view = {
             "about": "one row per request: what is known of it, and its user",
             "columns": [
                 f"{rows}.*",
+                *self._segment_value(rows),
                 Column(f"coalesce({rows}.system, {title})" if has_system else title, "served_by"),
                 Column("request_users.user_id", "unit_user"),
                 Column(alone, "unit_request"),

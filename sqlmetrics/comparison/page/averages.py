@@ -34,10 +34,10 @@ def means(content: Content, words: Words) -> Picture | None:
         return None
     about = {
         "level": f"{100 * content.level:g}",
-        "n": words.n(max(row["n"] for row in rows)),
+        "n": words.counted(content.averaged, max(row["n"] for row in rows)),
         "left_out": left_out((row for row in rows if row["value"] > HIGHEST), words),
     }
-    return _intervals("means", words, rows, about, drawn)
+    return _intervals("means", words, rows, about, drawn, averaged=content.averaged)
 
 
 def segments(content: Content, words: Words) -> Picture | None:
@@ -55,12 +55,14 @@ def segments(content: Content, words: Words) -> Picture | None:
         "metric": content.first,
         "system": ", ".join(systems),
         "level": f"{100 * content.level:g}",
-        "n": words.n(sum(row["n"] for row in rows if row["name"] == rows[0]["name"])),
+        "n": words.counted(
+            content.averaged, sum(row["n"] for row in rows if row["name"] == rows[0]["name"])
+        ),
         "left_out": words("page.first_rows", n=SHOWN_ROWS, all=words.n(len(rows)))
         if len(rows) > SHOWN_ROWS
         else "",
     }
-    return _intervals("segments", words, rows, about, rows)
+    return _intervals("segments", words, rows, about, rows, averaged=content.averaged)
 
 
 def _pooled(content: Content, rows: list[Row], *, by_slice: bool = False) -> Means:
@@ -85,6 +87,8 @@ def _intervals(
     rows: Means,
     about: Mapping[str, object],
     drawn: Means,
+    *,
+    averaged: str,
 ) -> Picture:
     systems = tuple(dict.fromkeys(row["system"] for row in rows))
     bars = [
@@ -95,7 +99,7 @@ def _intervals(
         for row in drawn[:SHOWN_ROWS]
     ]
     columns = [words(f"column.{'segment' if name == 'segments' else 'metric'}")]
-    columns += [words(f"column.{one}") for one in ("system", "after", "interval", "queries")]
+    columns += [words(f"column.{name}") for name in ("system", "after", "interval", averaged)]
     cells = [
         [row["label"], row["system"], number(row["value"]), _ends(row, words), words.n(row["n"])]
         for row in rows
@@ -128,7 +132,8 @@ def trend(content: Content, words: Words) -> Picture | None:
         | drawn_ends(row, content.first)
         for row in rows
     ]
-    columns = [words(f"column.{one}") for one in ("day", "system", "after", "interval", "queries")]
+    names = ("day", "system", "after", "interval", content.averaged)
+    columns = [words(f"column.{name}") for name in names]
     cells = [
         [
             str(row["metric_date"])[:10],
@@ -142,7 +147,7 @@ def trend(content: Content, words: Words) -> Picture | None:
     about = {
         "metric": content.first,
         "level": f"{100 * content.level:g}",
-        "n": words.n(sum(row["n_queries"] for row in rows)),
+        "n": words.counted(content.averaged, sum(row["n_queries"] for row in rows)),
     }
     shown = [row["day"] for row in drawn]
     changed = changes(content)

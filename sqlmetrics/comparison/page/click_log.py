@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -16,11 +16,9 @@ from sqlmetrics.clicks.evaluate import counted, online_rows
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.comparison.diagnosis.log_numbers import LogNumbers, numbers_of
 from sqlmetrics.comparison.findings import decide
-from sqlmetrics.comparison.inference.estimate import TStatistic
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.page.content import ALL, Content, Log, Row
 from sqlmetrics.comparison.page.evaluation import conventions_of
-from sqlmetrics.comparison.page.means import pooled
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SqlmetricsError
 from sqlmetrics.evaluation.inputs.open import opened
@@ -48,8 +46,9 @@ def logged(spec: Spec, asks: Options, engine: Database, *, check: bool = True) -
     clicks = asked.clicks.model_copy(update={"daily": True})
     daily = asked.having(clicks=clicks, rankings=None, labels=None)
     with cleaned_log(clicks, engine, names=named_in(daily)) as log:
-        result, moved = _evaluated(log, daily, asks, check=check)
+        result, numbers = _evaluated(log, daily, asks, check=check)
         content = of_click_result(result, asks.level)
+        asks.check_systems(content.systems)
         if len(content.dates()) > 1 and spec.online:
             tables = replace(log.tables, clicks=clicks.model_copy(update={"daily": False}))
             whole = [*online_rows(replace(log, tables=tables), daily, asks.level)]
@@ -62,99 +61,56 @@ def logged(spec: Spec, asks: Options, engine: Database, *, check: bool = True) -
         log=replace(content.log or Log(), positions=positions),
         notes=(*content.notes, *(f"{what}: {n:,}" for what, n in result.findings.items())),
     )
-    if isinstance(moved, SqlmetricsError):
-        return replace(content, notes=(*content.notes, str(moved)))
-    return _moved(content, moved, asks) if moved and len(content.systems) > 1 else content
+    if isinstance(numbers, SqlmetricsError):
+        return replace(content, notes=(*content.notes, str(numbers)))
+    return _compared(content, numbers, asks) if numbers.rows else content
 
 
-def _evaluated(
-    log: CleanLog, spec: Spec, asks: Options, *, check: bool
-) -> tuple[ClickResult, LogNumbers | SqlmetricsError | None]:
-    """The result of a log, and how its systems moved, or why nobody can say."""
-    result = counted(log, spec, asks.level)
-    if not spec.metrics:
-        return result, None
-    own = replace(asks, metrics=spec.metrics)
-    try:
-        found = numbers_of(log, spec, own, check=check, confidence=asks.level)
-    except SqlmetricsError as error:
-        with log.views() as shown:
-            tables = replace(opened(spec, log.engine), shown_lists=shown)
-            offline = run(
-                spec, tables, log.engine, check=check, per_query=False, confidence=asks.level
-            )
-        return replace(result, offline=offline), error
-    return replace(result, offline=found.result), found
-
-
-def _moved(content: Content, found: LogNumbers, asks: Options) -> Content:
+def _compared(content: Content, numbers: LogNumbers, asks: Options) -> Content:
     """With how far systems are apart from a baseline; requests have one system each."""
-    rows: list[Row] = [
-        _row(content, found, (system, baseline), metric, row)
-        for (system, baseline), metrics in found.moved.items()
-        for metric, row in metrics.items()
-    ]
-    order = {one: place for place, one in enumerate(content.metrics)}
-    rows.sort(key=lambda row: order.get(row["metric"], len(order)))
+    metrics = {row["metric"]: None for row in numbers.rows}
+    order = list(dict.fromkeys([*(n for n in content.metrics if n in metrics), *metrics]))
+    rows = sorted(numbers.rows, key=lambda row: order.index(row["metric"]))
     decide(rows, asks)
-    if not rows:
-        return content
     baseline = rows[0]["baseline"]
-    others = [one for one in content.systems if one != baseline]
+    systems = dict.fromkeys(row["system"] for row in rows)
+    of_first = [row for row in rows if (row["metric"], row["segment_name"]) == (content.first, ALL)]
     main = max(
-        (row for row in rows if row["metric"] == content.first),
+        of_first,
         key=lambda row: (row["difference"] or 0.0) * (row["direction"] or 1),
         default=rows[0],
     )["system"]
-    metrics = tuple(dict.fromkeys(row["metric"] for row in rows))
     return replace(
         content,
         rows=rows,
         baseline=baseline,
         main=main,
-        systems=(baseline, *others),
-        metrics=(content.first, *(one for one in metrics if one != content.first)),
+        systems=(baseline, *systems),
+        metrics=tuple(order),
         directions={row["metric"]: row["direction"] for row in rows},
-        notes=(*content.notes, *found.notes),
+        counted=numbers.counted,
+        notes=(*content.notes, *numbers.notes),
     )
 
 
-def _row(
-    content: Content,
-    found: LogNumbers,
-    systems: tuple[str, str],
-    metric: str,
-    row: Mapping[str, Any],
-) -> Row:
-    """A difference as a comparison has it."""
-    system, baseline = systems
-    values = {
-        one: found.online.get(one, {}).get(metric, _mean(content, metric, one)) for one in systems
-    }
-    statistic: TStatistic | None = row["statistic"]
-    return {
-        "metric": metric,
-        "system": system,
-        "baseline": baseline,
-        "segment_name": ALL,
-        "segment_value": ALL,
-        "value": values[system],
-        "baseline_value": values[baseline],
-        "difference": row["difference"],
-        "statistic": statistic,
-        "p_value": statistic.p_value() if statistic else None,
-        "p_adjusted": None,
-        "n": row["n"],
-        "direction": row["direction"],
-        "test": "Welch",
-        **dict.fromkeys(("wins", "ties", "losses")),
-    }
-
-
-def _mean(content: Content, metric: str, system: str) -> float | None:
-    rows = [row for row in content.means(metric) if row["system"] == system]
-    found = pooled(rows, content.level)
-    return None if found is None else found["value"]
+def _evaluated(
+    log: CleanLog, spec: Spec, asks: Options, *, check: bool
+) -> tuple[ClickResult, LogNumbers | SqlmetricsError]:
+    """The result of a log, and how its systems moved, or why nobody can say."""
+    result = counted(log, spec, asks.level)
+    own = replace(asks, metrics=spec.metrics)
+    try:
+        numbers = numbers_of(log, spec, own, check=check, confidence=asks.level)
+    except SqlmetricsError as error:
+        offline = None
+        if spec.metrics:
+            with log.views() as shown:
+                tables = replace(opened(spec, log.engine), shown_lists=shown)
+                offline = run(
+                    spec, tables, log.engine, check=check, per_query=False, confidence=asks.level
+                )
+        return replace(result, offline=offline), error
+    return replace(result, offline=numbers.result), numbers
 
 
 def of_click_result(result: ClickResult, level: float = 0.95) -> Content:

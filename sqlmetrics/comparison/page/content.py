@@ -95,6 +95,8 @@ class Content:
         conventions: Option -> the value that was used.
         preset: The preset.
         sources: What was read, in words.
+        counted: What `n` of a difference counts: `queries`, or of a click log `users` or
+            `requests`.
         directions: Metric -> 1 if higher is better, -1 if lower is, 0 if neither.
     """
 
@@ -124,6 +126,12 @@ class Content:
     preset: str = ""
     sources: tuple[str, ...] = ()
     directions: Mapping[str, int] = field(default_factory=dict)
+    counted: str = "queries"
+
+    @property
+    def averaged(self) -> str:
+        """What a mean is taken over: `queries`, or `requests` of a click log."""
+        return "requests" if self.log else "queries"
 
     @property
     def first(self) -> str:

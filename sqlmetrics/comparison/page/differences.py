@@ -19,11 +19,12 @@ SHOWN_ROWS = 40
 
 SHOWN_SLICES = 24
 
-VERDICT = (
-    *("metric", "before", "after", "difference", "interval", "p", "queries"),
-    *("wins", "ties", "losses", "verdict"),
-)
-"""The columns of a difference."""
+DIFFERENCE = ("metric", "before", "after", "difference", "interval", "p")
+
+
+def verdict_columns(content: Content) -> tuple[str, ...]:
+    """The columns of `verdict_cells`."""
+    return (*DIFFERENCE, content.counted, "wins", "ties", "losses", "verdict")
 
 
 def verdicts(content: Content, words: Words) -> Picture | None:
@@ -43,7 +44,7 @@ def verdicts(content: Content, words: Words) -> Picture | None:
     ]
     margin = {"low": -content.margin, "high": content.margin}
     given = {"margin": margin, "format": "+.2~g", "words": {"baseline": content.baseline}}
-    columns = [*(["system"] if several else []), *VERDICT]
+    columns = [*(["system"] if several else []), *verdict_columns(content)]
     return Picture(
         "verdicts",
         Chart("verdicts", drawn, given),
@@ -57,14 +58,14 @@ def verdicts(content: Content, words: Words) -> Picture | None:
             "baseline": content.baseline,
             "level": coverage(rows, content.level),
             "test": rows[0]["test"],
-            "n": words.n(max(row["n"] for row in rows)),
+            "n": words.counted(content.counted, max(row["n"] for row in rows)),
             "band": words("verdicts.band", margin=f"{content.margin:g}") if content.margin else "",
         },
     )
 
 
 def verdict_cells(content: Content, row: Row, words: Words) -> list[str]:
-    """A difference as a row of a table: those of VERDICT."""
+    """A difference as a row of a table: those of `verdict_columns`."""
     counts = [row["n"], *(row[name] for name in ("wins", "ties", "losses"))]
     return [
         *difference_cells(content, row, words),

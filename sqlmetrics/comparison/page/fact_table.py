@@ -69,6 +69,10 @@ def stored(spec: Spec, asks: Options, engine: Database) -> Content:
     signs = {str(one): SIGNS[one.metric.better] for one in spec.measures}
     asked = [str(one) for one in spec.measures]
     there = {at_cutoff(row["metric"], row["k"]) for row in rows}
+    asks.check_systems({str(row["system"]) for row in rows})
+    if asks.systems:
+        chosen = {*asks.systems, asks.baseline or spec.baseline}
+        rows = [row for row in rows if row["system"] in chosen]
     systems = tuple(dict.fromkeys(sorted(str(row["system"]) for row in rows)))
     content = Content(
         title=spec.title,

@@ -21,6 +21,9 @@ from sqlmetrics.comparison.report.worst_slice import (
 
 Row = Mapping[str, Any]
 
+_ONLINE = ("ctr", "abandonment")
+"""Metrics of a log that its headline tells, too."""
+
 
 def headline(content: Content, words: Words) -> list[str]:
     """The verdict: one sentence, and what goes with it.
@@ -35,7 +38,22 @@ def headline(content: Content, words: Words) -> list[str]:
     own = [one for one in content.funnel if (one["segment_name"], one["system"]) == (ALL, main)]
     if own:
         told = [*told, lost(own, words)]
-    return [*told, *_of_labels(content, words)]
+    return [*told, *_of_log(content, words), *_of_labels(content, words)]
+
+
+def _of_log(content: Content, words: Words) -> list[str]:
+    """How the first metric and those of the log itself fare, where the verdict is of another."""
+    leading = _leading_row(content)
+    if content.log is None or leading is None:
+        return []
+    shown = (content.first, *_ONLINE)
+    beside = [
+        f"{row['metric']} {number(row['baseline_value'])} → {number(row['value'])} "
+        f"({words('verdict.' + row['verdict'])})"
+        for row in content.overall(content.main)
+        if row["metric"] in shown and row["metric"] != leading["metric"]
+    ]
+    return [words("headline.beside", metrics=", ".join(beside))] if beside else []
 
 
 def _of_labels(content: Content, words: Words) -> list[str]:
@@ -112,13 +130,14 @@ def _told(content: Content, row: Row, words: Words) -> dict[str, object]:
         "after": number(row["value"]),
         "difference": signed(row["difference"]),
         "margin": f"{content.margin:g}",
+        "counted": words(f"unit.{content.counted}"),
         "certainty": certainty(content, row, words),
     }
 
 
-def certainty(content: Content, row: Row, words: Words) -> str:
-    """The interval, p and how many queries."""
-    n = words(f"headline.{'units' if content.log else 'queries'}", n=words.n(row["n"]))
+def certainty(content: Content, row: Row, words: Words, counted: str = "") -> str:
+    """The interval, p and how many queries, or what else is counted."""
+    n = words.counted(counted or content.counted, row["n"])
     if row["ci_low"] is None:
         return words("headline.uncertain", n=n)
     ends = {"low": signed(row["ci_low"]), "high": signed(row["ci_high"])}
@@ -141,7 +160,7 @@ def _single(content: Content, words: Words) -> list[str]:
         "metric": content.first,
         "system": content.main,
         "value": number(total["value"]),
-        "n": words.n(total["n"]),
+        "n": words.counted(content.averaged, total["n"]),
     }
     if total["ci_low"] is None:
         sentences = [words("headline.single_bare", **told)]
@@ -164,6 +183,6 @@ def _last_day(content: Content, rows: list[Row], words: Words) -> list[str]:
     reach = math.hypot(last["ci_high"] - last["value"], before["ci_high"] - before["value"])
     row = {"ci_low": difference - reach, "ci_high": difference + reach, "n": last["n"]}
     kind = "last_day_moved" if abs(difference) > reach else "last_day"
-    told = certainty(content, row, words)
+    told = certainty(content, row, words, content.averaged)
     day = str(rows[-1]["metric_date"])
     return [words(f"headline.{kind}", day=day, difference=signed(difference), certainty=told)]

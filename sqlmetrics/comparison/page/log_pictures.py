@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.clicks.cleaning_report import UNUSED
 from sqlmetrics.comparison.page.charts import Chart, Sized
 from sqlmetrics.comparison.page.content import ALL, Content, Log
 from sqlmetrics.comparison.page.means import drawn_ends, pooled
@@ -30,20 +31,25 @@ def cleaning(content: Content, words: Words) -> Picture | None:
     if log is None or not log.rows or not any(s["removed"] for s in log.steps):
         return None
     drawn, cells = [], []
+    unused = {step["what"] for step in log.steps if step["why"] == UNUSED}
     for what, (logged, left) in log.rows.items():
+        if what in unused:
+            cells.append([what, words("reason.not_used"), words.n(logged), "0"])
+            continue
         drawn.append(_bar(f"{what}: {words('column.logged')}", (0, logged), words, lost=False))
         cells.append([what, words("column.logged"), "", words.n(logged)])
         for step in (one for one in log.steps if one["what"] == what):
             why = words(f"reason.{step['why'].replace(' ', '_')}")
             label = f"{what}: {why}"
             ends = step["rows_out"], step["rows_in"]
-            drawn.append(_bar(label, ends, words, lost=True))
+            if step["removed"]:
+                drawn.append(_bar(label, ends, words, lost=True))
             cells.append([what, why, words.n(step["removed"]), words.n(step["rows_out"])])
         if logged != left:
             drawn.append(_bar(f"{what}: {words('column.left')}", (0, left), words, lost=False))
         cells.append([what, words("column.left"), "", words.n(left)])
     columns = [words(f"column.{one}") for one in ("rows", "step", "removed", "left")]
-    most = max(logged for logged, _ in log.rows.values())
+    most = max(logged for what, (logged, _) in log.rows.items() if what not in unused)
     domain = Sized(([0, 1.45 * most], [0, 1.14 * most]))
     given = {"domain": domain, "x_title": words("column.rows"), "format": "~s", "values": None}
     about = {"n": words.n(sum(logged for logged, _ in log.rows.values()))}
@@ -229,7 +235,10 @@ def rates(content: Content, words: Words) -> Picture | None:
         "left_out": left_out((row for row in rows if row["value"] > 1), words),
     }
     chart = Chart("means", drawn, {}, systems)
-    return Picture("rates", chart, [*columns, words("column.requests")], cells, 2, about)
+    names = [*columns, words("column.requests")]
+    is_abandoned = any(row["label"] == "abandonment" for row in drawn)
+    look_for = "" if is_abandoned else "rates.look_clicks"
+    return Picture("rates", chart, names, cells, 2, about, look_for=look_for)
 
 
 def _text(row: Row, words: Words) -> str:

@@ -77,6 +77,7 @@ class Picture:
         movers: Lists side by side.
         parts: What its marks lead to.
         more: What the name of a file has besides, where there are several of its kind.
+        look_for: The key of the words that say what to look for; empty for those of its section.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Picture:
     movers: Sequence[Mover] = ()
     parts: Sequence[Part] = ()
     more: str = ""
+    look_for: str = ""
 
     @property
     def key(self) -> str:
@@ -113,7 +115,7 @@ class Picture:
 
     def look(self, words: Words) -> str:
         """What to look for."""
-        return words(f"{self.name}.look")
+        return words(self.look_for or f"{self.name}.look")
 
 
 def ends(words: Words, low: float | None, high: float | None) -> str:

@@ -8,10 +8,11 @@ from typing import Any
 from sqlmetrics.comparison.page.charts import Chart, Sized
 from sqlmetrics.comparison.page.content import Content
 from sqlmetrics.comparison.page.differences import (
+    DIFFERENCE,
     SHOWN_SLICES,
-    VERDICT,
     difference_cells,
     verdict_cells,
+    verdict_columns,
 )
 from sqlmetrics.comparison.page.pair import pair, sign
 from sqlmetrics.comparison.page.picture import Part, Picture
@@ -57,7 +58,7 @@ def slices(content: Content, words: Words) -> Picture | None:
         for row in rows
         if segment_of(row) == name and row["metric"] in shown
     ]
-    columns = ["segment", "metric", "before", "after", "difference", "interval", "p", "queries"]
+    columns = ["segment", *DIFFERENCE, content.counted]
     longest = max(map(len, shown))
     given = {
         "metrics": shown,
@@ -71,12 +72,22 @@ def slices(content: Content, words: Words) -> Picture | None:
         [_cells(content, row, words) for row in rows],
         2,
         pair(content, words)
-        | {"alpha": f"{1 - content.level:g}", "level": coverage(rows, content.level)},
+        | {
+            "alpha": f"{1 - content.level:g}",
+            "level": coverage(rows, content.level),
+            "n": words.counted(content.counted, _n(content)),
+        },
         parts=[
             _part(content, words, _key(place), [row for row in rows if segment_of(row) == name])
             for place, name in enumerate(names)
         ],
     )
+
+
+def _n(content: Content) -> int:
+    """How many queries, or what is counted, there are in all."""
+    row = content.row(content.main, content.first)
+    return int(row["n"]) if row else 0
 
 
 def _is_sure(row: Row, content: Content) -> bool:
@@ -128,7 +139,7 @@ def _part(content: Content, words: Words, key: str, rows: Sequence[Row]) -> Part
         key,
         title,
         _added(content, words, own),
-        [words(f"column.{one}") for one in VERDICT],
+        [words(f"column.{one}") for one in verdict_columns(content)],
         [verdict_cells(content, row, words) for row in rows],
     )
 
@@ -145,5 +156,6 @@ def _added(content: Content, words: Words, own: Row) -> str:
         if row["segment_value"] == own["segment_value"]:
             told = {"share": percent(row["share"]), "contribution": signed(row["contribution"])}
             total = signed(sum(one["contribution"] for one in rows))
+            told["counted"] = words(f"unit.{content.counted}")
             return words("slices.added", metric=content.first, difference=total, **told)
     return ""

@@ -17,7 +17,13 @@ LANGUAGES = ("en", "zh")
 ROOM = "comparison/page"
 """The folder below `templates/`."""
 
-ONE = {"1 queries": "1 query", "1 days": "1 day", "1 lists": "1 list", "1 requests": "1 request"}
+ONE = {
+    f"1 {several}": f"1 {alone}"
+    for several, alone in (
+        *(("queries", "query"), ("days", "day"), ("lists", "list")),
+        *(("requests", "request"), ("users", "user")),
+    )
+}
 """What a count of one makes of words for many."""
 
 _ONE = re.compile(rf"(?<![\d.,])(?:{'|'.join(ONE)})\b")
@@ -55,6 +61,14 @@ class Words:
         section, _, name = key.partition(".")
         text: str = catalogue()[section][name][self.language]
         return text
+
+    def counted(self, what: str, count: float) -> str:
+        """A count of `queries`, `users` or `requests`.
+
+        >>> Words().counted("users", 1), Words().counted("requests", 1200)
+        ('1 user', '1,200 requests')
+        """
+        return self(f"counted.{what}", n=self.n(count))
 
     def n(self, count: float) -> str:
         """A count, with marks between thousands."""

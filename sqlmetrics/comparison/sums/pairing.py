@@ -11,7 +11,7 @@ from sqlmetrics.comparison.earlier_run import Stored
 from sqlmetrics.comparison.periods import DAY, Period, in_any, name_of_day
 from sqlmetrics.comparison.stages import chosen_if, columns_stage, sums_stage
 from sqlmetrics.plan.plan import Plan
-from sqlmetrics.plan.segments import Segment
+from sqlmetrics.plan.segments import UNKNOWN, Segment
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage, equal
@@ -163,10 +163,14 @@ class Pairing:
             yield Column(own, measure.column)
 
     def _cluster(self) -> Iterator[Column]:
-        """What is drawn together, as a text."""
-        if self.cluster:
-            named = self.cluster if self.cluster == "query_id" else segment(self.cluster)
-            yield Column(f"cast({named} as varchar)", "cluster")
+        """What is drawn together, as a text; a query without it is drawn alone."""
+        if self.cluster == "query_id":
+            yield Column("cast(query_id as varchar)", "cluster")
+        elif self.cluster:
+            named = f"cast({segment(self.cluster)} as varchar)"
+            is_alone = f"{named} = {literal(UNKNOWN)}"
+            alone = "concat('query ', cast(query_id as varchar))"
+            yield Column(chosen_if(is_alone, alone, named), "cluster")
 
     @property
     def conditions(self) -> list[str]:

@@ -411,13 +411,15 @@ def _unjudged(plan: Plan) -> Iterator[GroupCheck]:
 
 
 def _varying(plan: Plan) -> Iterator[GroupCheck]:
+    of_log = plan.spec.clicks is not None
     for name, column in _facts(plan):
+        where = f"clicks.impressions.where: {name} is not null, if it lacks in some" * of_log
         yield GroupCheck(
             "rankings",
             "varying",
             (*plan.shape.query_keys, "one value", "another"),
             f"queries within which {name} varies",
-            "it must be one for the query: mend it, or leave rows out (where)",
+            f"it must be one for the query: mend it, or leave rows out ({where or 'where'})",
             {"keys": plan.shape.query_keys, "column": column, **plan.shape.names},
         )
 
