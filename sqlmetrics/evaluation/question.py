@@ -177,11 +177,12 @@ class _Arguments:
 
     def _may_be_traces(self, rankings: Any) -> bool:
         """Whether rankings beside labels might be traces; few are, so few wait for a look."""
-        if is_flat(rankings):
+        item = str(self._column("item"))
+        if is_flat(rankings, item):
             return False
         from sqlmetrics.evaluation.inputs.traces import may_be_traces_beside_labels
 
-        return may_be_traces_beside_labels(rankings, self.engine, str(self._column("item")))
+        return may_be_traces_beside_labels(rankings, self.engine, item)
 
     def _traces(self, rankings: Any, *, has_labels: bool) -> Traces | None:
         """The tables in traces, if that is what the rankings are."""

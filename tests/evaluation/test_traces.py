@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pandas as pd
 import pyarrow as pa
 import pytest
 from conftest import peer
@@ -222,6 +223,28 @@ def test_segments_weights_and_conditions_hold_for_empty_lists_too() -> None:
     assert evaluate(rows, metrics="mrr", where="topic = 'y'")["mrr"] == 0.5
     with pytest.raises(sm.InputError, match=r"unknown column 'topics'; did you mean 'topic'\?"):
         evaluate(rows, metrics="mrr", by="topics")
+
+
+def test_lists_in_a_csv_file_are_traces_beside_labels_and_beside_one_another(
+    tmp_path: Path,
+) -> None:
+    rows = [("x", '["a", "b"]', "de"), ("y", "[]", "fr"), ("z", '["b"]', "fr")]
+    names = ["user_input", "retrieved_context_ids", "country"]
+    table = pd.DataFrame(rows, columns=names).assign(reference_context_ids='["b"]')
+    old, new = tmp_path / "old.csv", tmp_path / "new.csv"
+    table.to_csv(old, index=False)
+    table.to_csv(new, index=False)
+    labels = {query: ["b"] for query in "xyz"}
+    result = evaluate(old, labels, ["mrr"], by="country")
+    assert {row["segment_value"]: row["value"] for row in result.summary().to_pylist()} == {
+        "all": 0.5,
+        "de": 0.5,
+        "fr": 0.5,
+    }
+    assert {row["system"] for row in evaluate(old, new, ["mrr"]).summary().to_pylist()} == {
+        "old",
+        "new",
+    }
 
 
 def test_what_is_no_traces_is_told_with_the_forms_that_are_known() -> None:

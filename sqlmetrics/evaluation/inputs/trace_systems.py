@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError
+from sqlmetrics.evaluation.inputs.names import USUAL
+from sqlmetrics.evaluation.inputs.paths import start_of
 from sqlmetrics.evaluation.inputs.runs import StageRuns, in_memory, runs_in
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.spec.spec import Spec
@@ -22,15 +24,18 @@ EXAMPLES = 3
 """So many queries are shown whose references differ."""
 
 
-_FLAT = (".csv", ".tsv", ".trec", ".txt", ".qrels")
-"""Endings of files that hold no lists, so that they are no traces with references."""
+_FLAT, _SEPARATED = (".trec", ".txt", ".qrels"), (".csv", ".tsv")
+"""Endings of files that hold no lists; and of those that may, as texts of JSON."""
 
 
-def is_flat(table: Any) -> bool:
-    """Whether a table is a file without lists, as its ending says, and so holds no traces."""
-    return isinstance(table, str | PurePath) and (
-        str(table).casefold().removesuffix(".gz").endswith(_FLAT)
-    )
+def is_flat(table: Any, item: str) -> bool:
+    """Whether a table is a file with an item a line, as its name or heading says: no traces."""
+    if not isinstance(table, str | PurePath):
+        return False
+    name = str(table).casefold().removesuffix(".gz")
+    if name.endswith(_SEPARATED):
+        return item in (start_of(str(table)) or "").partition("\n")[0]
+    return name.endswith(_FLAT)
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,7 @@ def resolved(
         if is_named or not all(isinstance(table, str | PurePath) for table in (*tables, labels)):
             return rankings, labels
         tables = [labels, *tables]
-        if any(map(is_flat, tables)):
+        if any(is_flat(table, str(asked.get("item") or USUAL["item"])) for table in tables):
             return rankings, labels
     from sqlmetrics.evaluation.inputs.traces import has_references
 
