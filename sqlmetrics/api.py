@@ -17,7 +17,6 @@ from sqlmetrics.evaluation.inputs.sources import refuse_pipes, tables_of
 from sqlmetrics.evaluation.statistics import statistics_of
 from sqlmetrics.jobs.checks.verdict import Verdicts, verdicts
 from sqlmetrics.jobs.days import days_between, days_looked_at, zone_of_days
-from sqlmetrics.jobs.losses import check_backfill
 from sqlmetrics.jobs.missing_days import parts
 from sqlmetrics.jobs.provenance import Provenance
 from sqlmetrics.jobs.run import RunReport, write
@@ -97,6 +96,7 @@ def run(
     lookback: int = 0,
     batch_days: int = 0,
     full_refresh: bool = False,
+    recompute: bool = False,
     allow_loss: int = 0,
     adopt: bool = False,
     check: bool = True,
@@ -117,8 +117,10 @@ def run(
         lookback: How many of the last days are computed again, for data that comes late.
         batch_days: How many days a run replaces at most; by default 31 of a backfill, else all.
         full_refresh: Whether all days of the spec are replaced.
-        allow_loss: Of so many days `backfill` and `full_refresh` may take numbers away that the
-            data has no more, or the spec asks for no more; if there are more, nothing is written.
+        recompute: Whether `backfill` computes all metrics of its days anew, not those alone that
+            the table lacks.
+        allow_loss: Of so many days `full_refresh` and `recompute` may take numbers away that the
+            data has no more; if there are more, nothing is written.
         adopt: Whether rows of the spec's name are its own, whatever wrote them; else those of
             another spec of that name are left alone.
         check: Whether to look for bad input first.
@@ -138,15 +140,22 @@ def run(
     engine = connect(connection)
     if full_refresh and batch_days:
         raise SpecError("full_refresh replaces all days at once; leave out batch_days")
-    todo = parts(spec, engine, days, backfill=backfill, lookback=lookback, batch_days=batch_days)
-    if backfill:
-        check_backfill(spec, engine, todo, allow_loss)
+    todo = parts(
+        spec,
+        engine,
+        days,
+        backfill=backfill,
+        lookback=lookback,
+        batch_days=batch_days,
+        recompute=recompute,
+    )
     return [
         write(
             spec,
             engine,
             part,
             full_refresh=full_refresh,
+            recompute=recompute,
             allow_loss=allow_loss,
             adopt=adopt,
             check=check,

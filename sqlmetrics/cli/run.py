@@ -16,7 +16,9 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.report.table import many, metric_value
 
 if TYPE_CHECKING:
+    from sqlmetrics.engines.database import Database
     from sqlmetrics.jobs.destination import Destination
+    from sqlmetrics.jobs.missing_days import Part
     from sqlmetrics.jobs.provenance import Provenance
     from sqlmetrics.jobs.run import RunReport
     from sqlmetrics.jobs.summary import Summary
@@ -39,12 +41,15 @@ SYSTEMS = 4
     "--allow-loss",
     type=click.IntRange(1),
     metavar="N",
-    help="Of so many days --full-refresh and --backfill may take numbers away for good.",
+    help="Of so many days --full-refresh and --recompute may take numbers away for good.",
 )
 @click.option(
     "--adopt", is_flag=True, help="Rows of this name are the spec's own, whatever wrote them."
 )
-@click.option("--backfill", is_flag=True, help="Only days of which the table lacks a metric.")
+@click.option(
+    "--backfill", is_flag=True, help="Only days of which the table lacks a metric, and only it."
+)
+@click.option("--recompute", is_flag=True, help="With --backfill: all metrics of these days anew.")
 @click.option(
     "--lookback", type=click.IntRange(1), metavar="N", help="The last N days, for late data."
 )
@@ -81,6 +86,7 @@ def run(
     allow_loss: int | None,
     adopt: bool,
     backfill: bool,
+    recompute: bool,
     lookback: int | None,
     batch_days: int | None,
     note: str,
@@ -115,7 +121,10 @@ def run(
         days, full_refresh, backfill, lookback or 0, skip_input_checks, adopt, allow_loss or 0
     )
     choice = replace(
-        choice, batch_days=batch_days or 0, provenance=Provenance(note, Path(spec).parent)
+        choice,
+        recompute=recompute,
+        batch_days=batch_days or 0,
+        provenance=Provenance(note, Path(spec).parent),
     )
     recipients = Recipients(output, out, openlineage)
     told = Summary(the_spec, days)
@@ -143,6 +152,7 @@ class Choice:
         allow_loss: Of so many days numbers may go that nothing replaces.
         batch_days: How many days a run replaces at most; 0 for the usual number.
         provenance: What the run log says of whoever runs it.
+        recompute: Whether days that lack a metric get all of them anew.
     """
 
     days: Days | None
@@ -154,11 +164,26 @@ class Choice:
     allow_loss: int = 0
     batch_days: int = 0
     provenance: Provenance | None = None
+    recompute: bool = False
 
     @property
     def is_of_some(self) -> bool:
         """Whether not simply all days are meant."""
         return bool(self.days or self.backfill or self.lookback)
+
+    def parts(self, spec: Spec, engine: Database) -> list[Part]:
+        """What is computed, one part after the other."""
+        from sqlmetrics.jobs.missing_days import parts
+
+        return parts(
+            spec,
+            engine,
+            self.days,
+            backfill=self.backfill,
+            lookback=self.lookback,
+            batch_days=self.batch_days,
+            recompute=self.recompute,
+        )
 
     def destination(
         self, spec: Spec, place: str | None, version: str | None = None
@@ -176,8 +201,10 @@ class Choice:
             raise SpecError("--full-refresh replaces all days; leave out the other choices of days")
         if self.full_refresh and self.batch_days:
             raise SpecError("--full-refresh replaces all days at once; leave out --batch-days")
-        if self.allow_loss and not (self.full_refresh or self.backfill):
-            raise SpecError("--allow-loss goes with --full-refresh or --backfill")
+        if self.recompute and not self.backfill:
+            raise SpecError("--recompute goes with --backfill; other choices compute all metrics")
+        if self.allow_loss and not (self.full_refresh or self.recompute):
+            raise SpecError("--allow-loss goes with --full-refresh, or --backfill --recompute")
         if place is not None:
             return destination(place, version)
         if version is not None:
@@ -198,8 +225,6 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, told: 
         SqlmetricsError: As `write` and `publish` do.
     """
     from sqlmetrics.jobs.destination import check_destination
-    from sqlmetrics.jobs.losses import check_backfill
-    from sqlmetrics.jobs.missing_days import parts
     from sqlmetrics.jobs.provenance import UNNAMED
     from sqlmetrics.jobs.publish import publish
     from sqlmetrics.jobs.run import write
@@ -209,16 +234,7 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, told: 
         told.database = f"{engine.name} {engine.version}"
         if to is not None:
             check_destination(spec, engine, to, days, adopt=choice.adopt)
-        todo = parts(
-            spec,
-            engine,
-            days,
-            backfill=choice.backfill,
-            lookback=choice.lookback,
-            batch_days=choice.batch_days,
-        )
-        if choice.backfill:
-            check_backfill(spec, engine, todo, choice.allow_loss)
+        todo = choice.parts(spec, engine)
         if not todo:
             say(f"no day of {spec.title} is missing")
         for part in todo:
@@ -228,6 +244,7 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, told: 
                     engine,
                     part,
                     full_refresh=full,
+                    recompute=choice.recompute,
                     allow_loss=choice.allow_loss,
                     adopt=choice.adopt,
                     check=not choice.unchecked,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
@@ -21,6 +21,12 @@ from sqlmetrics.spec.definition import ALL, early_hash, hash_without_sql, source
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal, relation
 from sqlmetrics.sql.user_sql import names_in
+
+REFRESH = (
+    "--full-refresh computes all days anew that the source still has, and loses no others "
+    "unless --allow-loss says how many"
+)
+"""What a message says that leads there."""
 
 
 def hashes(spec: Spec) -> Iterator[tuple[str, int, str]]:
@@ -51,6 +57,12 @@ def asked(spec: Spec) -> list[Measure | Online | EstimatedMetric]:
 def described(spec: Spec) -> list[MetricRow]:
     """What is to be known of each, in that order."""
     return [*map(metric_row, asked(spec))]
+
+
+def these(metrics: Iterable[tuple[str, int]]) -> str:
+    """What the rows of metrics meet, of their texts and cutoffs."""
+    each = [f"(metric = {literal(metric)} and k = {k})" for metric, k in metrics]
+    return "\n    or ".join(each)
 
 
 def segment_hashes(spec: Spec) -> Iterator[tuple[str, str, int, str]]:
@@ -238,7 +250,7 @@ def check_definitions(spec: Spec, ends: Ends, engine: Database) -> None:
     if other:
         raise SpecError(
             f"the table {targets(spec)['facts']} holds other days by another definition of "
-            f"{summary_of(other)}; --full-refresh computes all days anew that the source still has"
+            f"{summary_of(other)}; {REFRESH}"
         )
 
 
@@ -250,13 +262,12 @@ def note_of_others(spec: Spec, engine: Database) -> str:
     if not other:
         return ""
     return (
-        f"{targets(spec)['facts']} holds another definition of {summary_of(other)}; "
-        "run --full-refresh computes all days anew that the source still has"
+        f"{targets(spec)['facts']} holds another definition of {summary_of(other)}; run {REFRESH}"
     )
 
 
-def note_of_dropped(spec: Spec, ends: Ends, engine: Database) -> str:
-    """Which metrics lose their rows, since a spec asks for them no more; empty if none does."""
+def note_of_retired(spec: Spec, ends: Ends, engine: Database) -> str:
+    """Which metrics keep rows though a spec asks for them no more; empty if none does."""
     facts = targets(spec)["facts"]
     if not columns_of(facts, engine):
         return ""
@@ -266,13 +277,32 @@ def note_of_dropped(spec: Spec, ends: Ends, engine: Database) -> str:
         f"where {where}\ngroup by metric, k"
     )
     now = {(metric, k) for metric, k, _ in hashes(spec)}
-    gone = [
-        f"{at_cutoff(m, k)} ({n} day{'s' * (n != 1)})"
-        for m, k, n in sorted(rows)
-        if (m, int(k)) not in now
+    retired = [
+        f"{at_cutoff(metric, int(k))} ({days} day{'s' * (days != 1)})"
+        for metric, k, days in sorted(rows)
+        if (metric, int(k)) not in now
     ]
-    return f"rows of metrics that the spec asks for no more are gone: {', '.join(gone)}" * bool(
-        gone
+    told = f"metrics that the spec asks for no more keep their rows: {', '.join(retired)}"
+    return told if retired else ""
+
+
+def note_of_days_that_stay(spec: Spec, ends: Ends, engine: Database) -> str:
+    """Which days keep rows of which the source has nothing; empty if none does."""
+    facts = targets(spec)["facts"]
+    if not ends.only or not columns_of(facts, engine):
+        return ""
+    (only,) = ends.of("metric_date")[-1:]
+    whole = replace(ends, only=())
+    where = [f"spec = {literal(spec.title)}", *whole.of("metric_date"), f"not {only}"]
+    rows = engine.rows(
+        f"select distinct metric_date from {relation(facts)}\nwhere {' and '.join(where)}"
+    )
+    days = sorted(day_of(day) for (day,) in rows)
+    if not days:
+        return ""
+    n_days = f"{len(days):,} day{'s' * (len(days) != 1)}"
+    return (
+        f"{n_days} of which the source has nothing keep their rows (from {days[0]} to {days[-1]})"
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from sqlmetrics.catalog.dimension import MetricRow
-from sqlmetrics.jobs.definitions import asked, conditional, described
+from sqlmetrics.jobs.definitions import asked, conditional, described, these
 from sqlmetrics.jobs.exchange import TableRows
 from sqlmetrics.jobs.tables import DEFINITIONS, METRICS, UNIQUE, targets
 from sqlmetrics.spec.definition import ALL
@@ -42,12 +42,6 @@ def dictionary(spec: Spec, now: str) -> dict[str, TableRows]:
     }
     ours = these((row.metric, row.k) for row in rows)
     return found | {"metrics": replace(found["metrics"], instead_of=ours)}
-
-
-def these(metrics: Iterable[tuple[str, int]]) -> str:
-    """What the rows of metrics meet, of their texts and cutoffs."""
-    each = [f"(metric = {literal(metric)} and k = {k})" for metric, k in metrics]
-    return "\n    or ".join(each)
 
 
 def lacking(

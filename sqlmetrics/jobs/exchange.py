@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.definitions import check_definitions
-from sqlmetrics.jobs.losses import check_refresh
+from sqlmetrics.jobs.kept_rows import with_kept
+from sqlmetrics.jobs.losses import check_losses
 from sqlmetrics.jobs.partitions import replace_by_day
 from sqlmetrics.jobs.tables import COUNTED, targets
 from sqlmetrics.jobs.views import Wide, make_views, view_statements
@@ -30,12 +31,14 @@ class TableRows:
         select: The query, in DuckDB's words.
         are_added: Whether no old row of the days goes.
         instead_of: What old rows meet that go in any case, where the dialect deletes rows.
+        replaces: What those rows of the days meet that go; empty for all of them.
     """
 
     columns: Sequence[str]
     select: str
     are_added: bool = False
     instead_of: str = ""
+    replaces: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class Exchange:
         views: What the wide view gets beside what it has.
         allowed_loss: Of so many days numbers may go that nothing replaces; None if days are
             named, and nobody looks.
+        option: What was asked for where somebody looks.
     """
 
     spec: Spec
@@ -62,6 +66,7 @@ class Exchange:
     columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     views: Wide | None = None
     allowed_loss: int | None = None
+    option: str = "--full-refresh"
 
     def carry_out(
         self,
@@ -89,14 +94,15 @@ class Exchange:
         with engine.alone(targets(self.spec)["facts"]):
             notes = changes(self.spec, engine, self.columns).carry_out(engine)
             views = view_statements(self.spec, engine, self.views)
-            with engine.transaction():
+            with with_kept(self, engine) as rows, engine.transaction():
+                job = replace(self, rows=rows)
                 check_definitions(self.spec, self.ends, engine)
                 if self.allowed_loss is not None:
-                    new_rows = self.rows["facts"].select
-                    check_refresh(self.spec, engine, new_rows, self.allowed_loss)
+                    told = check_losses(self, engine, self.allowed_loss, self.option)
+                    notes = [*notes, *filter(None, [told])]
                 for table in sorted(by_day):
-                    replace_by_day(self, table, engine)
-                for statement in self.statements(set(self.rows) - by_day):
+                    replace_by_day(job, table, engine)
+                for statement in job.statements(set(self.rows) - by_day):
                     engine.execute(statement)
                 counts = self._counts(engine)
                 if log:
@@ -124,6 +130,8 @@ class Exchange:
         for table, rows in self.rows.items():
             if table in tables:
                 gone = [] if rows.are_added else self.of("metric_date")
+                if gone and rows.replaces:
+                    gone.append(f"({rows.replaces})")
                 if rows.instead_of and self.at.dialect.writing.replace == TRANSACTION:
                     gone = [rows.instead_of]
                 if gone:

@@ -1,25 +1,25 @@
-"""What of the past a run would lose: days and metrics that it has nothing to put in place of."""
+"""What of the past a run would lose, replace and change: counted before it does so."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import TYPE_CHECKING
 
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError
-from sqlmetrics.jobs.definitions import hashes
-from sqlmetrics.jobs.tables import columns_of, targets
-from sqlmetrics.spec.days import Days, day_of
-from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.template import finished, literal, relation
+from sqlmetrics.jobs.tables import UNIQUE, targets
+from sqlmetrics.spec.days import day_of
+from sqlmetrics.sql.stage import print_template
+from sqlmetrics.sql.template import finished
 
-Number = tuple[date, str, int]
-"""A day's numbers of a metric: the day, the metric and its cutoff, 0 for none."""
+if TYPE_CHECKING:
+    from sqlmetrics.jobs.exchange import Exchange
 
 NAMED = 3
-"""As many metrics are named in a message."""
+"""As many systems, segments and metrics are named in a message."""
 
 
 @dataclass(frozen=True)
@@ -28,116 +28,114 @@ class Loss:
 
     Attributes:
         days: Those that would have no row any more.
-        metrics: Metric -> of how many other days its rows would go.
         n_days: The days that lose a number, each once.
         n_rows: The rows that would go.
+        n_other_rows: Those of them on days that keep others.
+        systems: Of these, whose they are.
+        segments: And of which segments.
+        metrics: And of which metrics.
     """
 
     days: Sequence[date]
-    metrics: dict[str, int]
     n_days: int
     n_rows: int
+    n_other_rows: int = 0
+    systems: Collection[str] = ()
+    segments: Collection[str] = ()
+    metrics: Collection[str] = ()
 
     def __str__(self) -> str:
         words = []
         if self.days:
             ends = f"from {self.days[0]} to {self.days[-1]}"
             words.append(f"all rows of {_days(len(self.days))} ({ends}) that the source has not")
-        names = [f"{metric} on {_days(n)}" for metric, n in self.metrics.items()]
-        if len(names) > NAMED:
-            names[NAMED:] = [f"{len(names) - NAMED:,} other{'s' * (len(names) > NAMED + 1)}"]
-        if names:
-            words.append(f"those of {', '.join(names)}, which the new rows have not")
+        if self.n_other_rows:
+            of = {"system": self.systems, "segment": self.segments, "metric": self.metrics}
+            named = "; ".join(_named(kind, names) for kind, names in of.items())
+            n_days = _days(self.n_days - len(self.days))
+            words.append(f"{self.n_other_rows:,} on {n_days} that have no new ones ({named})")
         return f"{self.n_rows:,} rows: {'; and '.join(words)}"
 
 
-def check_refresh(spec: Spec, engine: Database, new_rows: str, allowed: int) -> None:
-    """Look what the table holds that a full refresh has nothing to put in place of.
+def check_losses(job: Exchange, engine: Database, allowed: int, option: str) -> str:
+    """Look what a table holds that a run has nothing to put in place of.
 
     Args:
-        spec: What is asked, with its `output`.
+        job: What is replaced.
         engine: Where the fact table is.
-        new_rows: The query of the rows that replace all of the spec's.
         allowed: Of so many days numbers may go.
+        option: What was asked for, like `--full-refresh`.
+
+    Returns:
+        What is replaced and changes, as a sentence; empty if no row is.
 
     Raises:
         SpecError: If numbers of more days would go; with what they are, and the option to give.
     """
-    new = engine.rows(
-        "select distinct metric_date, metric, k\n"
-        f"from (\n{finished(new_rows).rstrip()}\n) as new_rows"
-    )
-    _refuse(spec, _loss(spec, engine, {_number(row) for row in new}), allowed, "--full-refresh")
-
-
-def check_backfill(
-    spec: Spec, engine: Database, ranges: Iterable[Days | None], allowed: int
-) -> None:
-    """Look what the table holds of the days to be filled that the spec asks for no more.
-
-    The other arguments are those of `check_refresh`.
-
-    Args:
-        spec: What is asked, with its `output`.
-        engine: Where the fact table is.
-        ranges: The days that are replaced.
-        allowed: Of so many days numbers may go.
-
-    Raises:
-        SpecError: If numbers of more days would go.
-    """
-    if not columns_of(targets(spec)["facts"], engine):
-        return
-    metrics = {(metric, k) for metric, k, _ in hashes(spec)}
-    todo = [days for days in ranges if days is not None]
-    stays = {
-        (day, metric, k)
-        for day, metric, k in _numbers(spec, engine)
-        if (metric, k) in metrics or not any(_is_in(day, days) for days in todo)
-    }
-    _refuse(spec, _loss(spec, engine, stays), allowed, "--backfill")
-
-
-def _refuse(spec: Spec, loss: Loss, allowed: int, option: str) -> None:
+    loss = _loss(job, engine)
     if loss.n_days > allowed:
         raise SpecError(
-            f"{targets(spec)['facts']} would lose {loss}. {option} removes nothing of the past "
+            f"{targets(job.spec)['facts']} would lose {loss}. {option} removes nothing of the past "
             f"unless it is named: --allow-loss {loss.n_days} lets numbers of "
             f"{_days(loss.n_days)} go; or compute only days that the source has, by --start and "
             "--end"
         )
+    return _changes(job, engine, loss)
 
 
-def _loss(spec: Spec, engine: Database, stays: set[Number]) -> Loss:
-    """What a table holds beside the numbers that stay or are replaced."""
-    rows = _numbers(spec, engine)
-    gone = {number: n for number, n in rows.items() if number not in stays}
-    kept_days = {day for day, _, _ in stays}
-    metrics: dict[str, int] = {}
-    for day, metric, k in gone:
-        if day in kept_days:
-            name = at_cutoff(metric, k)
-            metrics[name] = metrics.get(name, 0) + 1
-    days = {day for day, _, _ in gone}
-    return Loss(sorted(days - kept_days), metrics, len(days), sum(gone.values()))
-
-
-def _numbers(spec: Spec, engine: Database) -> dict[Number, int]:
-    rows = engine.rows(
-        "select metric_date, metric, k, count(*)\n"
-        f"from {relation(targets(spec)['facts'])}\nwhere spec = {literal(spec.title)}\n"
-        "group by metric_date, metric, k\norder by metric_date, metric, k"
+def _loss(job: Exchange, engine: Database) -> Loss:
+    rows = [
+        (day_of(day), str(system), str(segment), at_cutoff(metric, int(k)), int(n))
+        for day, system, segment, metric, k, n in engine.rows(_printed(job, "losses"))
+    ]
+    new = f"select distinct metric_date from (\n{_new(job)}\n) as fresh"
+    kept_days = {day_of(day) for (day,) in engine.rows(new)} if rows else set()
+    days = {day for day, *_ in rows}
+    others = [row for row in rows if row[0] in kept_days]
+    return Loss(
+        sorted(days - kept_days),
+        len(days),
+        sum(n for *_, n in rows),
+        sum(n for *_, n in others),
+        [*dict.fromkeys(system for _, system, *_ in others)],
+        [*dict.fromkeys(segment for _, _, segment, *_ in others)],
+        [*dict.fromkeys(metric for *_, metric, _ in others)],
     )
-    return {_number(row): int(row[3]) for row in rows}
 
 
-def _number(row: Sequence[object]) -> Number:
-    day, metric, k, *_ = row
-    return day_of(day), str(metric), int(str(k))
+def _changes(job: Exchange, engine: Database, loss: Loss) -> str:
+    """How many rows are replaced, and how many values of them change."""
+    ((n_rows, n_days, n_changed, largest),) = engine.rows(_printed(job, "differences"))
+    if not n_rows:
+        return ""
+    changed = "no value changes"
+    if n_changed:
+        by = f", by {float(largest):.4g} at most" if largest else ""
+        changed = f"{int(n_changed):,} values change{by}"
+    gone = f"; {loss.n_rows:,} rows of {_days(loss.n_days)} are gone" if loss.n_rows else ""
+    return f"{int(n_rows):,} rows of {_days(int(n_days))} are replaced: {changed}{gone}"
 
 
-def _is_in(day: date, days: Days) -> bool:
-    return (days.start or date.min) <= day < (days.end or date.max)
+def _printed(job: Exchange, template: str) -> str:
+    replaces = job.rows["facts"].replaces
+    view = {
+        "facts": targets(job.spec)["facts"],
+        "rows": _new(job),
+        "keys": [f"held.{key} = fresh.{key}" for key in UNIQUE["facts"]],
+        "where": [*job.of("metric_date"), *([f"({replaces})"] if replaces else [])],
+    }
+    return finished(print_template(f"jobs/{template}", view))
+
+
+def _new(job: Exchange) -> str:
+    return finished(job.rows["facts"].select).rstrip()
+
+
+def _named(kind: str, names: Iterable[str]) -> str:
+    """The first of them, and how many others there are."""
+    listed = [*names]
+    more = f" and {len(listed) - NAMED:,} more" if len(listed) > NAMED else ""
+    return f"{kind} {', '.join(listed[:NAMED])}{more}"
 
 
 def _days(n: int) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
 from datetime import date, timedelta
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from sqlmetrics.catalog.counterfactual import is_estimated
 from sqlmetrics.catalog.online import is_online
@@ -57,23 +58,31 @@ def open_days(
     Raises:
         SpecError: If the spec's data has no dates, or `lookback` is above MOST_DAYS.
     """
+    missing, again = _wanted(spec, engine, days, backfill=backfill, lookback=lookback)
+    return list(ranges(missing | again))
+
+
+def _wanted(
+    spec: Spec, engine: Database, days: Days | None, *, backfill: bool, lookback: int
+) -> tuple[set[date], set[date]]:
+    """The days of which metrics are missing, and the last ones; the arguments are as above."""
     if lookback > MOST_DAYS:
         raise SpecError(f"lookback is at most {MOST_DAYS:,} days, given {lookback:,}")
     _check_dated(spec)
     end = days.end if days else None
-    wanted: set[date] = set()
+    missing, again = set[date](), set[date]()
     if backfill:
         done = done_days(spec, engine)
         there = data_days(spec, engine, done, days)
-        wanted, last = there - done, max(there, default=None)
+        missing, last = there - done, max(there, default=None)
     elif not end:
         last = _last_day(spec, engine, days)
     if not end and last:
         end = last + timedelta(1)
     if lookback and end:
         most = min(lookback, (end - date.min).days)
-        wanted |= {end - timedelta(back) for back in range(1, most + 1)}
-    return list(ranges(wanted))
+        again = {end - timedelta(back) for back in range(1, most + 1)}
+    return missing, again
 
 
 def _check_dated(spec: Spec) -> None:
@@ -102,6 +111,21 @@ def _last_day(spec: Spec, engine: Database, days: Days | None) -> date | None:
         return None if days else max(data_days(spec, engine), default=None)
 
 
+@dataclass(frozen=True)
+class Part:
+    """Days that a run replaces for itself.
+
+    Attributes:
+        days: Which days; None for all that there are.
+        metrics: Of which metrics; None for all that the spec asks for.
+        keeps_days: Whether days of which the data has nothing keep their rows.
+    """
+
+    days: Days | None
+    metrics: frozenset[Metric] | None = None
+    keeps_days: bool = True
+
+
 def parts(
     spec: Spec,
     engine: Database,
@@ -110,29 +134,39 @@ def parts(
     backfill: bool,
     lookback: int,
     batch_days: int = 0,
-) -> list[Days | None]:
-    """The ranges of days, each of which a run replaces for itself.
+    recompute: bool = False,
+) -> list[Part]:
+    """What is computed, one part after the other.
 
     Args:
-        spec: As above, and the others too.
+        spec: What is asked, with its `output`.
         engine: Where the data and the fact table are.
         days: Which days are looked at; by default all.
-        backfill: Whether those are wanted that the fact table lacks.
+        backfill: Whether those are wanted of which the fact table lacks metrics; of days that
+            have others, only these metrics.
         lookback: How many of the last days are wanted.
         batch_days: How many days with data a run replaces at most; 0 for `USUAL_BATCH` of a
             backfill, and for any number else.
+        recompute: Whether days that lack a metric get all of them anew.
 
     Raises:
         SpecError: As above, and if `batch_days` is given where rankings have no dates.
     """
-    if backfill or lookback:
-        wanted = open_days(spec, engine, days, backfill=backfill, lookback=lookback)
-        longest = batch_days or (USUAL_BATCH if backfill else 0)
-        return [batch for part in wanted for batch in _batches(spec, engine, part, longest)]
-    if batch_days:
-        _check_dated(spec)
-        return [*_batches(spec, engine, days, batch_days)]
-    return [days]
+    if not (backfill or lookback):
+        if batch_days:
+            _check_dated(spec)
+        batches_of_all = _batches(spec, engine, days, batch_days) if batch_days else [days]
+        return [Part(batch, keeps_days=days is None) for batch in batches_of_all]
+    missing, again = _wanted(spec, engine, days, backfill=backfill, lookback=lookback)
+    lacking = lacking_metrics(spec, engine) if backfill and not recompute else {}
+    found = {day: None if day in again else lacking.get(day) for day in sorted(missing | again)}
+    longest = batch_days or (USUAL_BATCH if backfill else 0)
+    return [
+        Part(batch, metrics)
+        for metrics, group in groupby(found, found.__getitem__)
+        for part in ranges(group)
+        for batch in _batches(spec, engine, part, longest)
+    ]
 
 
 def _batches(
@@ -194,11 +228,16 @@ def data_days(
 
 def done_days(spec: Spec, engine: Database) -> set[date]:
     """The days of which the fact table has all of a spec's metrics."""
+    return {day for day, lacks in lacking_metrics(spec, engine).items() if not lacks}
+
+
+def lacking_metrics(spec: Spec, engine: Database) -> dict[date, frozenset[Metric]]:
+    """Day of the fact table -> the metrics of a spec that it has still to be computed for."""
     facts = targets(spec)["facts"]
     with engine:
         check_own(spec, engine)
         if engine.find(facts) is None:
-            return set()
+            return {}
         rows = engine.rows(
             "select metric_date, metric, k, min(computed_at) as computed_at\n"
             f"from {relation(facts)}\nwhere spec = {literal(spec.title)}\n"
@@ -209,10 +248,12 @@ def done_days(spec: Spec, engine: Database) -> set[date]:
         there.setdefault(day_of(day), {})[metric, int(k)] = str(moment)
     asked = {(metric, k) for metric, k, _ in hashes(spec)}
     first = {
-        one: min((own[one] for own in there.values() if one in own), default="") for one in asked
+        metric: min((own[metric] for own in there.values() if metric in own), default="")
+        for metric in asked
     }
     return {
-        day for day, own in there.items() if not any(_lacks(own, one, first[one]) for one in asked)
+        day: frozenset(metric for metric in asked if _lacks(own, metric, first[metric]))
+        for day, own in there.items()
     }
 
 

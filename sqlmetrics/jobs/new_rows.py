@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import sqlmetrics
 from sqlmetrics.catalog.online import online
 from sqlmetrics.evaluation.intervals import OWN, PAIRED, interval_stages, student_reach
 from sqlmetrics.jobs.apart import apart
-from sqlmetrics.jobs.definitions import hashes, segment_hashes
+from sqlmetrics.jobs.definitions import hashes, segment_hashes, these
 from sqlmetrics.jobs.dictionary import dictionary
 from sqlmetrics.jobs.exchange import Exchange, TableRows, insert
 from sqlmetrics.jobs.log_metrics import log_metrics
@@ -19,9 +19,10 @@ from sqlmetrics.jobs.tables import FACTS, PER_QUERY, RUNS, columns, has_baseline
 from sqlmetrics.plan.moments import OWN as MOMENTS
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.spec.days import Ends
+from sqlmetrics.spec.definition import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_columns, with_stages
-from sqlmetrics.sql.template import identifier, literal
+from sqlmetrics.sql.template import finished, identifier, literal
 from sqlmetrics.sql.translation import Translation
 
 NEW_FACTS = "sqlmetrics_new_facts"
@@ -45,6 +46,8 @@ class NewRows:
         plan: What computes the new rows, where no table can keep them for a while.
         folder: From where files are named in the run log; None for a text, which is the same
             wherever it is printed.
+        metrics: Those of which rows are replaced, by text and cutoff; old rows of others stay.
+            None for a text, which replaces all rows of its days.
     """
 
     spec: Spec
@@ -54,9 +57,15 @@ class NewRows:
     day: str = ""
     plan: Plan | None = None
     folder: Path | None = None
+    metrics: Collection[tuple[str, int]] | None = None
 
     def exchange(
-        self, per_query: str, ends: Ends, key: str = "new", allowed_loss: int | None = None
+        self,
+        per_query: str,
+        ends: Ends,
+        key: str = "new",
+        allowed_loss: int | None = None,
+        option: str = "--full-refresh",
     ) -> Exchange:
         """These rows in the place of those of some days.
 
@@ -66,12 +75,39 @@ class NewRows:
             key: Part of the name of what the run makes for itself.
             allowed_loss: Of so many days numbers may go that nothing replaces; None if nobody
                 looks.
+            option: What was asked for, like `--full-refresh`.
         """
-        rows = {"facts": TableRows(tuple(columns(self.spec)["facts"]), self._facts())}
-        if per_query and "per_query" in targets(self.spec):
-            rows["per_query"] = TableRows(self._per_query_columns, self._rows(per_query))
+        names = tuple(columns(self.spec)["facts"])
+        rows = {"facts": TableRows(names, self._own_facts(names), replaces=self._replaces)}
+        has_own = self.metrics is None or len(self._per_query_columns) > len(PER_QUERY)
+        if per_query and "per_query" in targets(self.spec) and has_own:
+            rows["per_query"] = TableRows(
+                self._per_query_columns, self._rows(per_query), replaces=self._replaces
+            )
         rows |= dictionary(self.spec, self.now)
-        return Exchange(self.spec, self.at, rows, ends, key, allowed_loss=allowed_loss)
+        return Exchange(
+            self.spec, self.at, rows, ends, key, allowed_loss=allowed_loss, option=option
+        )
+
+    @property
+    def _replaces(self) -> str:
+        """What old rows meet that new ones take the place of; empty for all."""
+        if self.metrics is None:
+            return ""
+        segments = ", ".join(map(literal, (ALL, *self.spec.by)))
+        return f"segment_name in ({segments})\n    and ({these(sorted(self.metrics))})"
+
+    def _own_facts(self, names: Sequence[str]) -> str:
+        """The rows of the fact table, of those metrics alone that are asked for."""
+        rows, metrics = self._facts(), {(metric, k) for metric, k, _ in hashes(self.spec)}
+        if self.metrics is None or metrics <= {*self.metrics}:
+            return rows
+        view = {
+            "columns": [identifier(name) for name in names],
+            "rows": finished(rows),
+            "where": these(sorted(self.metrics)),
+        }
+        return print_template("jobs/some_facts", view)
 
     def log(self, ends: Ends, **values: str) -> str:
         """The statement that adds a row to the run log.
@@ -168,7 +204,12 @@ class NewRows:
 
     @property
     def _per_query_columns(self) -> tuple[str, ...]:
-        metrics = (one.column for one in self.spec.measures if not one.metric.pooled)
+        metrics = (
+            measure.column
+            for measure in self.spec.measures
+            if not measure.metric.pooled
+            and (self.metrics is None or (measure.name, measure.k or 0) in self.metrics)
+        )
         return (*PER_QUERY, *metrics)
 
     def _rows(self, per_query: str) -> str:

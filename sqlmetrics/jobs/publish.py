@@ -17,13 +17,14 @@ from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.engines.duckdb_file import new_file
 from sqlmetrics.engines.output_files import replaced, writing, writing_to
 from sqlmetrics.jobs.changes import changes, create
+from sqlmetrics.jobs.definitions import these
 from sqlmetrics.jobs.destination import (
     check_destination,
     check_writer,
     destination,
     tables_in_file,
 )
-from sqlmetrics.jobs.dictionary import lacking, these
+from sqlmetrics.jobs.dictionary import lacking
 from sqlmetrics.jobs.exchange import ALL_DAYS, Exchange, TableRows
 from sqlmetrics.jobs.macros import install
 from sqlmetrics.jobs.meanings import comments, meanings

@@ -26,16 +26,17 @@ from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.run import executing, run
 from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.days import Question, days_of, on_days
-from sqlmetrics.jobs.definitions import note_of_dropped
+from sqlmetrics.jobs.definitions import hashes, note_of_days_that_stay, note_of_retired
 from sqlmetrics.jobs.exchange import ALL_DAYS
 from sqlmetrics.jobs.log_metrics import NEW_ONLINE
+from sqlmetrics.jobs.missing_days import Part, ranges
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
 from sqlmetrics.jobs.provenance import UNNAMED, Provenance
 from sqlmetrics.jobs.sources import check_same_spec
 from sqlmetrics.jobs.tables import check_own, targets
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.tables import ShownLists
-from sqlmetrics.spec.days import Days, day_of
+from sqlmetrics.spec.days import Days, Ends, day_of
 from sqlmetrics.spec.named_values import named_in
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialects import DIALECTS
@@ -44,6 +45,8 @@ from sqlmetrics.sql.template import literal
 MESSAGE = 500
 """As many characters of an error go into the run log."""
 
+
+FULL_REFRESH = "--full-refresh"
 
 STOPPED = "stopped by Ctrl-C or SIGTERM"
 """What the run log says of a run that a signal ended."""
@@ -75,9 +78,10 @@ class RunReport:
 def write(
     spec: Spec,
     engine: Database,
-    days: Days | None = None,
+    days: Days | Part | None = None,
     *,
     full_refresh: bool = False,
+    recompute: bool = False,
     allow_loss: int = 0,
     adopt: bool = False,
     check: bool = True,
@@ -88,16 +92,18 @@ def write(
 
     All tables change in one transaction, under a lock where two writers could meet: a run
     that fails leaves them as they were, and says so in the run log. Rows of other specs and
-    days are not touched. The per-query table gains columns for new metrics.
+    days are not touched, nor those of metrics and segments that the spec asks for no more. The
+    per-query table gains columns for new metrics.
 
     Args:
         spec: What is asked, with its `output`.
         engine: A database that may be written to.
-        days: Which days; by default those that the data has, from the first to the last.
+        days: Which days; by default those that the data has.
             Rankings without dates are all of the first of them, by default of 1970-01-01.
+            A part also says of which metrics, and what becomes of days without data.
         full_refresh: Whether all days of the spec are replaced.
-        allow_loss: Of so many days a full refresh may take numbers away that the data has no
-            more, or the spec asks for no more.
+        recompute: Whether days are computed anew that nobody named.
+        allow_loss: Of so many days these two may take numbers away that the data has no more.
         adopt: Whether rows of its name are the spec's own, whatever wrote them.
         check: Whether to look for bad input first.
         how: How the evaluation is carried out.
@@ -116,14 +122,17 @@ def write(
             f"run writes to {known}; for {engine.name} print the statements: "
             "sqlmetrics compile SPEC --job FOLDER"
         )
-    if days and full_refresh:
+    part = days if isinstance(days, Part) else Part(days, keeps_days=days is None)
+    if part.days and full_refresh:
         raise SpecError("a full refresh replaces all days; leave out start and end")
     with engine:
         check_own(spec, engine)
         if not adopt:
             check_same_spec(spec, engine)
-        allowed = allow_loss if full_refresh else None
-        job = _Run(spec, engine, days_of(spec, days), allowed, datetime.now(UTC), provenance)
+        part = replace(part, days=days_of(spec, part.days))
+        allowed = allow_loss if full_refresh or recompute else None
+        option = FULL_REFRESH if full_refresh else "--recompute"
+        job = _Run(spec, engine, part, allowed, option, datetime.now(UTC), provenance)
         try:
             return job.done(check=check, how=how)
         except (SqlmetricsError, KeyboardInterrupt) as error:
@@ -135,8 +144,9 @@ def write(
 class _Run:
     spec: Spec
     engine: Database
-    days: Days | None
+    part: Part
     allowed_loss: int | None
+    option: str
     started: datetime
     provenance: Provenance
 
@@ -150,12 +160,13 @@ class _Run:
         with _evaluated(self._asked, self.engine, check=check, how=how) as (per_query, notes):
             days = self._replaced_days()
             last_day, headline = self._headline()
-            ends = days.ends if days else ALL_DAYS
-            dropped = note_of_dropped(self.spec, ends, self.engine)
-            all_notes = [*notes, *filter(None, [dropped])]
+            ends = self._replaced_ends(days)
+            stays = note_of_days_that_stay(self.spec, ends, self.engine)
+            retired = note_of_retired(self.spec, ends, self.engine)
+            all_notes = [*notes, *filter(None, [stays, retired])]
             new = self._new_rows()
             rows, more = new.exchange(
-                per_query, ends, self.run_id[:8], self.allowed_loss
+                per_query, ends, self.run_id[:8], self.allowed_loss, self.option
             ).carry_out(
                 self.engine,
                 lambda counts, more: new.log(
@@ -181,13 +192,13 @@ class _Run:
     def _log_failure(self, engine: Database, message: str) -> None:
         for statement in changes(self.spec, engine).needed:
             engine.execute(statement)
-        ends = self.days.ends if self.days else ALL_DAYS
+        ends = self.part.days.ends if self.part.days else ALL_DAYS
         told = self._told("failed", " ".join(message.split()), engine=engine)
         engine.execute(self._new_rows().log(ends, **told))
 
     @cached_property
     def _asked(self) -> Question:
-        return on_days(self.spec, self.days)
+        return on_days(self.spec, self.part.days)
 
     @property
     def _seconds(self) -> float:
@@ -198,7 +209,10 @@ class _Run:
         now = self.started.replace(tzinfo=None).isoformat(" ")
         moment = at.expression(at.dialect.times.moment, literal(now))
         run_id = literal(self.run_id)
-        return NewRows(self.spec, at, run_id, moment, self._asked.day, folder=Path())
+        metrics = self.part.metrics or {(metric, k) for metric, k, _ in hashes(self.spec)}
+        return NewRows(
+            self.spec, at, run_id, moment, self._asked.day, folder=Path(), metrics=metrics
+        )
 
     def _told(
         self,
@@ -216,25 +230,41 @@ class _Run:
         return told | ({"message": literal(message[:MESSAGE])} if message else {})
 
     def _replaced_days(self) -> Days | None:
-        """The days that are replaced: those given, else those that there are."""
-        if self.allowed_loss is not None:
+        """The days that are replaced: those given, else those that there are; None for all."""
+        if self.option == FULL_REFRESH and self.allowed_loss is not None:
             return None
-        if self.days:
-            return self.days
+        if self.part.days:
+            return self.part.days
+        there = self._new_days
+        if not there:
+            return Days(start=date.max - timedelta(1), end=date.max)  # nothing is replaced
+        return Days(start=min(there), end=max(there) + timedelta(1))
+
+    def _replaced_ends(self, days: Days | None) -> Ends:
+        """The same as SQL, without days that nobody named and of which there is nothing new."""
+        ends = days.ends if days else ALL_DAYS
+        parts = [*ranges(self._new_days)]
+        if days is None or not self.part.keeps_days or self._asked.day or parts in ([], [days]):
+            return ends
+        return replace(ends, only=tuple(part.ends for part in parts))
+
+    @cached_property
+    def _new_days(self) -> set[date]:
+        """The days that have a new row."""
         asked = {
             NEW_FACTS: self.spec.metrics,
             NEW_ONLINE: self.spec.online,
             NEW_ESTIMATES: self.spec.estimated,
         }
         tables = [name for name, metrics in asked.items() if metrics]
-        ends = [
-            self.engine.rows(f"select min(metric_date), max(metric_date) from {name}")[0]
+        if self._asked.day:
+            tables = []
+        rows = [
+            row
             for name in tables
+            for row in self.engine.rows(f"select distinct metric_date from {name}")
         ]
-        there = [day_of(day) for pair in ends for day in pair if day is not None]
-        if not there:
-            return Days(start=date.max - timedelta(1), end=date.max)  # nothing is replaced
-        return Days(start=min(there), end=max(there) + timedelta(1))
+        return {day_of(day) for (day,) in rows if day is not None}
 
     def _headline(self) -> tuple[date | None, tuple[tuple[str, float | None], ...]]:
         """The last day that has numbers, which may be before the end of the range; and these."""

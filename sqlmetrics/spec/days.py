@@ -100,6 +100,7 @@ class Ends:
         last: The last one, where that is known instead.
         words: The days for a person, where they are known.
         days: The days themselves, where they are known.
+        only: The ranges of them that are meant, where others in between are not; empty for all.
     """
 
     start: str | None
@@ -107,6 +108,7 @@ class Ends:
     last: str | None = None
     words: str = ""
     days: Days | None = None
+    only: tuple[Ends, ...] = ()
 
     def of(self, day: str) -> list[str]:
         """What an expression meets that is one of the days.
@@ -115,7 +117,11 @@ class Ends:
         ["metric_date < cast('2026-01-15' as date)"]
         """
         ends = {">=": self.start, "<": self.end, "<=": self.last}
-        return [f"{day} {sign} {end}" for sign, end in ends.items() if end]
+        found = [f"{day} {sign} {end}" for sign, end in ends.items() if end]
+        if self.only:
+            ranges = (" and ".join(part.of(day)) for part in self.only)
+            found.append(f"({' or '.join(f'({part})' for part in ranges)})")
+        return found
 
 
 def as_sql(day: date) -> str:

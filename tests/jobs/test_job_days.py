@@ -305,29 +305,69 @@ def test_ranges_that_are_open_or_empty_and_refreshes(engine: Any) -> None:
     check(engine, [*range(5)])
 
 
-@pytest.mark.parametrize("engine", engines(WRITERS[:3], now=["duckdb"]), indirect=True)
+@pytest.mark.parametrize("engine", MORE, indirect=True)
 def test_nothing_of_the_past_goes_unless_it_is_named(engine: Any) -> None:
-    """A source that keeps its last days, and a metric that is taken out and one that is new."""
+    """A source that keeps its last days and one system, and a metric that is taken out."""
     write(job(), engine)
-    before = facts(engine)
+    before, queries = facts(engine), rows_of_queries(engine)
     reload(engine, without(0, 1, 2, 3))
     swapped = job(metrics=[*METRICS[1:], "hit@1"])
-    runs_of = {
-        "all rows of 4 days (from 2026-01-01 to 2026-01-04)": (job(), {"full_refresh": True}, 4),
-        "and those of ndcg@3 on 2 days": (swapped, {"full_refresh": True}, 6),
-        "ndcg@3 on 2 days": (swapped, {"backfill": True}, 2),
-    }
-    for told, (spec, how, n_days) in runs_of.items():
-        for allowed in (0, n_days - 1):
-            with pytest.raises(sm.SpecError) as error:
-                sm.run(spec, engine, allow_loss=allowed, **how)
-            assert told in str(error.value)
-            assert f"--allow-loss {n_days} lets numbers of {n_days} days go" in str(error.value)
-        assert facts(engine) == before, "nothing is written"
-    sm.run(swapped, engine, backfill=True, allow_loss=2)
+    told = "all rows of 4 days (from 2026-01-01 to 2026-01-04)"
+    for spec, allowed in ((job(), 0), (swapped, 3)):
+        with pytest.raises(sm.SpecError) as error:
+            sm.run(spec, engine, full_refresh=True, allow_loss=allowed)
+        assert told in str(error.value)
+        assert "--allow-loss 4 lets numbers of 4 days go" in str(error.value)
+    assert facts(engine) == before, "nothing is written"
+    (late,) = sm.run(job(), engine, lookback=6)
     assert runs(engine).keys() == {*range(6)}
+    kept = "4 days of which the source has nothing keep their rows (from 2026-01-01 to 2026-01-04)"
+    assert kept in late.notes
     sm.run(swapped, engine, full_refresh=True, allow_loss=4)
-    assert runs(engine).keys() == {4, 5}
+    now = facts(engine)
+    assert {key[0][-1] for key in now if key[4] == "ndcg"} == {*"123456"}, "it keeps its history"
+    assert {key[0][-1] for key in now if key[4] == "mrr"} == {*"56"}
+    held = {key: row["ndcg_at_3"] for key, row in rows_of_queries(engine).items()}
+    assert held == {key: row["ndcg_at_3"] for key, row in queries.items()}
+    reload(engine, without(0, 1, 2, 3).filter(pc.field("system") == "new"))
+    with pytest.raises(sm.SpecError, match=r"on 2 days that have no new ones \(system old's;"):
+        sm.run(swapped, engine, full_refresh=True)
+
+
+@pytest.mark.parametrize("engine", MORE, indirect=True)
+def test_a_new_metric_brings_only_its_own_rows(engine: Any) -> None:
+    """What is there stays as it was, in each byte, unless it shall be computed anew."""
+    write(job(metrics=METRICS[:3]), engine)
+    before, queries = facts(engine), rows_of_queries(engine)
+    reload(engine, without(0, seed=2))
+    spec = job(metrics=[*METRICS[1:3], "hit@1"])
+    sm.run(spec, engine, backfill=True)
+    now = facts(engine)
+    assert {key: now[key] for key in before} == before
+    new = {key: row for key, row in now.items() if key not in before}
+    assert {(key[0][-1], key[4]) for key in new} == {(day, "hit") for day in "23456"}
+    held = rows_of_queries(engine)
+    assert {name: held[key][name] for key in queries for name in queries[key]} == {
+        name: queries[key][name] for key in queries for name in queries[key]
+    }
+    assert sum(row["hit_at_1"] is not None for row in held.values()) == 5 * 2 * 4
+    assert sm.run(spec, engine, backfill=True) == []
+    more = job(metrics=[*METRICS[1:3], "hit@1", "hit@2"])
+    with pytest.raises(sm.SpecError, match=r"4 on 1 day .*segment country.*--allow-loss 1 "):
+        sm.run(more, engine, backfill=True, recompute=True)
+    (report,) = sm.run(more, engine, backfill=True, recompute=True, allow_loss=1)
+    assert any("rows of 5 days are replaced" in note for note in report.notes), report.notes
+    anew = facts(engine)
+    assert all(anew[key] == before[key] for key in before if key[4] == "ndcg")
+    assert any(anew[key]["value"] != before[key]["value"] for key in before if key[4] == "mrr")
+
+
+def rows_of_queries(engine: Any) -> dict[tuple[str, ...], dict[str, Any]]:
+    """Key -> the row of the per-query table."""
+    found = engine.table("select * from metrics_of_queries").to_pylist()
+    by_key = {(str(row["metric_date"]), row["system"], row["query_id"]): row for row in found}
+    assert len(by_key) == len(found), "a key is doubled"
+    return by_key
 
 
 def test_the_revision_says_whether_the_folder_of_the_spec_was_clean(tmp_path: Path) -> None:

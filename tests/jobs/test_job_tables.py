@@ -197,10 +197,10 @@ def test_the_wide_view_only_ever_gains_columns(engine: Any) -> None:
         rows, values = engine.rows(f"{day} < '{FIRST + timedelta(2)}'")[0]
         assert rows == values > 0
         rows, values = engine.rows(f"{day} >= '{FIRST + timedelta(2)}'")[0]
-        assert (rows > 0, values) == (True, 0)
-        write(job(metrics=["ap", "hit@1"]), engine, full_refresh=True, allow_loss=4)
+        assert rows > values > 0  # the day that had it keeps it
+        write(job(metrics=["ap", "hit@1"]), engine, full_refresh=True)
         assert metrics_in(engine) == [*before, "hit_at_1", "ap"]
-        assert engine.rows("select count(ndcg_at_3) from metrics_built") == [(0,)]
+        assert engine.rows("select count(ndcg_at_3) from metrics_built")[0][0] > values
     write(job(), engine, days(0, 1), adopt=True)
     rows = engine.rows("select ndcg_at_3 from metrics_wide where ndcg_at_3 is not null")
     assert len(rows) > 0
