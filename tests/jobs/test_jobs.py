@@ -126,7 +126,7 @@ def test_new_metrics_are_new_columns(folder: Path) -> None:
         folder,
         "select system, query_id, ndcg_at_10, recall_rel2_at_5 from per_query "
         "where query_id = 'q2' order by all",
-    ) == [("new", "q2", None, 0.0), ("old", "q2", None, 1.0)]
+    ) == [("new", "q2", 0.0, 0.0), ("old", "q2", 1.0, 1.0)]
 
 
 def test_bad_input_leaves_the_tables_as_they_were(folder: Path) -> None:
