@@ -78,6 +78,18 @@ def several(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tu
     return tuple(filter(None, parts))
 
 
+def several_names(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Names behind commas; one with a comma in it stands in double quotes, as in CSV.
+
+    >>> several_names(None, None, ("bm25, dense", '"a,b",c'))
+    ('bm25', 'dense', 'a,b', 'c')
+    """
+    import csv
+
+    rows = csv.reader(texts, skipinitialspace=True)
+    return tuple(name.strip() for row in rows for name in row if name.strip())
+
+
 def overwrite_option(command: Callable[..., None]) -> Callable[..., None]:
     """`--overwrite`, which `overwrites` tells wherever something is written."""
     return click.option(

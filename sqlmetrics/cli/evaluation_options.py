@@ -54,6 +54,12 @@ _TABLES = (
         help="What is between the values of CSV files, like ; or tab; else their header shows it.",
     ),
     click.option("--decimal", metavar="MARK", help="The decimal mark of CSV files: . or a comma."),
+    click.option(
+        "--skip-bad",
+        is_flag=True,
+        default=None,
+        help="Leave out files of rankings that cannot be read or have broken lines.",
+    ),
 )
 
 

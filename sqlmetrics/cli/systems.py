@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 
-from sqlmetrics.cli.common import INPUT, say, several
+from sqlmetrics.cli.common import INPUT, say, several_names
 from sqlmetrics.cli.evaluation_options import check_option, convention_option, preset_option
 from sqlmetrics.cli.location import Location
 from sqlmetrics.cli.output import emit
-from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.formats import SPECS
+from sqlmetrics.evaluation.inputs.run_names import named_file, named_runs
+from sqlmetrics.evaluation.inputs.swap import holds_run
 
 FORMATS = ("table", "json", "csv", "markdown", "html", "latex", "parquet")
 
@@ -41,7 +41,11 @@ _SYSTEMS = (
         help="The labels; all that stands before are systems.",
     ),
     click.option(
-        "--systems", multiple=True, callback=several, metavar="A,B", help="Only these systems."
+        "--systems",
+        multiple=True,
+        callback=several_names,
+        metavar="A,B",
+        help="Only these systems.",
     ),
     click.option(
         "--baseline",
@@ -131,12 +135,13 @@ def sources(
     """The rankings, of several tables by their names, and the labels; a spec, and None.
 
     The last table is the labels, unless they are given by themselves, or it has a name before =
-    as the others have, or is alone: then the tables have the labels in them, as traces do.
+    as the others have, or is alone: then the tables have the labels in them, as traces do. Where
+    there need be none, a run of TREC is none.
 
     Args:
         tables: What stands in the command line.
         labels: What the option says.
-        needs_labels: Whether a spec has to name labels.
+        needs_labels: Whether there have to be labels.
     """
     if not tables:
         raise click.UsageError("give RANKINGS and LABELS, traces alone, or a spec (.yml)")
@@ -145,27 +150,8 @@ def sources(
 
         return Spec.read(tables[0], needs_labels=needs_labels), None
     runs = list(tables)
-    if labels is None and len(runs) > 1 and not all(map(_name, runs)):
-        labels = runs.pop()
-    named = _named(runs)
-    return (runs[0] if len(runs) == 1 and named == runs else named), labels
-
-
-def _name(table: str) -> str:
-    """The name before = in NAME=TABLE; empty without one."""
-    name, equal, _ = table.partition("=")
-    return name if equal and name.isidentifier() and not Path(table).exists() else ""
-
-
-def _named(runs: list[str]) -> Any:
-    """The paths, or system -> its table where names stand before =.
-
-    Raises:
-        SpecError: If only some have a name, or two have the same.
-    """
-    names = list(filter(None, map(_name, runs)))
-    if not names:
-        return runs
-    if len({*names}) < len(runs):
-        raise SpecError(f"give each system a name of its own, like a={runs[0]} b={runs[-1]}")
-    return {_name(run): run.partition("=")[2] for run in runs}
+    if labels is None and len(runs) > 1 and not all(named_file(run)[0] for run in runs):
+        is_run = not needs_labels and holds_run(runs[-1])
+        labels = None if is_run else runs.pop()
+    named = named_runs(runs)
+    return (runs[0] if named == runs and len(runs) == 1 else named), labels

@@ -42,6 +42,7 @@ def evaluate(
     separator: str | None = None,
     decimal: str | None = None,
     mask: Any = None,
+    skip_bad: bool = False,
     check: bool = True,
     per_query: bool = True,
     confidence: float | None = None,
@@ -118,6 +119,8 @@ def evaluate(
         decimal: The decimal mark of the numbers in CSV files, `.` or `,`.
         mask: For a matrix of rankings, an array of its shape: False where a row has no item, as
             lists differ in length. Labels have none there either. A masked array needs none.
+        skip_bad: Whether, of several files of rankings, those are left out that cannot be read or
+            have broken lines; a note names them. By default one of them is an error.
         check: Whether to look for bad input first: duplicates, NULL, NaN and the like.
         per_query: Whether to fetch the per-query table too. Without it nothing leaves the
             database but the summary.
@@ -178,6 +181,7 @@ def evaluate(
             separator=separator,
             decimal=decimal,
             mask=mask,
+            skip_bad=skip_bad,
             **conventions,
         )
         how = Execution(plan, memory, checkpoint, profile, progress, overwrite)

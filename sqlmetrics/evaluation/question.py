@@ -14,7 +14,8 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.keywords import Conventions
 from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.engines.database import Database
-from sqlmetrics.errors import SpecError, nearest, unknown
+from sqlmetrics.errors import InputError, SpecError, nearest, unknown
+from sqlmetrics.evaluation.inputs.bad_files import problem_of, without_bad_files
 from sqlmetrics.evaluation.inputs.guess import guess, guess_files
 from sqlmetrics.evaluation.inputs.names import USUAL
 from sqlmetrics.evaluation.inputs.open import opened, source_relation, zones_of
@@ -23,6 +24,7 @@ from sqlmetrics.evaluation.inputs.runs import (
     SYSTEM,
     StageRuns,
     Together,
+    opened_run,
     runs_in,
     together,
 )
@@ -36,7 +38,7 @@ from sqlmetrics.evaluation.inputs.trace_systems import (
 )
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.segments import QUERY_LENGTH
-from sqlmetrics.spec.source import Rankings, is_separated
+from sqlmetrics.spec.source import Rankings, is_query, is_separated
 from sqlmetrics.spec.spec import Spec, sentences
 from sqlmetrics.spec.zones import Zones
 from sqlmetrics.sql.relation import Relation, shown, source_text
@@ -71,6 +73,7 @@ class TableArguments(Conventions, total=False):
     separator: str | None
     decimal: str | None
     mask: Any
+    skip_bad: bool
 
 
 class Asked(TableArguments, total=False):
@@ -105,6 +108,7 @@ def question(
     """
     arguments = _Arguments(engine, metrics, asked)
     _check_names(arguments.conventions)
+    rankings, left_out = arguments.sound(rankings)
     rankings, labels = resolved(rankings, labels, engine, asked)
     rankings, labels, note = in_order(rankings, labels)
     rankings, labels, shape_notes = arguments.shaped(rankings, labels)
@@ -112,7 +116,7 @@ def question(
     if are_swapped(spec, tables, engine):
         spec, tables = arguments.spec(labels, rankings)
         note = "the first table has grades and the second one scores: they are taken as that"
-    tables = replace(tables, notes=(*filter(None, [note]), *shape_notes, *tables.notes))
+    tables = replace(tables, notes=(*filter(None, [left_out, note]), *shape_notes, *tables.notes))
     spec, tables = guess(spec, tables, engine)
     spec = _described(_dated(spec, tables, engine), tables, engine)
     spec = _known(spec, tables, asked.get("weight"), engine)
@@ -133,6 +137,30 @@ class _Arguments:
     def conventions(self) -> dict[str, Any]:
         """The options among them."""
         return {name: value for name, value in self.given.items() if name not in NAMED}
+
+    def sound(self, rankings: Any) -> tuple[Any, str]:
+        """Several runs without files that cannot be used, if that is asked for, and the note."""
+        runs = self._runs(rankings) if self.given.get("skip_bad") else {}
+        problems = {
+            name: f"{str(run)!r} {problem}"
+            for name, run in runs.items()
+            if isinstance(run, str | PurePath) and (problem := self._problem_of(str(run)))
+        }
+        if not problems:
+            return rankings, ""
+        sound, note = without_bad_files(runs, problems)
+        return StageRuns(sound) if isinstance(rankings, StageRuns) else sound, note
+
+    def _problem_of(self, run: str) -> str:
+        """Why the file of a run cannot be used; empty if it can, or is no file."""
+        if self.engine.find(run) or is_query(run):
+            return ""
+        try:
+            place = source_of(run, "rankings", lambda _: None)
+        except InputError as error:
+            return str(error).removeprefix("rankings: ").removeprefix(f"the file {run!r} ")
+        columns = self._columns(has_labels=True)
+        return problem_of(_rankings(place | {"columns": columns}), opened_run)
 
     def shaped(self, rankings: Any, labels: Any) -> tuple[Any, Any, tuple[str, ...]]:
         """Rankings and labels with tables in the place of matrices, and notes of what they hold."""

@@ -326,7 +326,8 @@ def _lists(
         kept.enter_context(keeping(engine, [Step(NEW_FACTS, script.summary)]))
         select = f"select system, metric, k, value from {NEW_FACTS} where segment_name = 'all'"
         numbers = engine.rows(select)
-        yield script.per_query, notes(the_plan, script, engine, numbers, check=check)
+        of_input = notes(the_plan, script, engine, numbers, check=check)
+        yield script.per_query, [*tables.notes, *of_input]
 
 
 def evaluated(

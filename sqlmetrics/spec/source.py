@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from pydantic.json_schema import SkipJsonSchema
 
 from sqlmetrics.spec.zones import checked_zone
+from sqlmetrics.sql.relation import file_title
 from sqlmetrics.sql.template import identifier
 from sqlmetrics.sql.user_sql import condition
 
@@ -129,6 +130,20 @@ def is_separated(file: object) -> bool:
     return isinstance(file, str) and file.casefold().endswith(SEPARATED)
 
 
+_QUERY = re.compile(
+    r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:select|with|from|values)\b(?!\.)", re.IGNORECASE | re.DOTALL
+)
+
+
+def is_query(text: str) -> bool:
+    """Whether a text that a person gave for a table is a query.
+
+    >>> is_query("select * from runs"), is_query("runs.v2")
+    (True, False)
+    """
+    return _QUERY.match(text) is not None
+
+
 def separator(text: str) -> str:
     r"""One character to split lines at; a tab may be written as a word.
 
@@ -226,7 +241,7 @@ class Source(Model):
             place = Path(self.file)
             while place.stem in ("*", "**"):  # the files below a folder
                 place = place.parent
-            return place.name.split(".")[0] or "rankings"
+            return file_title(re.sub(r"\[([*?[])\]", r"\1", place.name)) or "rankings"
         return (self.relation or "rankings").strip('"').replace('""', '"')
 
 
@@ -249,6 +264,9 @@ class Rankings(DatedSource):
     columns: RankingColumns = Field(default_factory=RankingColumns)
     grades: Mapping[str, Finite] = {}
     """The numbers of grades that are texts, where the labels stand in the rankings."""
+    skip_bad: bool = False
+    """Whether files of a glob that cannot be read, or have broken lines, are left out, with a
+    note."""
     lists: bool = False
     """Whether a row holds a list of items, for SQL that is made without a look at the table;
     `evaluate` sees it by the type of the item column."""

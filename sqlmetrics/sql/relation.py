@@ -5,10 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import ClassVar
 
 from sqlmetrics.sql.stage import print_template
 from sqlmetrics.sql.template import free_name
 from sqlmetrics.sql.translation import Translation
+
+ENDINGS = r"(\.(parquet|pq|csv|tsv|jsonl?|ndjson|txt|trec|run|res|dat|qrels))?(\.gz)?$"
+"""What the name of a file ends in by its format, as Python and DuckDB match it."""
+
+
+def file_title(file: str) -> str:
+    """The name of a file, without the ending of its format.
+
+    >>> file_title("runs/k1=0.9.txt.gz"), file_title("dense.v2.trec"), file_title("input.bm25")
+    ('k1=0.9', 'dense.v2', 'input.bm25')
+    """
+    name = PurePath(file).name
+    return re.sub(ENDINGS, "", name, flags=re.IGNORECASE) or name
 
 
 @dataclass(frozen=True)
@@ -29,6 +44,8 @@ class Relation:
         decimals: Its columns of numbers with a decimal comma.
         whole: Its columns of floating-point numbers that are read as whole ones.
         files: Those alone that are read, where the path names more; empty for all.
+        folder: Where the names of its files begin, if it has a column `file` with these names.
+        has_blanks: Whether the names of its runs of TREC may have blanks.
         note: As what it was read, where that is to be told.
     """
 
@@ -45,7 +62,11 @@ class Relation:
     decimals: tuple[str, ...] = ()
     whole: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    folder: str | None = None
+    has_blanks: bool = False
     note: str = ""
+
+    endings: ClassVar[str] = ENDINGS
 
     @property
     def named(self) -> bool:
@@ -87,7 +108,7 @@ def shown(relation: Relation, translation: Translation) -> Relation:
 def typed(relation: Relation) -> Relation:
     """The relation whose types are those of the values, not of the texts read from them."""
     if "types" in relation.asks:
-        return Relation(f"{relation.template}_types", relation.place)
+        return Relation(f"{relation.template}_types", relation.place, files=relation.files)
     return relation
 
 

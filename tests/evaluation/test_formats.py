@@ -513,7 +513,7 @@ FOLDERS = {
     "lake": "a Delta table",
     "backslash": r"backslash in its name, like .*a.b/b\.parquet",
     "two endings": r"\.parquet and \.pq",
-    "csv": r"is a folder; name its files, like .*/\*\.parquet",
+    "csv": r"a.csv' is Parquet: let its name end in \.parquet",
 }
 
 

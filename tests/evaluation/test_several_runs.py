@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +60,7 @@ def wanted() -> dict[tuple[str, str], float]:
 
 @by_turns(0.9)
 def test_files_are_systems_by_their_names(folder: Path) -> None:
-    line = ["-m", ",".join(METRICS), "--baseline", "bm25", "-o", "json"]
+    line = ["-m", ",".join(METRICS), "--baseline", "bm25.v2", "-o", "json"]
     runs = ["bm25.v2.trec", "dense.v2.trec"]
     for given in (
         [*runs, "--labels", "qrels.txt"],
@@ -66,16 +68,140 @@ def test_files_are_systems_by_their_names(folder: Path) -> None:
         ["bm*.trec", "[!b]*.trec", "qrels.txt"],
     ):
         done = sqlmetrics("evaluate", *given, *line, folder=folder)
-        assert values(json.loads(done.stdout)) == wanted()
+        found = {
+            (s.removesuffix(".v2"), m): n for (s, m), n in values(json.loads(done.stdout)).items()
+        }
+        assert found == wanted()
         assert ("taken as the labels" in done.stderr) == (given[0] == "qrels.txt")
     told = sqlmetrics("evaluate", *runs[:1] * 2, "qrels.txt", "-m", "mrr", folder=folder, expect=2)
     assert "'bm25.v2.trec' is given twice" in told.stderr
     nobody = ["qrels.txt", "-m", "mrr", "--baseline", "zzz"]
     told = sqlmetrics("evaluate", *runs, *nobody, folder=folder, expect=2)
-    assert "no row has the baseline: unknown system 'zzz'; known: bm25, dense" in told.stderr
+    assert "no row has the baseline: unknown system 'zzz'; known: bm25.v2, dense.v2" in told.stderr
     tagged = ["--system", "system", "-m", "mrr"]
     told = sqlmetrics("evaluate", *runs, "qrels.txt", *tagged, folder=folder, expect=2)
-    assert "items that stand more than once" in told.stderr  # the name in all files is tag
+    assert "2 files, like 'bm25.v2.trec' and 'dense.v2.trec', have runs called 'tag'" in told.stderr
+
+
+ODD = ("bm25+rm3", "k1=0.9", "a & b", "100%", "a#1", "f(x),g", "it's", "ü", "a*b", "v2.1")
+
+
+@by_turns(3.0)
+def test_odd_names_are_the_same_in_every_command(folder: Path) -> None:
+    """Names of files, and names before =, beside a file whose own name has one."""
+    run = (folder / "bm25.v2.trec").read_text()
+    for name in ODD:
+        (folder / f"{name}.txt").write_text(run)
+    files = [f"{name}.txt" for name in ODD]
+    named = [f"{name}=bm25.v2.trec" for name in ODD]
+    for given in (files, named, [*files[:5], *named[5:]]):
+        done = sqlmetrics("evaluate", *given, "qrels.txt", "-m", "mrr", "-o", "json", folder=folder)
+        assert [row["system"] for row in json.loads(done.stdout)] == sorted(ODD)
+        line = (*given, "qrels.txt", "-m", "mrr", "--baseline", "k1=0.9", "-o", "json")
+        rows = json.loads(sqlmetrics("compare", *line, folder=folder).stdout)
+        assert {row["system"] for row in rows} == {*ODD} - {"k1=0.9"}
+    chosen = ("--systems", '"f(x),g",k1=0.9', "-o", "json")
+    done = sqlmetrics("compare", *files, "qrels.txt", "-m", "mrr", *chosen, folder=folder)
+    assert [row["system"] for row in json.loads(done.stdout)] == ["k1=0.9"]
+    done = sqlmetrics("funnel", *named[:2], "qrels.txt", "-o", "json", folder=folder)
+    assert {row["stage"] for row in json.loads(done.stdout)} == {*ODD[:2]}
+    done = sqlmetrics("diagnose", *files[:3], "qrels.txt", folder=folder)
+    assert all(name in done.stdout for name in ODD[:3])
+    done = sqlmetrics("sheet", *named, "qrels.txt", folder=folder)
+    assert "1 rows to grade" in done.stderr or "rows to grade" in done.stderr
+    done = sqlmetrics("report", *named[:3], "qrels.txt", "-m", "mrr", "--out", "-", folder=folder)
+    assert "bm25+rm3" in done.stdout
+    line = ("k1=0.9=bm25.v2.trec", "qrels.txt", "-m", "mrr", "--value", ".5")
+    assert "mrr = .5" in sqlmetrics("reconcile", *line, folder=folder).stdout
+    line = ("a=bm25.v2.trec", "a=dense.v2.trec", "qrels.txt", "-m", "mrr")
+    told = sqlmetrics("evaluate", *line, folder=folder, expect=2)
+    assert "'bm25.v2.trec' and 'dense.v2.trec' are both called 'a'" in told.stderr
+    told = sqlmetrics("evaluate", *files[:2], "-m", "mrr", folder=folder, expect=2)
+    assert "'k1=0.9.txt' is a run" in told.stderr
+
+
+@by_turns(2.0)
+def test_two_teams_with_one_tag_are_never_one_system(folder: Path) -> None:
+    """Over other topics or the same ones, in a glob of a spec, on any database, and as files."""
+    for team, name in (("a", "bm25"), ("b", "dense")):
+        (folder / team).mkdir()
+        (folder / team / "run1.txt").write_text((folder / f"{name}.v2.trec").read_text())
+    (folder / "b" / "run1.txt").write_text("q3 Q0 d 1 2.5 tag\n")  # the topics of the other team
+    spec: dict[str, Any] = {
+        "rankings": {"file": "?/*.txt"},
+        "labels": {"file": "qrels.txt"},
+        "metrics": ["mrr"],
+    }
+    clash = "2 files, like 'a/run1.txt' and 'b/run1.txt', have runs called 'tag'"
+    both = {("a/run1", "mrr"): pytest.approx(0.5), ("b/run1", "mrr"): pytest.approx(1 / 3)}
+    named = {"rankings": {"file": "?/*.txt", "columns": {"system": "file"}}}
+    for connection in (duckdb.connect(), sqlite3.connect("m.sqlite")):
+        job = {**spec, "name": "s", "output": {"relation": "m"}}
+        with pytest.raises(sm.InputError, match=re.escape(clash)):
+            sm.run(sm.Spec(**job), connection)
+        sm.run(sm.Spec(**{**job, **named}), connection)
+        rows = connection.execute("select system, metric, value from m").fetchall()
+        assert {(system, metric): value for system, metric, value in rows} == both
+    assert values(sm.evaluate(["a/run1.txt", "b/run1.txt"], "qrels.txt", "mrr")) == both
+    assert values(sm.evaluate("?/*.txt", "qrels.txt", "mrr")) == both
+    with pytest.raises(sm.InputError, match=re.escape(clash)):
+        sm.evaluate("?/*.txt", "qrels.txt", "mrr", system="system")
+    (folder / "a" / "blanks.txt").write_text("q1 Q0 b 1 2.5 my run v 2\n")
+    blanks = sm.evaluate("a/blanks.txt", "qrels.txt", "mrr", system="system")
+    assert values(blanks) == {("my run v 2", "mrr"): pytest.approx(1 / 3)}
+
+
+BAD = {
+    "bytes.txt": (b"\x00\x01\xff" * 900, "is no text"),
+    "cut.txt": (b"q1 Q0 a 1 2.0 cut\nq1 Q0 d3\n", "has 1 row of less than six fields"),
+    "latin.txt": (b"q1 Q0 caf\xe9 1 2.0 latin\n", "is not UTF-8"),
+    "text.txt": (b"q1 Q0 a 1 high text\n", "has 1 row without a number as score"),
+    "empty.txt": (b"", "is empty"),
+}
+
+
+@by_turns(3.0)
+def test_a_bad_upload_is_named_and_can_be_left_out(folder: Path) -> None:
+    """Alone beside good runs, and all together, of files, of a glob in a spec, and in a job."""
+    (folder / "runs").mkdir()
+    for name in RUNS:
+        text = (folder / f"{name}.v2.trec").read_text().replace(" tag", f" {name}")
+        (folder / "runs" / f"{name}.txt").write_text(text)
+    good = values(sm.evaluate("runs/*.txt", "qrels.txt", METRICS[0]))
+    place = {"file": "runs/*.txt", "columns": {"system": "system"}}
+    asked = {"labels": {"file": "qrels.txt"}, "metrics": ["mrr"], "output": {"relation": "m"}}
+    spec = sm.Spec(rankings=place, **asked)
+    for name, (content, problem) in BAD.items():
+        (folder / "runs" / name).write_bytes(content)
+        for connection in (None, duckdb.connect()):
+            call = sm.evaluate if connection is None else sm.run
+            given = ("runs/*.txt", "qrels.txt", "mrr") if connection is None else (spec, connection)
+            if name == "empty.txt" and connection is not None:
+                continue  # a glob has no row of it, and nothing is wrong
+            with pytest.raises(sm.InputError) as told:
+                call(*given)
+            assert name.partition(".")[0] in str(told.value)
+        found = sm.evaluate("runs/*.txt", "qrels.txt", "mrr", skip_bad=True)
+        assert values(found) == good
+        assert f"'runs/{name}' {problem}" in " ".join(found.notes).replace(
+            "cannot be read: it ", ""
+        )
+        (folder / "runs" / name).unlink()
+    for name, (content, _) in BAD.items():
+        (folder / "runs" / name).write_bytes(content)
+    skipping = sm.Spec(rankings={**place, "skip_bad": True}, **asked)
+    written = sm.run(skipping, duckdb.connect())
+    assert "5 of 7 files left out" in str([report.notes for report in written])
+    line = ("runs/*.txt", "qrels.txt", "-m", "mrr", "--skip-bad", "-o", "json")
+    done = sqlmetrics("evaluate", *line, folder=folder)
+    assert values(json.loads(done.stdout)) == good
+    assert "5 of 7 files left out" in done.stderr
+    done = sqlmetrics("compare", *line[:-2], folder=folder)
+    assert "5 of 7 files left out" in " ".join(done.stdout.split())
+    for name in RUNS:
+        (folder / "runs" / f"{name}.txt").unlink()
+    with pytest.raises(sm.InputError, match="no file can be used"):
+        sm.evaluate("runs/*.txt", "qrels.txt", "mrr", skip_bad=True)
 
 
 FORMS: dict[str, Any] = {
@@ -103,7 +229,8 @@ def test_a_dict_of_tables_is_systems(form: str, folder: Path) -> None:
     if form == "other names":  # seen before a file is copied into another database
         FORMS[form]("bm25").to_csv("bm25.csv", index=False)
         found = sm.evaluate(["bm25.csv", "dense.v2.trec"], QRELS, ["mrr"], connection="sqlite://")
-        assert values(found).items() <= wanted().items()
+        named = {(s.removesuffix(".v2"), m): n for (s, m), n in values(found).items()}
+        assert named.items() <= wanted().items()
     if form in ("trec", "arrow"):
         own = {name: FORMS[form](name) for name in RUNS}
         found = sm.evaluate(own, QRELS, METRICS, baseline="bm25", connection="sqlite://")

@@ -55,7 +55,7 @@ REFUSED = {
     "role of the other": ({"labels": LABELS | {"columns": {"score": "s"}}}, "labels.columns"),
     "no key for data": (
         {"rankings": {"relaton": "r"}},
-        "known: columns, decimal, file, grades, lists, relation, separator, sql, time_zone, where",
+        "lists, relation, separator, skip_bad, sql, time_zone, where",
     ),
     "preset": ({"preset": "trec_evl"}, "unknown preset 'trec_evl'; did you mean 'trec_eval'?"),
     "option": ({"conventions": {"gian": "exp"}}, "unknown option 'gian'; did you mean 'gain'?"),
@@ -213,7 +213,7 @@ def test_options_are_the_presets_unless_given(preset: str) -> None:
 TITLES = [
     ({"name": "search"}, "search"),
     ({"rankings": {"relation": "analytics.runs"}}, "analytics.runs"),
-    ({"rankings": {"file": "data/new_model.v2.parquet"}}, "new_model"),
+    ({"rankings": {"file": "data/new_model.v2.parquet"}}, "new_model.v2"),
     ({"rankings": {"sql": "select * from t"}}, "rankings"),
 ]
 

@@ -13,6 +13,7 @@ from sqlmetrics.evaluation.checks.scores import problems, texts
 from sqlmetrics.evaluation.inputs.hive_files import read_on_days
 from sqlmetrics.evaluation.inputs.lists import listed
 from sqlmetrics.evaluation.inputs.missing import absent
+from sqlmetrics.evaluation.inputs.run_names import check_tags, files_by_title
 from sqlmetrics.evaluation.inputs.sources import relation_of
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.tables import Tables
@@ -105,6 +106,10 @@ def _relation(source: Source, role: str, engine: Database, precision: str = "") 
         relation = Relation("table", name, ordered=True)
     else:
         relation = relation_of(source, role)
+        if isinstance(source, Rankings) and source.skip_bad:
+            from sqlmetrics.evaluation.inputs.bad_files import sound_files
+
+            relation = sound_files(source, relation, _opened_file)
     types = _types(relation, engine)
     if isinstance(source, Rankings | Labels) and _may_be_traces(source, relation, types):
         relation, types = _part_of_traces(source, role, relation, types, engine)
@@ -154,9 +159,43 @@ def readable(
         InputError: If scores differ that are loaded as one number, and should not be.
     """
     relation = _relation(source, role, engine, precision)
+    if isinstance(source, Rankings):
+        _check_tags(source, relation, engine)
     if isinstance(source, Rankings) and precision in TOLD_APART and _is_loaded(source, engine):
         _check_scores(source, precision)
     return relation
+
+
+def _check_tags(source: Rankings, relation: Relation, engine: Database) -> None:
+    """See that each of the files of a glob of runs is a system of its own."""
+    columns = dict(relation.columns)
+    if relation.folder is None or "run file" not in columns:
+        return
+    files = files_by_title(relation)
+    if columns["system"] == columns["run file"]:
+        check_tags(files)
+        return
+    text = source_text(shown(relation, engine.translation))
+    try:
+        rows = engine.rows(f"select distinct system, file from {text} order by system, file")
+    except InputError as error:
+        raise InputError(_with_file(source, relation, error)) from None
+    files_of_tag: dict[str, list[str]] = {}
+    for tag, title in rows:
+        files_of_tag.setdefault(tag, []).extend(files.get(title, [title]))
+    check_tags(files_of_tag)
+
+
+def _with_file(source: Rankings, relation: Relation, error: InputError) -> str:
+    """What is wrong with a glob of runs, and in which file."""
+    from sqlmetrics.evaluation.inputs.bad_files import file_at_fault
+
+    fault = file_at_fault(source, relation, _opened_file)
+    return f"rankings: {fault or f'{relation.place!r} {error}'}"
+
+
+def _opened_file(source: Rankings, reader: Database) -> tuple[Rankings, Relation]:
+    return source, _relation(source, "rankings", reader)
 
 
 def _is_loaded(source: Source, engine: Database) -> bool:
@@ -217,6 +256,8 @@ def _loaded(source: Source, role: str, engine: Database, precision: str) -> Rela
     with connect() as reader:
         _check_there(source, role, reader)
         relation = _relation(source, role, reader)
+        if isinstance(source, Rankings):
+            _check_tags(source, relation, reader)
         text = source_text(relation)
         columns = _columns(relation, role, text, reader)
         types = {name.casefold(): kind for name, kind in columns.items()}

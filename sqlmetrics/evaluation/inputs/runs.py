@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import glob
-import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Number
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 from sqlmetrics.engines.database import Database
@@ -18,7 +15,7 @@ from sqlmetrics.evaluation.checks.scores import problems
 from sqlmetrics.evaluation.inputs.guess import guessed, guessed_file, with_whole_ids
 from sqlmetrics.evaluation.inputs.names import USUAL
 from sqlmetrics.evaluation.inputs.open import TOLD_APART, readable
-from sqlmetrics.evaluation.inputs.pipes import is_pipe
+from sqlmetrics.evaluation.inputs.run_names import check_tags, expanded, file_names, is_run_glob
 from sqlmetrics.spec.source import Rankings
 from sqlmetrics.sql.relation import Relation, shown, source_text
 from sqlmetrics.sql.stage import print_template
@@ -28,8 +25,6 @@ SYSTEM = "system"
 STAGE = "stage"
 OUTSIDE = {"run line": "6", "lists": "0"}
 """What formats tell beside the columns, and what it is for a run of another format."""
-
-_NAME = re.compile(r"[\w.\-/\\: ]+")
 
 
 @dataclass(frozen=True)
@@ -47,7 +42,7 @@ def runs_in(given: Any, ids: set[str]) -> dict[str, Any]:
     """Name -> run, if several are given, in a dict or a list; empty for one table.
 
     A dict whose values are columns, or the items of a query, is one table. A file is called by
-    its name without what follows the first point, or with more of it where that is not unique;
+    its name without the ending of its format, see `file_names`; a glob of TREC runs is their files;
     what else stands in a list by its own name, as a run of ranx has one, or its number: `run_1`.
 
     Args:
@@ -55,14 +50,16 @@ def runs_in(given: Any, ids: set[str]) -> dict[str, Any]:
         ids: The columns that a table has at least.
 
     >>> runs_in(["runs/bm25.trec", "runs/dense.v2.trec"], {"query_id"}).keys()
-    dict_keys(['bm25', 'dense'])
+    dict_keys(['bm25', 'dense.v2'])
     """
+    if _is_path(given) and is_run_glob(str(given)):
+        given = [given]
     if isinstance(given, StageRuns):
         return {str(name): run for name, run in given.runs.items()}
     if isinstance(given, list | tuple) and given:
         if all(map(_is_path, given)):
-            paths = [path for run in given for path in _globbed(run)]
-            return dict(zip(_names(list(map(str, paths))), paths, strict=True))
+            paths = [path for run in given for path in expanded(str(run))]
+            return dict(zip(file_names(paths), paths, strict=True))
         if all(_is_table(run) or _is_matrix(run) for run in given) and not _is_matrix(given):
             return _named(given)
     if isinstance(given, Mapping) and given and not ids <= given.keys():
@@ -103,13 +100,6 @@ def _is_matrix(value: object) -> bool:
     from sqlmetrics.evaluation.inputs.matrices import is_matrix
 
     return is_matrix(value)
-
-
-def _globbed(path: str | PurePath) -> Sequence[str | PurePath]:
-    """The files of a glob that no shell has made into files."""
-    text = str(path)
-    found = sorted(glob.glob(text)) if glob.has_magic(text) and not Path(text).exists() else []
-    return found if found and all(map(os.path.isfile, found)) else [path]
 
 
 def _is_table(value: Any) -> bool:
@@ -168,23 +158,6 @@ def _named(runs: Sequence[Any]) -> dict[str, Any]:
     return dict(zip(map(str, names), runs, strict=True))
 
 
-def _names(texts: Sequence[str]) -> list[str]:
-    texts = [f"run_{number}" if is_pipe(text) else text for number, text in enumerate(texts, 1)]
-    short = [Path(one).name.partition(".")[0] for one in texts]
-    longer = [Path(one).stem for one in texts]
-    plain = [
-        one if _NAME.fullmatch(one) else f"run_{number}" for number, one in enumerate(texts, 1)
-    ]
-    unique = (names for names in (short, longer, plain) if len({*names}) == len(names))
-    if plain != list(texts):
-        return plain  # a query among them
-    found = next(unique, None)
-    if found is None:
-        twice = next(one for one in texts if texts.count(one) > 1)
-        raise InputError(f"rankings: {twice!r} is given twice")
-    return found
-
-
 @dataclass(frozen=True)
 class _Run:
     """A run that can be read.
@@ -204,8 +177,10 @@ class _Run:
     @property
     def roles(self) -> dict[str, str]:
         """Role -> its column; that of the system only where it is there."""
-        fixed = dict(self.relation.columns)
+        fixed = {role: name for role, name in self.relation.columns if role != "run file"}
         named = {role: one for role, one in self.source.columns.model_dump().items() if one}
+        if self.relation.folder is not None:  # its file is its name
+            named.pop(SYSTEM, None)
         if "rank" in fixed or "rank" in named:
             named.pop("score", None)
         else:
@@ -254,21 +229,11 @@ def together(
         InputError: If a run lacks a column or has no row, or they are not ordered alike.
     """
     notes: list[str] = []
-    runs: list[_Run] = []
-    for name, given in sources.items():
-        named, said = guessed_file("rankings", given, engine)
-        relation = readable(named, "rankings", engine, precision)
-        source, relation, note = guessed("rankings", named, relation, engine)
-        relation, whole = with_whole_ids("rankings", source, relation, engine)
-        notes += filter(None, [said, relation.note, note, whole])
-        there = engine.columns(source_text(shown(relation, engine.translation)))
-        runs.append(_Run(name, source, relation, there))
+    runs = [_opened(name, source, engine, precision, notes) for name, source in sources.items()]
     first = runs[0].roles
     for run in runs:
         _check(run, first, runs[0].name)
-        text = source_text(shown(run.relation, engine.translation))
-        if not engine.rows(f"select 1 as one\nfrom {text}\nlimit 1"):
-            raise InputError(f"rankings: {run.name}: there is no row in it")
+    _check_tags(runs, engine)
     if precision in TOLD_APART and not engine.translation.changes:
         _check_scores(runs, engine)
     fixed = {role: name for run in runs for role, name in run.roles.items() if role in OUTSIDE}
@@ -297,6 +262,39 @@ def together(
     )
 
 
+def _opened(name: str, given: Rankings, engine: Database, precision: str, notes: list[str]) -> _Run:
+    """A run that can be read; what should be known of it is added to the notes.
+
+    Raises:
+        InputError: If it cannot be read; its file is named.
+    """
+    try:
+        named, said = guessed_file("rankings", given, engine)
+        relation = readable(named, "rankings", engine, precision)
+        source, relation, note = guessed("rankings", named, relation, engine)
+        relation, whole = with_whole_ids("rankings", source, relation, engine)
+        notes += filter(None, [said, relation.note, note, whole])
+        text = source_text(shown(relation, engine.translation))
+        columns = engine.columns(text)
+        if not engine.rows(f"select 1 as one\nfrom {text}\nlimit 1"):
+            raise InputError(f"rankings: {name}: there is no row in it")
+    except InputError as error:
+        if not given.file or not str(error).startswith("cannot be read"):
+            raise
+        raise InputError(f"rankings: {given.file!r} {error}; {LEAVE_OUT}") from None
+    return _Run(name, source, relation, columns)
+
+
+LEAVE_OUT = "--skip-bad (in a spec, skip_bad: true) leaves such files out"
+
+
+def opened_run(source: Rankings, engine: Database) -> tuple[Rankings, Relation]:
+    """A run with its columns, by whatever names it has them."""
+    relation = readable(source, "rankings", engine)
+    source, relation, _ = guessed("rankings", source, relation, engine)
+    return source, relation
+
+
 def _check(run: _Run, first: Mapping[str, str], name: str) -> None:
     there = {column.casefold() for column in run.there}
     for role, column in run.roles.items():
@@ -311,6 +309,19 @@ def _check(run: _Run, first: Mapping[str, str], name: str) -> None:
     ids = [run.roles["query"], run.roles["item"]]
     if found := list(of_fractions(f"rankings: {run.name}", ids, run.there)):
         raise InputError(found)
+
+
+def _check_tags(runs: Sequence[_Run], engine: Database) -> None:
+    """Runs of TREC that are called by the names within them are systems of their own."""
+    files_of_tag: dict[str, list[str]] = {}
+    for run in runs if len(runs) > 1 else ():
+        if not run.relation.columns or SYSTEM not in run.roles or not run.source.file:
+            continue
+        column = identifier(run.roles[SYSTEM])
+        source = source_text(shown(run.relation, engine.translation))
+        for (tag,) in engine.rows(f"select distinct {column} from {source}"):
+            files_of_tag.setdefault(tag, []).append(run.source.file)
+    check_tags(files_of_tag)
 
 
 ONE_TYPE = "give the scores of all runs one type, and choose score_precision=exact"

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import re
+import glob
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import PurePath
+from itertools import takewhile
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.inputs.foreign import refuse_foreign
-from sqlmetrics.evaluation.inputs.formats import FORMATS, format_of
+from sqlmetrics.evaluation.inputs.formats import FORMATS, TREC, format_of
 from sqlmetrics.evaluation.inputs.header import Header, header_of
 from sqlmetrics.evaluation.inputs.json_dict import dict_in
 from sqlmetrics.evaluation.inputs.lists import listed
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
 from sqlmetrics.evaluation.inputs.paths import existing, files, first_file
 from sqlmetrics.evaluation.inputs.pipes import is_pipe
+from sqlmetrics.evaluation.inputs.run_names import expanded, have_blanks
 from sqlmetrics.plan.tables import Tables
-from sqlmetrics.spec.source import DatedSource, Labels, RankingColumns, Rankings, Source
+from sqlmetrics.spec.source import DatedSource, Labels, RankingColumns, Rankings, Source, is_query
 from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.translation import Translation
 from sqlmetrics.sql.user_sql import names_in, query
@@ -34,10 +36,6 @@ _NUMBERS = {
     plain(name) for role in ("score", "rank", "grade") for name in (role, *NAMES[role].split())
 }
 """Names of columns that hold numbers, in words of their own."""
-
-_QUERY = re.compile(
-    r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:select|with|from|values)\b(?!\.)", re.IGNORECASE | re.DOTALL
-)
 
 
 def relation_of(source: Source, role: str) -> Relation:
@@ -115,7 +113,27 @@ def _file(source: Source, path: str, role: str) -> Relation:
     if not form.template.startswith("parquet") and (first := first_file(place)):
         refuse_foreign(first, role)
     relation = Relation(form.template, place, True, form.columns, form.asks, form.texts)
+    if form is TREC["rankings"]:
+        has_blanks = have_blanks(expanded(relation.place))
+        relation = replace(_with_file(source, relation), has_blanks=has_blanks)
     return _separated(source, relation, form.separator) if form.separator else relation
+
+
+FILE = "file"
+"""The column of TREC runs that has the name of their file."""
+
+
+def _with_file(source: Source, relation: Relation) -> Relation:
+    """Runs of TREC with the name of the file, where several are read or it is the system."""
+    is_system = getattr(source.columns, "system", None) == FILE
+    path = Path(relation.place)
+    if not is_system and (path.exists() or not glob.has_magic(relation.place)):
+        return relation
+    fixed = takewhile(lambda part: not glob.has_magic(part), path.parent.parts)
+    folder = str(Path(*fixed))
+    columns = dict(relation.columns) | {"run file": FILE} | ({"system": FILE} if is_system else {})
+    folder = "" if folder == "." else f"{folder.rstrip('/')}/"
+    return replace(relation, columns=tuple(columns.items()), folder=folder)
 
 
 def _separated(source: Source, relation: Relation, usual: str) -> Relation:
@@ -166,7 +184,7 @@ def source_of(given: object, role: str, find: Callable[[str], str | None]) -> di
     relation = find(text) if isinstance(given, str) else None
     if relation is not None:
         return {"relation": relation}
-    if isinstance(given, str) and _QUERY.match(text):
+    if isinstance(given, str) and is_query(text):
         return {"sql": text}
     file = existing(text, role)
     held = dict_in(file)

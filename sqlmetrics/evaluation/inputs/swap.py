@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlmetrics.engines.database import Database
-from sqlmetrics.errors import SqlmetricsError
+from sqlmetrics.errors import InputError, SqlmetricsError
 from sqlmetrics.evaluation.inputs.formats import FORMATS
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
 from sqlmetrics.evaluation.inputs.pipes import is_pipe, kept
@@ -36,6 +36,11 @@ def in_order(rankings: Any, labels: Any) -> tuple[Any, Any, str]:
     if _n_fields(labels, "labels") != RUN:
         return rankings, labels, ""
     found = [place for place, one in enumerate(runs) if _n_fields(one, "rankings") == QRELS]
+    if not found and _first_line(labels, "labels")[1].upper() == "Q0":
+        raise InputError(
+            f"labels: {str(labels)!r} is a run (query Q0 item rank score run), not judgments; name "
+            "the labels, last or by --labels"
+        )
     if len(found) != 1:
         return rankings, labels, ""
     qrels, runs[found[0]] = runs[found[0]], labels
@@ -43,19 +48,29 @@ def in_order(rankings: Any, labels: Any) -> tuple[Any, Any, str]:
     return runs if len(runs) > 1 else runs[0], qrels, note
 
 
+def holds_run(given: Any) -> bool:
+    """Whether a file is a run of TREC, by its first line."""
+    return _n_fields(given, "rankings") == RUN
+
+
 def _n_fields(given: Any, role: str) -> int:
     """How many fields the first line of a TREC file has; 0 of anything else."""
+    first = _first_line(given, role)
+    return len(first) if _has_number(first) else 0
+
+
+def _first_line(given: Any, role: str) -> list[str]:
+    """The fields of the first line of a TREC file; none of anything else."""
     text = str(given) if isinstance(given, str | Path) else ""
     if is_pipe(text):
         text = kept(text, role)
     if not text or text.casefold().endswith(_SUFFIXES):
-        return 0
+        return []
     with suppress(OSError, EOFError, zlib.error, ValueError):
         reader = gzip.open if text.endswith(".gz") else open
         with reader(text, "rt", encoding="utf-8") as lines:
-            first = next((line.split() for line in lines if line.strip()), [])
-        return len(first) if _has_number(first) else 0
-    return 0
+            return next((line.split() for line in lines if line.strip()), [])
+    return []
 
 
 def _has_number(fields: Sequence[str]) -> bool:
