@@ -138,9 +138,8 @@ def _tags(file: str) -> set[tuple[str, ...]]:
     if is_pipe(path) or not os.path.isfile(path):
         return set()
     reader = gzip.open if path.casefold().endswith(".gz") else open
-    with suppress(OSError, EOFError, zlib.error, ValueError):
-        with reader(path, "rt", encoding="utf-8") as lines:
-            return {tuple(line.split()[5:]) for line in islice(lines, LINES) if line.strip()}
+    with suppress(OSError, EOFError, zlib.error, ValueError), reader(path, "rt") as lines:
+        return {tuple(str(line).split()[5:]) for line in islice(lines, LINES) if line.strip()}
     return set()
 
 
