@@ -23,7 +23,13 @@ LONGER = ("click-models", "interleaving", "position-bias")
 """Pages likewise, whose logs take their time."""
 
 
-NEEDS = {"boosters": ("lightgbm", "xgboost", "sklearn")}
+NEEDS = {
+    "boosters": ("lightgbm", "xgboost", "sklearn"),
+    "coming-from-ranx": ("ranx",),
+    "coming-from-trec-eval": ("pytrec_eval",),
+    "coming-from-ir-measures": ("ir_measures", "pytrec_eval"),
+    "coming-from-recbole": ("recbole.evaluator.metrics",),
+}
 """Page -> the libraries that its blocks import, where not every machine has them."""
 
 

@@ -88,6 +88,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                         weight=lambda rank, settings: settings["p"] ** (rank - 1),
                         parameters={"p": (0.8, "below 1")},
                     ),
+                    Choice("none", "1: every rank weighs the same", "1e0", weight=lambda *_: 1.0),
                 ),
             ),
             Option(
@@ -260,6 +261,16 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                         needs=("one order of ties",),
                     ),
                 ),
+            ),
+            Option(
+                "rbp_of",
+                "metric",
+                "what a relevant item is worth in RBP",
+                (
+                    Choice("relevant", "1, whatever its grade", "1e0"),
+                    Choice("grade", "its grade", "grade"),
+                ),
+                later=True,
             ),
             Option(
                 "similarity",

@@ -24,7 +24,7 @@ class Conventions(TypedDict, total=False):
     """What `evaluate` takes beside its own arguments; all are optional."""
 
     gain: Each[Literal["exp", "linear", "binary"] | Gains] | GainList
-    discount: Each[Literal["log2", "log2_max2", "ln", "reciprocal", "geometric"]]
+    discount: Each[Literal["log2", "log2_max2", "ln", "reciprocal", "geometric", "none"]]
     stop: Each[Literal["exp", "linear"]]
     ideal: Each[
         Literal[
@@ -45,6 +45,7 @@ class Conventions(TypedDict, total=False):
         Literal["r", "min_k_r", "min_k_shown", "k", "min_r_returned", "hits", "shown"]
     ]
     rr_of: Each[Literal["first", "all", "highest_grade"]]
+    rbp_of: Each[Literal["relevant", "grade"]]
     similarity: Each[Literal["category", "vector"]]
     ties: Literal[
         "id_asc", "id_desc", "input_order", "average", "best", "worst", "include", "error"

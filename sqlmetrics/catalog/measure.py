@@ -14,12 +14,14 @@ from sqlmetrics.catalog.metric import (
     Metric,
     Parameter,
     at_cutoff,
+    catalog,
     column_at_cutoff,
     listed,
     metric_of,
 )
 from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.catalog.option import Value, is_number, plain
+from sqlmetrics.catalog.tool_names import DOTTED, whose
 from sqlmetrics.errors import SpecError, nearest, unknown
 
 Setting = Parameter | Value
@@ -50,9 +52,6 @@ AT_RECALL = re.compile(
     re.IGNORECASE,
 )
 """How trec_eval (`iprec_at_recall_0.10`) and ir_measures (`IPrec@0.1`) write `iprec`."""
-
-PERSISTENCE = re.compile(r"\s*rbp\.(\d{1,10})\s*", re.IGNORECASE)
-"""How ranx writes `rbp(p=0.95)`: `rbp.95`."""
 
 LONGEST = 1_000
 LARGEST_CUTOFF = 2**31 - 1
@@ -159,8 +158,8 @@ def parse(text: str) -> Measure:
 
     Args:
         text: `ndcg@10`, `recall(rel=2)@50`, the notation of ir_measures
-            (`nDCG(dcg='exp-log2')@10`), trec_eval (`ndcg_cut_10`, `P.5`) or ranx (`rbp.95`);
-            upper and lower case are the same.
+            (`nDCG(dcg='exp-log2')@10`) or trec_eval (`ndcg_cut_10`, `P.5`), or the name of a
+            column (`ndcg_at_10`); upper and lower case are the same.
 
     Raises:
         SpecError: If the text cannot be read, or the metric, a setting, a value or the
@@ -182,8 +181,8 @@ def parse(text: str) -> Measure:
 def metric_texts(metrics: Any) -> tuple[str, ...]:
     """The texts of metrics: of one text with commas, or of texts and objects of ir_measures.
 
-    >>> metric_texts("ndcg@10, f(beta=2, rel=1)@5"), metric_texts(["mrr"])
-    (('ndcg@10', 'f(beta=2, rel=1)@5'), ('mrr',))
+    >>> metric_texts("ndcg@10, f(beta=2, rel=1)@5"), metric_texts(["P.5,10, 11pt_avg"])
+    (('ndcg@10', 'f(beta=2, rel=1)@5'), ('P.5,10', '11pt_avg'))
     """
     is_single = isinstance(metrics, str) or not isinstance(metrics, Iterable)
     texts = [metrics] if is_single else list(metrics)
@@ -194,7 +193,7 @@ def _parts(metric: Any) -> list[str]:
     """What stands between commas, but for those within parentheses and of cutoffs (P.5,10)."""
     if not isinstance(metric, str):
         return [str(metric)]
-    parts = re.split(r",(?![^()]*\))(?!\s*\d)", metric)
+    parts = re.split(r",(?![^()]*\))(?!\s*[\d.]+\s*(?:,|$))", metric)
     return [part.strip() for part in parts if part.strip()] or [metric]
 
 
@@ -209,31 +208,32 @@ def spelled_out(text: str) -> list[str]:
     group = re.fullmatch(r"\s*([A-Za-z]\w*)(@.*)?", text)
     if group and group[1].casefold() in GROUPS:
         return [name + (group[2] or "") for name in GROUPS[group[1].casefold()]]
-    several = re.fullmatch(r"\s*([A-Za-z]\w*?)[_.](\d+(?:,\d+)+)\s*", text)
-    if several is None:
+    several = re.fullmatch(r"\s*([A-Za-z]\w*?)([_.])(\d+(?:,\d+)+)\s*", text)
+    if several is None or (several[2] == "." and several[1].casefold() not in DOTTED):
         return [text]
-    return [f"{several[1]}_{cutoff}" for cutoff in several[2].split(",")]
+    return [f"{several[1]}_{cutoff}" for cutoff in several[3].split(",")]
 
 
 def _split(text: str) -> tuple[str, dict[str, object], int | None]:
     """Name, settings as written, and cutoff."""
     if level := AT_RECALL.fullmatch(text):
         return "iprec", {**_arguments(level["inside"] or "", text), "recall": float(level[2])}, None
-    if persistence := PERSISTENCE.fullmatch(text):
-        return "rbp", {"p": float(f"0.{persistence[1]}")}, None
-    trec = re.fullmatch(r"\s*([A-Za-z]\w*?)[_.](\d{1,10})\s*", text)
-    if trec and metric_of(trec[1]) and not metric_of(text):
-        return trec[1], {}, int(trec[2])
+    trec = re.fullmatch(r"\s*([A-Za-z]\w*?)(_at_|[_.])(\d{1,10})\s*", text, re.IGNORECASE)
+    is_cut = trec and (trec[2] != "." or trec[1].casefold() in DOTTED)
+    if trec and is_cut and metric_of(trec[1]) and not metric_of(text):
+        return trec[1], {}, int(trec[3])
     body, at, cutoff = text.rpartition("@") if re.search(r"@[^)]*$", text) else (text, "", "")
     if at and not re.fullmatch(r"\s*\d{1,10}\s*", cutoff):
+        told = whose(text)
         raise SpecError(
             f"metric {text!r}: the cutoff must be a whole number from 1 to {LARGEST_CUTOFF}"
+            + (f"; {told}" if told else "")
         )
     match = re.fullmatch(r"\s*([^\W\d]\w*)\s*(?:\((.*)\))?\s*", body, re.DOTALL)
     if match is None:
-        raise SpecError(
-            f"metric {text!r} cannot be read; write it like ndcg@10 or recall(rel=2)@50"
-        )
+        told = whose(text)
+        more = f"; {told}" if told else "; write it like ndcg@10 or recall(rel=2)@50"
+        raise SpecError(f"metric {text!r} cannot be read{more}")
     return match[1], _arguments(match[2] or "", text), int(cutoff) if at else None
 
 
@@ -280,17 +280,19 @@ def _named(name: str, settings: Mapping[str, Setting], k: int | None, text: str)
             for metric in listed()
             for alias in metric.aliases
         }
-        raise SpecError(_unknown_metric(name, known, aliases))
+        raise SpecError(_unknown_metric(name, known, aliases, whose(text)))
     metric, needs_cutoff = found
     if needs_cutoff and k is None:
         raise SpecError(f"metric {text!r} needs a cutoff, like {name}_10 or {metric.name}@10")
     return metric
 
 
-def _unknown_metric(name: str, known: list[str], aliases: Mapping[str, str]) -> str:
-    """The catalogue's names are listed; the guess may also come from an alias."""
+def _unknown_metric(name: str, known: list[str], aliases: Mapping[str, str], told: str) -> str:
+    """Another tool's name is told; else ours are listed, and the guess may come from an alias."""
     if name.casefold() in ONLINE:
         return f"{name} is a metric of click logs: sqlmetrics clicks SPEC -m {name}"
+    if told:
+        return f"unknown metric {name!r}; {told}"
     near = nearest(name, [*known, *aliases, *ONLINE])
     meant = aliases.get(near or "", near)
     guess = ";" if meant is None else f"; did you mean {meant!r}?"
@@ -333,7 +335,9 @@ def _cutoff_problems(metric: Metric, k: int | None, text: str) -> list[str]:
     if metric.cutoff == "none" and k is not None:
         return [f"metric {text!r}: {metric.name} takes no cutoff"]
     if metric.cutoff == "required" and k is None:
-        return [f"metric {text!r} needs a cutoff, like {metric.name}@10"]
+        whole = f"set_{metric.name.replace('f1', 'f')}"
+        more = f"; {whole} has none" if whole in catalog() else ""
+        return [f"metric {text!r} needs a cutoff, like {metric.name}@10{more}"]
     if k is not None and metric.deepest is not None and k > metric.deepest:
         why = "its ideal list is chosen one by one, each in a stage of the SQL"
         return [f"metric {text!r}: the cutoff must be at most {metric.deepest}: {why}"]

@@ -76,13 +76,8 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         ),
         "ranx": Preset(
             "ranx",
-            {**_TREC, "ties": "input_order"},
+            {**_TREC, "rbp_of": "grade", "ties": "input_order"},
             differences=(
-                Difference(
-                    ("rbp",),
-                    "ranx weighs by the grade: dcg(gain=linear, discount=geometric, p=P) times "
-                    "1 - P is its number; with grades of 0 and 1 the two are equal",
-                ),
                 Difference(
                     ("bpref",),
                     "ranx fills up the labels of each query to the longest list of labels, and so "

@@ -181,6 +181,7 @@ def _spec(
     changed |= {"by": by} if by else {}
     if file is not None:
         asked = Spec.read(file)
+        changed |= {"metrics": asked.in_our_words(metrics)} if metrics else {}
         return asked.having(**({"online": ()} if metrics else {}), **changed)
     log = {
         "format": "ubi",

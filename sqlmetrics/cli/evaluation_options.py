@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import several
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.segments import KINDS
 
@@ -88,10 +87,19 @@ def metrics_option(about: str, complete: completion.Completer = completion.metri
         "--metric",
         "metrics",
         multiple=True,
-        callback=several,
+        callback=_metrics,
         shell_complete=complete,
         help=about,
     )
+
+
+def _metrics(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Metrics behind commas, as Python takes them: P.5,10 is one text."""
+    if not texts:
+        return ()
+    from sqlmetrics.catalog.measure import metric_texts
+
+    return metric_texts(texts)
 
 
 def preset_option(about: str = "A tool to agree with: see list presets.") -> Decorator:

@@ -145,7 +145,7 @@ def estimate(
 
     form = format_of(output, out, FORMATS, checkup.COLUMNS[:3])
     asked, drawn = Spec.read(spec), Sample.read(sample)
-    asked = asked.having(metrics=metrics) if metrics else asked
+    asked = asked.having(metrics=asked.in_our_words(metrics)) if metrics else asked
     judged = Sample.read(llm_sample) if llm_sample else None
     if not (llm_labels or llm_grade) and (llm_sample or llm_weight is not None):
         raise SpecError("whose labels? name the model's: --llm-labels FILE, or --llm-grade COLUMN")

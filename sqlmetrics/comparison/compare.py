@@ -266,7 +266,8 @@ def _tables(
     days = asks.all_days
     if isinstance(rankings, Spec):
         _check_says_all(labels, asked)
-        own = {"metrics": asks.metrics, "online": ()} if asks.metrics else {}
+        metrics = rankings.in_our_words(asks.metrics)
+        own = {"metrics": metrics, "online": ()} if metrics else {}
         spec = rankings.having(by=asks.carried, **own)
         days_of(spec, days)
         of_days = on_days(spec, days)
@@ -349,6 +350,7 @@ def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -
         contributions=tuple(parts),
         worse_slices=tuple(worst_slices(rows)),
         counted=findings.counted(plan.spec),
+        preset=plan.spec.preset,
     )
 
 

@@ -244,11 +244,13 @@ class RowContext(MetricContext):
         """The value for rows down to a rank, 0 for others."""
         return case(f"rnk <= {rank}", value)
 
-    def in_hits(self, value: str, condition: str = "") -> str:
-        """The value for relevant rows in the top k, 0 for others."""
+    def in_hits(self, value: str, condition: str = "", worth: str = "1e0") -> str:
+        """The value for relevant rows in the top k, times what each is worth, 0 for others."""
         if not self._all_orders:
-            return case(both(self._top, condition, self.relevant), value)
-        mean = self._rows.mean(f"relevant{self.suffix}", case(self.relevant, "1e0"))
+            product = value if worth == "1e0" else f"{value} * {worth}"
+            return case(both(self._top, condition, self.relevant), product)
+        name = "relevant" if worth == "1e0" else "relevant_grade"
+        mean = self._rows.mean(f"{name}{self.suffix}", case(self.relevant, worth))
         product = mean if value == "1e0" else f"{mean} * {value}"
         top = both(self._top, condition)
         return case(top, product) if top else product

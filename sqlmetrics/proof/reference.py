@@ -107,7 +107,7 @@ def discount(rank: int, how: str, p: float = 0.8) -> float:
         return 1.0 / math.log2(max(rank, 2))
     if how == "reciprocal":
         return 1.0 / rank
-    return 1.0 / math.log(rank + 1)
+    return 1.0 if how == "none" else 1.0 / math.log(rank + 1)
 
 
 def cg(grades: Grades, labels: Grades, *, k: int | None) -> Value:
@@ -299,6 +299,29 @@ def f(
     return (1 + beta**2) * exact * found / (beta**2 * exact + found) if exact else 0.0
 
 
+def set_precision(grades: Grades, labels: Grades, *, rel: float) -> Value:
+    """Relevant items of the list / its items, 0 for an empty list."""
+    return len(hit_ranks(grades, None, rel)) / len(grades) if grades else 0.0
+
+
+def set_recall(grades: Grades, labels: Grades, *, rel: float) -> Value:
+    """Relevant items of the list / R."""
+    return _ratio(len(hit_ranks(grades, None, rel)), n_relevant(labels, rel))
+
+
+def set_f(grades: Grades, labels: Grades, *, beta: float, rel: float) -> Value:
+    """Harmonic mean of these two, recall counting beta times as much."""
+    found, exact = set_recall(grades, labels, rel=rel), set_precision(grades, labels, rel=rel)
+    if found is None or exact is None:
+        return None
+    return (1 + beta**2) * exact * found / (beta**2 * exact + found) if exact else 0.0
+
+
+def set_hit(grades: Grades, labels: Grades, *, rel: float) -> Value:
+    """1 if any relevant item is in the list."""
+    return 1.0 if hit_ranks(grades, None, rel) else 0.0
+
+
 def hit(grades: Grades, labels: Grades, *, k: int, rel: float) -> Value:
     """1 if any relevant item is in the top k."""
     return 1.0 if hit_ranks(grades, k, rel) else 0.0
@@ -381,9 +404,15 @@ def judged(grades: Grades, labels: Grades, *, k: int | None) -> Value:
     return sum(1 for grade in top if grade is not None) / len(top) if top else 0.0
 
 
-def rbp(grades: Grades, labels: Grades, *, k: int | None, p: float, rel: float) -> Value:
+def rbp(
+    grades: Grades, labels: Grades, *, k: int | None, p: float, rel: float, rbp_of: str
+) -> Value:
     """What a reader gains who goes on to the next item with probability p."""
-    return math.fsum((1 - p) * p ** (rank - 1) for rank in hit_ranks(grades, k, rel))
+    ranks = hit_ranks(grades, k, rel)
+    worth = [1.0 if rbp_of == "relevant" else grades[rank - 1] or 0.0 for rank in ranks]
+    return math.fsum(
+        (1 - p) * p ** (rank - 1) * gained for rank, gained in zip(ranks, worth, strict=True)
+    )
 
 
 def err(grades: Grades, labels: Grades, *, k: int | None, max_grade: float, stop: str) -> Value:

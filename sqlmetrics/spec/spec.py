@@ -16,6 +16,7 @@ from sqlmetrics.catalog.measure import Measure, parse, spelled_out
 from sqlmetrics.catalog.online import ONLINE, Online, online
 from sqlmetrics.catalog.option import Value, is_number
 from sqlmetrics.catalog.presets import PRESETS
+from sqlmetrics.catalog.tool_names import all_in_our_words, in_our_words
 from sqlmetrics.engines.output_files import note_read
 from sqlmetrics.engines.yaml_file import read_yaml
 from sqlmetrics.errors import SpecError, unknown
@@ -63,6 +64,12 @@ def _with_gain_table(conventions: object) -> object:
     if not (isinstance(gain, list | tuple) and gain and all(map(is_number, gain))):
         return conventions
     return {**conventions, "gain": dict(enumerate(gain))}  # type: ignore[dict-item]
+
+
+class _InOurWords(tuple[str, ...]):
+    """Metrics in our notation, which no preset's tool has to read."""
+
+    __slots__ = ()
 
 
 _TEXTS = Annotated[
@@ -148,11 +155,12 @@ class Spec(Model):
             from sqlmetrics.spec.click_log import lowered
 
             given = lowered(given)
+        given, refused = _in_our_words(given)
         try:
             super().__init__(**given)
         except ValidationError as error:
-            raise SpecError(sentences(error)) from None
-        problems = self._problems()
+            raise SpecError([*sentences(error), *refused]) from None
+        problems = [*refused, *self._problems()]
         if problems:
             raise SpecError(problems)
 
@@ -181,8 +189,22 @@ class Spec(Model):
         return cls(**spec)
 
     def having(self, **changed: object) -> Spec:
-        """The same with other values for some keys, checked anew."""
-        return Spec(**({name: getattr(self, name) for name in Spec.model_fields} | changed))
+        """The same with other values for some keys, checked anew; metrics are in our notation."""
+        given = {name: getattr(self, name) for name in Spec.model_fields} | changed
+        metrics = given["metrics"]
+        ours = _InOurWords((metrics,) if isinstance(metrics, str) else metrics)
+        return Spec(**{**given, "metrics": ours})
+
+    def in_our_words(self, metrics: Iterable[str]) -> tuple[str, ...]:
+        """Metrics as the preset's tool calls them, in our notation.
+
+        Raises:
+            SpecError: If it calls one so that is not here.
+        """
+        ours, refused = all_in_our_words(metrics, self.preset)
+        if refused:
+            raise SpecError(refused)
+        return tuple(ours)
 
     @cached_property
     def title(self) -> str:
@@ -224,12 +246,15 @@ class Spec(Model):
         return (*dict.fromkeys((*self.by, *own)),)
 
     def measure(self, text: str) -> Measure:
-        """The measure that a text means in this spec.
+        """The measure that a text means in this spec: ours by its name, else as its tool reads it.
 
         Raises:
             SpecError: If the text is wrong.
         """
-        measure = parse(text)
+        if text in map(str, self.measures):
+            return next(one for one in self.measures if str(one) == text)
+        ours = in_our_words(text, self.preset)
+        measure = parse(ours[0] if len(ours) == 1 else text)
         return measure.without(self._defaults(measure))
 
     def _defaults(self, measure: Measure) -> Mapping[str, Value]:
@@ -478,6 +503,23 @@ def _once_each(measure: Measure, name: str, values: tuple[Value, ...]) -> list[M
     if name not in measure.metric.settings or measure.setting(name) is not None:
         return [measure]
     return [measure.having(name, value) for value in values]
+
+
+def _in_our_words(given: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """What is given, with the names of metrics as the preset's tool has them read.
+
+    Returns:
+        What is given, and what is wrong with names that are refused.
+    """
+    metrics, preset = given.get("metrics"), given.get("preset") or "house"
+    texts: Any = _as_tuple(metrics)
+    are_texts = isinstance(texts, tuple | list) and all(isinstance(text, str) for text in texts)
+    if isinstance(texts, _InOurWords) or not are_texts or not isinstance(preset, str):
+        return given, []
+    ours, refused = all_in_our_words(texts, preset)
+    if refused and not ours:
+        raise SpecError(refused)
+    return {**given, "metrics": ours}, refused
 
 
 def _option(name: str, value: Any) -> list[str]:

@@ -127,7 +127,7 @@ QUESTIONS = {
     "metric_k_missing": metric("precision"),
     "metric_k_not_taken": metric("num_q@10"),
     "metric_unknown": metric("ndgc@10"),
-    "metric_unknown_alias": metric("hitrate@10"),
+    "metric_unknown_alias": metric("hitrte@10"),
     "metric_unreadable": metric("ndcg@10 desc"),
     "metric_setting_unknown": metric("recall(rell=2)@10"),
     "metric_setting_value": metric("ndcg(gain=square)@10"),

@@ -367,19 +367,6 @@ def ranx_number(lists: Lists, labels: Labels, name: str) -> dict[str, float]:
     return {query: float(value) for query, value in run.scores[name].items()}
 
 
-@pytest.mark.long  # ranx compiles its functions
-def test_ranx_weighs_rbp_by_the_grade() -> None:
-    """Its spelling is read, too."""
-    assert str(sm.parse("rbp.95")) == "rbp(p=0.95)"
-    data = Data({"q": {"x": 4.0, "a": 3.0, "c": 2.0, "b": 1.0}}, {"q": {"a": 1, "b": 2}})
-    stand_in = "dcg(gain=linear, discount=geometric, p=0.95)"
-    ours = data.ours([stand_in, "rbp.95"], "ranx")
-    theirs = ranx_number(data.lists, data.labels, "rbp.95")
-    assert theirs["q"] == pytest.approx(0.1332375)
-    assert ours[stand_in, "q"] * 0.05 == pytest.approx(theirs["q"], abs=DOUBLE)
-    assert ours["rbp.95", "q"] == pytest.approx(0.05 * (0.95 + 0.95**3))
-
-
 @pytest.mark.long
 def test_ranx_fills_up_the_labels_that_bpref_counts() -> None:
     """A query with fewer labels than another has other numbers beside it than alone."""

@@ -88,7 +88,7 @@ def log_numbers(spec: Spec, asks: Options, engine: Database, *, check: bool) -> 
     Raises:
         SqlmetricsError: As `evaluate_clicks` does.
     """
-    own = on_days(spec.having(metrics=asks.metrics), asks.days).spec
+    own = on_days(spec.having(metrics=spec.in_our_words(asks.metrics)), asks.days).spec
     if own.clicks is None:
         raise SpecError("the spec has no clicks")
     with cleaned_log(own.clicks, engine, names=named_in(own)) as log:

@@ -150,7 +150,8 @@ def _content(
             return _staged(what, labels, asks, asked, engine, check=check)
         return evaluated(what, labels, asks, asked, engine, check=check)
     if what.clicks is not None:
-        changed: dict[str, Any] = {"metrics": asks.metrics, "online": ()} if asks.metrics else {}
+        metrics = what.in_our_words(asks.metrics)
+        changed: dict[str, Any] = {"metrics": metrics, "online": ()} if metrics else {}
         changed |= {"by": asks.by} if asks.by else {}
         return logged(what.having(**changed), asks, engine, check=check)
     if not (fresh or asks.metrics or asks.by) and is_there(what, engine):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.catalog.measure import parse
+from sqlmetrics.catalog.tool_names import in_our_words
 from sqlmetrics.comparison.options import FAIL_ON, LOST, FailOn, check_fail_on
 from sqlmetrics.comparison.report.rows import Row, Rows, segment_text
 from sqlmetrics.errors import CheckError, SpecError, unknown
@@ -63,6 +64,7 @@ class Comparison(Rows, Display):
         lost: The queries that lost most, a row per metric, system and query; those of a gate.
         spec: The name of the spec that is compared; empty if it is none.
         days: The days that were asked for, like `from 2026-01-01`; empty for all.
+        preset: The preset of the metrics, whose tool's names `comparison[...]` reads too.
     """
 
     rows: tuple[Row, ...]
@@ -81,6 +83,7 @@ class Comparison(Rows, Display):
     lost: tuple[Row, ...] = ()
     spec: str = ""
     days: str = ""
+    preset: str = "house"
 
     def _kinds(self) -> dict[str, str]:
         return KINDS
@@ -124,8 +127,9 @@ class Comparison(Rows, Display):
         if text in metrics:
             return text
         with suppress(SpecError):
-            if (canonical := str(parse(text))) in metrics:
-                return canonical
+            for ours in in_our_words(text, self.preset):
+                if (canonical := str(parse(ours))) in metrics:
+                    return canonical
         raise KeyError(unknown("metric", text, metrics))
 
     def raise_if(self, fail_on: FailOn = "worse") -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from sqlmetrics.catalog.keywords import Conventions
 from sqlmetrics.catalog.measure import metric_texts
+from sqlmetrics.catalog.tool_names import all_in_our_words
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.report.result import named
 from sqlmetrics.evaluation.report.warnings import low_grades
@@ -70,7 +71,9 @@ class StreamingMetric:
         except ImportError:  # pragma: no cover (whoever trains a model has it)
             raise SpecError("StreamingMetric needs NumPy; give: pip install numpy") from None
         options = streamed_options(preset, conventions)
-        texts = metric_texts(metrics)
+        texts, refused = all_in_our_words(metric_texts(metrics), preset or "house")
+        if refused:
+            raise SpecError(refused)
         refuse(texts, conventions.get("average"))
         self._spec = Spec(
             rankings={"relation": "rankings"},

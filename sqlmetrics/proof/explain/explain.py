@@ -14,6 +14,7 @@ from sqlmetrics.catalog.metric import listed, spellings
 from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.catalog.option import Option, Value
 from sqlmetrics.catalog.presets import PRESETS
+from sqlmetrics.catalog.tool_names import in_our_words, whose
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.inputs.sources import tables_of
 from sqlmetrics.evaluation.report.table import aligned, metric_value
@@ -51,6 +52,8 @@ def explain(name: str, preset: str | None = None) -> str:
         return "\n\n".join(_of_preset(name.strip().casefold()))
     option = OPTIONS.get(name.strip().casefold())
     holds = preset or "house"
+    if not option:
+        name = in_our_words(name, holds)[0]
     sections = _option(option, holds) if option else _metric(_measure(name), holds)
     alone = option or preset is None or needed(_measure(name), preset)
     compared = [] if alone else _presets(_measure(name))
@@ -97,7 +100,7 @@ def _measure(text: str) -> Measure:
         with suppress(SpecError):
             return parse(f"{text}@{CUTOFF}")
         name = re.split(r"[(@]", text)[0].strip()
-        if name.casefold() in spellings() or not name.isidentifier():
+        if name.casefold() in spellings() or not name.isidentifier() or whose(text):
             raise
         known = [*(metric.name for metric in listed()), *WITH_SETTINGS]
         known += [*ONLINE, *OPTIONS, *PRESETS]
