@@ -88,9 +88,9 @@ stderr.
 | 4 | there is no data yet: no row in a table, or none of the days; the same may work later |
 | 130, 143 | Ctrl-C or SIGTERM stopped it; a statement that ran is cancelled |
 
-Every command has `--debug`, `-q`, `--quiet`, `--errors text|json` and `-h`, `--help`. Those that
-open a database say which by `--db FILE`, `--connection URL`, `--target NAME` and `--profiles FILE`:
-see [connections](dialects.md#connections).
+Every command has `--debug`, `-q`, `--quiet`, `--errors text|json`, `--log-format text|json`, `-h`
+and `--help`. Those that open a database say which by `--db FILE`, `--connection URL`,
+`--target NAME` and `--profiles FILE`: see [connections](dialects.md#connections).
 """
 
 

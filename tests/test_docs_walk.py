@@ -410,12 +410,13 @@ CELLS: dict[str, tuple[str, ...]] = {
         "run search.yml --connection dev --profiles profiles.yml",
         "run search.yml PLACE -o json --out run.json --openlineage events.jsonl",
         "run search.yml PLACE --start yesterday 4",
-        "run search.yml PLACE --adopt",
+        "run search.yml PLACE --adopt --webhook http://127.0.0.1:1/x --log-format json",
         "run search.yml PLACE --full-refresh --allow-loss 9 --note 'a new map of grades'",
     ),
     "check": (
         "check search.yml PLACE --start 2026-01-01 --end 2026-01-03",
-        "check search.yml PLACE --date 2026-01-01 --junit c.xml --github -o json",
+        "check search.yml PLACE --date 2026-01-01 --junit c.xml --github -o json "
+        "--webhook http://127.0.0.1:1/x",
         "check search.yml --target dev --profiles profiles.yml",
         "check search.yml --connection dev --profiles profiles.yml",
     ),
@@ -527,9 +528,15 @@ CELLS: dict[str, tuple[str, ...]] = {
         "build search.yml PLACE --start 2026-01-01 --end 2026-01-02 --skip-input-checks",
         "build search.yml PLACE --backfill --lookback 1 --junit c.xml --github -q",
         "build search.yml PLACE --full-refresh --publish bi --adopt --allow-loss 9 --note late",
-        "build search.yml PLACE -o json --out run.json --openlineage events.jsonl",
+        "build search.yml PLACE -o json --out run.json --openlineage events.jsonl "
+        "--webhook http://127.0.0.1:1/x",
     ),
-    "debug": ("debug PLACE",),
+    "debug": ("debug PLACE", "debug search.yml PLACE"),
+    "grants": (
+        "grants search.yml --role nightly --kind reader --dialect postgres",
+        "grants search.yml --role nightly PLACE 2",
+        "grants search.yml --role nightly --connection dev --profiles profiles.yml 2",
+    ),
     "install": ("install macros.duckdb", "install macros.duckdb --print"),
     "sheet": (
         "sheet files.yml -k 3 --limit 2 --out s.csv --excel --labelled-queries",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import atexit
 import gc
 import io
+import json
 import os
 import signal
 import sys
+import traceback
 from collections import UserDict
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,7 +20,7 @@ from typing import Any
 import click
 
 from sqlmetrics import __version__
-from sqlmetrics.cli.common import error_options, telling_waits
+from sqlmetrics.cli.common import error_options, log_line, logs_json, telling_waits
 from sqlmetrics.cli.completion import answered
 from sqlmetrics.cli.signals import Stop, heeding_signals
 from sqlmetrics.engines.output_files import noting_reads
@@ -65,6 +67,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "Trust": {
         "debug": ("debug.debug", "Test a connection: who answers, and what it may do."),
+        "grants": ("debug.grants", "Print the least rights that a role needs for SPEC."),
         "doctor": ("doctor.doctor", "Examine a database: every metric, on hard data."),
         "verify": ("spec.verify", "Compare the SQL of SPEC with plain Python."),
     },
@@ -155,19 +158,29 @@ def _run(options: dict[str, Any], stop: Stop) -> None:
     except click.ClickException as error:
         shown = io.StringIO()
         error.show(shown)
-        click.echo(masked(shown.getvalue()), nl=False, err=True)
+        _print(options, shown.getvalue(), "usage", error.exit_code)
         sys.exit(error.exit_code)
     except (OSError, UnicodeEncodeError) as error:  # of stdout: what writes files says which
-        sys.exit(_unwritten(error))
+        sys.exit(_unwritten(error, options))
     except KeyboardInterrupt:
         stop.number = stop.number or signal.SIGINT
         _tell_stop(options, stop)
     except SqlmetricsError as error:
-        if options.get("debug"):
+        if options.get("debug") and not logs_json(options):
             _explain(error)
-        as_json = options.get("errors") == "json"
-        click.echo(_json(error) if as_json else _text(error), err=True)
+        as_json = options.get("errors") == "json" and not logs_json(options)
+        kind, text = type(error).__name__, _json(error) if as_json else _text(error)
+        _print(options, text, "failed", error.exit_code, error=kind)
         sys.exit(error.exit_code)
+
+
+def _print(options: dict[str, Any], text: str, event: str, exit_code: int, **more: Any) -> None:
+    """Print why a command ends, as people or as logs have it."""
+    if logs_json(options):
+        if options.get("debug"):
+            more["traceback"] = traceback.format_exc()
+        text = log_line(options, text, event, "error", exit_code=exit_code, **more)
+    click.echo(masked(text).rstrip("\n"), err=True)
 
 
 def _invoke(options: dict[str, Any], stop: Stop) -> None:
@@ -185,17 +198,13 @@ def _invoke(options: dict[str, Any], stop: Stop) -> None:
 
 
 def _tell_stop(options: dict[str, Any], stop: Stop) -> None:
-    if options.get("debug"):
-        import traceback
-
+    if options.get("debug") and not logs_json(options):
         click.echo(masked(traceback.format_exc()), err=True)
-    if options.get("errors") == "json":
-        import json
-
+    if options.get("errors") == "json" and not logs_json(options):
         click.echo(json.dumps({"error": "Stopped", "exit_code": stop.exit_code}), err=True)
     else:
         by = "SIGTERM" if stop.number == signal.SIGTERM else "Ctrl-C"
-        click.echo(f"stopped by {by}", err=True)
+        _print(options, f"stopped by {by}", "stopped", stop.exit_code)
 
 
 def _open_streams() -> None:
@@ -212,28 +221,27 @@ def _open_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
-def _unwritten(error: OSError | UnicodeEncodeError) -> int:
+def _unwritten(error: OSError | UnicodeEncodeError, options: dict[str, Any]) -> int:
     """Tell why stdout cannot be written, unless its reader has gone; the exit code."""
     if isinstance(error, UnicodeEncodeError):
         odd = error.object[error.start : error.end][:20]
-        click.echo(
+        text = (
             f"error: the output has {odd!r}, which {sys.stdout.encoding} cannot write: set "
-            "PYTHONIOENCODING=utf-8, or write to a file by --out",
-            err=True,
+            "PYTHONIOENCODING=utf-8, or write to a file by --out"
         )
+        _print(options, text, "failed", SpecError.exit_code)
         return SpecError.exit_code
     with suppress(OSError):  # what is kept for it would fail once more at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):
         return 0
     where = repr(error.filename) if error.filename else "the output"
-    click.echo(f"error: cannot write {where}: {error.strerror}", err=True)
+    text = f"error: cannot write {where}: {error.strerror}"
+    _print(options, text, "failed", EngineError.exit_code)
     return EngineError.exit_code
 
 
 def _explain(error: SqlmetricsError) -> None:
-    import traceback
-
     click.echo(masked("".join(traceback.format_exception(error))), err=True)
     click.echo(getattr(error, "sql", ""), err=True)
 
@@ -277,8 +285,6 @@ def _forget(folder: Path) -> None:
 
 
 def _json(error: SqlmetricsError) -> str:
-    import json
-
     details = getattr(error, "details", getattr(error, "problems", (str(error),)))
     problems = [
         detail.to_dict() if hasattr(detail, "to_dict") else {"problem": shortened(str(detail))}

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from sqlmetrics.cli.check import check, check_junit, tell
-from sqlmetrics.cli.common import INPUT, error_options
-from sqlmetrics.cli.location import PLACES, Location
-from sqlmetrics.cli.recipients import RECIPIENTS, Recipients
+from sqlmetrics.cli.common import INPUT, error_options, say_of
+from sqlmetrics.cli.location import PLACES
+from sqlmetrics.cli.recipients import RECIPIENTS, Alert, Recipients, alerting
 from sqlmetrics.cli.run import Choice, carry_out, run
 
 _OF_RUN = (
@@ -32,8 +32,9 @@ _OF_RUN = (
 
 @click.command()
 @click.argument("spec", type=INPUT)
+@alerting
 @error_options
-def build(**given: Any) -> None:
+def build(*, alert: Alert, **given: Any) -> None:
     """Run SPEC and check what it wrote; exit with 1 if a check fails, not if one warns.
 
     Options are those of run, and --junit and --github of check. Each day that was chosen by an
@@ -51,7 +52,7 @@ def build(**given: Any) -> None:
 
     spec = Spec.read(given["spec"])
     check_asked(spec)
-    location = Location(**{name: given[name] for name in (*PLACES, "spec")})
+    location = alert.location
     days = days_between(given["start"], given["end"], zone_of_days(spec), option="--")
     how = (given["full_refresh"], given["backfill"], given["lookback"] or 0)
     provenance = Provenance(given["note"], Path(given["spec"]).parent)
@@ -66,12 +67,14 @@ def build(**given: Any) -> None:
     )
     recipients = Recipients(*(given[name] for name in RECIPIENTS))
     check_junit(given["junit"], spec)
-    told = Summary(spec, days)
+    told = alert.told = Summary(spec, days)
+    say_of(spec.title)
     to = choice.destination(spec, given["publish"])
     with recipients.hear_of(told, location):
         carry_out(choice, to, location, told)
         written = [one.days for one in told.reports if one.days] if choice.is_of_some else []
         told.verdicts = verdicts(spec, location.reading(needed=True), written, gaps=False)
+        alert.verdicts = told.verdicts
         told.exit_code = int(any(one.status == "FAILED" for one in told.verdicts))
     as_json = recipients.output == "json"
     annotated = given["spec"] if given["github"] else None

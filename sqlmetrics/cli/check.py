@@ -17,9 +17,11 @@ from sqlmetrics.cli.common import (
     overwrite_option,
     overwrites,
     say,
+    say_of,
 )
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import write
+from sqlmetrics.cli.recipients import Alert, alerting
 from sqlmetrics.engines.output_files import check_output
 from sqlmetrics.errors import NoDataError
 from sqlmetrics.evaluation.report.table import many
@@ -41,9 +43,11 @@ if TYPE_CHECKING:
 @overwrite_option
 @click.option("--github", is_flag=True, help="Print annotations for GitHub's log too.")
 @click.option("-o", "--output", type=click.Choice(("table", "json")), default="table")
+@alerting
 @error_options
 def check(
     *,
+    alert: Alert,
     spec: str,
     day: str | None,
     start: str | None,
@@ -67,9 +71,11 @@ def check(
     from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
+    alert.spec = the_spec.title
+    say_of(the_spec.title)
     check_junit(junit, the_spec)
     days = days_looked_at(the_spec, day, start, end, option="--")
-    found = verdicts(the_spec, location.reading(needed=True), days)
+    found = alert.verdicts = verdicts(the_spec, location.reading(needed=True), days)
     as_json = output == "json"
     if as_json:
         click.echo(json.dumps([one.to_dict() for one in found], indent=2))
@@ -122,7 +128,7 @@ def _leave(found: Sequence[Verdict]) -> None:
     days = sorted({str(one.day) for one in found if one.day})
     on = f" on {days[0]}" + (f" to {days[-1]}" if len(days) > 1 else "") if days else ""
     warned = f"; {many(counts['warn'], 'warning')}" if counts["warn"] else ""
-    say(f"{counts['ok']:,} of {len(found):,} checks hold{on}{warned}")
+    say(f"{counts['ok']:,} of {len(found):,} checks hold{on}{warned}", "checks")
     if found and all(one.is_of_gap for one in found):
         sys.exit(NoDataError.exit_code)
     if counts["FAILED"]:

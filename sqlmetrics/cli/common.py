@@ -1,18 +1,20 @@
-"""What the commands share: options for errors and silence, the progress."""
+"""What the commands share: options for errors, silence and logs, the progress."""
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 from sqlmetrics.engines.output_files import note_read
-from sqlmetrics.errors import masked
+from sqlmetrics.errors import masked, masked_values
 
 WAIT = 2.0
 """What takes no longer than this many seconds needs no bar."""
@@ -35,6 +37,8 @@ def _remembered(context: click.Context, parameter: click.Parameter, value: objec
     """Keep how errors are told where the one place that tells them finds it."""
     if value:
         _options(context)[str(parameter.name)] = value
+    if parameter.name == "log_format" and value == "json":
+        logging.getLogger("sqlmetrics").setLevel(logging.INFO)
 
 
 def _options(context: click.Context | None) -> dict[str, Any]:
@@ -43,7 +47,15 @@ def _options(context: click.Context | None) -> dict[str, Any]:
 
 
 def error_options(command: Callable[..., None]) -> Callable[..., None]:
-    """`--debug` and `--errors`, before the command's name or behind it."""
+    """`--debug`, `--quiet`, `--errors` and `--log-format`, before a command's name or behind it."""
+    command = click.option(
+        "--log-format",
+        type=click.Choice(("text", "json")),
+        expose_value=False,
+        is_eager=True,
+        callback=_remembered,
+        help="Print on stderr lines for people or, for log collectors, one JSON object a line.",
+    )(command)
     command = click.option(
         "--errors",
         type=click.Choice(("text", "json")),
@@ -111,38 +123,89 @@ def is_quiet() -> bool:
     return bool(_options(click.get_current_context(silent=True)).get("quiet"))
 
 
-def say(what: str) -> None:
-    """A line on stderr for people: none with `--quiet`, nor where errors are told as JSON."""
-    if not _is_silent(_options(click.get_current_context(silent=True))):
+def say(what: str, event: str = "message", level: str = "info") -> None:
+    """A line on stderr: none where errors are told as JSON; with `--quiet` warnings alone.
+
+    Args:
+        what: The line.
+        event: What kind of line it is, for programs that read logs.
+        level: `info` or `warning`.
+    """
+    options = _options(click.get_current_context(silent=True))
+    if logs_json(options):
+        if level != "info" or not options.get("quiet"):
+            click.echo(log_line(options, what, event, level), err=True)
+    elif options.get("errors") != "json" and (level != "info" or not options.get("quiet")):
         click.echo(masked(what), err=True)
 
 
-def _is_silent(options: Mapping[str, Any]) -> bool:
-    return bool(options.get("quiet")) or options.get("errors") == "json"
+def say_of(spec: str) -> None:
+    """From now on lines of logs are of a spec."""
+    _options(click.get_current_context(silent=True))["spec"] = spec
 
 
-class _Waits(logging.Handler):
-    """Prints what is waited for, which another thread tells."""
+def logs_json(options: Mapping[str, Any]) -> bool:
+    """Whether each line on stderr is a JSON object."""
+    return options.get("log_format") == "json"
+
+
+def log_line(options: Mapping[str, Any], what: str, event: str, level: str, **more: Any) -> str:
+    """A line of a log as JSON: when, how bad, what kind, of which spec and run, and the words.
+
+    Args:
+        options: Those of the command, with the spec and the run as far as they are known.
+        what: The words.
+        event: What kind of line it is.
+        level: `info`, `warning` or `error`.
+        more: Other keys.
+    """
+    line = {
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "level": level,
+        "event": event,
+        "spec": options.get("spec"),
+        "run_id": options.get("run_id"),
+        "message": what.strip("\n"),
+        **more,
+    }
+    return json.dumps(masked_values(line), ensure_ascii=False, default=str)
+
+
+class _Records(logging.Handler):
+    """Prints what the package logs: what is waited for, which another thread tells, and more.
+
+    What is no warning is for logs alone.
+    """
 
     def __init__(self) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__(logging.INFO)
         self.options: dict[str, Any] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not _is_silent(self.options):
-            click.echo(record.getMessage(), err=True)
+        is_warning, what = record.levelno >= logging.WARNING, record.getMessage()
+        if logs_json(self.options):
+            run = {name: vars(record).get(name) for name in ("spec", "run_id")}
+            self.options.update({name: text for name, text in run.items() if text})
+            event = "waiting" if is_warning else "run_begins" if run["run_id"] else "progress"
+            if is_warning or not self.options.get("quiet"):
+                level = "warning" if is_warning else "info"
+                click.echo(log_line(self.options, what, event, level), err=True)
+        elif is_warning and not (self.options.get("quiet") or self.options.get("errors") == "json"):
+            click.echo(what, err=True)
 
 
 @contextmanager
 def telling_waits() -> Iterator[dict[str, Any]]:
     """With what is waited for told on stderr; the options of the command, once it has some."""
-    handler = _Waits()
+    handler = _Records()
     log = logging.getLogger("sqlmetrics")
+    level = log.level
     log.addHandler(handler)
     try:
         yield handler.options
     finally:
         log.removeHandler(handler)
+        log.setLevel(level)
 
 
 @contextmanager
@@ -158,7 +221,8 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int, int], None] | None]:
     Yields:
         What may be told how many of how many are done, and of how many rows; None elsewhere.
     """
-    if is_quiet() or not sys.stderr.isatty():
+    is_log = logs_json(_options(click.get_current_context(silent=True)))
+    if is_quiet() or is_log or not sys.stderr.isatty():
         yield None
         return
     from sqlmetrics.cli.progress import drawn

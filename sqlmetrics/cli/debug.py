@@ -1,48 +1,123 @@
-"""`sqlmetrics debug`: whether a database can be reached, and what may be done there."""
+"""`sqlmetrics debug` and `grants`: what a role may do in a database, and what it needs."""
 
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli import completion
+from sqlmetrics.cli.common import INPUT, error_options
 from sqlmetrics.cli.location import Location, place_options
+
+if TYPE_CHECKING:
+    from sqlmetrics.engines.database import Database
+
+UNASKED = "as far as the role may: sqlmetrics grants SPEC --role NAME prints what it needs"
 
 
 @click.command()
+@click.argument("spec", type=INPUT, required=False)
 @place_options
 @error_options
-def debug(*, location: Location) -> None:
-    """Test a connection: which database answers, and whether it takes temporary tables.
+def debug(*, spec: str | None, location: Location) -> None:
+    """Test a connection: which database answers, and what the role may do there.
 
-    Without an option it is the target of profiles.yml.
+    Without an option it is the target of profiles.yml. With SPEC, whether a run of it can write:
+    whether the role may create in its schema, and owns the tables and views that are there.
 
     \b
     sqlmetrics debug --target prod
-    sqlmetrics debug --connection postgresql://ann@host/sales
+    sqlmetrics debug search.yml --connection postgresql://ann@host/sales
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.engines.temporary import Step
-    from sqlmetrics.errors import EngineError
     from sqlmetrics.evaluation.report.table import aligned
 
+    names = _written(spec) if spec else []
     began = time.monotonic()
     with location.reading(needed=True) as engine:
         engine.rows("select 1 as one")
-        dialect = engine.translation.dialect
-        try:
-            with Step(engine.free_name("sqlmetrics_debug"), "select 1 as one").there(engine):
-                temporary = "yes"
-        except EngineError as error:
-            temporary = f"no; each query is computed anew ({error})"
-        if not dialect.keep:
-            temporary = "no; each query is computed anew"
         rows = [
             ["database", f"{engine.name} {engine.version}"],
-            ["dialect", dialect.name],
+            ["dialect", engine.translation.dialect.name],
             ["answers", f"after {time.monotonic() - began:.2f} seconds"],
-            ["temporary tables", temporary],
+            ["temporary tables", _temporary(engine)],
             *([["memory", engine.driver.work_memory]] if engine.driver.work_memory else []),
-            ["run can write", "yes, with the rights to" if dialect.writing.by_run else "no"],
+            *(["run can write", text] for text in _writing(engine, names)),
         ]
     click.echo(aligned(["connection", "ok"], rows))
+
+
+def _written(spec: str) -> list[str]:
+    """The tables and views of a spec."""
+    from sqlmetrics.jobs.grants import views_of
+    from sqlmetrics.jobs.tables import targets
+    from sqlmetrics.spec.spec import Spec
+
+    the_spec = Spec.read(spec)
+    return [*targets(the_spec).values(), *views_of(the_spec)]
+
+
+def _temporary(engine: Database) -> str:
+    """Whether there are any; without them a run fails at its first statement that keeps rows."""
+    from sqlmetrics.engines.failure import DENIED, StatementError
+    from sqlmetrics.engines.temporary import Step
+    from sqlmetrics.errors import EngineError
+
+    if not engine.translation.dialect.keep:
+        return "no; each query is computed anew"
+    try:
+        with Step(engine.free_name("sqlmetrics_debug"), "select 1 as one").there(engine):
+            return "yes"
+    except EngineError as error:
+        is_denied = isinstance(error, StatementError) and error.reason == DENIED
+        without = "run needs them" if is_denied else "each query is computed anew"
+        return f"no; {without} ({error})"
+
+
+def _writing(engine: Database, names: list[str]) -> tuple[str, ...]:
+    """Whether a run can write, as the database says it."""
+    if not engine.translation.dialect.writing.by_run:
+        return ("no",)
+    told = engine.driver.writing_rights(names)
+    return told or (UNASKED if engine.driver.url and engine.driver.url.host else "yes",)
+
+
+@click.command()
+@click.argument("spec", type=INPUT)
+@click.option("--role", required=True, metavar="NAME", help="The role or user: NAME@HOST on MySQL.")
+@click.option(
+    "--kind",
+    default="nightly",
+    show_default=True,
+    metavar="KIND",
+    help="nightly runs the spec, analyst evaluates and checks, reader looks at tables and views.",
+)
+@click.option(
+    "--dialect",
+    shell_complete=completion.dialects,
+    help="A dialect of list dialects.  [default: that of the place]",
+)
+@place_options
+@error_options
+def grants(*, spec: str, role: str, kind: str, dialect: str | None, location: Location) -> None:
+    """Print the least rights that a role needs for SPEC, as the statements that grant them.
+
+    Nothing is opened: an administrator runs what is printed. Names of databases and schemas are
+    those of the connection.
+
+    \b
+    sqlmetrics grants search.yml --role nightly --target prod
+    sqlmetrics grants search.yml --role bi --kind reader --dialect postgres
+    """  # noqa: D301 (click wants the backspace itself)
+    from sqlmetrics.jobs.grants import grants as statements
+    from sqlmetrics.spec.spec import Spec
+
+    the_spec = Spec.read(spec)
+    place = None if dialect and not location.is_given else location.place
+    database, schema = place.home if place else ("", "")
+    name, settings = dialect or location.dialect, place.options if place else {}
+    text = statements(
+        the_spec, name, role, kind, database=database, schema=schema, settings=settings
+    )
+    click.echo(text, nl=False)

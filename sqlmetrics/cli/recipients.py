@@ -1,29 +1,36 @@
-"""`-o json`, `--out` and `--openlineage`: what a run did, for the program that started it."""
+"""`-o json`, `--out`, `--openlineage` and `--webhook`: to whom a run, or its failure, is told."""
 
 from __future__ import annotations
 
 import json
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from sqlmetrics.cli.common import overwrite_option, overwrites, say
+from sqlmetrics.cli.location import PLACES, Location
 from sqlmetrics.cli.output import write
 from sqlmetrics.engines.output_files import check_output, writing
-from sqlmetrics.errors import SpecError, SqlmetricsError, masked_values
+from sqlmetrics.errors import NoDataError, SpecError, SqlmetricsError, masked_values
 
 if TYPE_CHECKING:
-    from sqlmetrics.cli.location import Location
+    from sqlmetrics.jobs.checks.verdict import Verdict
     from sqlmetrics.jobs.lineage import Lineage
     from sqlmetrics.jobs.summary import Summary
+    from sqlmetrics.jobs.webhook import Webhook
 
 API_KEY = "OPENLINEAGE_API_KEY"
+
+VARIABLE = "SQLMETRICS_WEBHOOK"
+
+NO_DATA = NoDataError.exit_code
 
 
 @dataclass(frozen=True)
@@ -150,3 +157,100 @@ _OPTIONS = (
         help="Tell a catalogue of lineage: add the events to a file, or send them there.",
     ),
 )
+
+
+@dataclass
+class Alert:
+    """Whom a failure is told, and what is known of it.
+
+    Attributes:
+        webhook: Where `--webhook` sends it; None without.
+        location: Whose profile may name another.
+        spec: The spec, or its file until it is read.
+        told: What a run has done.
+        verdicts: What a check found.
+    """
+
+    webhook: Webhook | None
+    location: Location
+    spec: str
+    told: Summary | None = None
+    verdicts: Sequence[Verdict] = ()
+
+    @contextmanager
+    def hearing(self) -> Iterator[None]:
+        """Tell of a failure of the block, however it ends; a check that fails exits with 1."""
+        try:
+            yield
+        except SqlmetricsError as error:
+            if error.exit_code != NO_DATA:  # it may be there later, and the scheduler asks again
+                self._post(error.exit_code, str(error))
+            raise
+        except KeyboardInterrupt:
+            from sqlmetrics.jobs.run import STOPPED
+
+            self._post(130, STOPPED)
+            raise
+        except SystemExit as end:
+            if end.code == 1:
+                self._post(1, "")
+            raise
+
+    def _post(self, exit_code: int, message: str) -> None:
+        webhook = self.webhook or self._of_profile()
+        if webhook is None:
+            return
+        from sqlmetrics.jobs.webhook import failed_message
+
+        failed = [verdict for verdict in self.verdicts if verdict.status == "FAILED"]
+        event = failed_message(
+            self.told.spec.title if self.told else self.spec,
+            exit_code,
+            message,
+            [verdict.to_dict() for verdict in failed],
+            self.told.to_dict() if self.told else None,
+        )
+        if reason := webhook.post(event):
+            say(f"note: the webhook {webhook} was not told: {reason}", "webhook", "warning")
+        else:
+            say(f"told {webhook}", "webhook")
+
+    def _of_profile(self) -> Webhook | None:
+        """That of the target of profiles.yml; None where it has none."""
+        from sqlmetrics.engines.url import WEBHOOK
+        from sqlmetrics.jobs.webhook import Webhook
+
+        try:
+            text = self.location.place.options.get(WEBHOOK)
+        except SpecError:  # which the command says itself
+            return None
+        try:
+            return Webhook.of(str(text), "webhook of profiles.yml") if text else None
+        except SpecError as error:
+            say(f"note: no webhook is told: {error}", "webhook", "warning")
+            return None
+
+
+def alerting(command: Callable[..., None]) -> Callable[..., None]:
+    """`--webhook`; the command is handed an `alert`, and fills in what it knows."""
+
+    @wraps(command)
+    def called(*, webhook: str | None, **given: Any) -> None:
+        location = given.get("location")
+        if location is None:
+            location = Location(**{name: given[name] for name in PLACES}, spec=given["spec"])
+        hook = None
+        if webhook is not None:
+            from sqlmetrics.jobs.webhook import Webhook
+
+            hook = Webhook.of(webhook)
+        alert = Alert(hook, location, Path(given["spec"]).name)
+        with alert.hearing():
+            command(alert=alert, **given)
+
+    return click.option(
+        "--webhook",
+        metavar="URL",
+        envvar=VARIABLE,
+        help="Tell a failed run or check there: Slack, Teams, or anything that takes JSON.",
+    )(called)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import INPUT, error_options, progress_bar, say
+from sqlmetrics.cli.common import INPUT, error_options, progress_bar, say, say_of
 from sqlmetrics.cli.evaluation_options import check_option
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.cli.recipients import Recipients, recipient_options
+from sqlmetrics.cli.recipients import Alert, Recipients, alerting, recipient_options
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.report.table import many, metric_value
 
@@ -76,9 +76,11 @@ SYSTEMS = 4
 @click.option("--dry-run", is_flag=True, help="Print the SQL; nothing is opened or written.")
 @check_option
 @recipient_options
+@alerting
 @error_options
 def run(
     *,
+    alert: Alert,
     spec: str,
     start: str | None,
     end: str | None,
@@ -127,7 +129,8 @@ def run(
         provenance=Provenance(note, Path(spec).parent),
     )
     recipients = Recipients(output, out, openlineage)
-    told = Summary(the_spec, days)
+    told = alert.told = Summary(the_spec, days)
+    say_of(the_spec.title)
     to = choice.destination(the_spec, publish, storage_version)
     if dry_run:
         if recipients.is_asked:
@@ -264,7 +267,7 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, told: 
                     allow_loss=choice.allow_loss,
                 )
             for place in told.published:
-                say(f"published {place}")
+                say(f"published {place}", "published")
 
 
 def _report(spec: Spec, written: RunReport) -> None:
@@ -272,17 +275,17 @@ def _report(spec: Spec, written: RunReport) -> None:
     from sqlmetrics.jobs.tables import targets
 
     for note in written.notes:
-        say(f"note: {note}")
+        say(f"note: {note}", "note")
     named = targets(spec)
     days = f", {written.days}" if written.days else ""
     for table, rows in written.rows.items():
-        say(f"{named[table]}: {many(rows, 'row')} of {spec.title}{days}")
+        say(f"{named[table]}: {many(rows, 'row')} of {spec.title}{days}", "replaced")
     if written.headline:
         day = f" on {written.last_day}" if written.last_day else ""
         shown = [f"{metric_value(value)} {system}" for system, value in written.headline[:SYSTEMS]]
         more = len(written.headline) - SYSTEMS
         systems = ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
-        say(f"{spec.measures[0]}{day}: {systems}; {written.seconds:.1f} s")
+        say(f"{spec.measures[0]}{day}: {systems}; {written.seconds:.1f} s", "values")
 
 
 def _print(spec: Spec, days: Days | None, dialect: str) -> None:

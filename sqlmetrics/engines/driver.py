@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -314,6 +314,23 @@ class Driver(Statements):
     def work_memory(self) -> str:
         """What each step of a statement may take, where it is a setting of the session."""
         return ""
+
+    def writing_rights(self, names: Sequence[str] = ()) -> tuple[str, ...]:  # noqa: ARG002
+        """What the role may and may not write, a sentence each; none where that is not asked.
+
+        Args:
+            names: Tables and views that a run writes; without any, what it makes first.
+        """
+        return ()
+
+    @property
+    def session(self) -> str:
+        """What tells the session from all others of the server; empty where that is unknown."""
+        return ""
+
+    def has_session(self, session: str) -> bool | None:  # noqa: ARG002 (a few can tell)
+        """Whether a session of another time is still there; None where that is unknown."""
+        return None
 
     def name_session(self, name: str) -> None:
         """Say on the server what runs, where a session has a name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from sqlmetrics.errors import EngineError
@@ -48,7 +49,40 @@ class StatementError(EngineError):
 
     def __init__(self, engine: str, reason: str, brief: str, sql: str = "") -> None:
         self.reason = reason
-        super().__init__(f"{engine} failed: {f'{reason}: ' if reason else ''}{brief}", sql)
+        right = f" ({right_of(sql, brief)})" if reason == DENIED and sql else ""
+        super().__init__(f"{engine} failed: {f'{reason}{right}: ' if reason else ''}{brief}", sql)
+
+
+def right_of(sql: str, brief: str) -> str:
+    """The right that a statement needs and a role has not.
+
+    Args:
+        sql: The statement, or what stands behind its FROM.
+        brief: What the database said.
+
+    >>> right_of("create temporary table t as select 1", "permission denied")
+    'CREATE TEMPORARY TABLES'
+    >>> right_of("select 1 from a.t", "permission denied for schema a")
+    'USAGE'
+    """
+    if brief.startswith("must be owner"):
+        return "OWNER"
+    text = re.sub(r"^(?:\s|--[^\n]*(?:\n|$))*", "", sql).casefold()
+    right = next((right for start, right in _RIGHTS if re.match(start, text)), "SELECT")
+    return "USAGE" if right == "SELECT" and "for schema" in brief else right
+
+
+_RIGHTS = (
+    (r"create (?:or replace )?temporary", "CREATE TEMPORARY TABLES"),
+    (r"create (?:or replace )?view", "CREATE VIEW"),
+    (r"create", "CREATE"),
+    (r"insert|-- loading", "INSERT"),
+    (r"delete", "DELETE"),
+    (r"update", "UPDATE"),
+    (r"alter|comment", "ALTER"),
+    (r"drop", "DROP"),
+)
+"""What a statement begins with -> the right that it needs; others read."""
 
 
 def reason_of(code: str, codes: Mapping[str, str]) -> str:

@@ -221,6 +221,24 @@ class MySQL(DbApi):
                 f"{self.lock_timeout:,.0f} s; try again, or set lock_timeout of the connection"
             )
 
+    def writing_rights(self, names: Sequence[str] = ()) -> tuple[str, ...]:  # noqa: ARG002
+        """The grants that the server lists: of the user, and of its roles that are active."""
+        return tuple(
+            f"as granted: {text.removeprefix('GRANT ').partition(' IDENTIFIED')[0]}"
+            for (text,) in self.rows("show grants")
+        )
+
+    @property
+    def session(self) -> str:
+        """The number of the connection."""
+        ((number,),) = self.rows("select connection_id()")
+        return str(number)
+
+    def has_session(self, session: str) -> bool | None:
+        """Whether there is a connection of that number, of the same user."""
+        sql = f"select 1 from information_schema.processlist where id = {int(session)}"
+        return bool(self.rows(sql))
+
     def _stop(self) -> None:
         """Kill the query over another connection: the driver has closed its own."""
         if self._given:

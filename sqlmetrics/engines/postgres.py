@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, ClassVar
 
@@ -24,6 +24,7 @@ from sqlmetrics.engines.url import ConnectionURL
 from sqlmetrics.engines.values import size_in_bytes
 from sqlmetrics.engines.waiting import CONNECT_TIMEOUT
 from sqlmetrics.errors import EngineError
+from sqlmetrics.sql.template import parts
 
 _KINDS = {
     "bool": "BOOLEAN",
@@ -76,6 +77,31 @@ where locks.locktype = 'advisory'
     and locks.objsubid = 1
     and (cast(locks.classid as bigint) << 32 | cast(locks.objid as bigint)) = {key}
     and locks.database = (select oid from pg_database where datname = current_database())"""
+
+_RIGHTS = """with named as (
+    select
+        coalesce(namespaces.nspname, given.schema_name, current_schema()) as schema_name,
+        given.name,
+        classes.relowner
+    from (values {names}) as given(name, schema_name)
+        left join pg_class as classes on classes.oid = to_regclass(given.name)
+        left join pg_namespace as namespaces on namespaces.oid = classes.relnamespace
+)
+select
+    case
+        when schema_name is null then 'no: no schema of the search_path is there'
+        when to_regnamespace(quote_ident(schema_name)) is null
+            then concat('no: there is no schema ', schema_name)
+        when not has_schema_privilege(schema_name, 'create')
+            then concat('no: CREATE on schema ', schema_name, ' is missing')
+        when relowner is null then concat('yes: CREATE on schema ', schema_name)
+        when not pg_has_role(relowner, 'usage')
+            then concat('no: ', name, ' belongs to ', pg_get_userbyid(relowner))
+        else concat('yes: CREATE on schema ', schema_name, ', and owns what is there')
+    end as told
+from named"""
+
+_SESSION = "concat(pid, '/', extract(epoch from backend_start))"
 
 READ_ONLY = "set transaction read only"
 
@@ -168,6 +194,32 @@ class Postgres(DbApi):
             yield
         finally:
             self._quietly(self._set_work_memory, before)
+
+    def writing_rights(self, names: Sequence[str] = ()) -> tuple[str, ...]:
+        """Whether the role may create in each schema, and owns what is there: PostgreSQL says."""
+        given = [(self.quoted(name), [*parts(name)[-2:-1]]) for name in names] or [("", [])]
+        none = "cast(null as text)"
+        rows = ", ".join(
+            f"({self._literal(name)}, {self._literal(schema[0]) if schema else none})"
+            for name, schema in given
+        )
+        told = [text for (text,) in self.rows(_RIGHTS.format(names=rows))]
+        missing = tuple(dict.fromkeys(text for text in told if text.startswith("no")))
+        return missing or tuple(dict.fromkeys(told))
+
+    @property
+    def session(self) -> str:
+        """Its process on the server, and when that began."""
+        rows = self.rows(f"select {_SESSION} from pg_stat_activity where pid = pg_backend_pid()")
+        return str(rows[0][0])
+
+    def has_session(self, session: str) -> bool | None:
+        """Whether that process is there; its start is hidden from a role that is another one."""
+        pid = int(session.partition("/")[0])
+        rows = self.rows(
+            f"select {_SESSION}, backend_start from pg_stat_activity where pid = {pid}"
+        )
+        return None if rows and rows[0][1] is None else any(text == session for text, _ in rows)
 
     def name_session(self, name: str) -> None:
         """Say in `pg_stat_activity` what runs, unless the user calls the session otherwise."""

@@ -17,6 +17,7 @@ from sqlmetrics.engines.url import (
     FILES,
     NEW_FILE,
     NEW_SCHEMA,
+    WEBHOOK,
     ConnectionURL,
     check_there,
     place,
@@ -235,7 +236,7 @@ def _opened(where: ConnectionURL) -> Driver:
     if where.scheme in FILES and NEW_FILE not in where.makes:
         check_there(where.path)
     check_database(where.path, where.scheme, writing=NEW_FILE in where.makes)
-    options = dict(where.options)
+    options = {name: value for name, value in where.options.items() if name != WEBHOOK}
     lock_timeout = _seconds(LOCK, options.pop(LOCK, LOCK_TIMEOUT))
     with _driver(known), waiting(lambda: (f"{where} to answer", _bound(known, where))):
         driver = cast(Driver, _class(known).open(replace(where, options=options)))

@@ -14,7 +14,18 @@ from urllib.parse import parse_qsl, unquote
 from sqlmetrics.engines.failure import first_line
 from sqlmetrics.errors import EngineError, SpecError, keep_secret, masked, nearest
 
-SECRETS = ("password", "pass", "passwd", "pwd", "token", "secret", "credential", "key", "auth")
+SECRETS = (
+    "password",
+    "pass",
+    "passwd",
+    "pwd",
+    "token",
+    "secret",
+    "credential",
+    "key",
+    "auth",
+    "webhook",
+)
 """What stands in the name of an option, or of a variable of the environment, that is a secret."""
 
 VARIABLES = ("PGPASSWORD", "MYSQL_PWD", "OPENLINEAGE_API_KEY")
@@ -38,11 +49,17 @@ PLAIN_SCHEMES = {"postgresql": "postgres", "mariadb": "mysql"}
 PORTS = {"postgres": 5432, "mysql": 3306, "clickhouse": 8123}
 """Plain scheme -> the port of a server that says none."""
 
+ONE_LEVEL = ("mysql", "clickhouse")
+"""Plain schemes of servers whose databases are their schemas."""
+
 USUAL_SCHEMAS = {"postgres": "public", "duckdb": "main"}
 """Plain scheme -> the schema of a table that says none."""
 
 SCHEMA = "schema"
 """The option of a database in a file that names its default schema."""
+
+WEBHOOK = "webhook"
+"""The option that says where failures are told, which is no option of a driver."""
 
 NEW_FILE, NEW_SCHEMA = "file", "schema"
 """What may be made where it is not there."""
@@ -111,6 +128,17 @@ class ConnectionURL:
         """The path as database and schema, empty where it has none."""
         database, _, schema = self.path.partition("/")
         return database, schema
+
+    @property
+    def home(self) -> tuple[str, str]:
+        """The database, and the schema of tables that say none, as names have them."""
+        database, schema = self.parts
+        scheme = PLAIN_SCHEMES.get(self.scheme, self.scheme)
+        if scheme in ONE_LEVEL:
+            return database, database
+        if scheme == "bigquery":
+            return self.host, database
+        return database, schema or USUAL_SCHEMAS.get(scheme, "")
 
     def given(self, **names: Any) -> dict[str, Any]:
         """What is told, by the driver's names; options come last and win."""

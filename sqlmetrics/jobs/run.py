@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,7 @@ from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.notes import notes
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.run import executing, run
+from sqlmetrics.jobs.begun import begin, ended
 from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.days import Question, days_of, on_days
 from sqlmetrics.jobs.definitions import hashes, note_of_days_that_stay, note_of_retired
@@ -41,6 +43,8 @@ from sqlmetrics.spec.named_values import named_in
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialects import DIALECTS
 from sqlmetrics.sql.template import literal
+
+LOG = logging.getLogger("sqlmetrics.jobs")
 
 MESSAGE = 500
 """As many characters of an error go into the run log."""
@@ -157,25 +161,39 @@ class _Run:
     def done(self, *, check: bool, how: Execution) -> RunReport:
         """Evaluate, then exchange the rows."""
         self.engine.driver.name_session(f"{self.spec.title} {self.run_id[:8]}")
+        died = self._begin()
         with _evaluated(self._asked, self.engine, check=check, how=how) as (per_query, notes):
             days = self._replaced_days()
             last_day, headline = self._headline()
             ends = self._replaced_ends(days)
             stays = note_of_days_that_stay(self.spec, ends, self.engine)
             retired = note_of_retired(self.spec, ends, self.engine)
-            all_notes = [*notes, *filter(None, [stays, retired])]
+            all_notes = [*died, *notes, *filter(None, [stays, retired])]
             new = self._new_rows()
             rows, more = new.exchange(
                 per_query, ends, self.run_id[:8], self.allowed_loss, self.option
             ).carry_out(
                 self.engine,
-                lambda counts, more: new.log(
-                    ends, **self._told("replaced", "; ".join([*all_notes, *more]), counts)
-                ),
+                lambda counts, more: self._ended(new, ends, counts, [*all_notes, *more]),
             )
         return RunReport(
             self.run_id, days, rows, (*all_notes, *more), last_day, headline, self._seconds
         )
+
+    def _begin(self) -> list[str]:
+        """Say that it has begun, to programs that listen and in the run log; what died before."""
+        named = {"run_id": self.run_id, "spec": self.spec.title}
+        LOG.info("run %s of %s begins", self.run_id[:8], self.spec.title, extra=named)
+        return begin(self._new_rows(), self._ends, self.engine, self.provenance.log_entries())
+
+    @property
+    def _ends(self) -> Ends:
+        return self.part.days.ends if self.part.days else ALL_DAYS
+
+    def _ended(self, new: NewRows, ends: Ends, counts: Mapping[str, int], notes: list[str]) -> str:
+        """What adds to the run log that it went well, in the place of that it began."""
+        ended(new, self.engine)
+        return new.log(ends, **self._told("replaced", "; ".join(notes), counts))
 
     def log_failure(self, message: str) -> None:
         """Say in the run log that it failed; if that cannot be done, the error is told anyway.
@@ -192,9 +210,9 @@ class _Run:
     def _log_failure(self, engine: Database, message: str) -> None:
         for statement in changes(self.spec, engine).needed:
             engine.execute(statement)
-        ends = self.part.days.ends if self.part.days else ALL_DAYS
         told = self._told("failed", " ".join(message.split()), engine=engine)
-        engine.execute(self._new_rows().log(ends, **told))
+        ended(self._new_rows(), engine)
+        engine.execute(self._new_rows().log(self._ends, **told))
 
     @cached_property
     def _asked(self) -> Question:

@@ -168,6 +168,11 @@ def test_killed_before_any_statement(url: str) -> None:
     assert number > 8
     assert changed[-1]
     assert changed == sorted(changed), "nothing is there before all is"
+    with connect(url) as engine:
+        outcomes = "select outcome, message from metrics_runs where outcome <> 'replaced'"
+        died = engine.rows(outcomes)
+        assert {outcome for outcome, _ in died} == {"failed"}, "the next run tells of each"
+        assert all(message.startswith("it did not end: it was killed") for _, message in died)
 
 
 class StopError(Exception):
