@@ -22,7 +22,7 @@ from sqlmetrics.errors import NoDataError, SpecError, SqlmetricsError, masked_va
 
 if TYPE_CHECKING:
     from sqlmetrics.jobs.checks.verdict import Verdict
-    from sqlmetrics.jobs.lineage import Lineage
+    from sqlmetrics.jobs.lineage.events import Lineage
     from sqlmetrics.jobs.summary import Summary
     from sqlmetrics.jobs.webhook import Webhook
 
@@ -84,7 +84,7 @@ class Recipients:
     def _lineage(self, told: Summary, location: Location) -> Lineage | None:
         if self.openlineage is None:
             return None
-        from sqlmetrics.jobs.lineage import Lineage
+        from sqlmetrics.jobs.lineage.events import Lineage
 
         if not self.openlineage.strip():
             raise SpecError("--openlineage is given without a value")

@@ -1,0 +1,1 @@
+"""What a run reads and writes, as catalogues of lineage know it."""
