@@ -21,6 +21,19 @@ NOISE = 1e-12
 digits of what was summed, which differ by engine."""
 
 
+BY_REQUEST = ", by request"
+"""How the method of an interval ends whose units are requests, each of one day alone."""
+
+
+def method_of(level: float, units: str = "") -> str:
+    """What the column `ci_method` says of an interval.
+
+    >>> method_of(0.95, BY_REQUEST)
+    "Student's t, 95 %, by request"
+    """
+    return f"Student's t, {100 * level:g} %{units}"
+
+
 def check_confidence(level: float | None) -> None:
     """Raise SpecError for a level that is none."""
     if level is not None and not 0 < level < 1:

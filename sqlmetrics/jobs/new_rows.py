@@ -8,7 +8,14 @@ from pathlib import Path
 
 import sqlmetrics
 from sqlmetrics.catalog.online import online
-from sqlmetrics.evaluation.intervals import OWN, PAIRED, interval_stages, student_reach
+from sqlmetrics.evaluation.intervals import (
+    BY_REQUEST,
+    OWN,
+    PAIRED,
+    interval_stages,
+    method_of,
+    student_reach,
+)
 from sqlmetrics.jobs.apart import apart
 from sqlmetrics.jobs.definitions import hashes, segment_hashes, these
 from sqlmetrics.jobs.dictionary import dictionary
@@ -174,14 +181,21 @@ class NewRows:
             "hashes": {(metric, k): text for metric, k, text in hashes(self.spec)},
             "segment_hashes": list(segment_hashes(self.spec)),
             "metric_date": Column(self.day or "metric_date", "metric_date"),
-            "method": f"Student's t, {100 * self.spec.confidence:g} %",
-            "by": f", by {self.spec.cluster}" if self.spec.cluster else "",
+            "method": method_of(self.spec.confidence),
+            "by": self._units,
             "own_methods": self._own_methods,
             "baseline": self.spec.baseline if has_baseline(self.spec) else None,
             "counts_beside": "n_pairs" if self.spec.clicks is None else "pair_clusters",
             "run_id": self.run_id,
             "now": self.now,
         }
+
+    @property
+    def _units(self) -> str:
+        """What intervals take for independent, behind the method; empty of queries."""
+        if self.spec.cluster:
+            return f", by {self.spec.cluster}"
+        return "" if self.spec.clicks is None else BY_REQUEST
 
     @property
     def _own_methods(self) -> dict[str, list[str]]:
@@ -194,13 +208,13 @@ class NewRows:
         if self.spec.cluster:
             by_request = list(dict.fromkeys(online(text).name for text in self.spec.online))
         by_user = list(dict.fromkeys(one.name for one in self.spec.estimated))
-        found = {"": by_request, self._users: by_user}
+        found = {BY_REQUEST: by_request, self._users: by_user}
         return {by: names for by, names in found.items() if names}
 
     @property
     def _users(self) -> str:
         columns = self.spec.clicks.columns if self.spec.clicks else None
-        return ", by user" if columns is None or columns.user else ""
+        return ", by user" if columns is None or columns.user else BY_REQUEST
 
     @property
     def _per_query_columns(self) -> tuple[str, ...]:

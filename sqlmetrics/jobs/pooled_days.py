@@ -1,29 +1,49 @@
 """Views that put days together: all of them, or those up to each day, with their intervals.
 
-Queries of different days are taken for independent draws.
+A request of a click log is of one day alone. Queries, and clusters like users, may come again on
+each day, and sums do not tell which did: then n days are no more evidence than one of them. Their
+errors are added as if all did, which is right where all do, and too wide where some are new.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 from sqlmetrics.evaluation.distributions.always_valid import TUNED_AT
 from sqlmetrics.evaluation.intervals import (
+    BY_REQUEST,
     OWN,
     Ratio,
     Reach,
     always_reach,
     interval_stages,
+    method_of,
     student_reach,
 )
 from sqlmetrics.sql.stage import Column, Stage, Window, print_template, with_columns, with_stages
-from sqlmetrics.sql.template import relation
+from sqlmetrics.sql.template import literal, relation
 
 LEVEL = 0.95
 """The coverage of the intervals in views, whatever those in the fact table have."""
 
 _KEYS = ("spec", "system", "segment_name", "segment_value", "metric", "k")
+
+_LEVELS = (80, 90, 95, 98, 99, 99.9)
+"""Intervals of requests with another coverage are taken for those of queries, which are wider."""
+
+_OF_ONE_DAY = ", ".join(literal(method_of(level / 100, BY_REQUEST)) for level in _LEVELS)
+"""The methods of rows whose units are requests, which do not come again on another day."""
+
+MAY_REPEAT = f"case when ci_method in ({_OF_ONE_DAY}) then 0 when ci_method is not null then 1 end"
+"""1 for a row whose units may be those of other days too, as SQL; NULL where that is not known."""
+
+_UNITS = {
+    "n_units": "floor(1e0 * {n} / n_copies)",
+    "unit_weight": "{w} / sqrt(1e0 * n_copies)",
+}
+"""What is independent in days together: as many units as a day has, where they may come again."""
 
 ALWAYS = f"{100 * LEVEL:g} % at all looks together, tuned at {TUNED_AT:,} queries"
 
@@ -43,6 +63,7 @@ def rollup(facts: str, where: str = "") -> str:
     whole = "count(sum_x2) = count(numerator)"  # days of an older version have no such sums
     sums |= {"n_days": "count(*)", "n_clusters": f"case when {whole} then sum(n_clusters) end"}
     sums |= {name: f"sum({name})" for name in _SUMS}
+    sums["n_copies"] = f"case when coalesce(max({MAY_REPEAT}), 1) = 1 then count(*) else 1 end"
     view = {
         "about": "days together: sums over sums; NULL for what cannot be added up",
         "keys": _KEYS,
@@ -51,10 +72,20 @@ def rollup(facts: str, where: str = "") -> str:
         "joins": {},
         "where": where,
     }
-    ratio = {"value": "numerator / nullif(denominator, 0e0)"}
+    ratio = {"value": "numerator / nullif(denominator, 0e0)", **_units(OWN)}
     stages = [Stage("all_days", "sums", view), _with("ratios", "all_days", ratio, "the mean")]
-    about = f"{100 * LEVEL:g} % by Student's t; days are taken for independent"
-    return _select("rollup", stages, OWN, about, student_reach(LEVEL))
+    about = f"{100 * LEVEL:g} % by Student's t; queries that come again are no new evidence"
+    return _select("rollup", stages, _together(OWN), about, student_reach(LEVEL))
+
+
+def _units(of: Ratio) -> dict[str, str]:
+    """The columns of a ratio's independent units."""
+    return {name: sql.format(n=of.n, w=of.w) for name, sql in _UNITS.items()}
+
+
+def _together(of: Ratio) -> Ratio:
+    """The ratio with the units of days together."""
+    return replace(of, n="n_units", w="unit_weight")
 
 
 ROLLUP: Mapping[str, str] = {
@@ -86,11 +117,11 @@ def running(facts: str) -> str:
         _with(
             "ratios",
             "days_so_far",
-            {"value": "numerator / nullif(denominator, 0e0)"},
-            "the mean of all days so far",
+            {"value": "numerator / nullif(denominator, 0e0)", **_units(OWN)},
+            "the mean of all days so far, and the units that are independent",
         ),
     ]
-    return _select("running", stages, OWN, ALWAYS, always_reach(LEVEL))
+    return _select("running", stages, _together(OWN), ALWAYS, always_reach(LEVEL))
 
 
 RUNNING = Ratio("running_difference", "all_w", "all_clusters", "all_d2", "all_dw", "all_w2")
@@ -107,12 +138,13 @@ def comparison(facts: str) -> str:
         "value": "difference + sum_y / nullif(pair_w, 0e0)",
         "baseline_value": "sum_y / nullif(pair_w, 0e0)",
         "running_difference": "all_d / nullif(all_w, 0e0)",
+        **_units(RUNNING),
     }
     stages = [
         _days_so_far(facts, keys, sums, own, where="baseline is not null"),
         _with("ratios", "days_so_far", means, "means over the queries that both have"),
     ]
-    return _select("comparison", stages, RUNNING, ALWAYS, always_reach(LEVEL))
+    return _select("comparison", stages, _together(RUNNING), ALWAYS, always_reach(LEVEL))
 
 
 _WHOLE = ("n_clusters", "all_clusters", "n_queries")
@@ -127,6 +159,9 @@ def _days_so_far(
     columns: list[object] = [*keys, "metric_date", *own]
     columns.append(Column(f"min(metric_date) over {window}", "first_date"))
     columns.append(Column(f"count(*) over {window}", "n_days"))
+    may_repeat = f"coalesce(max({MAY_REPEAT}) over {window}, 1) = 1"
+    copies = f"case when {may_repeat} then count(*) over {window} else 1 end"
+    columns.append(Column(copies, "n_copies"))
     for name, column in sums.items():
         total = f"sum({column}) over {window}"
         columns.append(Column(f"cast({total} as bigint)" if name in _WHOLE else total, name))

@@ -12,11 +12,13 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import product
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from marked import by_turns
 from test_job_days import FIRST, METRICS, MORE, clear, days, engine, expected, job, log
 
+import sqlmetrics as sm
 from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.distributions.student import critical
 from sqlmetrics.jobs.changes import changes as changes_of
@@ -212,6 +214,64 @@ def test_each_row_of_each_view(engine: Any) -> None:
     compare(engine, "wide_other", SLICE, {key: {} for key in keys} | wide(mine))
 
 
+METHODS = {"shop": "Student's t, 95 %", "other": "Student's t, 95 %, by request"}
+"""Spec -> what its intervals take for independent: queries, which may come again, or requests."""
+
+
+@by_turns(2.5)
+def test_equal_nights_have_the_interval_of_one() -> None:
+    """Of 20 nights on which the same two systems answer the same queries: views and checks."""
+    chance = random.Random(3)
+    queries = [f"q{number}" for number in range(100)]
+    systems = {name: {q: chance.random() < share for q in queries} for name, share in SHARES}
+    rows = [
+        {"ds": FIRST + timedelta(day), "system": name, "query_id": query}
+        | {"item_id": name, "score": 1.0, "grade": int(hits[query])}
+        for day in range(20)
+        for name, hits in systems.items()
+        for query in queries
+    ]
+    connection = duckdb.connect()
+    connection.register("rows", pa.Table.from_pylist(rows))
+    connection.execute("create table nights as select * from rows")
+    columns = {"system": "system", "date": "ds", "grade": "grade"}
+    asked = {"metric": "hit@1", "max_drop": 0, "against": "old", "confidence": "always"}
+    spec = sm.Spec(
+        name="nights",
+        rankings={"relation": "nights", "columns": columns},
+        metrics=["hit@1"],
+        baseline="old",
+        output={"relation": "m"},
+        checks=[asked],
+    )
+    sm.run(spec, connection)
+    ends = {
+        "running": "ci_low, ci_high, value",
+        "comparison": "running_low, running_high, running_difference",
+    }
+    for view, names in ends.items():
+        where = "system = 'new' and segment_name = 'all' order by metric_date"
+        found = connection.execute(f"select {names} from m_{view} where {where}").fetchall()
+        assert len(found) == 20
+        for row in found:
+            assert row == pytest.approx(found[0], rel=1e-9)
+    day = connection.execute("select ci_low, ci_high from m where system = 'new' limit 1")
+    low, high = day.fetchone() or (0, 0)
+    rolled = connection.execute("select ci_low, ci_high from m_rollup where system = 'new'")
+    assert rolled.fetchone() == pytest.approx((low, high), rel=1e-9)
+    first, last = (sm.check(spec, connection, day=FIRST + timedelta(day))[0] for day in (0, 19))
+    assert first.note.split(",")[0] == last.note.split(",")[0]
+    assert (first.holds, last.holds) == (True, True)
+
+
+SHARES = (("old", 0.6), ("new", 0.5))
+
+
+def copies(row: dict[str, Any], days: int) -> int:
+    """How often the units of days together may be the same ones."""
+    return 1 if row["ci_method"] == METHODS["other"] else days
+
+
 def made_facts() -> list[dict[str, Any]]:
     """Rows of a fact table: some slices lack a day, some days a metric, some rows a value."""
     chance = random.Random(5)
@@ -230,6 +290,7 @@ def made_facts() -> list[dict[str, Any]]:
             row["value"] = chance.random() if chance.random() < 0.9 else None
             row |= {name: chance.randrange(99) for name in ("n_queries", "n_skipped", "n_missing")}
             row |= {"definition_hash": chance.choice("ab"), "ci_low": None, "ci_high": None}
+            row["ci_method"] = METHODS[spec]
             if chance.random() < 0.9:
                 row |= {"ci_low": chance.random(), "ci_high": 1 + chance.random()}
             w = 0.0 if name == "device" else chance.randrange(1, 9)
@@ -393,15 +454,15 @@ def always(n: int) -> float:
 
 
 def interval(
-    units: list[tuple[float, float]], multiple: Callable[[int], float]
+    units: list[tuple[float, float]], multiple: Callable[[int], float], copies: int = 1
 ) -> tuple[float | None, float | None]:
     """Of a ratio of sums, from what each query adds: the delta method in deviations."""
-    n, total = len(units), sum(w for _, w in units)
+    n, total = len(units) // copies, sum(w for _, w in units)
     if n < 2 or not total:
         return None, None
     ratio = sum(x for x, _ in units) / total
     squares = sum((x - ratio * w) ** 2 for x, w in units)
-    reach = multiple(n) * math.sqrt(squares * n / (n - 1)) / total
+    reach = multiple(n) * math.sqrt(squares * n / (n - 1)) / total * math.sqrt(copies)
     return ratio - reach, ratio + reach
 
 
@@ -418,7 +479,7 @@ def running(by_key: dict[Key, Any], units: dict[Key, Any]) -> dict[Key, Any]:
     for key in (one for one in by_key if units[one]):
         days = [one for one in so_far(by_key, key) if units[one]]
         own = [unit for day in days for unit in units[day]]
-        low, high = interval(own, always)
+        low, high = interval(own, always, copies(by_key[key], len(days)))
         total = sum(w for _, w in own)
         wanted[key] = {
             "value": sum(x for x, _ in own) / total if total else None,
@@ -436,7 +497,7 @@ def beside_baseline(by_key: dict[Key, Any]) -> dict[Key, Any]:
     for key in (one for one in by_key if PAIRS[one]):
         days = [one for one in so_far(by_key, key) if PAIRS[one]]
         own = [(d * w, w) for day in days for _, d, w in PAIRS[day]]
-        low, high = interval(own, always)
+        low, high = interval(own, always, copies(by_key[key], len(days)))
         weight = sum(w for *_, w in PAIRS[key])
         before = sum(y * w for y, _, w in PAIRS[key]) / weight
         row = by_key[key]
@@ -520,7 +581,8 @@ def all_days(rows: list[dict[str, Any]]) -> dict[Key, Any]:
         has_value = sums["numerator"] is not None and sums["denominator"]
         value = sums["numerator"] / sums["denominator"] if has_value else None
         ends = {"first_date": min(dates), "last_date": max(dates), "n_days": len(there)}
-        low, high = interval([unit for row in there for unit in UNITS[key_of(row)]], student_t)
+        units = [unit for row in there for unit in UNITS[key_of(row)]]
+        low, high = interval(units, student_t, copies(there[0], len(there)))
         wanted[key] = sums | ends | {"value": value, "ci_low": low, "ci_high": high}
     return wanted
 

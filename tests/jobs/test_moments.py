@@ -195,7 +195,7 @@ def test_online_metrics_have_intervals_over_requests(engine: Any) -> None:
         row = found[name]
         assert (row["value"], row["n_clusters"]) == (near(mean), n), name
         assert (row["ci_low"], row["ci_high"]) == (near(mean - reach), near(mean + reach)), name
-        assert row["ci_method"] == "Student's t, 95 %"
+        assert row["ci_method"] == "Student's t, 95 %, by request"
 
 
 def near(value: float | None) -> Any:

@@ -124,7 +124,7 @@ def values_of_days() -> dict[str, list[list[float]]]:
     """System -> values of 20 queries on 6 days; the new one is better, and bad on the last day."""
     chance = random.Random(2)
     old = [[chance.random() for _ in range(20)] for _ in range(6)]
-    new = [[value + 0.5 + 0.1 * chance.random() for value in day] for day in old]
+    new = [[value + 9.5 + 0.1 * chance.random() for value in day] for day in old]
     new[5] = [1.4 + value for value in new[5]]
     return {"new": new, "old": old}
 
@@ -164,6 +164,14 @@ def always(n: int) -> float:
     return math.sqrt(width) * math.sqrt(n)
 
 
+def so_far_of(values: list[float], days: int) -> tuple[float, float]:
+    """The mean of days together, whose queries may be the same, and how far it may be off."""
+    mean, n = sum(values) / len(values), len(values) // days
+    squares = sum((value - mean) ** 2 for value in values)
+    error = math.sqrt(squares * n / (n - 1)) / len(values) * math.sqrt(days)
+    return mean, always(n) * error
+
+
 def test_intervals_of_pairs_and_of_days_so_far_by_hand(beside: Any) -> None:
     new, old = values_of_days().values()
     flat, flat_old, late = ([*chain(*days)] for days in (new, old, new[3:]))
@@ -177,7 +185,7 @@ def test_intervals_of_pairs_and_of_days_so_far_by_hand(beside: Any) -> None:
     since = f", 6 days since {FIRST}"
     for how, (mean, width), note in (
         ({"against": "old", "confidence": 0.95}, ends(today, t), ""),
-        (of_old, ends(so_far, always(120)), since),
+        (of_old, so_far_of(so_far, 6), since),
         ({"confidence": "always"}, (change, apart), ", look 6"),
     ):
         asked = {"metric": "cg@1", "system": "new"} | how
@@ -186,8 +194,8 @@ def test_intervals_of_pairs_and_of_days_so_far_by_hand(beside: Any) -> None:
         failed, holds = verdicts(graded(*limits), beside)
         assert (failed.holds, holds.holds) == (False, True), asked
         assert holds.note == f"± {width:.4f}{note}"
-    for first, values in ((None, flat), (str(FIRST + timedelta(3)), late)):
-        mean, width = ends(values, always(len(values)))
+    for first, values, n_days in ((None, flat, 6), (str(FIRST + timedelta(3)), late, 3)):
+        mean, width = so_far_of(values, n_days)
         asked = {"metric": "cg@1", "system": "new", "confidence": "always", "since": first}
         limits = [asked | {"min": mean + width + hair} for hair in (-1e-7, 1e-7)]
         holds, failed = verdicts(graded(*limits), beside)
@@ -199,7 +207,7 @@ def test_days_of_an_older_version_or_of_another_baseline_are_left_out(beside: An
     new, old = values_of_days().values()
     changed = f"update metrics set {{}} where metric_date < '{FIRST + timedelta(2)}'"
     late = [a - b for a, b in zip(chain(*new[2:]), chain(*old[2:]), strict=True)]
-    mean, width = ends(late, always(80))
+    mean, width = so_far_of(late, 4)
     asked = {"metric": "cg@1", "system": "new", "against": "old", "confidence": "always"}
     limits = [asked | {"max_rise": mean - width + hair} for hair in (-1e-7, 1e-7)]
     plain = asked | {"against": "previous", "min": 0.0}
@@ -232,6 +240,13 @@ def test_a_look_every_day_is_safe() -> None:
     levels = [always_valid.spent(0.95, look) for look in range(2, days_ + 1)]
     limits = np.array([critical(level, n - 1) for level in levels])
     assert (np.abs(change) > limits * both).any(1).mean() <= 0.05
+    same = chance.normal(size=(years, 1, 100))  # topics that come again, with some noise a night
+    nights = same + 0.3 * chance.normal(size=(years, 20, 100))
+    by_night, looks = nights.sum(2).cumsum(1), np.arange(1, 21)
+    off = (nights**2).sum(2).cumsum(1) - by_night**2 / (100 * looks)
+    error = np.sqrt(off * 100 / 99) / (100 * looks) * np.sqrt(looks)
+    is_alarm = np.abs(by_night / (100 * looks)) > always_valid.multiple(0.95, 100) * error
+    assert is_alarm.any(1).mean() <= 0.05
     fixed = (sums / n < -critical(0.95, n - 1) * daily).sum(1).mean()
     assert 8 < fixed < 10.5, "as the page says of a fixed interval"
 

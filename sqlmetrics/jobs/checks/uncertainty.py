@@ -12,6 +12,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.distributions import always_valid, student
 from sqlmetrics.evaluation.intervals import OWN, PAIRED, Ratio, standard_error
 from sqlmetrics.evaluation.report.failure import Change
+from sqlmetrics.jobs.pooled_days import MAY_REPEAT
 from sqlmetrics.spec.days import as_sql
 from sqlmetrics.spec.threshold import ALWAYS, ALWAYS_LEVEL, PREVIOUS, Threshold
 from sqlmetrics.sql.template import literal
@@ -69,6 +70,9 @@ class DaysSoFar:
         if self.baseline is not None and "sum_d" in self.columns:
             mine = f"baseline = {literal(self.baseline)}"  # it may have been another one before
             totals |= {n: f"sum(case when {mine} then {n} end)" for n in _PAIRED_SUMS}
+            totals["pair_days"] = f"count(case when {mine} then sum_d2 end)"
+        if "ci_method" in self.columns:
+            totals["may_repeat"] = f"max({MAY_REPEAT})"
         sums = ", ".join(f"{total} as {name}" for name, total in totals.items())
         first = f" and metric_date >= {as_sql(since)}" if since else ""
         found = self.engine.table(
@@ -209,8 +213,17 @@ def _reach(row: Row, of: Ratio, level: float) -> float | None:
 
 
 def _always(row: Row, of: Ratio) -> float | None:
-    error = standard_error(row, of)
-    return None if error is None else always_valid.multiple(ALWAYS_LEVEL, row[of.n]) * error
+    """The always-valid interval of days together to each side; None where there is none.
+
+    Queries that may come again on each day are no new evidence: see `jobs.pooled_days`.
+    """
+    if row[of.n] is None or row[of.w] is None:
+        return None
+    days = row["pair_days"] if of is PAIRED else row["n_days"]
+    copies = 1 if row.get("may_repeat") == 0 else days
+    units = {of.n: row[of.n] // copies, of.w: float(row[of.w]) / math.sqrt(copies)}
+    error = standard_error({**row, **units}, of)
+    return None if error is None else always_valid.multiple(ALWAYS_LEVEL, units[of.n]) * error
 
 
 def _with_moments(row: Row) -> Row:
