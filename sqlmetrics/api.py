@@ -99,7 +99,7 @@ def run(
     recompute: bool = False,
     allow_loss: int = 0,
     adopt: bool = False,
-    check: bool = True,
+    check: bool | float = True,
     note: str = "",
 ) -> list[RunReport]:
     """Evaluate a spec, and replace its days in its output tables: all of them, or nothing.

@@ -222,7 +222,7 @@ def _dialects_in(node: ast.AST, *, is_told: bool) -> set[str]:
             return NAMES & {text} if is_told else {*WORD.findall(text)}
         case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
             return NAMES & {*name.casefold().split("_")}
-        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name) if name != "to_spark":
             return NAMES & {*name.casefold().split("_")}
     return set()
 

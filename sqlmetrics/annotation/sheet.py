@@ -69,7 +69,7 @@ def unjudged(
     *,
     limit: int | None = None,
     labelled_queries: bool = False,
-    check: bool = True,
+    check: bool | float = True,
     has_labels: bool = True,
 ) -> Sheet:
     """The items without a label in the top k of any list, the most valuable first.

@@ -25,6 +25,7 @@ _OF_RUN = (
         "batch_days",
         "note",
         "skip_input_checks",
+        "check_share",
     ),
     "publish",
 )

@@ -159,7 +159,10 @@ def evaluate(
         emit_result(result, per_query, form, out)
 
 
-OF_A_SPEC = ("tables", *PLACES, "per_query", "confidence", "skip_input_checks", "output", "out")
+OF_A_SPEC = (
+    *("tables", *PLACES, "per_query", "confidence"),
+    *("skip_input_checks", "check_share", "output", "out"),
+)
 """What can be said beside a spec."""
 
 

@@ -120,10 +120,34 @@ def convention_option(about: str = "Overrides the preset: see list options.") ->
     )
 
 
+_CHECK_SHARE = "sqlmetrics.check_share"
+
+
 def check_option(command: Callable[..., None]) -> Callable[..., None]:
-    """`--skip-input-checks`."""
+    """`--skip-input-checks` and `--check-share`; see `input_check`."""
     about = "Do not look for bad input first."
-    return click.option("--skip-input-checks", is_flag=True, help=about)(command)
+    share = click.option(
+        "--check-share",
+        type=click.FloatRange(0, 1, min_open=True),
+        metavar="SHARE",
+        expose_value=False,
+        callback=lambda context, _, value: context.meta.update({_CHECK_SHARE: value}),
+        help="Look for bad input in this share of the queries, like 0.01; the notes say so.",
+    )
+    return click.option("--skip-input-checks", is_flag=True, help=about)(share(command))
+
+
+def input_check(skipped: bool) -> bool | float:
+    """What `check` is by the options of a command: whether, or of which share of the queries.
+
+    Raises:
+        UsageError: If both are given.
+    """
+    context = click.get_current_context(silent=True)
+    share: float | None = context.meta.get(_CHECK_SHARE) if context else None
+    if skipped and share is not None:
+        raise click.UsageError("give --skip-input-checks or --check-share, not both")
+    return not skipped if share is None else share
 
 
 def given_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -156,7 +180,7 @@ def _arguments(
         SpecError: If one is not of its form.
     """
     asked = {
-        "check": not skip_input_checks,
+        "check": input_check(skip_input_checks),
         "segments": segments_given(named.get("segments", ())),
         "label_columns": pairs(label_columns, "--label-column"),
         "grades": {text: grade_number(n) for text, n in pairs(grades, "--grades").items()},

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sqlmetrics.cli.common import INPUT, error_options, progress_bar, say, say_of
-from sqlmetrics.cli.evaluation_options import check_option
+from sqlmetrics.cli.evaluation_options import check_option, input_check
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.recipients import Alert, Recipients, alerting, recipient_options
 from sqlmetrics.errors import SpecError
@@ -250,7 +250,7 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, told: 
                     recompute=choice.recompute,
                     allow_loss=choice.allow_loss,
                     adopt=choice.adopt,
-                    check=not choice.unchecked,
+                    check=input_check(choice.unchecked),
                     provenance=choice.provenance or UNNAMED,
                 )
             told.reports.append(report)

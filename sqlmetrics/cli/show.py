@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sqlmetrics.cli.common import INPUT, error_options, progress_bar, say
-from sqlmetrics.cli.evaluation_options import check_option
+from sqlmetrics.cli.evaluation_options import check_option, input_check
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import (
     FORMATS,
@@ -75,7 +75,7 @@ def show(
         start=start,
         end=end,
         per_query=per_query,
-        check=not skip_input_checks,
+        check=input_check(skip_input_checks),
         confidence=confidence,
         output=output,
         out=out,
@@ -142,7 +142,7 @@ def show_spec(
     start: str | None = None,
     end: str | None = None,
     per_query: bool = False,
-    check: bool = True,
+    check: bool | float = True,
     confidence: float | None = None,
     output: str | None = None,
     out: str | None = None,

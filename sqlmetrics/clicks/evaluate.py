@@ -13,7 +13,7 @@ from sqlmetrics.clicks.cleaning_report import IMPRESSIONS, UNUSED, steps, totals
 from sqlmetrics.clicks.result import ClickResult, interval_note, long
 from sqlmetrics.clicks.steps import online_step
 from sqlmetrics.clicks.wide_log import wide_log
-from sqlmetrics.engines.database import Database, connect
+from sqlmetrics.engines.database import Database, connect, session_of, with_views
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.execution import Progress
@@ -31,7 +31,7 @@ def evaluate_clicks(
     *,
     metrics: str | Sequence[str] = (),
     by: Sequence[str] = (),
-    check: bool = True,
+    check: bool | float = True,
     per_query: bool = True,
     confidence: float | None = None,
     progress: Progress | None = None,
@@ -68,7 +68,8 @@ def evaluate_clicks(
     0.5
     """
     if not isinstance(log, Spec):
-        with connect(connection) as engine:
+        with connect(session_of(connection, log)) as engine:
+            log = with_views(log, engine)
             spec, said = wide_log(log, engine, metrics, by, time_zone)
             result = evaluate_clicks(
                 spec,
@@ -97,7 +98,7 @@ def evaluate_clicks(
         if unshown:  # few logs are asked for that, and its modules are many
             from sqlmetrics.clicks.counterfactual.daily import estimate_rows
 
-            estimated, told = estimate_rows(clean, spec, confidence, some=check)
+            estimated, told = estimate_rows(clean, spec, confidence, some=bool(check))
             notes = (*result.notes, *told)
             result = replace(result, estimates=tuple(estimated), notes=notes)
         if spec.metrics:

@@ -26,7 +26,7 @@ from sqlmetrics.comparison.statements import Statements
 from sqlmetrics.comparison.sums import ranks, resampling
 from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.comparison.sums.resampling import Resampling
-from sqlmetrics.engines.database import Database, connect
+from sqlmetrics.engines.database import Database, connect, session_of
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.open import opened
@@ -75,7 +75,7 @@ def compare(
     start: str | date | None = None,
     end: str | date | None = None,
     connection: Any = None,
-    check: bool = True,
+    check: bool | float = True,
     **asked: Unpack[TableArguments],
 ) -> Comparison:
     """Say of systems whether they are better than a baseline, by how much, and if that is real.
@@ -212,7 +212,7 @@ def _compared(
     connection: Any,
     *,
     baseline_values: Any,
-    check: bool,
+    check: bool | float,
 ) -> Comparison:
     """The comparison, of lists or of what was not shown."""
     if estimated := estimates_asked(rankings, asks):
@@ -223,7 +223,7 @@ def _compared(
     if asks.contributions:
         contributing.check(asks.by if asks.lists_slices else ())
     with (
-        connect(connection) as engine,
+        connect(session_of(connection, rankings, labels)) as engine,
         asked_plan(rankings, labels, asks, asked, engine) as (plan, of_runs),
     ):
         if baseline_values is not None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sqlmetrics.sql.dialects import dialect
 from sqlmetrics.sql.translation import Translation
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sqlmetrics.engines.driver import Driver
+
+Data = TypeVar("Data")
 
 
 class Database:
@@ -147,3 +149,37 @@ def connect(
     from sqlmetrics.engines.registry import open_driver
 
     return Database(open_driver(connection, profiles=profiles, create=create))
+
+
+def is_frame(data: object) -> bool:
+    """Whether data are a DataFrame of Spark, classic or Connect."""
+    kind = type(data)
+    return kind.__module__.startswith("pyspark.sql.") and kind.__name__ == "DataFrame"
+
+
+def session_of(connection: Any, *tables: object) -> Any:
+    """The connection that was given; without one the session of the first DataFrame of Spark."""
+    if connection is not None:
+        return connection
+    for table in tables:
+        parts = table.values() if isinstance(table, Mapping) else [table]
+        for part in parts:
+            if is_frame(part):
+                return getattr(part, "sparkSession")  # noqa: B009 (Any, without pyspark's types)
+    return None
+
+
+def with_views(data: Data, engine: Database) -> Data | str:
+    """The name of a temporary view in the place of a DataFrame of the engine's own session.
+
+    One of another session goes to the engine as Arrow; all else is given back as it is. The view
+    is dropped when the engine is left.
+    """
+    if isinstance(data, dict) and any(map(is_frame, data.values())):
+        return {name: with_views(part, engine) for name, part in data.items()}  # type: ignore[return-value]
+    if not is_frame(data):
+        return data
+    frame: Any = data
+    if engine.driver.reads(frame):
+        return engine.register("sqlmetrics_frame", frame)
+    return frame.toArrow()  # type: ignore[no-any-return]

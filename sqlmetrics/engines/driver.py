@@ -254,6 +254,14 @@ class Driver(Statements):
         self._undo.callback(self._quietly, self._forget, free)
         return free
 
+    def reads(self, frame: Any) -> bool:  # noqa: ARG002 (Spark reads its own)
+        """Whether a DataFrame is the connection's own, which need not be loaded."""
+        return False
+
+    def lazy(self, query: Callable[[], str]) -> Callable[[], Any] | None:  # noqa: ARG002 (Spark's)
+        """What makes a DataFrame of a query, which is computed when it is read; None without."""
+        return None
+
     def _forget(self, name: str) -> None:
         """Drop what was registered."""
         self.execute(f"{self.DROP} {self.quoted(name)}")
@@ -336,9 +344,15 @@ class Driver(Statements):
         """Say on the server what runs, where a session has a name."""
 
     @contextmanager
-    def alone(self, name: str) -> Iterator[None]:  # noqa: ARG002 (an engine that locks needs it)
-        """As the only one that writes what is named so; others wait."""
-        yield
+    def alone(self, name: str) -> Iterator[str]:  # noqa: ARG002 (an engine that locks needs it)
+        """As the only one that writes what is named so; others wait.
+
+        What is given is a sentence on a run that was killed while it wrote that, or empty.
+        """
+        yield ""
+
+    def check_alone(self) -> None:
+        """Raise EngineError if another run took the lock of `alone` meanwhile."""
 
     @contextmanager
     def limited(self, memory: str) -> Iterator[None]:  # noqa: ARG002 (a few can be told)

@@ -257,12 +257,12 @@ class DuckDB(Driver):
         self.rows(f"explain {sql}")
 
     @contextmanager
-    def alone(self, name: str) -> Iterator[None]:
+    def alone(self, name: str) -> Iterator[str]:
         """As the only one of this process that writes: of others the file keeps out all."""
         with waiting(lambda: (f"another thread of this process that writes {name}", "")):
             _WRITING.acquire()
         try:
-            yield
+            yield ""
         finally:
             _WRITING.release()
 

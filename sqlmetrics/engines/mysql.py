@@ -192,14 +192,14 @@ class MySQL(DbApi):
         self.execute(f"set session {name} = {value if value.isdigit() else self._literal(value)}")
 
     @contextmanager
-    def alone(self, name: str) -> Iterator[None]:
+    def alone(self, name: str) -> Iterator[str]:
         """As the only one that writes what is named so: a user lock, which ends with us."""
         key = self._lock_key(name)
         ((is_free,),) = self.rows(f"select get_lock({key}, 0)")
         if not is_free:
             self._wait_for(name, key)
         try:
-            yield
+            yield ""
         finally:
             self._quietly(self.rows, f"select release_lock({key})")
 

@@ -275,14 +275,14 @@ class Postgres(DbApi):
             self._undo.callback(self._quietly, self._set_work_memory, self._usual_memory)
 
     @contextmanager
-    def alone(self, name: str) -> Iterator[None]:
+    def alone(self, name: str) -> Iterator[str]:
         """As the only one that writes what is named so: an advisory lock, which ends with us."""
         key = self._lock_key(name)
         ((is_free,),) = self.rows(f"select pg_try_advisory_lock({key})")
         if not is_free:
             self._wait_for(name, key)
         try:
-            yield
+            yield ""
         finally:
             self._quietly(self.rows, f"select pg_advisory_unlock({key})")
 

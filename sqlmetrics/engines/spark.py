@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
@@ -13,10 +14,14 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sqlmetrics.engines.catalog_lock import CatalogLock
+from sqlmetrics.engines.database import is_frame
 from sqlmetrics.engines.driver import STANDARD, Driver
-from sqlmetrics.engines.failure import LOST
+from sqlmetrics.engines.failure import LOST, StatementError, first_line, one_line
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
+from sqlmetrics.engines.waiting import waiting
+from sqlmetrics.sql.template import identifier, parts
 
 SETTINGS = {
     "spark.sql.ansi.enabled": "true",
@@ -51,7 +56,41 @@ _KINDS = {
 
 _KEPT = re.compile(r"(?:--.*\n)*cache table (?P<name>\S+) as\n")
 
+_CAUSE = "Caused by: "
+
+STOPPED = "the SparkSession was stopped; give one that runs"
+
 _LOST = ("UNAVAILABLE", "stopped SparkContext", "Answer from Java side is empty")
+
+
+@dataclass(frozen=True)
+class LazyFrame:
+    """A query of a session as a DataFrame, which it becomes by a call.
+
+    Attributes:
+        session: The session.
+        query: Prints the query.
+        frames: Temporary view -> the DataFrame of the user's that it stands for.
+    """
+
+    session: Any
+    query: Callable[[], str]
+    frames: Mapping[str, Any]
+
+    def __call__(self) -> Any:
+        """The DataFrame; nothing is computed yet, and no view is left behind."""
+        for name, frame in self.frames.items():
+            frame.createOrReplaceTempView(name)
+        before = {name: self.session.conf.get(name, None) for name in SETTINGS}
+        try:
+            for name, value in SETTINGS.items():
+                self.session.conf.set(name, value)
+            return self.session.sql(self.query())
+        finally:
+            for name in self.frames:
+                self.session.catalog.dropTempView(name)
+            for name, value in before.items():
+                _set_back(self.session, name, value)
 
 
 class Spark(Driver):
@@ -71,6 +110,9 @@ class Spark(Driver):
         from pyspark.errors import PySparkException
 
         self.errors = (PySparkException, ConnectionError, *_thrown())
+        self._locks = list[CatalogLock]()
+        self._frames: dict[str, Any] = {}
+        self._has_loaded = False
         super().__init__(connection, own=own)
 
     @classmethod
@@ -95,6 +137,29 @@ class Spark(Driver):
         return str(self._connection.version)
 
     @contextmanager
+    def made(self, create: str, drop: str) -> Iterator[None]:
+        """What a statement makes, for as long as the block lasts.
+
+        What is kept is a DataFrame under a name. By `cache table` it would be the text of a view,
+        each reader of which has stages of its own where one is read twice: Spark does not
+        know them for those that it kept, and computes all anew.
+        """
+        kept = _KEPT.match(create)
+        if not kept:
+            with super().made(create, drop):
+                yield
+            return
+        with self._failing(create):
+            frame = self._connection.sql(create[kept.end() :]).persist()
+            frame.count()
+            frame.createTempView(kept["name"])
+        try:
+            with self._dropped(drop):
+                yield
+        finally:
+            self._quietly(frame.unpersist)
+
+    @contextmanager
     def chained(self, create: str, drop: str) -> Iterator[None]:
         """A table that is kept for a while, cut from what it was made of.
 
@@ -110,10 +175,34 @@ class Spark(Driver):
         with self._dropped(drop):
             yield
 
+    @contextmanager
+    def alone(self, name: str) -> Iterator[str]:
+        """As the only one that writes what is named so: a view of its catalog keeps others out.
+
+        A view that a killed run left is taken away: at once where its process was on this
+        machine, else after it was not renewed for two minutes.
+        """
+        *schema, table = parts(name)
+        view = ".".join(map(identifier, (*schema, f"{table}_lock")))
+        lock = CatalogLock(self, view, name)
+        with ExitStack() as held:
+            with waiting(lambda: (f"the lock of {name}: {view}", self._bound)):
+                died = held.enter_context(lock.held(self.lock_timeout))
+            self._locks.append(lock)
+            held.callback(self._locks.remove, lock)
+            yield died
+
+    def check_alone(self) -> None:
+        """Raise EngineError if another run took the lock of `alone` meanwhile."""
+        for lock in self._locks:
+            lock.check()
+
     def _close(self) -> None:
         self._connection.stop()
 
     def _settle(self) -> None:
+        if self._is_stopped():
+            raise StatementError(self.name, LOST, STOPPED)
         logger = logging.getLogger("SQLQueryContextLogger")  # it prints Java's traces of errors
         self._undo.callback(logger.setLevel, logger.level)
         logger.setLevel(logging.CRITICAL)
@@ -121,13 +210,7 @@ class Spark(Driver):
             value = self._connection.conf.get(name, None)
             if str(value).casefold() != wanted.casefold():
                 self._connection.conf.set(name, wanted)
-                self._undo.callback(self._quietly, self._restore, name, value)
-
-    def _restore(self, name: str, value: str | None) -> None:
-        if value is None:
-            self._connection.conf.unset(name)
-        else:
-            self._connection.conf.set(name, value)
+                self._undo.callback(self._quietly, _set_back, self._connection, name, value)
 
     def _stop(self) -> None:
         """Cancel the jobs of the session, of which the driver of Java's knows nothing."""
@@ -153,7 +236,52 @@ class Spark(Driver):
 
     def _reason(self, error: BaseException) -> str:
         is_lost = isinstance(error, ConnectionError) or any(sign in str(error) for sign in _LOST)
-        return LOST if is_lost else super()._reason(error)
+        return LOST if is_lost or self._is_stopped() else super()._reason(error)
+
+    def _brief(self, error: BaseException) -> str:
+        """What went wrong, and its cause where Java told one; Python's own words say neither."""
+        if self._is_stopped():
+            return STOPPED
+        lines = [line.strip() for line in str(error).splitlines()]
+        thrown = next((line[2:] for line in lines if line.startswith(": ")), "")
+        causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
+        words = dict.fromkeys([thrown or first_line(error), *causes[-1:]])
+        return one_line("; caused by ".join(words))
+
+    @contextmanager
+    def _converting(self, sql: str) -> Iterator[None]:
+        """The same; a session that was stopped is half a Python object."""
+        try:
+            with super()._converting(sql):
+                yield
+        except (AttributeError, AssertionError) as error:
+            if not self._is_stopped():
+                raise
+            raise StatementError(self.name, LOST, STOPPED, sql) from error
+
+    def _is_stopped(self) -> bool:
+        context = getattr(self._connection, "_sc", None)  # Spark Connect has none
+        return context is not None and context._jsc is None
+
+    def reads(self, frame: Any) -> bool:
+        """Whether a DataFrame is of this session."""
+        return is_frame(frame) and frame.sparkSession is self._connection
+
+    def register(self, name: str, data: Any) -> str:
+        """Make data readable until the connection is left; a DataFrame of the session is a view."""
+        if not self.reads(data):
+            self._has_loaded = True
+            return super().register(name, data)
+        free = identifier(self.free_name(name))
+        with self._failing(f"-- a view of a DataFrame: {free}"):
+            data.createTempView(free)
+        self._frames[free] = data
+        self._undo.callback(self._quietly, self._forget, free)
+        return free
+
+    def lazy(self, query: Callable[[], str]) -> Callable[[], Any] | None:
+        """What makes a DataFrame of a query; None where it reads what is loaded for a while."""
+        return None if self._has_loaded else LazyFrame(self._connection, query, dict(self._frames))
 
     def _make(self, name: str, table: pa.Table, *, temporary: bool) -> None:
         target = self.quoted(name)
@@ -200,6 +328,13 @@ def _thrown() -> tuple[type[BaseException], ...]:
     return (Py4JError,)
 
 
+def _set_back(session: Any, name: str, value: str | None) -> None:
+    if value is None:
+        session.conf.unset(name)
+    else:
+        session.conf.set(name, value)
+
+
 def _remote(place: ConnectionURL) -> str:
     """The URL as Spark Connect reads it; the token stands in it."""
     given = dict(place.options) | ({"token": place.password} if place.password else {})
@@ -210,12 +345,31 @@ def _remote(place: ConnectionURL) -> str:
 def _kind(declared: str) -> str:
     """DuckDB's word for a type of Spark.
 
-    >>> _kind("decimal(9,2)"), _kind("array<string>"), _kind("struct<a:int>")
-    ('DECIMAL(9,2)', 'VARCHAR[]', 'STRUCT')
+    >>> _kind("decimal(9,2)"), _kind("array<string>"), _kind("array<struct<a:int,b:array<int>>>")
+    ('DECIMAL(9,2)', 'VARCHAR[]', 'STRUCT(a BIGINT, b BIGINT[])[]')
     """
     if digits := re.fullmatch(r"decimal\((\d+),(\d+)\)", declared):
         return decimal(int(digits[1]), int(digits[2]))
     if item := re.fullmatch(r"array<(.*)>", declared):
         return f"{_kind(item[1])}[]"
+    if fields := re.fullmatch(r"struct<(.*)>", declared):
+        named = (field.partition(":") for field in _fields(fields[1]))
+        return f"STRUCT({', '.join(f'{identifier(name)} {_kind(k)}' for name, _, k in named)})"
     word = re.match(r"\w+", declared)
     return _KINDS.get(declared, word[0].upper() if word else declared)
+
+
+def _fields(declared: str) -> list[str]:
+    """The fields of a struct, which the commas outside of other types part.
+
+    >>> _fields("a:int,b:map<string,int>,c:decimal(9,2)")
+    ['a:int', 'b:map<string,int>', 'c:decimal(9,2)']
+    """
+    fields, depth = [""], 0
+    for char in declared:
+        depth += (char in "<(") - (char in ">)")
+        if char == "," and not depth:
+            fields.append("")
+        else:
+            fields[-1] += char
+    return fields

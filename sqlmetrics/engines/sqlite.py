@@ -76,13 +76,13 @@ class SQLite(DbApi):
         return cls(connection, own=True)
 
     @contextmanager
-    def alone(self, name: str) -> Iterator[None]:  # noqa: ARG002 (it locks the whole file)
+    def alone(self, name: str) -> Iterator[str]:  # noqa: ARG002 (it locks the whole file)
         """Waiting for others that write; `begin immediate` keeps them out then."""
         ((before,),) = self.rows("pragma busy_timeout")
         self._run("pragma busy_timeout = 0")
         self._is_patient = True
         try:
-            yield
+            yield ""
         finally:
             self._is_patient = False
             self._run(f"pragma busy_timeout = {before}")

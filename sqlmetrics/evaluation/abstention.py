@@ -89,7 +89,7 @@ def _numbers(row: dict[str, Any]) -> Iterator[str]:
     yield f"{row['n_queries']:,}"
 
 
-def abstention(spec: Spec, connection: Any = None, *, check: bool = True) -> Abstention:
+def abstention(spec: Spec, connection: Any = None, *, check: bool | float = True) -> Abstention:
     """Say how well scores tell which queries a system should not answer: nAUC, as MTEB has it.
 
     Args:

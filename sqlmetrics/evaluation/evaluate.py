@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from sqlmetrics.catalog.keywords import Conventions
-from sqlmetrics.engines.database import connect
+from sqlmetrics.engines.database import connect, session_of
 from sqlmetrics.evaluation.execution import Execution, Progress
 from sqlmetrics.evaluation.question import question
 from sqlmetrics.evaluation.report.result import Result
@@ -43,7 +43,7 @@ def evaluate(
     decimal: str | None = None,
     mask: Any = None,
     skip_bad: bool = False,
-    check: bool = True,
+    check: bool | float = True,
     per_query: bool = True,
     confidence: float | None = None,
     plan: str | None = None,
@@ -121,7 +121,8 @@ def evaluate(
             lists differ in length. Labels have none there either. A masked array needs none.
         skip_bad: Whether, of several files of rankings, those are left out that cannot be read or
             have broken lines; a note names them. By default one of them is an error.
-        check: Whether to look for bad input first: duplicates, NULL, NaN and the like.
+        check: Whether to look for bad input first: duplicates, NULL, NaN and the like. A share
+            like 0.01 looks at so many of the queries, chosen by their hash, and a note says so.
         per_query: Whether to fetch the per-query table too. Without it nothing leaves the
             database but the summary.
         confidence: The coverage of `ci_low` and `ci_high`, which the summary has then: Student's
@@ -153,7 +154,8 @@ def evaluate(
     >>> evaluate(run, truth, ["mrr"])["mrr"]
     0.5
     """
-    with connect(connection) as engine, engine.reading():
+    opened = connect(session_of(connection, rankings, labels, queries, items))
+    with opened as engine, engine.reading():
         spec, tables = question(
             engine,
             rankings,

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.keywords import Conventions
 from sqlmetrics.catalog.measure import metric_texts
-from sqlmetrics.engines.database import Database
+from sqlmetrics.engines.database import Database, with_views
 from sqlmetrics.errors import InputError, SpecError, nearest, unknown
 from sqlmetrics.evaluation.inputs.bad_files import problem_of, without_bad_files
 from sqlmetrics.evaluation.inputs.guess import guess, guess_files
@@ -106,6 +106,10 @@ def question(
         SpecError: If one is wrong, or there is none of the name.
         InputError: If a table cannot be read.
     """
+    rankings, labels = with_views(rankings, engine), with_views(labels, engine)
+    for name in ("queries", "items"):
+        if asked.get(name) is not None:
+            asked[name] = with_views(asked[name], engine)
     arguments = _Arguments(engine, metrics, asked)
     _check_names(arguments.conventions)
     rankings, left_out = arguments.sound(rankings)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.buckets import buckets
 from sqlmetrics.evaluation.checks import checks, prescan
+from sqlmetrics.evaluation.checks.kept import check_kept
+from sqlmetrics.evaluation.checks.sample import sampled, share_of
 from sqlmetrics.evaluation.execution import USUALLY, Execution
 from sqlmetrics.evaluation.intervals import check_confidence, note, with_intervals
 from sqlmetrics.evaluation.report.notes import notes
@@ -29,7 +33,7 @@ def run(
     tables: Tables,
     engine: Database,
     *,
-    check: bool = True,
+    check: bool | float = True,
     per_query: bool = True,
     how: Execution = USUALLY,
     confidence: float | None = None,
@@ -52,7 +56,7 @@ def result_of(
     script: sql.Script,
     engine: Database,
     *,
-    check: bool,
+    check: bool | float,
     per_query: bool = False,
     confidence: float | None = None,
 ) -> Result:
@@ -79,7 +83,18 @@ def result_of(
         list_keys=plan.shape.keys,
         _rows=summary,
         _per_query=None if rows is None else with_dates(rows),
+        _lazy=_lazy_frames(plan, engine),
     )
+
+
+def _lazy_frames(plan: Plan, engine: Database) -> dict[bool, Callable[[], Any]]:
+    """Whether of queries -> what makes a DataFrame of the numbers, where Spark computes them."""
+
+    def text(*, per_query: bool) -> str:
+        return engine.translation.text(sql.query(plan, per_query=per_query))
+
+    frames = {one: engine.driver.lazy(partial(text, per_query=one)) for one in (False, True)}
+    return {per_query: frame for per_query, frame in frames.items() if frame}
 
 
 def _low_grades(plan: Plan, engine: Database, rows: Sequence[Row]) -> Iterator[str]:
@@ -95,9 +110,13 @@ def _low_grades(plan: Plan, engine: Database, rows: Sequence[Row]) -> Iterator[s
 
 @contextmanager
 def executing(
-    plan: Plan, engine: Database, *, check: bool, per_query: bool, how: Execution
+    plan: Plan, engine: Database, *, check: bool | float, per_query: bool, how: Execution
 ) -> Iterator[sql.Script]:
     """The script of an evaluation while what it keeps is there; its input is checked."""
+    share = share_of(check)
+    if 0 < share < 1:
+        checks.check_sample(plan, sampled(plan, share), engine)
+        check = False
     suspects = prescan.suspects(plan, engine) if check else ""
     presumed = plan.choose(TableStatistics(), how.plan, suspects)
     is_told = presumed.name == SHOWN  # the log was cleaned of what is looked for
@@ -114,5 +133,5 @@ def executing(
     with how.carried_out(parts, engine, per_query=per_query) as script:
         if on_the_way:
             checks.confirm(plan, len(parts), script, engine)
-        checks.check_kept(plan, script, engine)
+        check_kept(plan, script, engine)
         yield script

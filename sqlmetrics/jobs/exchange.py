@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 from sqlmetrics.engines.database import Database
@@ -91,8 +92,8 @@ class Exchange:
         is_undone = self.at.dialect.undoes_views
         is_by_day = bool(self.at.dialect.by_day)
         by_day = {table for table, rows in self.rows.items() if is_by_day and not rows.are_added}
-        with engine.alone(targets(self.spec)["facts"]):
-            notes = changes(self.spec, engine, self.columns).carry_out(engine)
+        with alone(self.spec, engine) as killed:
+            notes = killed + changes(self.spec, engine, self.columns).carry_out(engine)
             views = view_statements(self.spec, engine, self.views)
             with with_kept(self, engine) as rows, engine.transaction():
                 job = replace(self, rows=rows)
@@ -158,6 +159,31 @@ class Exchange:
 
     def _name(self, table: str) -> str:
         return self.at.name(targets(self.spec)[table])
+
+
+@contextmanager
+def alone(spec: Spec, engine: Database) -> Iterator[list[str]]:
+    """As the only one that writes a spec's tables, with what is to be said of one that died.
+
+    Two runs that add to one table of files lose each other's on Spark, so a run log that other
+    tables share has a lock of its own there.
+    """
+    named = targets(spec)
+    names = [named["facts"]]
+    if engine.translation.dialect.writing.replace == OVERWRITE:
+        names.append(named["runs"])
+    with ExitStack() as locks:
+        deaths = [locks.enter_context(engine.alone(name)) for name in names]
+        yield list(filter(None, deaths))
+
+
+@contextmanager
+def adding(spec: Spec, engine: Database) -> Iterator[None]:
+    """While a row is added to the run log: alone, where two that add lose each other's files."""
+    with ExitStack() as locks:
+        if engine.translation.dialect.writing.replace == OVERWRITE:
+            locks.enter_context(engine.alone(targets(spec)["runs"]))
+        yield
 
 
 def insert(at: Translation, table: str, rows: TableRows) -> str:

@@ -29,7 +29,7 @@ from sqlmetrics.jobs.begun import begin, ended
 from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.days import Question, days_of, on_days
 from sqlmetrics.jobs.definitions import hashes, note_of_days_that_stay, note_of_retired
-from sqlmetrics.jobs.exchange import ALL_DAYS
+from sqlmetrics.jobs.exchange import ALL_DAYS, adding
 from sqlmetrics.jobs.log_metrics import NEW_ONLINE
 from sqlmetrics.jobs.missing_days import Part, ranges
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
@@ -88,7 +88,7 @@ def write(
     recompute: bool = False,
     allow_loss: int = 0,
     adopt: bool = False,
-    check: bool = True,
+    check: bool | float = True,
     how: Execution = USUALLY,
     provenance: Provenance = UNNAMED,
 ) -> RunReport:
@@ -158,7 +158,7 @@ class _Run:
         self.run_id = str(uuid.uuid4())
         self._begun = time.monotonic()
 
-    def done(self, *, check: bool, how: Execution) -> RunReport:
+    def done(self, *, check: bool | float, how: Execution) -> RunReport:
         """Evaluate, then exchange the rows."""
         self.engine.driver.name_session(f"{self.spec.title} {self.run_id[:8]}")
         died = self._begin()
@@ -208,11 +208,12 @@ class _Run:
                     self._log_failure(engine, message)
 
     def _log_failure(self, engine: Database, message: str) -> None:
-        for statement in changes(self.spec, engine).needed:
-            engine.execute(statement)
         told = self._told("failed", " ".join(message.split()), engine=engine)
-        ended(self._new_rows(), engine)
-        engine.execute(self._new_rows().log(self._ends, **told))
+        with adding(self.spec, engine):
+            for statement in changes(self.spec, engine).needed:
+                engine.execute(statement)
+            ended(self._new_rows(), engine)
+            engine.execute(self._new_rows().log(self._ends, **told))
 
     @cached_property
     def _asked(self) -> Question:
@@ -300,7 +301,7 @@ class _Run:
 
 @contextmanager
 def _evaluated(
-    asked: Question, engine: Database, *, check: bool, how: Execution
+    asked: Question, engine: Database, *, check: bool | float, how: Execution
 ) -> Iterator[tuple[str, list[str]]]:
     """The query of the per-query table, with notes, while it and the new rows are there."""
     spec = asked.spec
@@ -311,7 +312,7 @@ def _evaluated(
     with (
         cleaned_log(spec.clicks, engine, names=named_in(spec), only_days=True) as log,
         keeping(engine, online_step(log.tables, spec, NEW_ONLINE, moments=True)),
-        kept_estimates(log, spec, some=check) as estimated,
+        kept_estimates(log, spec, some=bool(check)) as estimated,
     ):
         if not spec.metrics:
             if check and not engine.rows(f"select 1 as is_there from {NEW_ONLINE} limit 1"):
@@ -330,7 +331,7 @@ def _lists(
     asked: Question,
     engine: Database,
     *,
-    check: bool,
+    check: bool | float,
     how: Execution,
     told: ShownLists | None = None,
 ) -> Iterator[tuple[str, list[str]]]:
@@ -353,7 +354,7 @@ def evaluated(
     engine: Database,
     days: Days | None = None,
     *,
-    check: bool = True,
+    check: bool | float = True,
     per_query: bool = False,
     confidence: float | None = None,
     progress: Progress | None = None,

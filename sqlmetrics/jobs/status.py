@@ -34,7 +34,7 @@ def days(at: Translation, named: Mapping[str, str]) -> str:
 
 
 def status(at: Translation, named: Mapping[str, str]) -> str:
-    """One row per spec: its days and how old it is, its last run, and what has holes or stopped.
+    """One row per spec: how old it is, its last run, what has holes, and rows of unknown runs.
 
     The arguments are those of `days`.
     """
@@ -54,6 +54,7 @@ def status(at: Translation, named: Mapping[str, str]) -> str:
         Stage("systems_by_spec", "jobs/systems_by_spec", {}),
         with_columns("aged_spans", "spans", "how many days ago both ends were", aged),
         Stage("last_runs", "jobs/last_runs", named),
+        Stage("unlogged", "jobs/unlogged", named),
         Stage("specs", "jobs/specs", {}),
     ]
     return with_stages(stages, print_template("jobs/status", {}))

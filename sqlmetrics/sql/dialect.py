@@ -211,6 +211,7 @@ class Dialect:
             cut into buckets of queries.
         unfolded: One row for each value of a list {column} and for {one} more; empty where lists
             are no type.
+        explodes: Whether lists become rows by `lateral view posexplode`.
         times: How times are read and told.
         writing: How the tables of a job are written.
         key: How a table is kept to one row per key.
@@ -257,6 +258,7 @@ class Dialect:
     hashed: str = "md5({column})"
     quick_hash: str = ""
     unfolded: str = ""
+    explodes: bool = False
     times: Times = Times()
     writing: Writing = Writing()
     key: Key = Key()

@@ -310,6 +310,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "databricks",
                 "Databricks",
                 "databricks",
+                explodes=True,
                 inlines_stages=True,
                 places=12,
                 adds_columns=False,
@@ -498,6 +499,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "spark",
                 "Apache Spark",
                 "spark",
+                explodes=True,
                 inlines_stages=True,
                 places=12,  # of 20 its analyzer's stack overflows, of 15 it did not
                 adds_columns=False,

@@ -17,7 +17,8 @@ import pytest
 
 import sqlmetrics as sm
 from engines.starting import SMALL
-from sqlmetrics.engines.spark import SETTINGS
+from sqlmetrics.engines.database import connect
+from sqlmetrics.engines.spark import SETTINGS, STOPPED, Spark
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
 
@@ -169,3 +170,92 @@ def test_a_cluster_of_two_workers_gives_what_duckdb_gives(folder, session):
     assert workers == 2
     wanted = [[row["numerator"], row["n_queries"]] for row in on_duckdb(folder)]
     assert [pytest.approx(row, abs=1e-9) for row in rows] == wanted
+
+
+def test_frames_of_a_session_go_in_and_come_out(session):
+    rows = [("q1", "a", 2.0, "x"), ("q1", "b", 1.0, "x"), ("q2", "a", 1.0, "y")]
+    lists = session.createDataFrame(
+        rows, "query_id string, item_id string, score double, country string"
+    )
+    labels = session.createDataFrame(
+        [("q1", "b", 1), ("q2", "a", 2)], "query_id string, item_id string, grade int"
+    )
+    before = {table.name for table in session.catalog.listTables()}
+    result = sm.evaluate(lists, labels, ["mrr"], by="country")
+    assert [row["value"] for row in result.to_dicts()] == pytest.approx([0.75, 0.5, 1.0])
+    lazy = result.to_spark()
+    assert {table.name for table in session.catalog.listTables()} == before
+    values = {row.segment_value: row.value for row in lazy.collect()}
+    assert values == pytest.approx({"all": 0.75, "x": 0.5, "y": 1.0})
+    assert result.to_spark(per_query=True).columns == ["system", "query_id", "mrr"]
+    assert sm.compare({"a": lists, "b": lists}, labels, "mrr").to_dicts()[0]["difference"] == 0
+    assert sm.evaluate(lists, labels, ["mrr"], connection="duckdb://")["mrr"] == 0.75
+    of_arrow = sm.evaluate(lists.toArrow(), labels.toArrow(), ["mrr"], connection=session)
+    with pytest.raises(sm.SpecError, match="reads the tables of a Spark session again"):
+        of_arrow.to_spark()
+
+
+@pytest.mark.parametrize(
+    ("schema", "first", "second", "mrr"),
+    [
+        ("item_id array<string>", (["a", "b"],), (["a"],), 0.75),
+        ("item_id array<string>, score array<double>", (["a", "b"], [1.0, 3.0]), (["a"], [1.0]), 1),
+        ("item_id array<struct<id:string,score:double>>", ([("a", 1.0), ("b", 3.0)],),
+         ([("a", 1.0)],), 1),
+    ],
+)  # fmt: skip
+def test_arrays_are_lists(session, schema, first, second, mrr):
+    lists = session.createDataFrame([("q1", *first), ("q2", *second)], f"query_id string, {schema}")
+    labels = session.createDataFrame(
+        [("q1", ["b"]), ("q2", ["a"])], "query_id string, item_id array<string>"
+    )
+    assert sm.evaluate(lists, labels, ["mrr"])["mrr"] == mrr
+
+
+def test_lists_of_other_lengths_are_told(session):
+    lists = session.createDataFrame(
+        [("q1", ["a", "b"], [1.0])], "query_id string, item_id array<string>, score array<double>"
+    )
+    labels = session.createDataFrame([("q1", "b", 1)], "query_id string, item_id string, grade int")
+    with pytest.raises(sm.InputError, match="make the lists of a row equally long"):
+        sm.evaluate(lists, labels, ["mrr"])
+
+
+def test_tables_that_no_day_can_be_replaced_of_are_refused(session):
+    spec = sm.Spec(
+        name="flat",
+        rankings={"sql": "select 'q' as query_id, 'a' as item_id, 1e0 as score"},
+        labels={"sql": "select 'q' as query_id, 'a' as item_id, 1 as grade"},
+        metrics=["mrr"],
+        output={"relation": "flat_metrics"},
+    )
+    sm.run(spec, session)
+    session.sql("create table flat_copy using parquet as select * from flat_metrics")
+    try:
+        flat = spec.having(output={"relation": "flat_copy"})
+        with pytest.raises(sm.SpecError, match="not partitioned by spec and metric_date"):
+            sm.run(flat, session)
+    finally:
+        for name in ("flat_metrics", "flat_metrics_replaced", "flat_copy"):
+            session.sql(f"drop table if exists {name}")
+
+
+def test_the_cause_that_java_tells_is_in_the_message(session):
+    with connect(session) as engine, pytest.raises(sm.EngineError) as told:
+        engine.driver.execute(
+            "create table nowhere using parquet location '/proc/none' as select 1 as a"
+        )
+    assert "calling o" not in str(told.value)
+    assert "Mkdirs failed to create file:/proc/none" in str(told.value)
+
+
+def test_a_stopped_session_is_one_line(session):
+    class Context:
+        _jsc = None
+
+    class Stopped:
+        _sc = Context()
+
+    stopped = Spark(Stopped())
+    with pytest.raises(sm.EngineError, match=f"the connection is lost: {STOPPED}"):
+        stopped.__enter__()

@@ -439,3 +439,50 @@ def test_parquet_statistics_do_not_hide_bad_numbers(tmp_path: Path, row: Mapping
             pq.write_table(table, path)
     with pytest.raises(sm.InputError, match=rf"{column} is .*in 1 row\n.*\n  q .*(nan|inf)"):
         evaluate(tmp_path / "runs.parquet", tmp_path / "truth.parquet", "ndcg", weight="weight")
+
+
+REPEATED = {
+    "query_id": ["q1", "q1", "q1", "q2", None, None],
+    "item_id": ["a", "a", "b", "c", "d", "d"],
+    "score": [1.0, 2.0, None, float("nan"), 1.0, 1.0],
+}
+
+
+def test_repeated_rows_are_told_beside_bad_values() -> None:
+    labels = pa.table({"query_id": ["q1", "q1"], "item_id": ["a", "a"], "grade": [1.0, None]})
+    with pytest.raises(sm.InputError) as told:
+        sm.evaluate(pa.table(REPEATED), labels, ["mrr"])
+    kinds = [(one.table, one.what, one.count) for one in told.value.details]
+    assert kinds == [
+        ("rankings", "query_id is NULL in 2 rows", 2),
+        ("rankings", "score is NULL in 1 row", 1),
+        ("rankings", "score is NaN in 1 row", 1),
+        ("labels", "grade is NULL in 1 row", 1),
+        ("rankings", "items that stand more than once under the same query: 1", 1),
+        ("labels", "items that stand more than once under the same query: 1", 1),
+    ]
+
+
+@pytest.mark.parametrize("connection", ["duckdb://", "sqlite://"])
+def test_checks_of_a_share_of_the_queries(connection: str) -> None:
+    """A tenth of 4,000 queries has some of 2,000 repeated rows, and not all of them."""
+    rows = [(f"q{i}", item) for i in range(4_000) for item in "ab"]
+    good = {
+        "query_id": [query for query, _ in rows],
+        "item_id": [item for _, item in rows],
+        "score": [float(item == "a") for _, item in rows],
+    }
+    lists = pa.table(good)
+    labels = pa.table({"query_id": ["q1"], "item_id": ["b"], "grade": [1]})
+    result = sm.evaluate(lists, labels, ["mrr"], connection=connection, check=0.1)
+    assert result["mrr"] == 0.5
+    assert [note for note in result.notes if "looked at 10 % of the queries" in note]
+    bad = pa.concat_tables([lists, lists.slice(0, 4_000)])
+    with pytest.raises(sm.InputError) as told:
+        sm.evaluate(bad, labels, ["mrr"], connection=connection, check=0.1)
+    (problem,) = told.value.details
+    assert 250 < problem.count < 550
+    with pytest.raises(sm.SpecError, match="a share of the queries"):
+        sm.evaluate(lists, labels, ["mrr"], check=1.5)
+    with pytest.raises(sm.InputError, match="there is no row in it"):
+        sm.evaluate(lists.slice(0, 0), labels, ["mrr"], connection=connection, check=0.1)

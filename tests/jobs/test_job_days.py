@@ -115,7 +115,8 @@ def clear(engine: Any, *more: str) -> None:
     ]
     for view in (*NAMES, *own, *(["between"] * (engine.name.startswith("ClickHouse")))):
         engine.execute(f"drop view if exists metrics_{view}")
-    for table in ("runs", "truth", *TABLES, *more):
+    replaced = [f"{table}_replaced" for table in TABLES[:2]]
+    for table in ("runs", "truth", *TABLES, *replaced, *more):
         engine.execute(f"drop table if exists {table}")
 
 

@@ -263,6 +263,28 @@ def test_segments(shop: Any) -> None:
     assert (gone.holds, gone.note) == (False, lacks)
 
 
+def test_keys_that_stand_twice_fail() -> None:
+    """As where no index keeps them: sums count these rows twice, and no threshold shows it."""
+    check = {"metric": "ndcg@3", "min": 0}
+    with connect() as engine:
+        for name, rows in zip(("runs", "truth"), log(), strict=True):
+            engine.load(name, rows)
+        write(job(), engine)
+        assert all(verdict.holds for verdict in looked(engine, check))
+        for table in ("metrics", "metrics_of_queries"):
+            last = f"select * from {table} where metric_date = date '{LAST}' and system = 'new'"
+            engine.execute(f"insert into {table} {last}")
+        broken = [verdict for verdict in looked(engine, check) if not verdict.holds]
+        assert [verdict.what for verdict in broken] == [
+            "repeated keys of metrics",
+            "repeated keys of metrics_of_queries",
+        ]
+        assert (broken[1].day, broken[1].value) == (LAST, 4)
+        engine.execute("delete from metrics_runs")
+        ((n_unlogged,),) = engine.rows("select n_unlogged_rows from metrics_status")
+        assert n_unlogged == engine.rows("select count(*) as n from metrics")[0][0]
+
+
 def test_freshness_and_counts(shop: Any) -> None:
     rows = shop.rows(f"select count(*) from metrics where metric_date = date '{LAST}'")[0][0]
     asked = ({"max_age": 2, "min_rows": rows}, {"max_age": 1, "min_rows": rows + 1})

@@ -41,7 +41,12 @@ PAIRED, WELCH = "paired t of ratios", "Welch t of ratios"
 
 
 def compare_estimates(
-    spec: Spec, metrics: Sequence[EstimatedMetric], asks: Options, engine: Database, *, check: bool
+    spec: Spec,
+    metrics: Sequence[EstimatedMetric],
+    asks: Options,
+    engine: Database,
+    *,
+    check: bool | float,
 ) -> Comparison:
     """The comparison of what was not shown.
 
@@ -64,7 +69,7 @@ def compare_estimates(
         by = segments_asked(log.tables, asks)
         day = day_of(log.tables) if asks.dates else None
         question, about = asked_of(
-            log, asked, asks.level, day=day, some=check, by=by, shown=reads_shown(asks)
+            log, asked, asks.level, day=day, some=bool(check), by=by, shown=reads_shown(asks)
         )
         made = _Made(engine, question, about, tuple(map(str, metrics)))
         with keeping(engine, [made.units]):

@@ -21,7 +21,7 @@ from sqlmetrics.comparison.periods import name_of, periods_asked
 from sqlmetrics.comparison.report.comparison import Comparison, check_level
 from sqlmetrics.comparison.report.worst_slice import told as told_slice
 from sqlmetrics.comparison.report.worst_slice import worst_slices
-from sqlmetrics.engines.database import Database, connect
+from sqlmetrics.engines.database import Database, connect, session_of
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.question import TableArguments, check_arguments, segmented
@@ -118,7 +118,7 @@ def diagnose(
     start: str | date | None = None,
     end: str | date | None = None,
     connection: Any = None,
-    check: bool = True,
+    check: bool | float = True,
     **asked: Unpack[TableArguments],
 ) -> Diagnosis:
     """Look for patterns among the metrics of a system, and of what moved beside another one.
@@ -168,7 +168,7 @@ def diagnose(
         margin=margin,
         dates=periods_asked(dates, zone, days=start or end),
     )
-    with connect(connection) as engine:
+    with connect(session_of(connection, rankings, labels)) as engine:
         if isinstance(rankings, Spec) and rankings.clicks is not None:
             if asks.dates:
                 raise SpecError(
@@ -270,7 +270,7 @@ def _at_tables(
     asked: Mapping[str, Any],
     engine: Database,
     *,
-    check: bool,
+    check: bool | float,
 ) -> _Look:
     comparison, notes = None, []
     with (
@@ -309,7 +309,7 @@ _OWN_LABELS = (
 _OWN_POOL = "recall, hits and judged items were not looked at: what is relevant was shown"
 
 
-def _at_log(spec: Spec, asks: Options, engine: Database, *, check: bool) -> _Look:
+def _at_log(spec: Spec, asks: Options, engine: Database, *, check: bool | float) -> _Look:
     """The lists of a click log beside what people did with them."""
     found = log_numbers(spec.having(by=asks.by) if asks.by else spec, asks, engine, check=check)
     if found.result is None:

@@ -76,7 +76,7 @@ class LogNumbers:
         return moved
 
 
-def log_numbers(spec: Spec, asks: Options, engine: Database, *, check: bool) -> LogNumbers:
+def log_numbers(spec: Spec, asks: Options, engine: Database, *, check: bool | float) -> LogNumbers:
     """The numbers of a spec's click log.
 
     Args:
@@ -96,7 +96,12 @@ def log_numbers(spec: Spec, asks: Options, engine: Database, *, check: bool) -> 
 
 
 def numbers_of(
-    log: CleanLog, spec: Spec, asks: Options, *, check: bool, confidence: float | None = None
+    log: CleanLog,
+    spec: Spec,
+    asks: Options,
+    *,
+    check: bool | float,
+    confidence: float | None = None,
 ) -> LogNumbers:
     """The numbers of a log that is cleaned.
 

@@ -17,7 +17,7 @@ from sqlmetrics.comparison.funnel.source_table import SourceFunnel
 from sqlmetrics.comparison.funnel.sources import SourceSums, of_sources
 from sqlmetrics.comparison.funnel.stage_order import check_order, in_stages
 from sqlmetrics.comparison.options import Options
-from sqlmetrics.engines.database import Database, connect
+from sqlmetrics.engines.database import Database, connect, session_of
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.runs import STAGE, StageRuns, runs_in
@@ -49,7 +49,7 @@ def funnel(
     start: str | date | None = None,
     end: str | date | None = None,
     connection: Any = None,
-    check: bool = True,
+    check: bool | float = True,
     **asked: Unpack[TableArguments],
 ) -> Funnel:
     """Say where a ranking of several stages loses relevant items: recall, pre-rank, rank, page.
@@ -114,7 +114,7 @@ def funnel(
     if not asks.metrics and not (isinstance(rankings, Spec) and rankings.metrics):
         asks = replace(asks, metrics=USUAL)
     with ExitStack() as stack:
-        engine = stack.enter_context(connect(connection))
+        engine = stack.enter_context(connect(session_of(connection, rankings, labels)))
         rankings, labels = resolved(rankings, labels, engine, asked)
         runs = _stage_tables(rankings, asked)
         names = tuple(order) or tuple(runs)

@@ -28,7 +28,7 @@ from sqlmetrics.spec.named_values import named_in
 from sqlmetrics.spec.spec import Spec
 
 
-def logged(spec: Spec, asks: Options, engine: Database, *, check: bool = True) -> Content:
+def logged(spec: Spec, asks: Options, engine: Database, *, check: bool | float = True) -> Content:
     """The content of a report of a click log.
 
     Args:
@@ -94,7 +94,7 @@ def _compared(content: Content, numbers: LogNumbers, asks: Options) -> Content:
 
 
 def _evaluated(
-    log: CleanLog, spec: Spec, asks: Options, *, check: bool
+    log: CleanLog, spec: Spec, asks: Options, *, check: bool | float
 ) -> tuple[ClickResult, LogNumbers | SqlmetricsError]:
     """The result of a log, and how its systems moved, or why nobody can say."""
     result = counted(log, spec, asks.level)

@@ -40,7 +40,7 @@ def evaluated(
     asked: Mapping[str, Any],
     engine: Database,
     *,
-    check: bool = True,
+    check: bool | float = True,
 ) -> Content:
     """The content of a report of rankings and labels, or of a spec.
 

@@ -21,7 +21,7 @@ from sqlmetrics.comparison.page.evaluation import evaluated, leading, of_result
 from sqlmetrics.comparison.page.fact_table import is_there, stored
 from sqlmetrics.comparison.page.report import Report
 from sqlmetrics.comparison.report.comparison import Comparison, check_level
-from sqlmetrics.engines.database import Database, connect
+from sqlmetrics.engines.database import Database, connect, session_of
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.evaluation.inputs.runs import STAGE
@@ -59,7 +59,7 @@ def report(
     deploys: Any = None,
     fresh: bool = False,
     connection: Any = None,
-    check: bool = True,
+    check: bool | float = True,
     **asked: Unpack[TableArguments],
 ) -> Report:
     """A report with a verdict and pictures: what moved, where, since when, and how sure that is.
@@ -121,7 +121,7 @@ def report(
         margin=margin,
         by=segmented(by, asked.get("segments", ())),
     )
-    with connect(connection) as engine:
+    with connect(session_of(connection, what, labels)) as engine:
         marked = [] if deploys is None else deploys_of(deploys, engine)
         content = _content(what, labels, asks, asked, engine, fresh=fresh, check=check)
         content = replace(content, deploys=marked)
@@ -136,7 +136,7 @@ def _content(
     engine: Database,
     *,
     fresh: bool,
-    check: bool,
+    check: bool | float,
 ) -> Content:
     what, labels = resolved(what, labels, engine, asked)
     log = None if isinstance(what, Spec) else _log(what, labels, asks, asked, engine)
@@ -167,7 +167,7 @@ def _staged(
     asked: Mapping[str, Any],
     engine: Database,
     *,
-    check: bool,
+    check: bool | float,
 ) -> Content:
     """The last stage of a ranking of several, and what they lose."""
     start, end = (asks.days.start, asks.days.end) if asks.days else (None, None)

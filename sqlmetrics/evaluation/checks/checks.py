@@ -67,7 +67,7 @@ def check(
         look.broken_ids,
         look.texts,
         look.merged_ids,
-        look.bad_rows,
+        look.bad_or_repeated_rows,
         look.rounded_scores,
         look.empty_lists,
         look.unknown_baseline,
@@ -79,6 +79,25 @@ def check(
         check(plan, engine, apart=apart)  # together with what is wrong in those tables
     if problems:
         raise refusal(problems)
+
+
+def check_sample(plan: Plan, sample: Plan, engine: Database) -> None:
+    """Raise InputError if the input would give a wrong number, as far as some queries show it.
+
+    What is wrong with columns, a table without rows and an unknown baseline are told of all.
+
+    Args:
+        plan: The plan of the evaluation.
+        sample: That of some of its queries.
+        engine: Where the tables are.
+    """
+    whole, some = _look(plan, engine), _look(sample, engine)
+    for kind in (whole.missing_columns, whole.broken_ids, whole.texts, whole.empty_tables):
+        if problems := list(kind()):
+            raise refusal(problems)
+    for kind in (some.bad_or_repeated_rows, whole.unknown_baseline, some.bad_groups):
+        if problems := [problem for problem in kind() if problem.count]:
+            raise refusal(problems)
 
 
 def check_columns(plan: Plan, engine: Database, *, apart: Sequence[str] = ()) -> None:
@@ -258,6 +277,14 @@ class _Look:
         """Columns whose collation takes different ids for equal."""
         yield from ids.merged(self.plan, self.engine, self.sources)
 
+    def bad_or_repeated_rows(self) -> Iterator[Problem]:
+        """Bad rows, and beside them those that are there twice, which need no good values."""
+        problems = list(self.bad_rows())
+        yield from problems
+        if problems and not any(problem.stops or problem.may_come for problem in problems):
+            rules = [rule for rule in group_checks(self.plan) if rule.template == "repeated"]
+            yield from self.bad_groups([_with_ids(rule) for rule in rules])
+
     def bad_rows(self) -> Iterator[Problem]:
         for table, source in self.sources.items():
             screened = self._screen(table)
@@ -276,6 +303,11 @@ class _Look:
             for rule, count in zip(rules, counts, strict=True):
                 if count:
                     yield self._bad_row(table, rule, count)
+
+    def empty_tables(self) -> Iterator[Problem]:
+        for table, source in self.sources.items():
+            if not self.engine.rows(f"select 1 as is_there from {source} limit 1"):
+                yield self._no_row(table)
 
     def _no_row(self, table: str) -> Problem:
         """That no row is there, with the last day of those of other days."""
@@ -392,8 +424,9 @@ class _Look:
         stages = plan.inputs + (plan.per_query if rule.ranked else ())
         return self.engine.rows(with_stages(stages, select))
 
-    def bad_groups(self) -> Iterator[Problem]:
-        for rule in group_checks(self.plan):
+    def bad_groups(self, rules: Sequence[GroupCheck] | None = None) -> Iterator[Problem]:
+        """What rules find that look at several rows; all of them, unless some are given."""
+        for rule in group_checks(self.plan) if rules is None else rules:
             parts = self._parts if rule.is_of_queries else [self.plan]
             found = list(filter(None, (self._guilty(rule, one) for one in parts)))
             if found:
@@ -433,18 +466,6 @@ class _Look:
                 return f"{column} tells them apart: name it, --system {column} (system=); else "
         return ""
 
-    def refuse(self, script: Script, condition: str, problem: str, remedy: str) -> None:
-        """Raise InputError if there are queries of a kind."""
-        shape = self.plan.shape
-        rows = f"from per_query where {condition}"
-        count = self.engine.rows(script.over(f"select count(*) {rows}"))[0][0]
-        if count:
-            keys = ", ".join(shape.keys)
-            first = f"select {keys} {rows} order by {keys} limit {EXAMPLES}"
-            examples = self.engine.rows(script.over(first))
-            what = f"labelled queries {problem}: {count:,}"
-            raise InputError(Problem("labels", what, count, shape.keys, examples, remedy))
-
     def _bad_row(self, table: str, rule: RowCheck, count: int) -> Problem:
         # as text first: DuckDB drops NaN rows of Parquet files from a plain numeric filter
         reads_files = not self.plan.shape.at.translation.changes
@@ -459,31 +480,11 @@ class _Look:
         texts = [row[place] for row in rows]
         of_file = bool(self.plan.shape.tables[table].separator)
         remedy = remedy_for(rule.wanted, texts, of_file=of_file) if rule.wanted else rule.remedy
-        return Problem(table, what, count, tuple(columns.values()), rows, remedy)
+        names = tuple(columns.values())
+        return Problem(table, what, count, names, rows, remedy, stops=bool(rule.wanted))
 
 
-def check_kept(plan: Plan, script: Script, engine: Database) -> None:
-    """Raise InputError for what only shows once queries and labels are put together.
-
-    Args:
-        plan: The plan of the evaluation.
-        script: How `per_query` is read.
-        engine: Where it is.
-
-    Raises:
-        InputError: If a query is missing though missing=error, or has no weight.
-    """
-    look = _look(plan, engine)
-    unranked = "is_ranked = 0"
-    if plan.spec.options["missing"] == "error":
-        look.refuse(script, unranked, "without a ranking", "choose missing=zero or missing=drop")
-    if plan.shape.weighted:
-        ranked = " and is_ranked = 1" if plan.spec.options["missing"] == "drop" else ""
-        no_weight = f"weight is null{ranked}"
-        look.refuse(script, no_weight, "without a weight", _WEIGHED[plan.shape.weighted])
-
-
-_WEIGHED = {
-    "rankings": "choose missing=drop, or rank them in some system",
-    "queries": "add them to the queries table",
-}
+def _with_ids(rule: GroupCheck) -> GroupCheck:
+    """The rule of repeated rows for those alone that have ids: others are told already."""
+    keys = [key for key in ("query_id", "item_id") if key in rule.view["keys"]]
+    return replace(rule, view={**rule.view, "with_ids": [f"{key} is not null" for key in keys]})

@@ -67,7 +67,8 @@ class Prescan:
     @property
     def among(self) -> list[str]:
         """The lists to look at for an item that is there twice; none if all have to be."""
-        few = self.alike if len(self.alike) <= MANY else ()
+        lists = [keys for keys in self.alike if None not in keys]  # others have no query
+        few = lists if len(lists) <= MANY else []
         return [f"[{', '.join(map(literal, one))}]" for one in few]
 
 

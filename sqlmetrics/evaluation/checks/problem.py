@@ -52,6 +52,7 @@ class Problem:
         examples: Some of them.
         remedy: What to do.
         may_come: Whether nothing is wrong but that there are no rows yet.
+        stops: Whether the table cannot be read as a whole for it, as with texts for numbers.
     """
 
     table: str
@@ -61,6 +62,7 @@ class Problem:
     examples: Sequence[Sequence[Any]] = ()
     remedy: str = ""
     may_come: bool = False
+    stops: bool = False
 
     def __str__(self) -> str:
         lines = [f"{self.table}: {self.what}"]

@@ -351,7 +351,7 @@ def _repeats(plan: Plan) -> Iterator[GroupCheck]:
             (*plan.shape.known_keys, "rows"),
             "queries that stand more than once in the queries table",
             "keep one row per query",
-            {"table": names["queries"], "keys": plan.shape.known_keys},
+            {"table": names["queries"], "keys": plan.shape.known_keys, "with_ids": []},
         )
     if "items" in names:
         yield GroupCheck(
@@ -360,7 +360,7 @@ def _repeats(plan: Plan) -> Iterator[GroupCheck]:
             ("item_id", "rows"),
             "items that stand more than once in the items table",
             "keep one row per item",
-            {"table": names["items"], "keys": ("item_id",)},
+            {"table": names["items"], "keys": ("item_id",), "with_ids": []},
         )
 
 
@@ -509,6 +509,7 @@ def _repeated(plan: Plan, table: str, keys: Sequence[str], policy: str) -> Group
             "list_keys": list(map(_text, _of_list(keys))),
             "within": within,
             "item": item,
+            "with_ids": [],
         },
         clue="alike",
         innocent="unrepeated" if dialect.quick_hash or dialect.sorts_lists else "",

@@ -144,7 +144,7 @@ def guessed(
     unranked = {"score": None} if "rank" in found else {}
     columns = source.columns.model_copy(update=found | unranked)
     if not relation.lists:
-        relation = listed(relation, columns, there)
+        relation = listed(relation, columns, there, engine.translation)
     said = ", ".join(f"{name} is taken as the {role}" for role, name in found.items())
     note = f"{table}: {said}; name others by {next(iter(found))}= or --{next(iter(found))}"
     return source.model_copy(update={"columns": columns}), relation, note

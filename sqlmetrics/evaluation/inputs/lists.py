@@ -10,10 +10,17 @@ from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.inputs.names import in_hit
 from sqlmetrics.spec.source import LabelColumns, Model, RankingColumns
 from sqlmetrics.sql.relation import Relation
-from sqlmetrics.sql.template import free_name, identifier, literal
+from sqlmetrics.sql.stage import print_template
+from sqlmetrics.sql.template import free_name, identifier, literal, parts
+from sqlmetrics.sql.translation import Translation
 
 
-def listed(relation: Relation, columns: Model, types: Mapping[str, str] | None = None) -> Relation:
+def listed(
+    relation: Relation,
+    columns: Model,
+    types: Mapping[str, str] | None = None,
+    translation: Translation | None = None,
+) -> Relation:
     """The relation with one row per item, if its rows hold lists of items.
 
     The order of a list is the rank, unless its scores or ranks are a list too. Labels
@@ -23,13 +30,60 @@ def listed(relation: Relation, columns: Model, types: Mapping[str, str] | None =
         relation: A table whose item column may hold lists.
         columns: The columns of the rankings or the labels.
         types: The types of its columns by name; None if a spec says that they are lists.
+        translation: Into the words of the database that has it; None for DuckDB.
 
     Raises:
-        InputError: If the lists hold no ids, or other columns do not go with them.
+        InputError: If the lists hold no ids, or other columns do not go with them, or the
+            database makes no rows of them.
     """
     if not isinstance(columns, RankingColumns | LabelColumns) or relation.columns:
         return relation
-    return _Lists(relation, columns, types).unfolded()
+    unfolded = _Lists(relation, columns, types).unfolded()
+    if not unfolded.lists or translation is None or not translation.changes:
+        return unfolded
+    return _exploded(unfolded, columns, types or {}, translation)
+
+
+def _exploded(
+    unfolded: Relation,
+    columns: RankingColumns | LabelColumns,
+    types: Mapping[str, str],
+    translation: Translation,
+) -> Relation:
+    """The same as a query of Spark, whose arrays become rows by `lateral view posexplode`.
+
+    Raises:
+        InputError: If the database is another one.
+    """
+    if not translation.dialect.explodes or unfolded.template not in ("table", "query"):
+        table = "rankings" if isinstance(columns, RankingColumns) else "labels"
+        raise InputError(
+            f"{table}: the column {columns.item} holds lists, of which sqlmetrics makes rows on "
+            f"DuckDB and Spark; on {translation.dialect.title} give a query with a row per item"
+        )
+    kind = {name.casefold(): kind for name, kind in types.items()}[columns.item.casefold()]
+    fields = _fields(kind) if holds_hits(kind) else []
+    lists = [] if fields else [parts(name)[0] for _, name in unfolded.lists]
+    sizes = ", ".join(f"size({translation.column(name)})" for name in lists)
+    sql = {
+        "rank": "places.position + 1",
+        "grade": "1",
+        "lists": f"greatest({sizes}) - least({sizes})",
+    }
+    for role in ("item", "score", "rank", "grade"):
+        if fields and (field := in_hit(role, fields)):
+            sql[role] = f"places.hit.{translation.column(field)}"
+    view = {
+        "item": translation.column(columns.item),
+        "replaced": [translation.column(name) for name in lists],
+        "others": [translation.column(name) for name in lists if name != columns.item],
+        "added": [f"{sql[role]} as {translation.column(name)}" for role, name in unfolded.columns],
+        "source": f"select * from {translation.name(unfolded.place)}"
+        if unfolded.template == "table"
+        else unfolded.place,
+    }
+    text = print_template("inputs/exploded", view)
+    return Relation("query", text, ordered=unfolded.ordered, columns=unfolded.columns)
 
 
 def holds_hits(kind: str) -> bool:

@@ -113,7 +113,7 @@ def _relation(source: Source, role: str, engine: Database, precision: str = "") 
     types = _types(relation, engine)
     if isinstance(source, Rankings | Labels) and _may_be_traces(source, relation, types):
         relation, types = _part_of_traces(source, role, relation, types, engine)
-    return listed(relation, source.columns, types)
+    return listed(relation, source.columns, types, engine.translation)
 
 
 def _may_be_traces(source: Rankings | Labels, relation: Relation, types: Mapping[str, str]) -> bool:

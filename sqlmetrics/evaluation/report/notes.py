@@ -13,6 +13,7 @@ from typing import Any
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError
+from sqlmetrics.evaluation.checks import sample
 from sqlmetrics.evaluation.checks.ids import alike
 from sqlmetrics.evaluation.checks.named_values import unknown_values
 from sqlmetrics.evaluation.checks.problem import Problem
@@ -37,7 +38,7 @@ Number = tuple[str, str, int, float | None]
 
 
 def notes(
-    plan: Plan, script: Script, engine: Database, numbers: Iterable[Number], *, check: bool
+    plan: Plan, script: Script, engine: Database, numbers: Iterable[Number], *, check: bool | float
 ) -> list[str]:
     """Sentences about the input that a reader should know.
 
@@ -60,7 +61,7 @@ def notes(
         found += _unlabelled(plan, script, engine, ranked)
     if check:
         found += unknown_values(plan, engine, only_notes=True)
-    return [*found, *_Meeting(plan, engine).notes(numbers, check=check)]
+    return [*found, *_Meeting(plan, engine).notes(numbers, check=check), *sample.note(check)]
 
 
 def _unranked(unranked: int, total: int) -> Iterator[str]:
@@ -99,7 +100,7 @@ class _Meeting:
     plan: Plan
     engine: Database
 
-    def notes(self, numbers: Iterable[Number], *, check: bool) -> Iterator[str]:
+    def notes(self, numbers: Iterable[Number], *, check: bool | float) -> Iterator[str]:
         """One note for all systems, or one for each in whose lists no labelled item stands."""
         if not (suspects := _suspects(self.plan.spec, numbers)):
             return
@@ -111,7 +112,7 @@ class _Meeting:
         for system in sorted(without.keys() & suspects):
             yield f"{system}: {_nowhere(without[system])}"
 
-    def _of_all(self, n_items: int, *, check: bool) -> Iterator[str]:
+    def _of_all(self, n_items: int, *, check: bool | float) -> Iterator[str]:
         ours, theirs = self._examples()
         pairs = alike(ours, theirs)
         if check and len(pairs) >= max(MANY, len(theirs) / 2):

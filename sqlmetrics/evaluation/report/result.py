@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -68,6 +68,10 @@ class Result(Display):
     list_keys: tuple[str, ...]
     _rows: tuple[Row, ...]
     _per_query: pa.Table | None
+    _lazy: Mapping[bool, Callable[[], Any]] = field(default_factory=dict, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_lazy": {}}  # a session stays where it is
 
     def __hash__(self) -> int:
         return hash((self.sql, self.measures))
@@ -120,6 +124,26 @@ class Result(Display):
         """Whether there is one system, one day and no segment, so that a value says it all."""
         distinct = ({row[key] for row in self._rows} for key in ("system", "metric_date"))
         return not self.spec.by and all(len(values) <= 1 for values in distinct)
+
+    def to_spark(self, *, per_query: bool = False) -> Any:
+        """A lazy DataFrame of Spark of the same numbers, computed where the tables are.
+
+        It is the query that `compile` prints, so nothing of this result is sent to the cluster,
+        and the tables are read again when the DataFrame is.
+
+        Args:
+            per_query: Whether to give one row per query instead of the summary.
+
+        Raises:
+            SpecError: If the numbers are not of Spark, or of tables that were sent there for the
+                evaluation alone, such as files and DataFrames of pandas.
+        """
+        if not self._lazy:
+            raise SpecError(
+                "to_spark reads the tables of a Spark session again: evaluate tables, views or "
+                "DataFrames of it; of others give result.to_pandas() to createDataFrame"
+            )
+        return self._lazy[per_query]()
 
     def summary(self) -> pa.Table:
         """One row per metric, day, system and segment: the fact table's columns.

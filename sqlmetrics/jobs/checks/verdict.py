@@ -14,6 +14,7 @@ from sqlmetrics.errors import CheckError, NoDataError, SpecError, did_you_mean, 
 from sqlmetrics.evaluation.report.failure import Change, Failure
 from sqlmetrics.jobs.checks.calendar import Calendar, calendar
 from sqlmetrics.jobs.checks.lost_queries import lost_queries
+from sqlmetrics.jobs.checks.repeated_keys import repeated_keys
 from sqlmetrics.jobs.checks.uncertainty import (
     KEYS,
     DaysSoFar,
@@ -153,6 +154,7 @@ def verdicts(
         if asked is None:
             raise NoDataError(f"{facts} has no rows of {spec.title}; sqlmetrics run writes them")
         found = list(_of_gaps(spec, asked)) if gaps else []
+        found += _of_keys(spec, engine, asked)
         for day in asked.days:
             look = _Look(spec, engine, source, day, _changes(spec, engine, day))
             last = asked.last if day == asked.days[-1] else None
@@ -211,6 +213,14 @@ def _of_gaps(spec: Spec, asked: Calendar) -> Iterator[Verdict]:
         note = f"no row of {spec.title} {when}; the last day is {asked.last}"
         told = _of_table("rows", "min 1", day, 0, holds=False)
         yield replace(told, note=note, severity=severity)
+
+
+def _of_keys(spec: Spec, engine: Database, asked: Calendar) -> Iterator[Verdict]:
+    """Keys that have two rows, which every sum counts twice; nothing where there are none."""
+    for table, day, n_keys in repeated_keys(spec, engine, asked):
+        verdict = _of_table(f"repeated keys of {table}", "max 0", day, n_keys, holds=False)
+        note = "two runs wrote them, or something else did; run computes the day anew"
+        yield replace(verdict, note=note)
 
 
 def _of_table(what: str, rule: str, day: date, value: float, holds: bool) -> Verdict:

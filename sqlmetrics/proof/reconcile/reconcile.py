@@ -49,7 +49,7 @@ def reconcile(
     column: str | None = None,
     departures: int = DEPARTURES,
     connection: Any = None,
-    check: bool = True,
+    check: bool | float = True,
     **given: Unpack[Asked],
 ) -> Reconciliation:
     """Say which conventions give a number that was seen elsewhere.

@@ -1,0 +1,198 @@
+"""A lock that a catalog keeps: a view that one session alone can make, and that it renews."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+from sqlmetrics.engines.failure import LOST, StatementError
+from sqlmetrics.errors import EngineError
+from sqlmetrics.sql.template import identifier, parts
+
+if TYPE_CHECKING:
+    from sqlmetrics.engines.driver import Driver
+
+RENEW_EVERY = 20.0
+"""So many seconds after another a holder says that it is still there."""
+
+STALE_AFTER = 120.0
+"""A holder on another machine that says nothing for so many seconds is gone."""
+
+POLL_EVERY = 0.5
+
+_PREFIX = "sqlmetrics."
+
+
+@dataclass
+class CatalogLock:
+    """The right to write a table.
+
+    Attributes:
+        driver: A session of the catalog.
+        name: The view that stands for it.
+        table: What it is the lock of.
+        token: What tells this holder from all others.
+    """
+
+    driver: Driver
+    name: str
+    table: str
+    token: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    @contextmanager
+    def held(self, timeout: float) -> Iterator[str]:
+        """With the lock; what is given is a sentence on a holder that died, or empty.
+
+        Args:
+            timeout: As many seconds another holder is waited for.
+
+        Raises:
+            EngineError: If it was not free in time, or was lost to another session meanwhile.
+        """
+        died = self._acquire(timeout)
+        ended = Event()
+        renewing = Thread(target=self._renew, args=(ended,), daemon=True)
+        renewing.start()
+        try:
+            yield died
+        finally:
+            ended.set()
+            renewing.join(RENEW_EVERY)
+            with suppress(EngineError):
+                if self._holder().get("session") == self.token:
+                    self._drop(self.name)
+
+    def check(self) -> None:
+        """Raise EngineError if another session took the lock, as after a pause of minutes."""
+        if self._holder().get("session") != self.token:
+            raise EngineError(
+                f"another run took the lock of {self.table} from this one, which did not renew it "
+                f"for {STALE_AFTER:,.0f} s; nothing more is written"
+            )
+
+    def _acquire(self, timeout: float) -> str:
+        began = time.monotonic()
+        seen, since, died = "", began, ""
+        while not self._made(self.name):
+            holder = self._holder()
+            if not holder:
+                continue  # it was released in between
+            now = time.monotonic()
+            if (sign := repr(sorted(holder.items()))) != seen:
+                seen, since = sign, now
+            if _is_gone(holder) or now - since > STALE_AFTER:
+                died = self._break(holder) or died
+            elif now - began >= timeout:
+                raise EngineError(
+                    f"another run writes {self.table}: {_named(holder)} holds {self.name}, and "
+                    f"was waited for {timeout:,.0f} s (lock_timeout of the connection)"
+                )
+            time.sleep(POLL_EVERY)
+        return died
+
+    def _break(self, holder: Mapping[str, str]) -> str:
+        """Take the lock of a dead holder away; one session alone may do that."""
+        *schema, view = parts(self.name)
+        claim = ".".join(map(identifier, (*schema, f"{view}_{holder['session']}")))
+        if not self._made(claim):
+            return ""
+        if self._holder().get("session") == holder["session"]:
+            self._drop(self.name)
+        self._drop(claim)
+        return f"a run was killed while it wrote {self.table}: {_named(holder)}"
+
+    def _drop(self, name: str) -> None:
+        self.driver.execute(f"drop view if exists {self.driver.quoted(name)}")
+
+    def _made(self, name: str) -> bool:
+        """Make a view that names this session; False if there is one already."""
+        names = {
+            "session": self.token,  # Spark hides what is called a token
+            "host": socket.gethostname(),
+            "process": f"{os.getpid()} {_start_of(os.getpid())}",
+            "since": datetime.now(UTC).isoformat(" ", "seconds"),
+        }
+        properties = ", ".join(f"'{_PREFIX}{name}' = '{text}'" for name, text in names.items())
+        about = "keeps two runs apart that write the same tables"
+        try:
+            self.driver.execute(
+                f"create view {self.driver.quoted(name)} comment '{about}'\n"
+                f"tblproperties ({properties})\nas\nselect '{names['host']}' as host"
+            )
+        except EngineError as error:
+            if re.search("already.?exists", str(error), re.IGNORECASE):
+                return False
+            raise
+        return True
+
+    def _holder(self) -> dict[str, str]:
+        """What is known of who holds it; empty if nobody does."""
+        try:
+            rows = self.driver.rows(f"show tblproperties {self.driver.quoted(self.name)}")
+        except StatementError as error:
+            if error.reason == LOST:
+                raise
+            return {}
+        named = {str(name): str(text) for name, text in rows}
+        return {
+            name.removeprefix(_PREFIX): text
+            for name, text in named.items()
+            if name.startswith(_PREFIX)
+        }
+
+    def _renew(self, ended: Event) -> None:
+        number = 0
+        while not ended.wait(RENEW_EVERY):
+            number += 1
+            with suppress(Exception):  # the run itself finds out that it has no connection
+                view = self.driver.quoted(self.name)
+                self.driver.execute(
+                    f"alter view {view} set tblproperties ('{_PREFIX}renewed' = '{number}')"
+                )
+
+
+def _is_gone(holder: Mapping[str, str]) -> bool:
+    """Whether the process of a holder on this machine has ended."""
+    if holder.get("host") != socket.gethostname():
+        return False
+    process, _, start = holder.get("process", "").partition(" ")
+    if not process.isdigit():
+        return False
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return _start_of(int(process)) != start
+
+
+@cache
+def _boot() -> str:
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()[:8]
+    return ""
+
+
+def _start_of(process: int) -> str:
+    """When a process started, so that a later one of its number is another; empty if unknown."""
+    with suppress(OSError, IndexError):
+        ticks = Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()[19]
+        return f"{ticks} {_boot()}"
+    return ""
+
+
+def _named(holder: Mapping[str, str]) -> str:
+    process = holder.get("process", "").partition(" ")[0]
+    return f"process {process} on {holder.get('host')}, since {holder.get('since')} UTC"

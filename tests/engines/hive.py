@@ -1,0 +1,57 @@
+"""A Hive metastore of its own, from the jars that pyspark brings: what several Sparks share."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from engines.starting import SMALL, MissingError, _answers, _wait
+
+SITE = """<configuration>
+<property><name>javax.jdo.option.ConnectionURL</name>
+<value>jdbc:derby:;databaseName={folder}/metastore_db;create=true</value></property>
+<property><name>datanucleus.schema.autoCreateAll</name><value>true</value></property>
+<property><name>hive.metastore.schema.verification</name><value>false</value></property>
+<property><name>hive.metastore.warehouse.dir</name><value>file:{folder}/warehouse</value></property>
+<property><name>hive.async.log.enabled</name><value>false</value></property>
+</configuration>
+"""
+
+
+@contextmanager
+def metastore(folder: Path) -> Iterator[str]:
+    """The URL of a Spark that has the metastore's tables, for a process of its own."""
+    try:
+        import pyspark
+    except ImportError as missing:
+        raise MissingError("no pyspark") from missing
+    if not shutil.which("java"):
+        raise MissingError("no java")
+    (folder / "conf").mkdir()
+    (folder / "conf" / "hive-site.xml").write_text(SITE.format(folder=folder))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    jars = Path(pyspark.__file__).parent / "jars"
+    command = ["java", "-Xmx300m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    command += [f"-Dderby.stream.error.file={folder}/derby.log"]
+    command += ["-cp", f"{folder}/conf:{jars}/*"]
+    command += ["org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(port)]
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(command, cwd=folder, stdout=quiet, stderr=quiet) as server:
+        try:
+            _wait(lambda: _answers(port), server)
+            settings = SMALL | {
+                "spark.sql.catalogImplementation": "hive",
+                "spark.hadoop.hive.metastore.uris": f"thrift://127.0.0.1:{port}",
+                "spark.sql.warehouse.dir": f"{folder}/warehouse",
+            }
+            options = "&".join(f"{name}={quote(text, safe='')}" for name, text in settings.items())
+            yield f"spark://local[1]?{options}"
+        finally:
+            server.terminate()

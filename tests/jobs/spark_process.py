@@ -1,0 +1,115 @@
+"""A process of its own that writes or reads tables of Spark: what tests start, and kill.
+
+python spark_process.py URL load | run FIRST END [KILLED_BEFORE] | read | tell
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from test_job_days import days, job, log
+
+from sqlmetrics.engines.database import Database, connect
+from sqlmetrics.errors import SqlmetricsError
+from sqlmetrics.jobs.run import write
+
+EACH_DAY = """
+select metric_date, count(*) as n, count(distinct run_id) as n_runs, min(run_id) as run_id
+from metrics group by metric_date order by metric_date
+"""
+QUERIES = """
+select metric_date, count(*) as n, count(distinct system, query_id) as n_keys
+from metrics_of_queries group by metric_date order by metric_date
+"""
+
+
+def load(engine: Database) -> None:
+    for name, table in zip(("runs", "truth"), log(), strict=True):
+        engine.load(name, table)
+    write(job(), engine, days(0, 6))
+
+
+def run(engine: Database, first: str, end: str, killed_before: str = "") -> None:
+    """A run of some days; its statements are counted on stdout as they begin."""
+    driver: Any = engine.driver
+    execute, n_done = driver.execute, 0
+
+    def counted(sql: str) -> None:
+        nonlocal n_done
+        if threading.current_thread() is threading.main_thread():
+            if str(n_done) == killed_before:
+                os.kill(os.getpid(), signal.SIGKILL)
+            n_done += 1
+        execute(sql)
+
+    driver.execute = counted
+    try:
+        report = write(job(), engine, days(int(first), int(end)))
+    except SqlmetricsError as error:
+        print(json.dumps({"error": str(error)}), flush=True)
+        sys.exit(3)
+    print(json.dumps({"statements": n_done, "notes": report.notes}), flush=True)
+
+
+def read(engine: Database) -> None:
+    """Read until stdin ends, and count what is not whole."""
+    ended = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+    seen = {"reads": 0, "not whole": 0, "failed": 0, "runs": 0}
+    whole, run_ids = None, set()
+    print("ready", flush=True)
+    while not ended.is_set():
+        try:
+            rows = engine.driver.rows(EACH_DAY)
+            of_queries = engine.driver.rows(QUERIES)
+        except SqlmetricsError as error:
+            seen["failed"] += 1
+            print(str(error)[:300], file=sys.stderr)
+            continue
+        counts = [n for _, n, *_ in rows], [n for _, n, _ in of_queries]
+        whole = whole or counts
+        is_whole = counts == whole and all(n_runs == 1 for *_, n_runs, _ in rows)
+        is_whole = is_whole and all(n == n_keys for _, n, n_keys in of_queries)
+        seen["reads"] += 1
+        seen["not whole"] += not is_whole
+        run_ids |= {run_id for *_, run_id in rows}
+        time.sleep(0.05)
+    print(json.dumps(seen | {"runs": len(run_ids)}), flush=True)
+
+
+def tell(engine: Database) -> None:
+    """What stands there now, as JSON."""
+    status = engine.table("select * from metrics_status where spec = 'shop'").to_pylist()
+    log_rows = engine.rows("select outcome, message from metrics_runs order by started_at")
+    facts = "metric_date, system, segment_name, segment_value, metric, k"
+    doubled = f"(select 1 as n from metrics group by spec, {facts} having count(*) > 1) as twice"
+    tables = [name for _, name, _ in engine.driver.rows("show tables")]
+    print(
+        json.dumps(
+            {
+                "days": engine.driver.rows(EACH_DAY),
+                "queries": engine.driver.rows(QUERIES),
+                "doubled": engine.rows(f"select count(*) as n from {doubled}")[0][0],
+                "status": status,
+                "log": log_rows,
+                "tables": sorted(tables),
+            },
+            default=str,
+        ),
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    with connect(sys.argv[1]) as database:
+        {"load": load, "run": run, "read": read, "tell": tell}[sys.argv[2]](database, *sys.argv[3:])

@@ -1,0 +1,94 @@
+"""Tables of a Hive metastore that several processes of Spark write, read and are killed in."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engines.hive import metastore
+from engines.starting import REQUIRED, MissingError
+from marked import by_night
+
+PROCESS = Path(__file__).with_name("spark_process.py")
+KILLED_BEFORE = (2, 6, 10, 14, 18, 22, 26, 30)
+"""Statements of a run: of the lock, of tables, of new files, of days, of the run log."""
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
+    """Starts a process at tables that have six days."""
+    folder = tmp_path_factory.mktemp("hive")
+    try:
+        with metastore(folder) as url:
+
+            def started(*arguments: object) -> subprocess.Popen[str]:
+                command = [sys.executable, str(PROCESS), url, *map(str, arguments)]
+                pipe = subprocess.PIPE
+                return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+            assert ended(started("load"))[0] == 0
+            yield started
+    except MissingError as missing:
+        (pytest.fail if REQUIRED else pytest.skip)(str(missing))
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, Any]:
+    """The exit code of a process, and what it printed last."""
+    output, errors = process.communicate(timeout=900)
+    assert process.returncode in (0, -9), errors
+    lines = output.splitlines()
+    return process.returncode, json.loads(lines[-1]) if lines and process.returncode == 0 else None
+
+
+def look(start: Start) -> dict[str, Any]:
+    """What stands there, after a look at what must hold in any case."""
+    _, told = ended(start("tell"))
+    assert told["doubled"] == 0
+    assert [(n, n_runs) for _, n, n_runs, _ in told["days"]] == [(30, 1)] * 6
+    assert [(n, n_keys) for _, n, n_keys in told["queries"]] == [(8, 8)] * 6
+    return dict(told)
+
+
+@by_night
+def test_two_at_once_and_a_reader(start: Start) -> None:
+    reader = start("read")
+    assert reader.stdout is not None
+    assert reader.stdout.readline() == "ready\n"
+    for ranges in (((1, 4), (1, 4)), ((1, 3), (3, 5))):
+        processes = [start("run", *days) for days in ranges]
+        assert [ended(process)[0] for process in processes] == [0, 0]
+    _, seen = ended(reader)
+    assert seen["reads"] > 10
+    assert (seen["not whole"], seen["failed"]) == (0, 0)
+    assert seen["runs"] >= 3
+    told = look(start)
+    assert [outcome for outcome, _ in told["log"]] == ["replaced"] * 5
+    assert not [name for name in told["tables"] if "beside" in name or name.endswith("_lock")]
+
+
+@by_night
+def test_killed_and_told(start: Start) -> None:
+    reader = start("read")
+    n_killed = 0
+    for number in KILLED_BEFORE:
+        code, _ = ended(start("run", 1, 4, number))
+        n_killed += code == -9
+    assert n_killed >= len(KILLED_BEFORE) - 1
+    told = look(start)
+    days = {run_id for _, _, _, run_id in told["days"]}
+    if told["status"][0]["n_unlogged_rows"]:
+        assert len(days) > 1
+    _, report = ended(start("run", 1, 4))
+    assert "a run was killed while it wrote metrics" in report["notes"][0]
+    _, seen = ended(reader)
+    assert (seen["not whole"], seen["failed"]) == (0, 0)
+    told = look(start)
+    assert told["status"][0]["n_unlogged_rows"] == 0
+    assert "a run was killed" in told["log"][-1][1]
