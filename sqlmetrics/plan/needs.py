@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, parse, word
@@ -192,17 +192,17 @@ class Needs:
         depth = self.spec.options["depth"]
         return "" if depth == "none" else f"rnk <= {depth}"
 
-    @property
+    @cached_property
     def pooled(self) -> list[Measure]:
         """The metrics that are numbers of all lists together."""
         return [measure for measure in self.spec.measures if measure.metric.pooled]
 
-    @property
+    @cached_property
     def quantiles(self) -> list[Measure]:
         """The metrics whose summary is a quantile of the values of queries."""
         return [measure for measure in self.spec.measures if measure.quantile is not None]
 
-    @property
+    @cached_property
     def counts_unlabelled(self) -> bool:
         """Whether queries without a label can be counted too."""
         return any("is_labelled" not in self._over(one).only for one in self.spec.measures)
