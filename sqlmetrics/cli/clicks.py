@@ -35,10 +35,13 @@ if TYPE_CHECKING:
 OF_REPORTS = ("table", "json")
 """Formats of what is no table of rows."""
 
-COUNTERFACTUAL, LABELS = "counterfactual", "labels"
+COUNTERFACTUAL, COMPARED = "counterfactual", "compared labels"
+
+OF_ROWS = ("judgments", "labels")
+"""Pages that are rows."""
 
 SHOWN = (
-    *("depth", "days", "soundness", "judgments", "models", "interleaving", "propensities"),
+    *("depth", "days", "soundness", *OF_ROWS, "models", "interleaving", "propensities"),
     COUNTERFACTUAL,
 )
 
@@ -70,7 +73,8 @@ SHOWN = (
     metavar="PAGE",
     help="Instead: depth (how deep people look), days (offline beside online metrics by day), "
     "soundness (of the comparison of systems), judgments (labels that all requests of a query "
-    "share), models (which one of clicks fits), interleaving (which of two systems people prefer), "
+    "share), labels (of each request, one row an item), models (which one of clicks fits), "
+    "interleaving (which of two systems people prefer), "
     "propensities (how often positions are looked at), counterfactual (what a ranking that was "
     "not shown would have got).",
 )
@@ -108,8 +112,8 @@ def clicks(
     if compare_labels:
         if show:
             raise SpecError(f"give --compare-labels or --show {show}, not both")
-        show = LABELS
-    has_rows = show in (None, "judgments")
+        show = COMPARED
+    has_rows = show in (None, *OF_ROWS)
     columns = PER_QUERY if per_query and not show else ()
     form = format_of(output, out, FORMATS if has_rows else OF_REPORTS, columns)
     if not has_rows and form not in (*OF_REPORTS, "jsonl"):
@@ -143,7 +147,7 @@ def clicks(
 
 def _page(show: str | None) -> str:
     """How one of the pages is asked for."""
-    return "--compare-labels" if show == LABELS else f"--show {show}"
+    return "--compare-labels" if show == COMPARED else f"--show {show}"
 
 
 @contextmanager
@@ -224,7 +228,7 @@ def _shown(
 
     if asked.clicks is None:
         raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
-    if show == LABELS:
+    if show == COMPARED:
         from sqlmetrics.clicks.analysis.label_comparison import compare_labels
 
         return compare_labels(asked, engine)
@@ -248,7 +252,8 @@ def _shown(
         shows: dict[str, Callable[[], Any]] = {
             "depth": lambda: depth(log, title=asked.title),
             "soundness": lambda: soundness(log, title=asked.title, ranked=log.tables.clicks.ranked),
-            "judgments": lambda: _judgments(log),
+            "judgments": lambda: _told(log, log.judgments(some=True)),
+            "labels": lambda: _told(log, log.request_labels()),
             "models": lambda: click_models(log, by=_segment(log, show, by)),
             "interleaving": lambda: interleaving_outcome(log, by=_segment(log, show, by)),
             "propensities": log.estimate_propensities,
@@ -259,12 +264,11 @@ def _shown(
         return shows[show]()
 
 
-def _judgments(log: CleanLog) -> Any:
-    """The labels, once it is said what must be known of them."""
-    found = log.judgments(some=True)
+def _told(log: CleanLog, labels: Any) -> Any:
+    """Labels, once it is said what must be known of them."""
     for note in log.label_notes:
         say(f"note: {note}")
-    return found
+    return labels
 
 
 def _segment(log: CleanLog, show: str, by: tuple[str, ...]) -> str | None:

@@ -241,6 +241,29 @@ class CleanLog:
         """What became a label: rows (query_id, item_id, grade)."""
         return labels(self._labelled)
 
+    def request_labels(self) -> pa.Table:
+        """The labels by which requests are judged, to look at or to use as labels elsewhere.
+
+        Returns:
+            One row per request and labelled item: query_id (the request), item_id, grade,
+            query_text, metric_date if days are apart, system and segments if the log has them,
+            position (from 1), by request and position.
+
+        Raises:
+            NoDataError: If the log has no row of these days yet.
+            InputError: If there is no label, with what became of the log.
+        """
+        names = self.tables.names
+        columns = ["query_id", "item_id", "grade", "query_text"]
+        columns += ["metric_date"] * self.tables.clicks.daily
+        columns += ["system"] * ("system" in names.impressions)
+        view = {"columns": [*columns, *names.segments], "labels": LABELS, "rankings": RANKINGS}
+        with self.views():
+            found = self.engine.table(print_template("clicks/request_labels", view))
+        if not found.num_rows:
+            raise refusal([absence.of_labels(self.tables, self.engine, self.counts())])
+        return found
+
     def judgments(self, *, some: bool = False) -> pa.Table:
         """The pooled labels by themselves, to look at or to export.
 

@@ -129,7 +129,8 @@ def pooled(tables: ClickTables) -> str:
     if not asked.pools:
         raise SpecError(
             "judgments are labels that all requests of a query share; add to the spec: "
-            f"clicks: {{labels: {{pool: query_item}}}}, given pool {asked.pool}"
+            f"clicks: {{labels: {{pool: query_item}}}}, given pool {asked.pool}; those of single "
+            "requests are clicks --show labels"
         )
     return with_stages(_stages(tables), "select *\nfrom pooled")
 

@@ -214,6 +214,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["-m", "ctr", "--by", "country"], "country=DE  new"),
         (["-m", "ctr", "--per-query"], "--per-query is of metrics of lists"),
         (["--show", "judgments"], "pool: query_item"),
+        (["--show", "judgments"], "those of single requests are clicks --show labels"),
         (["--show", "days", "-m", "ctr"], "beside those of lists; add -m ndcg@10"),
         (["-m", "ctr", "--by", "land"], "clicks.impressions.columns.segments names"),
         (["--ubi", "a", "b"], "give a spec, a log, or the two files of --ubi"),
@@ -234,6 +235,29 @@ def test_pooled_judgments_are_exported(folder: Path) -> None:
         "query_text,item_id,n_impressions,n_clicks,n_purchases,expected_clicks,rate,grade"
     )
     assert len(rows) > 500
+
+
+@by_turns(1)
+def test_labels_of_requests_are_exported(folder: Path) -> None:
+    """They give the numbers of the log where another evaluation takes them."""
+    labels = folder / "labels.csv"
+    asked = ["clicks", str(folder / "log.yml"), "--show", "labels", "--out", str(labels)]
+    done = CliRunner().invoke(cli, [*asked, "--overwrite"])
+    assert not done.exit_code, done.output
+    head = labels.read_text().splitlines()[0]
+    assert head == "query_id,item_id,grade,query_text,system,country,position"
+    lists = {"rank": "position", "system": "system", "query": "request_id"}
+    numbers = sm.evaluate(
+        folder / "impressions.parquet",
+        labels,
+        "ndcg@5",
+        missing="drop",
+        label_columns={"query": "query_id"},
+        **lists,
+    ).to_dicts()
+    of_log = CliRunner().invoke(cli, ["clicks", str(folder / "log.yml"), "-o", "json", "-q"])
+    wanted = {row["system"]: row["value"] for row in json.loads(of_log.output)["offline"]}
+    assert {row["system"]: row["value"] for row in numbers} == pytest.approx(wanted, abs=1e-12)
 
 
 # -- cleaning ---------------------------------------------------------------------------
