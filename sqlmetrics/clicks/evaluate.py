@@ -12,6 +12,7 @@ from sqlmetrics.clicks.clean_log import ADDED_UP, COUNTED, EVALUATED, CleanLog, 
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS, UNUSED, steps, totals
 from sqlmetrics.clicks.result import ClickResult, interval_note, long
 from sqlmetrics.clicks.steps import online_step
+from sqlmetrics.clicks.told_requests import with_requests
 from sqlmetrics.clicks.wide_log import wide_log
 from sqlmetrics.engines.database import Database, connect, session_of, with_views
 from sqlmetrics.engines.temporary import Step
@@ -112,6 +113,10 @@ def evaluate_clicks(
                     per_query=per_query,
                     confidence=confidence,
                 )
+                if per_query:
+                    offline = replace(
+                        offline, _per_query=with_requests(offline.per_query(), spec, engine)
+                    )
             result = replace(result, offline=offline)
         clean.tell(EVALUATED)
     return result

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from sqlmetrics.catalog.dimension import metric_rows
+from sqlmetrics.clicks.told_requests import QUERY_TEXT, request_columns
+from sqlmetrics.jobs.tables import PER_QUERY
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal
 from sqlmetrics.sql.translation import Translation
@@ -163,6 +165,9 @@ def meanings(spec: Spec, table: str) -> dict[str, str]:
     if table == "per_query":
         rows = metric_rows(spec.measures)
         of_metrics = {row.column: f"{row.name}: {row.meaning}" for row in rows}
+        of_metrics |= {name: f"The request's {name}." for name in request_columns(spec, PER_QUERY)}
+        if QUERY_TEXT in of_metrics:
+            of_metrics[QUERY_TEXT] = "What was asked."
     return {**COLUMNS[table], **of_metrics}
 
 

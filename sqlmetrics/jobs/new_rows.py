@@ -8,6 +8,7 @@ from pathlib import Path
 
 import sqlmetrics
 from sqlmetrics.catalog.online import online
+from sqlmetrics.clicks.told_requests import of_requests, request_columns
 from sqlmetrics.evaluation.intervals import (
     BY_REQUEST,
     OWN,
@@ -22,7 +23,14 @@ from sqlmetrics.jobs.dictionary import dictionary
 from sqlmetrics.jobs.exchange import Exchange, TableRows, insert
 from sqlmetrics.jobs.log_metrics import log_metrics
 from sqlmetrics.jobs.sources import log_entries
-from sqlmetrics.jobs.tables import FACTS, PER_QUERY, RUNS, columns, has_baseline, targets
+from sqlmetrics.jobs.tables import (
+    FACTS,
+    PER_QUERY,
+    RUNS,
+    columns,
+    has_baseline,
+    targets,
+)
 from sqlmetrics.plan.moments import OWN as MOMENTS
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.spec.days import Ends
@@ -224,13 +232,20 @@ class NewRows:
             if not measure.metric.pooled
             and (self.metrics is None or (measure.name, measure.k or 0) in self.metrics)
         )
-        return (*PER_QUERY, *metrics)
+        return (*PER_QUERY, *metrics, *self._request_columns)
+
+    @property
+    def _request_columns(self) -> list[str]:
+        """What rows tell of a request; rows that get metrics alone keep what they have."""
+        return request_columns(self.spec, PER_QUERY) if self.metrics is None else []
 
     def _rows(self, per_query: str) -> str:
         told = {"spec": literal(self.spec.title), "metric_date": self.day or "metric_date"}
+        asked = self._request_columns
         view = {
             "columns": [self._named(name, told) for name in self._per_query_columns],
             "rows": per_query,
+            "requests": of_requests(asked, "asked_id") if asked else "",
         }
         rows = print_template("jobs/per_query", view)
         if self.plan is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
+from sqlmetrics.clicks.told_requests import request_columns
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, SqlmetricsError
 from sqlmetrics.plan.moments import COUNTS, OWN, PAIRED
@@ -215,7 +216,12 @@ def columns(spec: Spec) -> dict[str, Mapping[str, str]]:
     """Table -> its columns with their types, in DuckDB's words."""
     metrics = {one.column: "double" for one in spec.measures if not one.metric.pooled}
     paired = BASELINE if has_baseline(spec) else {}
-    return {**KEPT, "facts": {**FACTS, **paired}, "per_query": {**PER_QUERY, **metrics}}
+    of_requests = dict.fromkeys(request_columns(spec, PER_QUERY), "varchar")
+    return {
+        **KEPT,
+        "facts": {**FACTS, **paired},
+        "per_query": {**PER_QUERY, **metrics, **of_requests},
+    }
 
 
 def has_baseline(spec: Spec) -> bool:

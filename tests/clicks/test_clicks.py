@@ -783,14 +783,24 @@ def test_specs_of_logs_are_validated_and_verified(folder: Path) -> None:
 
 @by_turns(0.6)
 def test_a_run_writes_both_families(folder: Path, tmp_path: Path) -> None:
-    (folder / "run.yml").write_text(f"{SPEC}output: {{relation: facts}}\n")
+    output = "output: {relation: facts, per_query: requests}"
+    (folder / "run.yml").write_text(f"{SPEC}{output}\n")
     for _ in range(2):
         file = str(tmp_path / "metrics.duckdb")
         done = CliRunner().invoke(cli, ["run", str(folder / "run.yml"), "--db", file])
         assert done.exit_code == 0, done.output
     with duckdb.connect(file) as connection:
         rows = connection.execute("select metric, k, count(*) from facts group by all").fetchall()
+        of_requests = "select query_id, query_text, country, ndcg_at_5 from requests"
+        kept = connection.execute(f"{of_requests} order by all").fetchall()
+        shown = f"select distinct request_id, query, country from '{folder}/impressions.parquet'"
+        told = {row[0]: row[1:] for row in connection.execute(shown).fetchall()}
     assert sorted(rows) == [("ctr", 3, 2), ("ndcg", 5, 2)]
+    assert len(kept) > 100
+    assert all(told[query_id] == tuple(facts) for query_id, *facts, _ in kept)
+    asked = sm.evaluate_clicks(sm.Spec.read(folder / "log.yml")).offline
+    fetched = asked.per_query().select(["query_id", "query_text", "country", "ndcg_at_5"])
+    assert sorted(tuple(row.values()) for row in fetched.to_pylist()) == kept
 
 
 def test_by_names_segments_of_the_log() -> None:
