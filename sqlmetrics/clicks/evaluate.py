@@ -10,9 +10,9 @@ from typing import Any
 from sqlmetrics.catalog.online import online
 from sqlmetrics.clicks.clean_log import ADDED_UP, COUNTED, EVALUATED, CleanLog, cleaned_log
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS, UNUSED, steps, totals
+from sqlmetrics.clicks.request_rows import with_requests
 from sqlmetrics.clicks.result import ClickResult, interval_note, long
 from sqlmetrics.clicks.steps import online_step
-from sqlmetrics.clicks.told_requests import with_requests
 from sqlmetrics.clicks.wide_log import wide_log
 from sqlmetrics.engines.database import Database, connect, session_of, with_views
 from sqlmetrics.engines.temporary import Step

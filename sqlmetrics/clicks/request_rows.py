@@ -1,17 +1,28 @@
-"""What is kept of a request: how much was logged of it, between which positions, and of whom."""
+"""What is kept of a request: how much was logged, between which positions, of whom, its query."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.clicks.columns import SESSION, Names
-from sqlmetrics.spec.click_log import Clicks
+from sqlmetrics.spec.click_log import RANKINGS, Clicks
+from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column
+from sqlmetrics.sql.template import identifier, lines
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sqlmetrics.engines.database import Database
 
 KEYS = ("request_id", "item_id", "position")
 """What an impression must have."""
+
+
+QUERY_TEXT = "query_text"
+"""What was asked."""
 
 
 @dataclass(frozen=True)
@@ -96,3 +107,44 @@ class RequestRows:
         reasons = ["incomplete", *["unreadable time"] * (len(self.counts) - 2)]
         pairs = zip(reasons, self.counts[:-1], self.counts[1:], strict=True)
         return {why: f"{before} - {after}" for why, before, after in pairs}
+
+
+def request_columns(spec: Spec, keys: Iterable[str]) -> list[str]:
+    """The query's text and the segments that a click log has; none of another spec.
+
+    Args:
+        spec: What is asked; a segment that is called as one of its metrics is left out.
+        keys: The keys of the table, likewise.
+    """
+    columns = spec.clicks.columns if spec.clicks else None
+    if columns is None:
+        return []
+    taken = {name.casefold() for name in (*keys, *(one.column for one in spec.measures))}
+    told = (*[QUERY_TEXT] * (columns.query is not None), *columns.segments)
+    return [name for name in dict.fromkeys(told) if name.casefold() not in taken]
+
+
+def of_requests(names: Iterable[str], key: str = "query_id") -> str:
+    """A `select` of these columns, one row a request, while the log's lists are there.
+
+    Args:
+        names: The columns.
+        key: What the request is called.
+    """
+    told = [Column(f"min({identifier(name)})", name) for name in names]
+    columns = lines([Column("query_id", key), *told])
+    return f"select\n    {columns}\nfrom {RANKINGS}\ngroup by query_id"
+
+
+def with_requests(per_query: pa.Table, spec: Spec, engine: Database) -> pa.Table:
+    """A table of one row per request with these columns.
+
+    Args:
+        per_query: The table.
+        spec: What was asked.
+        engine: Where the log's lists are.
+    """
+    names = request_columns(spec, per_query.column_names)
+    if not names:
+        return per_query
+    return per_query.join(engine.table(of_requests(names)), keys="query_id")

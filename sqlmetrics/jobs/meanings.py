@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from sqlmetrics.catalog.dimension import metric_rows
-from sqlmetrics.clicks.told_requests import QUERY_TEXT, request_columns
+from sqlmetrics.clicks.request_rows import QUERY_TEXT, request_columns
 from sqlmetrics.jobs.tables import PER_QUERY
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal

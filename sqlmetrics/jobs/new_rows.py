@@ -8,7 +8,7 @@ from pathlib import Path
 
 import sqlmetrics
 from sqlmetrics.catalog.online import online
-from sqlmetrics.clicks.told_requests import of_requests, request_columns
+from sqlmetrics.clicks.request_rows import of_requests, request_columns
 from sqlmetrics.evaluation.intervals import (
     BY_REQUEST,
     OWN,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from sqlmetrics.clicks.told_requests import request_columns
+from sqlmetrics.clicks.request_rows import request_columns
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, SqlmetricsError
 from sqlmetrics.plan.moments import COUNTS, OWN, PAIRED
