@@ -211,7 +211,8 @@ def validate(spec: Spec, connection: Any = None) -> tuple[str, ...]:
 
     Raises:
         SpecError: If the spec asks for what its sources cannot give.
-        InputError: With every column that is missing, or what the database says of types.
+        InputError: With every column that is missing, what the database says of types, or labels
+            whose grade has no number.
         EngineError: If the database fails.
     """
     with connect(connection) as engine, ready(spec, engine, dry=True) as notes:
@@ -249,17 +250,21 @@ def explain(name: str, preset: str | None = None) -> str:
         preset: The conventions that hold where the metric's text says nothing else; if it
             is given, a metric of lists is also shown on one data set under every preset.
 
+    Returns:
+        The text; a notebook shows its lines as they are.
+
     Raises:
         SpecError: If there is no such metric, option or preset, the metric's text is wrong, or
             the preset is unknown; the nearest name is told.
     """
     # its examples take a third of a second to import, which a job has no use for
+    from sqlmetrics.evaluation.report.display import Text
     from sqlmetrics.proof.explain.explain import explain as explained
     from sqlmetrics.proof.explain.online import explain_online
 
     if is_online(name):
-        return explain_online(name, preset, compile, _online_rows)
-    return explained(name, preset)
+        return Text(explain_online(name, preset, compile, _online_rows))
+    return Text(explained(name, preset))
 
 
 def _online_rows(spec: Spec) -> list[Mapping[str, Any]]:

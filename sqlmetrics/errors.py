@@ -13,10 +13,13 @@ SqlmetricsError             exit code 3
 from __future__ import annotations
 
 import json
+import os
 import re
+import traceback
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from functools import cache
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -98,6 +101,14 @@ class SqlmetricsError(Exception):
     """Every error that sqlmetrics raises on purpose derives from this one."""
 
     exit_code = 3
+
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook prints: the sentence, then the lines of its own that led here."""
+        frames = traceback.extract_tb(self.__traceback__)
+        inside = (str(Path(__file__).parent), f"{os.sep}IPython{os.sep}")
+        own = [frame for frame in frames if not any(part in frame.filename for part in inside)]
+        lines = [line.rstrip("\n") for line in traceback.format_list(own)]
+        return [f"{type(self).__name__}: {self}", *([""] * bool(lines)), *lines]
 
 
 class CheckError(SqlmetricsError):

@@ -13,6 +13,7 @@ import pytest
 from marked import by_turns
 
 import sqlmetrics as sm
+from sqlmetrics.comparison.page import notebook
 
 RANKINGS = pa.table(
     {
@@ -182,3 +183,32 @@ def test_a_spec_is_validated_verified_run_and_checked(tmp_path: Path) -> None:
 
 
 SCORES = [("a", 2.0), ("b", 1.0)]
+
+
+def test_an_error_in_a_notebook_begins_with_its_sentence_and_has_the_readers_lines_alone() -> None:
+    with pytest.raises(sm.SpecError) as raised:
+        sm.evaluate(RANKINGS, LABELS, "ngcd@10", system="model")
+    shown = raised.value._render_traceback_()
+    assert shown[0].startswith("SpecError: unknown metric 'ngcd'; did you mean 'ndcg'?")
+    lines = "\n".join(shown[1:])
+    assert 'sm.evaluate(RANKINGS, LABELS, "ngcd@10", system="model")' in lines
+    assert not re.search(r'File ".*sqlmetrics/(?!tests/)\w+/\w+\.py"', lines.replace("tests", ""))
+    assert len(shown) < 8
+
+
+def test_explain_shows_its_lines() -> None:
+    text = sm.explain("ndcg@10")
+    assert repr(text) == text
+    assert "\n" in repr(text)
+    assert text._repr_html_().startswith("<pre>")  # type: ignore[attr-defined]
+    assert "<" not in text._repr_html_().removeprefix("<pre>").removesuffix("</pre>")  # type: ignore[attr-defined]
+
+
+def test_a_result_says_once_how_to_get_charts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notebook, "can_draw", lambda: False)
+    monkeypatch.setattr(notebook, "TOLD", set())
+    result = sm.evaluate(RANKINGS, LABELS, "mrr", system="model")
+    first, second = (result._repr_mimebundle_()["text/html"] for _ in range(2))
+    assert "pip install 'sqlmetrics[report]'" in first
+    assert first.endswith(second)
+    assert "sqlmetrics[report]" not in second + result._repr_html_()

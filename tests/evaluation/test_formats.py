@@ -29,6 +29,7 @@ from memory import evaluate
 from slices import keep, kept
 
 import sqlmetrics as sm
+from sqlmetrics.evaluation.inputs.swap import in_order
 from sqlmetrics.spec.spec import Spec
 
 pytestmark = by_turns(0.14)
@@ -773,8 +774,8 @@ def test_rows_of_python_keep_their_order_and_their_columns() -> None:
     run = [{"query_id": "q", "item_id": i, "score": 1, "country": "de"} for i in "ba"]
     result = evaluate(run, LABELS, "mrr", ties="input_order", by="country")
     assert {row["value"] for row in result.to_dicts()} == {1}
-    in_order = {"q": {"b": 1, "a": 1}}
-    assert evaluate(in_order, LABELS, "mrr", ties="input_order")["mrr"] == 1
+    as_they_come = {"q": {"b": 1, "a": 1}}
+    assert evaluate(as_they_come, LABELS, "mrr", ties="input_order")["mrr"] == 1
 
 
 @by_turns(1.3)
@@ -879,3 +880,37 @@ def test_usual_names_are_taken_for_their_roles_and_named(tmp_path: Path) -> None
             sm.evaluate(odd, truth, "mrr")
     with pytest.raises(sm.InputError, match="unknown column 'doc'"):  # as it was asked for
         sm.evaluate(runs, truth, "mrr", item="doc")
+
+
+def test_rankings_and_labels_in_the_other_order_are_refused_or_told(tmp_path: Path) -> None:
+    qrels = {"q1": {"a": 1, "b": 2, "c": 0}, "q2": {"x": 1}}
+    run = {"q1": {"a": 0.9, "c": 0.8, "b": 0.1}, "q2": {"y": 0.5, "x": 0.2}}
+    with pytest.raises(sm.InputError, match=r"like 1, and labels .* like 0\.9: .* swapped"):
+        evaluate(qrels, run, "ndcg@10")
+    shares = {"q1": {"a": 0.5, "b": 1.0}}
+    assert evaluate({"q1": {"a": 2.0, "b": 1.0}}, shares, "cg@1")["cg@1"] == 0.5
+    kinds = [type(name, (dict,), {}) for name in ("Qrels", "Run")]
+    judged, ranked = kinds[0](qrels), kinds[1](run)
+    assert in_order(judged, ranked)[:2] == (ranked, judged)
+    for field in ("Q0", "0"):
+        for name in "ab":
+            (tmp_path / f"{name}.run").write_text(f"q1 {field} a 1 3.0 {name}\n", "utf-8")
+        with pytest.raises(sm.InputError, match=r"'.*b\.run' is a run .*, not judgments"):
+            evaluate(str(tmp_path / "a.run"), str(tmp_path / "b.run"), "mrr")
+
+
+def test_validate_says_which_labels_have_no_number(tmp_path: Path) -> None:
+    labels = {"query_id": ["q1", "q1"], "item_id": ["a", "b"], "grade": ["high", "medium"]}
+    spec = {
+        "rankings": {"data": {"query_id": ["q1"], "item_id": ["a"], "score": [1.0]}},
+        "labels": {"data": labels, "grades": {"high": 2, "low": 1}},
+        "metrics": "mrr",
+    }
+    for name in ("rankings", "labels"):
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(pa.table(spec[name].pop("data")), path)
+        spec[name]["file"] = str(path)
+    with pytest.raises(sm.InputError, match="grade has no number in grades in 1 row"):
+        sm.validate(sm.Spec(**spec))
+    spec["labels"]["grades"]["medium"] = 1
+    assert sm.validate(sm.Spec(**spec)) == ()

@@ -20,6 +20,8 @@ MIME = "application/vnd.vegalite.v5+json"
 DRAWN = ("verdicts", "days", "slices", "contributions", "funnel")
 """What stands above the tables of a comparison, a diagnosis or a funnel."""
 
+HINT = "charts need the extra report: pip install 'sqlmetrics[report]'"
+
 OF_RESULTS = ("means", "trend", "segments")
 OF_LOGS = ("rates", "trend", "cleaning", "offline_online")
 
@@ -48,7 +50,19 @@ def drawings(what: Display) -> str:
     Args:
         what: The result.
     """
-    return "".join(one.html() for one in pictures_of(what)) if can_draw() else ""
+    return "".join(one.html() for one in pictures_of(what)) if can_draw() else hint()
+
+
+TOLD: set[str] = set()
+"""What a notebook was told, for which once is enough."""
+
+
+def hint() -> str:
+    """How to get charts, as HTML: the first time only."""
+    if HINT in TOLD:
+        return ""
+    TOLD.add(HINT)
+    return f"<p><small>{HINT}</small></p>"
 
 
 def bundle(what: Display) -> dict[str, Any]:
@@ -59,7 +73,8 @@ def bundle(what: Display) -> dict[str, Any]:
     """
     shown: dict[str, Any] = {"text/plain": repr(what)}
     pictures = pictures_of(what) if can_draw() else ()
-    shown["text/html"] = "".join(one.html() for one in pictures) + what.tables()
+    charts = "".join(one.html() for one in pictures) if can_draw() else hint()
+    shown["text/html"] = charts + what.tables()
     if pictures:
         shown[MIME] = chart(pictures)
     return shown

@@ -22,7 +22,13 @@ from sqlmetrics.evaluation.checks.absence import why_absent
 from sqlmetrics.evaluation.checks.named_values import unknown_values
 from sqlmetrics.evaluation.checks.prescan import CLEAR, Prescan, is_possible, screen
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, refusal, remedy_for
-from sqlmetrics.evaluation.checks.rules import GroupCheck, RowCheck, group_checks, row_checks
+from sqlmetrics.evaluation.checks.rules import (
+    UNMAPPED,
+    GroupCheck,
+    RowCheck,
+    group_checks,
+    row_checks,
+)
 from sqlmetrics.evaluation.checks.scores import problems as of_scores
 from sqlmetrics.evaluation.checks.scores import texts as text_scores
 from sqlmetrics.evaluation.checks.text_days import odd_days
@@ -145,7 +151,7 @@ def validate(plan: Plan, engine: Database) -> tuple[str, ...]:
     """Raise InputError unless the plan fits its tables: relations, columns, types, named values.
 
     No metric is computed; the database plans the query, and counts the values of columns of
-    which the spec names one.
+    which the spec names one, and the grades that have no number.
 
     Returns:
         Notes of values that it names and no row has, and no number rests on.
@@ -158,6 +164,8 @@ def validate(plan: Plan, engine: Database) -> tuple[str, ...]:
     if problems:
         raise InputError(problems)
     engine.try_out(query(plan))
+    if unmapped := [*look.bad_rows(UNMAPPED.problem)]:
+        raise InputError(unmapped)
     return unknown_values(plan, engine)
 
 
@@ -285,12 +293,13 @@ class _Look:
             rules = [rule for rule in group_checks(self.plan) if rule.template == "repeated"]
             yield from self.bad_groups([_with_ids(rule) for rule in rules])
 
-    def bad_rows(self) -> Iterator[Problem]:
+    def bad_rows(self, only: str = "") -> Iterator[Problem]:
+        """Rows that break a rule: any, or only those with that problem."""
         for table, source in self.sources.items():
-            screened = self._screen(table)
-            if screened and screened.rows and not screened.bad:
+            rules = [r for r in row_checks(self.plan, table) if only in ("", r.problem)]
+            screened = None if only else self._screen(table)
+            if (only and not rules) or (screened and screened.rows and not screened.bad):
                 continue
-            rules = row_checks(self.plan, table)
             columns = self.plan.shape.columns[table]
             conditions = [rule.text(columns[rule.role]) for rule in rules]
             counted = [f"sum(case when {one} then 1 else 0 end)" for one in conditions]
@@ -298,7 +307,7 @@ class _Look:
             with self._reading(table):
                 total, *counts = self.engine.rows(select)[0]
             if not total:
-                yield self._no_row(table)
+                yield from [] if only else [self._no_row(table)]
                 continue
             for rule, count in zip(rules, counts, strict=True):
                 if count:

@@ -141,7 +141,7 @@ _GRADES = (
     _outside("grade", _FINITE, "is NaN or infinite", "give it a finite grade"),
 )
 _TOO_LARGE = _huge("grade")
-_UNMAPPED = RowCheck(
+UNMAPPED = RowCheck(
     "grade",
     "{column} is not null and {number} is null",
     "has no number in grades",
@@ -283,7 +283,7 @@ def _grade_checks(plan: Plan) -> Iterator[RowCheck]:
         yield from (*_GRADES, *_grades_outside(plan))
         return
     value = worth("cast({value} as varchar)", grades, braces=True)
-    for row in (_UNMAPPED, *_grades_outside(plan)):
+    for row in (UNMAPPED, *_grades_outside(plan)):
         yield replace(row, number=value)
 
 

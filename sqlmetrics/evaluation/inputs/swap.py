@@ -32,11 +32,14 @@ def in_order(rankings: Any, labels: Any) -> tuple[Any, Any, str]:
         rankings: What was given for them: one table, or several.
         labels: What was given for them.
     """
+    if type(rankings).__name__ == "Qrels" and type(labels).__name__ == "Run":
+        return labels, rankings, "the Qrels are taken as the labels, and the Run as the rankings"
+    _check_dicts(rankings, labels)
     runs = list(rankings) if isinstance(rankings, list | tuple) else [rankings]
     if _n_fields(labels, "labels") != RUN:
         return rankings, labels, ""
     found = [place for place, one in enumerate(runs) if _n_fields(one, "rankings") == QRELS]
-    if not found and _first_line(labels, "labels")[1].upper() == "Q0":
+    if not found:
         raise InputError(
             f"labels: {str(labels)!r} is a run (query Q0 item rank score run), not judgments; name "
             "the labels, last or by --labels"
@@ -46,6 +49,30 @@ def in_order(rankings: Any, labels: Any) -> tuple[Any, Any, str]:
     qrels, runs[found[0]] = runs[found[0]], labels
     note = f"{qrels} holds judgments, and is taken as the labels"
     return runs if len(runs) > 1 else runs[0], qrels, note
+
+
+def _check_dicts(rankings: Any, labels: Any) -> None:
+    """Refuse dicts whose types are those of pytrec_eval's in the other order.
+
+    Raises:
+        InputError: If all scores are whole numbers, and grades are floats with fractions.
+    """
+    scores, grades = _numbers(rankings), _numbers(labels)
+    has_whole_scores = bool(scores) and all(isinstance(score, int) for score in scores)
+    has_fractions = any(isinstance(grade, float) and grade % 1 for grade in grades)
+    if has_whole_scores and has_fractions:
+        grade = next(grade for grade in grades if isinstance(grade, float) and grade % 1)
+        raise InputError(
+            f"rankings: all scores are whole numbers, like {scores[0]!r}, and labels have grades "
+            f"like {grade!r}: the two seem to be swapped; rankings come first, labels second (if "
+            "they are right, give the scores as floats)"
+        )
+
+
+def _numbers(given: Any) -> list[Any]:
+    """The values of `{query: {item: value}}`; none of anything else."""
+    is_nested = isinstance(given, dict) and all(isinstance(own, dict) for own in given.values())
+    return [value for own in given.values() for value in own.values()] if is_nested else []
 
 
 def holds_run(given: Any) -> bool:
