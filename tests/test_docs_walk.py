@@ -537,7 +537,23 @@ CELLS: dict[str, tuple[str, ...]] = {
         "grants search.yml --role nightly PLACE 2",
         "grants search.yml --role nightly --connection dev --profiles profiles.yml 2",
     ),
+    "runs": (
+        "run search.yml PLACE",
+        "runs search.yml --last 1 PLACE",
+        "runs search.yml PLACE -o json",
+    ),
+    "restore": ("run search.yml PLACE", "restore search.yml last --note late PLACE"),
+    "retire": (
+        "run search.yml PLACE",
+        "retire search.yml --rows 1 PLACE 2",
+        "retire search.yml --for-good --yes --note gone PLACE",
+    ),
     "install": ("install macros.duckdb", "install macros.duckdb --print"),
+    "uninstall": (
+        "run search.yml PLACE",
+        "uninstall search.yml --rows 0 PLACE 2",
+        "uninstall search.yml --yes PLACE",
+    ),
     "sheet": (
         "sheet files.yml -k 3 --limit 2 --out s.csv --excel --labelled-queries",
         "sheet files.yml --sql --skip-input-checks",

@@ -61,9 +61,13 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "run": ("run.run", "Evaluate SPEC, and replace its days in its tables."),
         "check": ("check.check", "Compare the table of SPEC with its checks."),
         "build": ("build.build", "Run SPEC, then check what it wrote."),
+        "runs": ("history.runs.runs", "List the runs of SPEC, and what they changed."),
+        "restore": ("history.restore.restore", "Take back a run of SPEC."),
+        "retire": ("history.removal.retire", "Remove the rows of SPEC, which runs no more."),
         "compile": ("spec.compile_spec", "Print the SQL of SPEC, in any dialect, or as a job."),
         "export": ("export.export", "Write SPEC as files of dbt, Superset and other tools."),
         "install": ("install.install", "Make macros of metrics in a DuckDB file."),
+        "uninstall": ("history.removal.uninstall", "Remove what runs or install made."),
     },
     "Trust": {
         "debug": ("debug.debug", "Test a connection: who answers, and what it may do."),
@@ -100,7 +104,7 @@ class Commands(UserDict[str, Any]):
             KeyError: If there is none of that name.
         """
         home, about = self.data[name]
-        module, _, function = home.partition(".")
+        module, _, function = home.rpartition(".")
         command: click.Command = getattr(import_module(f"sqlmetrics.cli.{module}"), function)
         command.short_help = about
         return command

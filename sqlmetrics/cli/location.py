@@ -90,6 +90,16 @@ class Location:
         """A DuckDB file in which something is made; the file too, if it is not there."""
         return _default(verb, self._place(needed=True), create=True)
 
+    def changing(self) -> Database:
+        """The database whose tables are changed; nothing is made to open it.
+
+        Raises:
+            SpecError: If nothing says where, or its file is not there.
+        """
+        from sqlmetrics.engines.database import connect
+
+        return connect(self.place)
+
     def using(self) -> Database:
         """The database in which something is made for a while, or a new DuckDB in memory."""
         from sqlmetrics.engines.database import connect

@@ -25,6 +25,8 @@ def create(
     name: str,
     columns: Mapping[str, str],
     meanings: Mapping[str, str] | None = None,
+    *,
+    meaning: str = "",
 ) -> str:
     """The statement that makes a table, unless it is there.
 
@@ -34,10 +36,11 @@ def create(
         name: What it is called.
         columns: Its columns with their types, in DuckDB's words.
         meanings: Column -> what it holds, where the dialect says it as the table is made.
+        meaning: What the table itself holds, if it is one beside that.
     """
     own, told = at.dialect.comments, meanings or {}
     storage = at.dialect.by_day if "metric_date" in columns else at.dialect.storage
-    about = own.behind.format(text=said(at, TABLES[table])) if own.behind else ""
+    about = own.behind.format(text=said(at, meaning or TABLES[table])) if own.behind else ""
     lines = [_typed(at, column, kind, told.get(column, "")) for column, kind in columns.items()]
     if at.dialect.key.inline:
         lines.append(at.dialect.key.inline.format(columns=_keys(at, table)))

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 from sqlmetrics.engines.database import Database
+from sqlmetrics.jobs.archives.archive import Archive
 from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.definitions import check_definitions
 from sqlmetrics.jobs.kept_rows import with_kept
@@ -57,6 +58,9 @@ class Exchange:
         allowed_loss: Of so many days numbers may go that nothing replaces; None if days are
             named, and nobody looks.
         option: What was asked for where somebody looks.
+        run: The run as two SQL texts, its id and when it began; None if no run keeps what is
+            replaced.
+        forgets: Whether rows go that the archives have kept for long enough.
     """
 
     spec: Spec
@@ -68,17 +72,24 @@ class Exchange:
     views: Wide | None = None
     allowed_loss: int | None = None
     option: str = "--full-refresh"
+    run: tuple[str, str] | None = None
+    forgets: bool = False
 
     def carry_out(
         self,
         engine: Database,
         log: Callable[[Mapping[str, int], Sequence[str]], str] | None = None,
+        check: Callable[[], None] | None = None,
+        end: Sequence[str] | None = None,
     ) -> tuple[dict[str, int], list[str]]:
         """Replace the rows, all in one transaction where there are any, as the only writer.
 
         Args:
             engine: Where the tables are; they are made if they are not there.
-            log: The statement that adds to the run log, of what this returns.
+            log: The statement that adds to the run log, of what this returns and the rows that
+                the archives got.
+            check: What is looked at first, as the only writer; by default definitions and losses.
+            end: What is done in the end, as statements; by default the spec's views are made.
 
         Returns:
             Table -> the rows that now stand for these days; and what should be known of the
@@ -94,23 +105,57 @@ class Exchange:
         by_day = {table for table, rows in self.rows.items() if is_by_day and not rows.are_added}
         with alone(self.spec, engine) as killed:
             notes = killed + changes(self.spec, engine, self.columns).carry_out(engine)
-            views = view_statements(self.spec, engine, self.views)
+            archive = self.run and Archive.opened(self.spec, engine, *self.run)
+            views = [] if end is not None else view_statements(self.spec, engine, self.views)
             with with_kept(self, engine) as rows, engine.transaction():
                 job = replace(self, rows=rows)
-                check_definitions(self.spec, self.ends, engine)
-                if self.allowed_loss is not None:
-                    told = check_losses(self, engine, self.allowed_loss, self.option)
-                    notes = [*notes, *filter(None, [told])]
+                if check:
+                    check()
+                else:
+                    notes = [*notes, *self._checked(engine)]
+                if archive:
+                    job._keep(archive)
                 for table in sorted(by_day):
                     replace_by_day(job, table, engine)
                 for statement in job.statements(set(self.rows) - by_day):
                     engine.execute(statement)
                 counts = self._counts(engine)
+                if archive and self.forgets:
+                    archive.forget()
                 if log:
-                    engine.execute(log(counts, notes))
+                    kept = archive.count() if archive else None
+                    engine.execute(
+                        log(counts | ({} if kept is None else {"archived": kept}), notes)
+                    )
                 make_views(self.spec, engine, views if is_undone else ())
+                for statement in end or ():
+                    engine.execute(statement)
             make_views(self.spec, engine, () if is_undone else views)
         return counts, notes
+
+    def _checked(self, engine: Database) -> Iterator[str]:
+        """Look at definitions and losses; what should be known of them."""
+        check_definitions(self.spec, self.ends, engine)
+        if self.allowed_loss is not None:
+            told = check_losses(self, engine, self.allowed_loss, self.option)
+            yield from filter(None, [told])
+
+    def _keep(self, archive: Archive) -> None:
+        """Put the rows of the days into the archives, also those that stay as they are.
+
+        So the days can be put back whole, whichever of them and of their rows were replaced.
+        """
+        for table in archive.columns:
+            if table in self.rows:
+                rows = self.rows[table]
+                gone = [*self.ends.of("metric_date"), *filter(None, [rows.replaces])]
+                kept = archive.rows(table, self._whole, gone, rows.select)
+                archive.engine.execute(insert(self.at, archive.names[table], TableRows(*kept)))
+
+    @property
+    def _whole(self) -> list[str]:
+        """What rows of the days meet, also of those in between that stay."""
+        return replace(self, ends=replace(self.ends, only=())).of("metric_date")
 
     def printed(self, log: str) -> Iterator[str]:
         """The statements that do the same for whoever executes them, with that of the run log."""
@@ -146,7 +191,7 @@ class Exchange:
 
     def count(self, table: str) -> str:
         """How many rows of a table stand for these days, as SQL between parentheses."""
-        where = "\n            and ".join(self.of("metric_date"))
+        where = "\n            and ".join(self._whole)
         source = relation(targets(self.spec)[table])
         return (
             f"(\n        select count(*)\n        from {source}\n"
@@ -154,7 +199,7 @@ class Exchange:
         )
 
     def _counts(self, engine: Database) -> dict[str, int]:
-        tables = [table for table in targets(self.spec) if table in COUNTED]
+        tables = [table for table in COUNTED if table in self.rows]
         return {one: int(engine.rows(f"select {self.count(one)} as n")[0][0]) for one in tables}
 
     def _name(self, table: str) -> str:

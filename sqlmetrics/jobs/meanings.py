@@ -88,7 +88,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "per_query": "Rows of the per-query table that do.",
         "engine": "The database and its version.",
         "version": "Of sqlmetrics.",
-        "outcome": "replaced or failed.",
+        "outcome": "replaced, restored, retired, failed, or running.",
         "message": "Why it failed, or what should be known of the input.",
         "sources": "Where its tables were, and the names of their columns, as JSON.",
         "metrics": "What it asked for.",
@@ -96,6 +96,8 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "host": "On which machine; likewise.",
         "revision": "The git revision of the spec's folder; -dirty if files had changed since.",
         "note": "Why, in the words of --note.",
+        "archived": "Rows of these days before it, which the archives got; NULL if none are kept.",
+        "restores": "The run that it took back; NULL for any other run.",
     },
     "metrics": {
         **_KEYS,
@@ -120,6 +122,20 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
 }
 """Table -> column -> what it holds."""
 
+ARCHIVES: Mapping[str, str] = {
+    "facts": "Rows of the fact table that runs replaced or removed, as they were.",
+    "per_query": "Rows of the per-query table that runs replaced or removed, as they were.",
+}
+"""Table -> what its archive is."""
+
+REPLACED: Mapping[str, str] = {
+    "replaced_by": "The run that replaced or removed the row: see the run log.",
+    "replaced_at": "When that run began, in UTC.",
+    "new_value": "The value of the row in its place.",
+    "is_removed": "1 if no row took its place, 0 if one did; NULL if the row stayed as it was.",
+}
+"""Column of an archive -> what it holds."""
+
 VIEWS: Mapping[str, str] = {
     "wide": "One row per spec, day, system and segment, with a column per metric and what it is "
     "made of. Roll up by sum(x_numerator) / sum(x_denominator).",
@@ -140,7 +156,9 @@ VIEWS: Mapping[str, str] = {
 """View -> what it is."""
 
 
-def comments(at: Translation, table: str, name: str, columns: Mapping[str, str]) -> Iterator[str]:
+def comments(
+    at: Translation, table: str, name: str, columns: Mapping[str, str], about: str = ""
+) -> Iterator[str]:
     """The statements that say in the database what a table and its columns are.
 
     Args:
@@ -148,10 +166,11 @@ def comments(at: Translation, table: str, name: str, columns: Mapping[str, str])
         table: Which table.
         name: What it is called.
         columns: Column -> what it holds.
+        about: What the table itself holds, if it is one beside that.
     """
     own = at.dialect.comments
     if own.statement:
-        told = said(at, TABLES[table])
+        told = said(at, about or TABLES[table])
         yield own.statement.format(kind="table", name=at.name(name), text=told)
     for column, meaning in columns.items():
         if own.column and meaning:
@@ -168,7 +187,7 @@ def meanings(spec: Spec, table: str) -> dict[str, str]:
         of_metrics |= {name: f"The request's {name}." for name in request_columns(spec, PER_QUERY)}
         if QUERY_TEXT in of_metrics:
             of_metrics[QUERY_TEXT] = "What was asked."
-    return {**COLUMNS[table], **of_metrics}
+    return {**COLUMNS[table], **of_metrics, **REPLACED}
 
 
 def said(at: Translation, text: str) -> str:

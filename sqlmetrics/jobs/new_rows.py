@@ -101,7 +101,15 @@ class NewRows:
             )
         rows |= dictionary(self.spec, self.now)
         return Exchange(
-            self.spec, self.at, rows, ends, key, allowed_loss=allowed_loss, option=option
+            self.spec,
+            self.at,
+            rows,
+            ends,
+            key,
+            allowed_loss=allowed_loss,
+            option=option,
+            run=(self.run_id, self.now),
+            forgets=True,
         )
 
     @property

@@ -25,6 +25,7 @@ from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.notes import notes
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.run import executing, run
+from sqlmetrics.jobs.archives.archive import keeps
 from sqlmetrics.jobs.begun import begin, ended
 from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.days import Question, days_of, on_days
@@ -131,6 +132,7 @@ def write(
         raise SpecError("a full refresh replaces all days; leave out start and end")
     with engine:
         check_own(spec, engine)
+        keeps(spec, engine.translation)
         if not adopt:
             check_same_spec(spec, engine)
         part = replace(part, days=days_of(spec, part.days))

@@ -9,6 +9,7 @@ from sqlmetrics.clicks.request_rows import request_columns
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, SqlmetricsError
 from sqlmetrics.plan.moments import COUNTS, OWN, PAIRED
+from sqlmetrics.spec.source import beside_table
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import parts, relation
 
@@ -71,6 +72,8 @@ RUNS: Mapping[str, str] = {
     "host": "varchar",
     "revision": "varchar",
     "note": "text",
+    "archived": "bigint",
+    "restores": "varchar",
 }
 """The run log: one row per run, also of those that failed."""
 
@@ -127,6 +130,15 @@ KEYS = {
 COUNTED = ("facts", "per_query")
 """The tables whose rows are of days."""
 
+REPLACED: Mapping[str, str] = {
+    "replaced_by": "varchar not null",
+    "replaced_at": "timestamp not null",
+}
+"""What an archive has behind the columns of the table whose rows it keeps."""
+
+SUCCESSOR: Mapping[str, str] = {"new_value": "double", "is_removed": "integer"}
+"""What the fact table's archive has besides: what came in the place of the row."""
+
 UNIQUE: Mapping[str, Sequence[str]] = {
     "facts": [*FACTS][: [*FACTS].index("value")],
     "per_query": [*PER_QUERY],
@@ -156,10 +168,20 @@ def targets(spec: Spec) -> dict[str, str]:
     per_query = {"per_query": output.per_query} if output.per_query and spec.metrics else {}
     named = {"facts": output.relation, **per_query, "runs": output.runs or output.named("runs")}
     named |= {table: output.named(table) for table in ("metrics", "definitions")}
-    if len({name.casefold() for name in named.values()}) < len(named):
+    names = [*named.values(), *_archives(named).values()]
+    if len({name.casefold() for name in names}) < len(names):
         given = ", ".join(f"{KEYS[table]}: {name}" for table, name in named.items())
         raise SpecError(f"each table of the output needs a name of its own; given {given}")
     return named
+
+
+def archives(spec: Spec) -> dict[str, str]:
+    """`facts`, and `per_query` if asked for -> the table of the rows of it that runs replaced."""
+    return _archives(targets(spec))
+
+
+def _archives(named: Mapping[str, str]) -> dict[str, str]:
+    return {table: beside_table(named[table], "archive") for table in COUNTED if table in named}
 
 
 def check_own(spec: Spec, engine: Database) -> None:

@@ -324,6 +324,23 @@ class Output(Model):
     views: bool = True
     """Whether there are views beside the fact table: wide, latest, daily change, all days
     together, all days so far, and beside a baseline."""
+    keep: int | str | None = None
+    """How long rows that a run replaces or removes are kept, for `restore`: a number of runs, or
+    days like `30 days`; `none` keeps none. By default those of the last 10 runs that replaced
+    any, where the database has transactions."""
+
+    @field_validator("keep")
+    @classmethod
+    def _duration(cls, keep: int | str | None) -> int | str | None:
+        if keep is None:
+            return None
+        text = str(keep).strip().casefold()
+        said = re.fullmatch(r"(\d{1,6})(?: (runs?|days?))?", text)
+        if text == "none" or (said and not int(said[1])):
+            return "none"
+        if said is None or isinstance(keep, bool):
+            raise ValueError(f"keep is a number of runs, days like 30 days, or none; given {keep}")
+        return f"{int(said[1])} days" if (said[2] or "").startswith("day") else int(said[1])
 
     def named(self, suffix: str) -> str:
         """The name of something that stands beside the fact table.
@@ -331,8 +348,16 @@ class Output(Model):
         >>> Output(relation='bi."Ranking metrics"').named("runs")
         'bi."Ranking metrics_runs"'
         """
-        own = self.relation
-        return f'{own[:-1]}_{suffix}"' if own.endswith('"') else f"{own}_{suffix}"
+        return beside_table(self.relation, suffix)
+
+
+def beside_table(name: str, suffix: str) -> str:
+    """The name of a table or view that stands beside another one.
+
+    >>> beside_table("bi.per_query", "archive")
+    'bi.per_query_archive'
+    """
+    return f'{name[:-1]}_{suffix}"' if name.endswith('"') else f"{name}_{suffix}"
 
 
 class Items(Source):

@@ -154,6 +154,29 @@ class Comments:
 
 
 @dataclass(frozen=True)
+class Catalogue:
+    """How a database lists what it holds: queries, each empty where it was not tried.
+
+    Attributes:
+        relations: Schema, name, and `view` or `table` of all that there is.
+        views: Schema, name and text of each view.
+        schema: The current schema; empty where there are none.
+        function: A row if there is a function of the {name}, a text.
+        drop_function: The statement that removes the one of two days, by its {name}.
+        macros: Name and parameters of each macro of tables that has the {parameter}, a text.
+        drop_macro: The statement that removes one, by its {name}.
+    """
+
+    relations: str = ""
+    views: str = ""
+    schema: str = ""
+    function: str = ""
+    drop_function: str = ""
+    macros: str = ""
+    drop_macro: str = ""
+
+
+@dataclass(frozen=True)
 class Dialect:
     """A dialect. Its grammar is sqlglot's; here stands what a grammar does not know.
 
@@ -216,6 +239,7 @@ class Dialect:
         writing: How the tables of a job are written.
         key: How a table is kept to one row per key.
         comments: How a database keeps what is said of its tables.
+        catalogue: How it lists what it holds.
     """
 
     name: str
@@ -263,3 +287,4 @@ class Dialect:
     writing: Writing = Writing()
     key: Key = Key()
     comments: Comments = Comments()
+    catalogue: Catalogue = Catalogue()

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.sql import catalogues
 from sqlmetrics.sql.dialect import (
     EXCHANGE,
     OVERWRITE,
@@ -202,6 +203,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "duckdb",
                 "DuckDB",
                 "duckdb",
+                catalogue=catalogues.DUCKDB,
                 temporary_view=True,
                 unfolded="unnest(list_append({column}, {one}))",
                 undoes_views=True,
@@ -344,6 +346,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "mariadb",
                 "MariaDB",
                 "mysql",
+                catalogue=catalogues.MYSQL,
                 text="CHAR",
                 collation="utf8mb4_nopad_bin",
                 has_nan=False,
@@ -379,6 +382,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "mysql",
                 "MySQL",
                 "mysql",
+                catalogue=catalogues.MYSQL,
                 adds_columns=False,
                 relative="mariadb",
                 text="CHAR",
@@ -403,6 +407,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "postgres",
                 "PostgreSQL",
                 "postgres",
+                catalogue=catalogues.POSTGRES,
                 exact_literals=True,
                 copies_stages=True,
                 sorts_lists=True,
@@ -534,6 +539,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "sqlite",
                 "SQLite",
                 "sqlite",
+                catalogue=catalogues.SQLITE,
                 temporary_view=True,
                 parameters_in_views=False,
                 adds_columns=False,

@@ -39,6 +39,7 @@ OWN = ("value", "numerator", "denominator", "n_queries", "n_skipped", "n_missing
 OWN += ("ci_low", "ci_high")
 TABLES = ("metrics", "metrics_of_queries")
 TABLES += ("metrics_runs", "metrics_metrics", "metrics_definitions")
+ARCHIVES = ("metrics_archive", "metrics_of_queries_archive")
 WRITERS = ("duckdb", "sqlite", "postgres", "mariadb", "chdb", "spark")
 LATER = engines(WRITERS[1:], now=[], night=["spark"])
 MORE = engines(WRITERS, now=["duckdb"], night=["spark"])
@@ -116,7 +117,7 @@ def clear(engine: Any, *more: str) -> None:
     for view in (*NAMES, *own, *(["between"] * (engine.name.startswith("ClickHouse")))):
         engine.execute(f"drop view if exists metrics_{view}")
     replaced = [f"{table}_replaced" for table in TABLES[:2]]
-    for table in ("runs", "truth", *TABLES, *replaced, *more):
+    for table in ("runs", "truth", *TABLES, *replaced, *ARCHIVES, *more):
         engine.execute(f"drop table if exists {table}")
 
 

@@ -26,6 +26,7 @@ from test_job_days import check, clear, days, job, log
 import sqlmetrics as sm
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.engines.registry import open_driver
+from sqlmetrics.jobs.history.restore import restore
 from sqlmetrics.jobs.run import write
 
 RANGE = days(1, 4)
@@ -73,6 +74,13 @@ def run_until(url: str, stop: Callable[[Database], None] | None) -> None:
         write(job(), engine, RANGE)
 
 
+def restore_until(url: str, stop: Callable[[Database], None]) -> None:
+    """What another child does: the last run taken back, with something in its way."""
+    with connect(url) as engine:
+        stop(engine)
+        restore(job(), engine, "last")
+
+
 def before_statement(engine: Database, number: int, act: Callable[[], None]) -> None:
     """Do something before the statement of a number."""
     one: Any = getattr(engine, "driver", engine)
@@ -109,8 +117,12 @@ def full_disk(_: Database, size: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
-def child(url: str, stop: Callable[[Database], None] | None = None) -> Any:
-    process = spawning.Process(target=run_until, args=(url, stop))
+def child(
+    url: str,
+    stop: Callable[[Database], None] | None = None,
+    work: Callable[..., None] = run_until,
+) -> Any:
+    process = spawning.Process(target=work, args=(url, stop))
     process.start()
     return process
 
@@ -147,6 +159,14 @@ def state(url: str) -> tuple[str, ...]:
         assert len(sums) == 12
         for *_, summary, queries in sums:
             assert summary == pytest.approx(queries, rel=1e-12), "two tables, two runs"
+        kept = engine.rows(
+            "select runs.run_id, max(archived), count(replaced_by) from metrics_runs as runs "
+            "left join (select replaced_by from metrics_archive union all "
+            "select replaced_by from metrics_of_queries_archive) as kept "
+            "on kept.replaced_by = runs.run_id where outcome in ('replaced', 'restored') "
+            "group by runs.run_id"
+        )
+        assert {n for _, archived, n in kept if n != archived} <= {0}, "an archive is not whole"
         return runs[0]
 
 
@@ -173,6 +193,31 @@ def test_killed_before_any_statement(url: str) -> None:
         died = engine.rows(outcomes)
         assert {outcome for outcome, _ in died} == {"failed"}, "the next run tells of each"
         assert all(message.startswith("it did not end: it was killed") for _, message in died)
+
+
+@by_turns(2.5)
+def test_a_way_back_that_is_killed(url: str) -> None:
+    """All tables are as the run left them, or as they were before it, in the archives too."""
+    first = state(url)
+    for number in itertools.count():
+        if not keep(f"restore killed before {number} of {url.partition(':')[0]}", 0.3):
+            continue
+        change(url, number)
+        with connect(url) as engine:
+            write(job(), engine, RANGE)
+        before = state(url)
+        process = child(url, partial(killed, number=number), restore_until)
+        process.join(60)
+        after = state(url)
+        assert after in (before, first)
+        if process.exitcode == 0:
+            break
+        if after == before:
+            with connect(url) as engine:
+                restore(job(), engine, "last")
+        assert state(url) == first
+    assert after == first
+    assert number > 8
 
 
 class StopError(Exception):

@@ -17,7 +17,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from marked import by_turns, long
-from test_job_days import TABLES
+from test_job_days import ARCHIVES, TABLES
 
 import sqlmetrics as sm
 from sqlmetrics.clicks.evaluate import evaluate_clicks
@@ -138,7 +138,7 @@ def engine(request: pytest.FixtureRequest, servers: Any) -> Iterator[Database]:
 
 
 def clear(engine: Database) -> None:
-    for table in ("runs", "truth", "searches", *TABLES):
+    for table in ("runs", "truth", "searches", *TABLES, *ARCHIVES):
         engine.execute(f"drop table if exists {table}")
 
 
@@ -339,7 +339,7 @@ DAY = {"UTC": "2026-01-02", "America/Los_Angeles": "2026-01-01"}
 def zoned_tables(engine: Database) -> None:
     """Rankings, labels and queries with one time each: the same moment."""
     time = f"cast('{LATE}' as {engine.translation.type('timestamp with time zone')})"
-    for table in ("runs", "truth", "searches", *TABLES):
+    for table in ("runs", "truth", "searches", *TABLES, *ARCHIVES):
         engine.execute(f"drop table if exists {table}")
     for name, columns in {
         "runs": "'q' as query_id, 'a' as item_id, 1e0 as score",

@@ -1,0 +1,1 @@
+"""Commands about what runs did: told, taken back, and removed."""

@@ -1,0 +1,117 @@
+"""`sqlmetrics retire` and `sqlmetrics uninstall`: what was made, removed after it was listed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import click
+
+from sqlmetrics.cli.common import error_options, say
+from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.report.table import aligned, many
+
+
+def _confirming(command: Callable[..., None]) -> Callable[..., None]:
+    """`--yes` and `--rows`."""
+    command = click.option("--yes", is_flag=True, help="Remove what is listed.")(command)
+    return click.option(
+        "--rows",
+        "expected",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Remove it if it is so many rows, as was listed before.",
+    )(command)
+
+
+@click.command()
+@click.argument("spec", type=click.Path())
+@click.option("--for-good", is_flag=True, help="Out of the archives too: no way back.")
+@click.option("--note", metavar="TEXT", default="", help="Why, for the run log.")
+@place_options
+@_confirming
+@error_options
+def retire(
+    *,
+    spec: str,
+    for_good: bool,
+    note: str,
+    location: Location,
+    yes: bool,
+    expected: int | None,
+) -> None:
+    """Remove the rows and views of SPEC, which runs no more; other specs' stay.
+
+    Without --yes or --rows N it only lists them, and exits with 2. It is a run that restore can
+    take back, as long as the archives keep its rows.
+
+    \b
+    sqlmetrics retire search.yml --db shop.duckdb
+    sqlmetrics retire search.yml --db shop.duckdb --rows 2448
+    """  # noqa: D301 (click wants the backspace itself)
+    from sqlmetrics.jobs.history.retire import retire as removed
+    from sqlmetrics.jobs.history.retire import retirement
+    from sqlmetrics.jobs.provenance import Provenance
+    from sqlmetrics.spec.spec import Spec
+
+    the_spec = Spec.read(spec)
+    with location.changing() as engine:
+        found = retirement(the_spec, engine, for_good=for_good)
+        tables = [["table", name, f"{rows:,}"] for name, rows in found.rows.items()]
+        _list([*([["view", view.name, ""] for view in found.views]), *tables])
+        if found.first:
+            say(f"days from {found.first} to {found.last}")
+        way_back = "the archives keep these rows" if found.are_kept else "there is no way back"
+        _confirm(found.n_rows, yes, expected, way_back)
+        provenance = Provenance(note, Path(spec).parent)
+        run_id = removed(the_spec, engine, found.n_rows, for_good=for_good, provenance=provenance)
+    again = f"; restore {run_id[:8]} puts them back" if found.are_kept else ""
+    say(f"{many(found.n_rows, 'row')} of {the_spec.title} removed{again}")
+
+
+@click.command()
+@click.argument("spec", type=click.Path(), required=False)
+@place_options
+@_confirming
+@error_options
+def uninstall(*, spec: str | None, location: Location, yes: bool, expected: int | None) -> None:
+    """Remove all that runs made beside the fact table of SPEC: tables, views, the function.
+
+    That is of all specs in these tables. Without SPEC it removes the macros that install made in a
+    DuckDB file. Without --yes or --rows N it only lists them, and exits with 2. What others made is
+    not touched: a view of yours that reads a table is named, and nothing is removed.
+
+    \b
+    sqlmetrics uninstall search.yml --db shop.duckdb
+    sqlmetrics uninstall --db shop.duckdb --yes
+    """  # noqa: D301 (click wants the backspace itself)
+    from sqlmetrics.jobs.history.uninstall import made_by_install, made_by_runs
+    from sqlmetrics.jobs.history.uninstall import uninstall as removed
+    from sqlmetrics.spec.spec import Spec
+
+    the_spec = Spec.read(spec) if spec is not None else None
+    with location.changing() as engine:
+        found = made_by_runs(the_spec, engine) if the_spec else made_by_install(engine)
+        counts = ["" if one.rows is None else f"{one.rows:,}" for one in found]
+        _list([[one.kind, one.name, n] for one, n in zip(found, counts, strict=True)])
+        n_rows = sum(one.rows or 0 for one in found)
+        _confirm(n_rows, yes, expected, "there is no way back")
+        removed(engine, found, the_spec)
+    say(f"{many(len(found), 'thing')} removed, with {many(n_rows, 'row')}")
+
+
+def _list(rows: Sequence[Sequence[str]]) -> None:
+    click.echo(aligned(["to be removed", "name", "rows"], rows, numbers_from=2))
+
+
+def _confirm(n_rows: int, yes: bool, expected: int | None, way_back: str) -> None:
+    """Go on if what is listed is what somebody agreed to.
+
+    Raises:
+        SpecError: If nobody did, or it was another number of rows.
+    """
+    if expected is not None and expected != n_rows:
+        raise SpecError(f"--rows {expected:,} is not what is there: {n_rows:,}; nothing is removed")
+    if not yes and expected is None:
+        raise SpecError(f"nothing is removed: --rows {n_rows} or --yes removes it; {way_back}")

@@ -1,0 +1,45 @@
+"""`sqlmetrics restore`: a run taken back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sqlmetrics.cli.common import error_options, say
+from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.evaluation.report.table import many
+
+
+@click.command()
+@click.argument("spec", type=click.Path())
+@click.argument("run")
+@click.option("--note", metavar="TEXT", default="", help="Why, for the run log.")
+@place_options
+@error_options
+def restore(*, spec: str, run: str, note: str, location: Location) -> None:
+    """Take back RUN of SPEC: the rows that it replaced stand again, all of them or none.
+
+    RUN is the beginning of an id that runs prints, or last: the last one that stands. What is
+    taken back is kept, so this can be taken back too. Later runs of the same days go first.
+
+    \b
+    sqlmetrics runs search.yml --db shop.duckdb
+    sqlmetrics restore search.yml 3f2a91bc --db shop.duckdb --note "labels of the wrong month"
+    """  # noqa: D301 (click wants the backspace itself)
+    from sqlmetrics.jobs.history.restore import restore as taken_back
+    from sqlmetrics.jobs.provenance import Provenance
+    from sqlmetrics.jobs.tables import targets
+    from sqlmetrics.spec.spec import Spec
+
+    the_spec = Spec.read(spec)
+    engine = location.changing()
+    done = taken_back(the_spec, engine, run, provenance=Provenance(note, Path(spec).parent))
+    named = targets(the_spec)
+    days = f", {done.run.days}" if done.run.days else ""
+    for sentence in done.notes:
+        say(f"note: {sentence}")
+    for table, rows in done.rows.items():
+        say(f"{named[table]}: {many(rows, 'row')} of {the_spec.title}{days}")
+    again = f"; restore {done.run_id[:8]} makes it stand again" if done.can_be_undone else ""
+    say(f"run {done.run} is taken back{again}")

@@ -1,0 +1,70 @@
+"""`sqlmetrics runs`: what runs of a spec changed."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from sqlmetrics.cli.common import error_options, say
+from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.evaluation.report.table import aligned
+
+
+@click.command()
+@click.argument("spec", type=click.Path())
+@click.option(
+    "--last",
+    type=click.IntRange(1),
+    default=20,
+    metavar="N",
+    show_default=True,
+    help="So many runs, the last one first.",
+)
+@place_options
+@click.option("-o", "--output", type=click.Choice(("table", "json")), default="table")
+@error_options
+def runs(*, spec: str, last: int, location: Location, output: str) -> None:
+    """List the runs of SPEC: who ran it, which days, and what changed in the fact table.
+
+    Times are UTC. Rows are compared with those that they took the place of, as far as these are
+    still kept.
+
+    \b
+    sqlmetrics runs search.yml --db shop.duckdb
+    sqlmetrics runs search.yml --target prod --last 100 -o json
+    """  # noqa: D301 (click wants the backspace itself)
+    from sqlmetrics.jobs.history.effects import effects
+    from sqlmetrics.spec.spec import Spec
+
+    the_spec = Spec.read(spec)
+    found = effects(the_spec, location.reading(needed=True))
+    shown = found[:last]
+    if output == "json":
+        lines = ",\n ".join(json.dumps(one.to_dict(), ensure_ascii=False) for one in shown)
+        click.echo(f"[{lines}]")
+        return
+    rows = [
+        [
+            effect.run.short,
+            f"{effect.run.started:%Y-%m-%d %H:%M}",
+            effect.run.user or "-",
+            _days(effect.run.start, effect.run.end),
+            f"{effect}{f' ({effect.run.note})' if effect.run.note else ''}",
+        ]
+        for effect in shown
+    ]
+    click.echo(aligned(["run", "began", "user", "days", "what changed"], rows))
+    if len(found) > len(shown):
+        say(f"{len(found) - len(shown):,} older runs: --last {len(found)}")
+
+
+def _days(start: object, end: object) -> str:
+    """The days of a run in few letters: the first and the last one."""
+    from datetime import date, timedelta
+
+    first = str(start or "")
+    last = str(end - timedelta(1)) if isinstance(end, date) else ""
+    if not first and not last:
+        return "all"
+    return first if first == last else f"{first} to {last}".strip()

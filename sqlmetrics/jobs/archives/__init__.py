@@ -1,0 +1,1 @@
+"""What the days of a run held before it, kept for a while."""

@@ -1,0 +1,192 @@
+"""Rows that a run replaces or removes, kept beside its tables until they are too old."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import SpecError
+from sqlmetrics.jobs.changes import added, create
+from sqlmetrics.jobs.meanings import ARCHIVES, comments, meanings
+from sqlmetrics.jobs.tables import (
+    REPLACED,
+    SUCCESSOR,
+    UNIQUE,
+    archives,
+    columns,
+    columns_of,
+    targets,
+)
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.stage import equal, print_template
+from sqlmetrics.sql.template import finished, literal, relation
+from sqlmetrics.sql.translation import Translation
+
+RUNS = 10
+"""Of so many runs the rows are kept if a spec does not say how long."""
+
+
+def keeps(spec: Spec, at: Translation) -> bool:
+    """Whether a run keeps the rows that it replaces.
+
+    Raises:
+        SpecError: If the spec says how long, and the database cannot.
+    """
+    said = spec.output.keep if spec.output else None
+    if not at.dialect.by_day:
+        return said != "none"
+    if said not in (None, "none"):
+        raise SpecError(
+            f"output.keep: {said}: {at.dialect.title} has no transaction over several tables, so "
+            "a run there keeps no rows that it replaces; leave keep out, or say keep: none"
+        )
+    return False
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The archives of a spec's tables, as one run uses them.
+
+    Attributes:
+        spec: What is asked, with its `output`.
+        engine: Where the tables are.
+        run_id: An SQL text that names the run.
+        now: An SQL time: when it began.
+        columns: Table -> its columns, of the tables whose rows are kept.
+        names: Table -> its archive, of the archives that are there.
+    """
+
+    spec: Spec
+    engine: Database
+    run_id: str
+    now: str
+    columns: Mapping[str, Sequence[str]]
+    names: Mapping[str, str]
+
+    @classmethod
+    def opened(cls, spec: Spec, engine: Database, run_id: str, now: str) -> Archive:
+        """The archives, which are made if they are not there; outside of a transaction.
+
+        Raises:
+            EngineError: If one cannot be made.
+        """
+        held: dict[str, list[str]] = {}
+        names = archives(spec)
+        if keeps(spec, engine.translation):
+            held = {table: _made(spec, engine, table) for table in names}
+        else:
+            names = {table: name for table, name in names.items() if columns_of(name, engine)}
+        return cls(spec, engine, run_id, now, held, names)
+
+    def rows(
+        self, table: str, where: Sequence[str], gone: Sequence[str], new_rows: str
+    ) -> tuple[Sequence[str], str]:
+        """The columns, and the query in DuckDB's words, of what the archive of a table gains.
+
+        Args:
+            table: Which table.
+            where: What its rows of the days meet, as SQL.
+            gone: What those of them meet that are replaced or removed.
+            new_rows: The query of the rows that take their place.
+        """
+        names, is_facts = self.columns[table], table == "facts"
+        view = {
+            "columns": names,
+            "run_id": self.run_id,
+            "now": self.now,
+            "table": targets(self.spec)[table],
+            "where": where,
+            "gone": [f"({condition})" for condition in gone] or ["1 = 1"],
+            "new_rows": finished(new_rows).rstrip() if is_facts else "",
+            "on": equal("new_rows", "old_rows", tuple(UNIQUE["facts"])),
+        }
+        added_columns = {**REPLACED, **(SUCCESSOR if is_facts else {})}
+        return [*names, *added_columns], print_template("jobs/archived", view)
+
+    def count(self) -> int | None:
+        """How many rows the archives have of the run; None if they keep none."""
+        return sum(archived(self.spec, self.engine, self.run_id).values()) if self.columns else None
+
+    def forget(self) -> None:
+        """Remove the rows that have been kept for as long as the spec says."""
+        if "facts" not in self.names:
+            return
+        own = f"spec = {literal(self.spec.title)}"
+        runs = self.engine.rows(
+            f"select replaced_by, max(replaced_at) from {relation(self.names['facts'])}\n"
+            f"where {own}\ngroup by replaced_by"
+        )
+        kept = self._kept({str(run): _moment(time) for run, time in runs})
+        if len(kept) == len(runs):
+            return
+        others = f"\n    and replaced_by not in ({', '.join(map(literal, kept))})" if kept else ""
+        for name in self.names.values():
+            self.engine.execute(f"delete from {self._name(name)}\nwhere\n    {own}{others}")
+
+    def _kept(self, runs: Mapping[str, datetime]) -> list[str]:
+        """Those whose rows stay, of all that have any, with the time at which each began.
+
+        Runs that took others back do not count, so that one can go back as far as was promised.
+        """
+        said = self.spec.output.keep if self.spec.output else None
+        if not self.columns:
+            return []
+        if isinstance(said, str):
+            oldest = datetime.now(UTC).replace(tzinfo=None) - timedelta(int(said.split()[0]))
+            return sorted(run for run, time in runs.items() if time >= oldest)
+        in_order = sorted(runs, key=lambda run: (literal(run) == self.run_id, runs[run], run))
+        log = targets(self.spec)["runs"]
+        restoring = {
+            run
+            for (run,) in self.engine.rows(
+                f"select run_id from {relation(log)}\nwhere spec = {literal(self.spec.title)} "
+                "and restores is not null"
+            )
+        }
+        counted = [run for run in in_order if run not in restoring][-(said or RUNS) :]
+        return sorted(in_order[in_order.index(counted[0]) :] if counted else in_order)
+
+    def _name(self, name: str) -> str:
+        return self.engine.translation.name(name)
+
+
+def archived(spec: Spec, engine: Database, run_id: str) -> dict[str, int]:
+    """Table -> the rows of it that the archives have of a run.
+
+    Args:
+        spec: What is asked, with its `output`.
+        engine: Where the archives are.
+        run_id: An SQL text that names the run.
+    """
+    where = f"spec = {literal(spec.title)} and replaced_by = {run_id}"
+    return {
+        table: int(engine.rows(f"select count(*) from {relation(name)}\nwhere {where}")[0][0])
+        for table, name in archives(spec).items()
+    }
+
+
+def _made(spec: Spec, engine: Database, table: str) -> list[str]:
+    """The columns of a table, each of which its archive has now."""
+    at, name, about = engine.translation, archives(spec)[table], ARCHIVES[table]
+    known = columns(spec)[table]
+    kinds = engine.columns(relation(targets(spec)[table]))
+    wanted = {column: known.get(column, kind.lower()) for column, kind in kinds.items()}
+    wanted |= {**REPLACED, **(SUCCESSOR if table == "facts" else {})}
+    has = {column.casefold() for column in columns_of(name, engine)}
+    lacks = [column for column in wanted if column.casefold() not in has]
+    meant = {column: meanings(spec, table).get(column, "") for column in wanted}
+    if not has:
+        engine.execute(create(at, table, name, wanted, meant, meaning=about))
+    elif lacks:
+        for column in lacks:
+            engine.execute(added(at, name, (column, wanted[column]), meant[column]))
+    for statement in comments(at, table, name, {one: meant[one] for one in lacks}, about):
+        if lacks:
+            engine.execute(statement)
+    return [*kinds]
+
+
+def _moment(time: object) -> datetime:
+    return datetime.fromisoformat(str(time)[:19])

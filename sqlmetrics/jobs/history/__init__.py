@@ -1,0 +1,1 @@
+"""What runs did: told, taken back, and removed."""

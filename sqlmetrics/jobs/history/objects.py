@@ -1,0 +1,165 @@
+"""What runs and `install` made in a database, so that it can be removed, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import SpecError
+from sqlmetrics.jobs.spec_views import bounded, own_name
+from sqlmetrics.jobs.views import NAMES, wide
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.dialects import DIALECTS
+from sqlmetrics.sql.template import literal, parts
+from sqlmetrics.sql.translation import Translation
+
+TABLE, VIEW, FUNCTION, MACRO = "table", "view", "function", "macro"
+
+
+@dataclass(frozen=True)
+class DatabaseObject:
+    """A thing in a database.
+
+    Attributes:
+        kind: `table`, `view`, `function` or `macro`.
+        name: What it is called.
+        rows: How many rows a table has; None of what has none.
+    """
+
+    kind: str
+    name: str
+    rows: int | None = None
+
+    def dropped(self, at: Translation) -> str:
+        """The statement that removes it, in the dialect."""
+        own = {FUNCTION: at.dialect.catalogue.drop_function, MACRO: at.dialect.catalogue.drop_macro}
+        statement = own.get(self.kind) or f"drop {self.kind} if exists {{name}}"
+        return statement.format(name=at.name(self.name))
+
+
+def check_listed(engine: Database) -> None:
+    """Whether the database lists its views, so that others' are seen.
+
+    Raises:
+        SpecError: If it does not, or nobody tried.
+    """
+    if not engine.translation.dialect.catalogue.views:
+        known = ", ".join(one.title for one in DIALECTS.values() if one.catalogue.views)
+        raise SpecError(
+            f"what runs made is removed on {known}; on {engine.name} drop the views and tables "
+            "whose names begin with that of the fact table"
+        )
+
+
+def views_of(spec: Spec, engine: Database, titles: Iterable[str]) -> list[DatabaseObject]:
+    """The views of single specs that are there: of all queries, and by each segment.
+
+    Args:
+        spec: One of the specs of the fact table, with its `output`.
+        engine: Where its tables are.
+        titles: The specs whose views are wanted.
+    """
+    if spec.output is None:
+        return []
+    there = _there(engine)
+    facts = spec.output.relation
+    titles = sorted(titles)
+    names = {
+        bounded(spec.output.named(cut.suffix)) for cut in wide(spec, engine).cuts(spec, titles)
+    }
+    for title in titles:  # of segments that no row has any more, or of compiled text
+        begin = parts(spec.output.named(own_name(title)))[-1].casefold()
+        own = re.compile(rf"{re.escape(begin)}_(all|by_.+)")
+        found = (name for schema, name in there if own.fullmatch(name))
+        names |= {_beside(facts, name) for name in found}
+        names.add(spec.output.named(f"wide_{own_name(title)}"))
+    places = {_place(engine, name): name for name in sorted(names)}
+    return [
+        DatabaseObject(VIEW, name) for place, name in places.items() if there.get(place) == VIEW
+    ]
+
+
+def views_of_all(spec: Spec, engine: Database, titles: Iterable[str]) -> list[DatabaseObject]:
+    """The views beside a fact table that are there, and those of each spec."""
+    if spec.output is None:
+        return []
+    there = _there(engine)
+    names = [spec.output.named(name) for name in NAMES]
+    shared = [
+        DatabaseObject(VIEW, name) for name in names if there.get(_place(engine, name)) == VIEW
+    ]
+    return [*shared, *views_of(spec, engine, titles)]
+
+
+def functions_of(spec: Spec, engine: Database) -> list[DatabaseObject]:
+    """The roll-up of some days, if it is there."""
+    if spec.output is None:
+        return []
+    name = bounded(spec.output.named("between"))
+    sql = engine.translation.dialect.catalogue.function
+    is_there = sql and engine.driver.rows(sql.format(name=literal(parts(name)[-1])))
+    return [DatabaseObject(FUNCTION, name)] if is_there else []
+
+
+def dependents(engine: Database, names: Sequence[str]) -> list[str]:
+    """A sentence for each view of somebody else that reads what is to be removed.
+
+    Args:
+        engine: Where they are.
+        names: The tables and views that are to be removed.
+    """
+    own = {_place(engine, name): name for name in names}
+    return [
+        f"the view {'.'.join(filter(None, (schema, view)))} reads {own[place]}, and was not made "
+        "by a run: drop it first, or let it read something else"
+        for schema, view, text in _views(engine)
+        if (schema, view) not in own
+        for place in own
+        if _reads(text, schema, place)
+    ]
+
+
+def _reads(text: str, of_view: str, place: tuple[str, str]) -> bool:
+    """Whether the text of a view names a table or view, in its schema or without one.
+
+    Args:
+        text: The text.
+        of_view: The schema of the view.
+        place: The schema and the name of the table.
+    """
+    schema, name = place
+    found = re.finditer(rf'(?:["`]?(\w+)["`]?\.)?(?<![\w])["`]?{re.escape(name)}["`]?(?!\w)', text)
+    return any((match[1] or of_view) == schema for match in found)
+
+
+def _views(engine: Database) -> Iterator[tuple[str, str, str]]:
+    check_listed(engine)
+    for row in engine.driver.rows(engine.translation.dialect.catalogue.views):
+        schema, name, text = (str(cell or "").casefold() for cell in row)
+        yield schema, name, text
+
+
+def _there(engine: Database) -> dict[tuple[str, str], str]:
+    """Schema and name -> `table` or `view`, of all that is there."""
+    check_listed(engine)
+    rows = engine.driver.rows(engine.translation.dialect.catalogue.relations)
+    return {
+        (str(schema).casefold(), str(name).casefold()): str(kind) for schema, name, kind in rows
+    }
+
+
+def _place(engine: Database, name: str) -> tuple[str, str]:
+    """The schema and the name of a table or view; the current schema where none is said."""
+    sql = engine.translation.dialect.catalogue.schema
+    *schemas, own = parts(name)
+    if schemas or not sql:
+        return (schemas[-1] if schemas else "").casefold(), own.casefold()
+    return str(engine.driver.rows(sql)[0][0]).casefold(), own.casefold()
+
+
+def _beside(facts: str, name: str) -> str:
+    """A view's name in the schema of the fact table."""
+    *schema, _ = parts(facts)
+    return ".".join('"' + part.replace('"', '""') + '"' for part in (*schema, name))

@@ -1,0 +1,137 @@
+"""A run taken back: the rows that it replaced stand again, and those that it wrote are archived."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import SpecError
+from sqlmetrics.jobs.archives.archive import archived, keeps
+from sqlmetrics.jobs.exchange import ALL_DAYS, TableRows
+from sqlmetrics.jobs.history.log import (
+    LoggedRun,
+    logged_runs,
+    named_run,
+    standing_after,
+    taken_back,
+)
+from sqlmetrics.jobs.history.logged_change import LoggedChange
+from sqlmetrics.jobs.provenance import UNNAMED, Provenance
+from sqlmetrics.jobs.tables import REPLACED, SUCCESSOR, archives, check_own, columns_of, targets
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.template import identifier, lines, literal, relation
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What `restore` did.
+
+    Attributes:
+        run_id: The run that it is itself.
+        run: The run that it took back.
+        rows: Table -> the rows that now stand for its days.
+        notes: What should be known of the tables.
+        can_be_undone: Whether this run can be taken back in turn.
+    """
+
+    run_id: str
+    run: LoggedRun
+    rows: dict[str, int]
+    notes: Sequence[str]
+    can_be_undone: bool
+
+
+def restore(
+    spec: Spec, engine: Database, name: str, *, provenance: Provenance = UNNAMED
+) -> Restored:
+    """Put back the rows that a run replaced or removed, in the place of those that it wrote.
+
+    All tables change in one transaction. This is a run of its own in the log, whose `restores`
+    names the other one, and can be taken back itself.
+
+    Args:
+        spec: Whose run, with its `output`.
+        engine: Where its tables are.
+        name: The run, by the beginning of its id, or `last`, of those that stand.
+        provenance: What the run log says of whoever does it.
+
+    Raises:
+        NoDataError: If no run of the spec is in the log.
+        SpecError: If the run changed nothing, was taken back, kept nothing, or others have changed
+            the same days since; or the database keeps no rows.
+        EngineError: If a table cannot be written.
+    """
+    with engine:
+        _refuse_by_day(engine)
+        check_own(spec, engine)
+        change = LoggedChange(spec, engine, "restored", provenance)
+        with engine.alone(targets(spec)["facts"]):
+            run = named_run(name, logged_runs(spec, engine))
+            rows, notes = change.carry_out(
+                _rows(spec, engine, run),
+                run.days.ends if run.days else ALL_DAYS,
+                lambda: _check(spec, engine, run),
+                restores=run.run_id,
+            )
+        return Restored(change.run_id, run, rows, notes, keeps(spec, engine.translation))
+
+
+def _refuse_by_day(engine: Database) -> None:
+    dialect = engine.translation.dialect
+    if dialect.by_day or not dialect.writing.by_run:
+        raise SpecError(
+            f"a run on {engine.name} keeps no rows that it replaces, since all tables cannot "
+            "change in one transaction there; so none can be taken back"
+        )
+
+
+def _rows(spec: Spec, engine: Database, run: LoggedRun) -> dict[str, TableRows]:
+    """Table -> the rows that a run replaced, of the tables that it wrote."""
+    named = archives(spec)
+    if run.per_query is None:
+        named.pop("per_query", None)
+    found = {}
+    for table, name in named.items():
+        behind = {*REPLACED, *SUCCESSOR}
+        there = columns_of(name, engine)
+        names = [column for column in there if column.casefold() not in behind]
+        where = f"spec = {literal(spec.title)} and replaced_by = {literal(run.run_id)}"
+        select = (
+            f"select\n    {lines(map(identifier, names))}\nfrom {relation(name)}\nwhere {where}"
+        )
+        if there:
+            found[table] = TableRows(names, select)
+    return found
+
+
+def _check(spec: Spec, engine: Database, run: LoggedRun) -> None:
+    """Look, as the only writer, whether the days of a run stand as it left them.
+
+    Raises:
+        SpecError: If not; with what can be done.
+    """
+    runs = logged_runs(spec, engine)
+    if not run.is_done:
+        raise SpecError(f"run {run} changed nothing, it is {run.outcome}: {run.message or ''}")
+    if by := taken_back(runs).get(run.run_id):
+        raise SpecError(
+            f"run {run} was taken back by {by}; restore {by.short} makes it stand again"
+        )
+    if later := standing_after(run, runs):
+        told = ", ".join(map(str, later[:3])) + (" ..." if len(later) > 3 else "")
+        raise SpecError(
+            f"{len(later):,} run{'s' * (len(later) > 1)} changed days of {run} after it: {told}; "
+            f"take back the last one first: restore {later[0].short}"
+        )
+    if run.archived is None:
+        raise SpecError(
+            f"run {run} kept nothing of what it replaced: its spec said keep: none, or it was a "
+            "compiled job or one of an older version"
+        )
+    kept = sum(archived(spec, engine, literal(run.run_id)).values())
+    if kept != run.archived:
+        raise SpecError(
+            f"the days of run {run} had {run.archived:,} rows before it, and the archives have "
+            f"{kept:,} of them: output.keep says how long they are kept"
+        )

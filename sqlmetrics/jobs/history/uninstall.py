@@ -1,0 +1,131 @@
+"""All that runs made beside a fact table, removed; or the macros that `install` made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import NoDataError, SpecError
+from sqlmetrics.jobs.history.objects import (
+    MACRO,
+    TABLE,
+    DatabaseObject,
+    check_listed,
+    dependents,
+    functions_of,
+    views_of_all,
+)
+from sqlmetrics.jobs.macros import LABELS, RANKINGS, macros
+from sqlmetrics.jobs.tables import archives, check_own, columns_of, targets
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.template import literal, relation
+
+
+def made_by_runs(spec: Spec, engine: Database) -> list[DatabaseObject]:
+    """What runs made beside a fact table, of all specs: views, a function, tables with their rows.
+
+    Args:
+        spec: One of the specs, with its `output`.
+        engine: Where its tables are.
+
+    Raises:
+        NoDataError: If nothing of it is there.
+        SpecError: If a table was not made by a run, or is shared with another fact table, or the
+            database does not list its views.
+    """
+    with engine:
+        check_listed(engine)
+        check_own(spec, engine)
+        names = {table: name for table, name in targets(spec).items() if columns_of(name, engine)}
+        kept = {table: name for table, name in archives(spec).items() if _is_archive(name, engine)}
+        titles = _titles(engine, names.get("facts")) | _titles(engine, names.get("runs"))
+        if spec.output and spec.output.runs:  # a log of several fact tables has specs of each
+            titles = _titles(engine, names.get("facts"))
+            _check_shared(names, titles, "runs", engine)
+        _check_shared(names, titles, "per_query", engine)
+        tables = [
+            DatabaseObject(
+                TABLE, name, int(engine.rows(f"select count(*) from {relation(name)}")[0][0])
+            )
+            for name in (*names.values(), *kept.values())
+        ]
+        views = views_of_all(spec, engine, titles | {spec.title}) if "facts" in names else []
+        found = [*views, *functions_of(spec, engine), *tables]
+    if not found:
+        raise NoDataError(f"nothing of {targets(spec)['facts']} is in this database")
+    return found
+
+
+def made_by_install(engine: Database) -> list[DatabaseObject]:
+    """The macros of metrics in a DuckDB database.
+
+    A macro of the same name that takes other arguments is somebody else's.
+
+    Raises:
+        NoDataError: If it has none.
+        SpecError: If it is another database.
+    """
+    with engine:
+        sql = engine.translation.dialect.catalogue.macros
+        if not sql:
+            raise SpecError(f"install works in DuckDB alone, given {engine.name}; name a SPEC")
+        rows = engine.driver.rows(sql.format(parameter=literal(RANKINGS)))
+    both = {name for name, told in rows if LABELS in told}
+    names = {macro.name: macro.name.strip('"') for macro in macros()}
+    found = [DatabaseObject(MACRO, name) for name, own in names.items() if own in both]
+    if not found:
+        raise NoDataError("there is no macro of a metric in this database")
+    return found
+
+
+def uninstall(engine: Database, found: Sequence[DatabaseObject], spec: Spec | None = None) -> None:
+    """Remove what was found, in one transaction where the database drops tables in one.
+
+    Args:
+        engine: Where it is.
+        found: What `made_by_runs` or `made_by_install` gave.
+        spec: One of the specs, of what runs made.
+
+    Raises:
+        SpecError: If a view of somebody else reads any of it, or rows have come meanwhile.
+        EngineError: If something cannot be removed.
+    """
+    at = engine.translation
+    with engine:
+        if spec is None:
+            with engine.transaction():
+                for macro in found:
+                    engine.execute(macro.dropped(at))
+            return
+        with engine.alone(targets(spec)["facts"]):
+            if others := dependents(engine, [one.name for one in found]):
+                raise SpecError(others)
+            if made_by_runs(spec, engine) != found:
+                raise SpecError("a run has written meanwhile; nothing is removed: look again")
+            with engine.transaction():
+                for one in found:
+                    engine.execute(one.dropped(at))
+
+
+def _is_archive(name: str, engine: Database) -> bool:
+    return "replaced_by" in {column.casefold() for column in columns_of(name, engine)}
+
+
+def _titles(engine: Database, table: str | None) -> set[str]:
+    """The specs that have rows in a table."""
+    if table is None:
+        return set()
+    return {title for (title,) in engine.rows(f"select distinct spec from {relation(table)}")}
+
+
+def _check_shared(names: dict[str, str], titles: set[str], table: str, engine: Database) -> None:
+    """Whether a table has rows of another fact table's specs.
+
+    Raises:
+        SpecError: If it has.
+    """
+    if others := sorted(_titles(engine, names.get(table)) - titles):
+        raise SpecError(
+            f"{names[table]} has rows of specs that {names.get('facts', 'no fact table')} has not: "
+            f"{', '.join(others)}; retire them first, or give each fact table tables of its own"
+        )
