@@ -411,6 +411,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "run search.yml PLACE -o json --out run.json --openlineage events.jsonl",
         "run search.yml PLACE --start yesterday 4",
         "run search.yml PLACE --adopt --webhook http://127.0.0.1:1/x --log-format json",
+        "run search.yml PLACE --backfill --recompute",
         "run search.yml PLACE --full-refresh --allow-loss 9 --note 'a new map of grades'",
     ),
     "check": (
@@ -526,7 +527,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     ),
     "build": (
         "build search.yml PLACE --start 2026-01-01 --end 2026-01-02 --skip-input-checks",
-        "build search.yml PLACE --backfill --lookback 1 --junit c.xml --github -q",
+        "build search.yml PLACE --backfill --recompute --lookback 1 --junit c.xml --github -q",
         "build search.yml PLACE --full-refresh --publish bi --adopt --allow-loss 9 --note late",
         "build search.yml PLACE -o json --out run.json --openlineage events.jsonl "
         "--webhook http://127.0.0.1:1/x",

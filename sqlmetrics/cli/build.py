@@ -21,6 +21,7 @@ _OF_RUN = (
         "allow_loss",
         "adopt",
         "backfill",
+        "recompute",
         "lookback",
         "batch_days",
         "note",
@@ -64,6 +65,7 @@ def build(*, alert: Alert, **given: Any) -> None:
         adopt=given["adopt"],
         allow_loss=given["allow_loss"] or 0,
         batch_days=given["batch_days"] or 0,
+        recompute=given["recompute"],
         provenance=provenance,
     )
     recipients = Recipients(*(given[name] for name in RECIPIENTS))

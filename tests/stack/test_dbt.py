@@ -156,6 +156,35 @@ def test_input_checks_find_what_a_run_finds(project: Project) -> None:
     project.compare(SEARCH)
 
 
+def test_another_definition_is_refused_before_it_is_written(project: Project) -> None:
+    """And a metric that is taken out keeps its rows, which no test finds wrong."""
+
+    def exported(**changed: Any) -> None:
+        spec = sm.Spec(**{**SEARCH, **changed})
+        sm.export(spec, "dbt", project.folder, dialect=project.dialect)
+
+    anew = ("--no-partial-parse", "--select", "+rm_search")
+    before = project.warehouse.rows("rm_search")
+    exported(conventions={"ties": "id_desc"})
+    told = project.dbt("run", *anew, fails=True, start="2026-01-04")
+    assert "rm_search holds other days by another definition of" in told
+    assert "ndcg" in told
+    assert project.warehouse.rows("rm_search") == before
+    exported(metrics=SEARCH["metrics"][1:], checks=[])
+    checks = project.folder / "tests/rm_search/checks"
+    for check in checks.glob("*ndcg*"):
+        check.unlink()
+    project.dbt("build", *anew, start="2026-01-04")
+    after = project.warehouse.rows("rm_search")
+    assert after.keys() == before.keys()
+    kept = [key for key, row in before.items() if row["metric"] == "ndcg"]
+    assert kept
+    assert all(after[key] == before[key] for key in kept)
+    exported()
+    project.dbt("build", *anew, start="2026-01-04")
+    project.compare(SEARCH)
+
+
 def test_days_without_a_row_at_all_are_left_as_they_were(project: Project) -> None:
     """As in a run, which refuses them: something is wrong with the tables, not with the days."""
     both = ("--select", "+rm_search", "+rm_clicks")

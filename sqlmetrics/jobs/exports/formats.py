@@ -74,7 +74,7 @@ FORMATS: Mapping[str, Format] = {
                 "dbt-version": "The form of the semantic model: 1.11 (also for 1.10), or 1.12.",
                 "refs": "Tables that are models of the project, behind commas; others are sources.",
             },
-            next="dbt build (in the project {folder})",
+            next="dbt build --no-partial-parse (in the project {folder})",
             project="dbt_project.yml",
         ),
         Format(

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sqlmetrics.engines.temporary import TABLE
+from sqlmetrics.jobs.definitions import conditional, hashes, segment_hashes
 from sqlmetrics.jobs.exports.dbt.naming import MADE, Project, commented, escaped
 from sqlmetrics.jobs.exports.questions import Question, of_checks, of_inputs, of_tables
+from sqlmetrics.spec.definition import ALL
 from sqlmetrics.sql.template import literal
 
 LOOKBACK = 3
@@ -93,6 +95,9 @@ def _days(project: Project, own: str = "") -> str:
 def macro(project: Project) -> tuple[str, str]:
     """The file of the macros: which days are computed, and what makes room for them."""
     name = project.model
+    spec = escaped(project.job.at.value(literal(project.job.spec.title)))
+    others = _rows(project, "\n                    or ", is_other=True)
+    owns = _rows(project, "\n                or ", is_other=False)
     text = f"""\
 {{#- {MADE} -#}}
 
@@ -110,8 +115,8 @@ def macro(project: Project) -> tuple[str, str]:
     {{{{- return(var('{name}_end', '9999-12-31') | string) -}}}}
 {{%- endmacro %}}
 
-{{#- Whether a model's table is there, and stays. -#}}
-{{% macro {name}_is_there(model) -%}}
+{{#- A model's table, if it is there and stays; else none. -#}}
+{{% macro {name}_table(model) -%}}
     {{%- set found = namespace(table=none) -%}}
     {{%- if execute and not var('{name}_full_refresh', false) -%}}
         {{%- for node in graph.get('nodes', {{}}).values()
@@ -119,21 +124,82 @@ def macro(project: Project) -> tuple[str, str]:
             {{%- set found.table = adapter.get_relation(node.database, node.schema, node.alias) -%}}
         {{%- endfor -%}}
     {{%- endif -%}}
-    {{{{- return(found.table is not none) -}}}}
+    {{{{- return(found.table) -}}}}
+{{%- endmacro %}}
+
+{{#- Whether it is there. -#}}
+{{% macro {name}_is_there(model) -%}}
+    {{{{- return({name}_table(model) is not none) -}}}}
+{{%- endmacro %}}
+
+{{#- Nothing is written beside days that another definition made. -#}}
+{{% macro {name}_check_definitions(model) -%}}
+    {{%- set facts = {name}_table('{name}') -%}}
+    {{%- if facts is not none -%}}
+        {{%- set others -%}}
+            select distinct
+                metric
+            from {{{{ facts }}}}
+            where
+                spec = {spec}
+                and (
+                    metric_date < cast('{{{{ {name}_start(model) }}}}' as date)
+                    or metric_date >= cast('{{{{ {name}_end() }}}}' as date)
+                )
+                and (
+                    {others}
+                )
+            order by metric
+        {{%- endset -%}}
+        {{%- set metrics = run_query(others).columns[0].values() -%}}
+        {{%- if metrics | length -%}}
+            {{{{- exceptions.raise_compiler_error(
+                '{name} holds other days by another definition of ' ~ metrics | join(', ')
+                ~ "; to drop it and compute the days that the source still has: dbt build "
+                ~ "--full-refresh --vars '{{{name}_full_refresh: true}}'"
+            ) -}}}}
+        {{%- endif -%}}
+    {{%- endif -%}}
 {{%- endmacro %}}
 
 {{#- What makes room for the new rows, in the transaction of their insert. -#}}
 {{% macro {name}_delete(model='{name}') -%}}
     {{%- if is_incremental() -%}}
+        {{{{- {name}_check_definitions(model) -}}}}
         delete from {{{{ this }}}}
         where
-            spec = {escaped(project.job.at.value(literal(project.job.spec.title)))}
+            spec = {spec}
             and metric_date >= cast('{{{{ {name}_start(model) }}}}' as date)
             and metric_date < cast('{{{{ {name}_end() }}}}' as date)
+        {{%- if model == '{name}' %}}
+            and (
+                {owns}
+            )
+        {{%- endif -%}}
     {{%- endif -%}}
 {{%- endmacro %}}
 """
     return f"macros/{name}_days.sql", text
+
+
+def _rows(project: Project, between: str, *, is_other: bool) -> str:
+    """What rows meet that are of the spec's metrics and segments; or by another definition."""
+    spec = project.job.spec
+    conditions = set(conditional(spec))
+    columns = [ALL, *(name for name in spec.by if name not in conditions)]
+    named = ", ".join(literal(name) for name in columns)
+    of_columns, at = f"segment_name in ({named})", project.job.at
+    rows = [(of_columns, metric, k, text) for metric, k, text in hashes(spec)]
+    rows += [
+        (f"segment_name = {literal(segment)}", metric, k, text)
+        for segment, metric, k, text in segment_hashes(spec)
+    ]
+    texts = [
+        f"{segment} and metric = {literal(metric)} and k = {k}"
+        + f" and definition_hash <> {literal(text)}" * is_other
+        for segment, metric, k, text in rows
+    ]
+    return escaped(between.join(f"({at.value(text)})" for text in texts))
 
 
 def tests(project: Project) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sqlmetrics.jobs.definitions import described, hashes
+from sqlmetrics.jobs.definitions import described
 from sqlmetrics.jobs.exports.dbt.naming import MADE, Project, escaped, word
 from sqlmetrics.jobs.exports.dbt.semantics import dimensions, entity, new_metrics, rolled_up
 from sqlmetrics.jobs.exports.example_rows import example_rows
@@ -14,7 +14,6 @@ from sqlmetrics.jobs.exports.questions import left_to_check
 from sqlmetrics.jobs.exports.yaml_text import Flow, yaml_text
 from sqlmetrics.jobs.meanings import TABLES, meanings
 from sqlmetrics.jobs.tables import UNIQUE
-from sqlmetrics.plan.summary import ALL
 
 _TYPES = {"double precision": "double precision", "integer": "int"}
 """How a contract has types that a dialect writes otherwise."""
@@ -116,10 +115,6 @@ def _model(project: Project, table: str, version: str) -> dict[str, Any]:
 def _columns(project: Project, table: str, version: str) -> list[dict[str, Any]]:
     job = project.job
     known = meanings(job.spec, table)
-    values = {
-        "segment_name": [ALL, *job.spec.by],
-        "metric": list(dict.fromkeys(metric for metric, _, _ in hashes(job.spec))),
-    }
     told = []
     for name, kind in job.types(table).items():
         plain = kind.removesuffix(" not null")
@@ -130,9 +125,6 @@ def _columns(project: Project, table: str, version: str) -> list[dict[str, Any]]
         }
         if kind.endswith(" not null"):
             column["constraints"] = [Flow(type="not_null")]
-        if table == "facts" and name in values:
-            accepted = [escaped(one) for one in values[name]]
-            column["data_tests"] = [{"accepted_values": {"arguments": {"values": accepted}}}]
         if table == "facts" and version != "1.11":
             if name == "metric_date":
                 column |= {"granularity": "day", "dimension": {"type": "time"}}
