@@ -159,7 +159,8 @@ class Spec(Model):
         try:
             super().__init__(**given)
         except ValidationError as error:
-            raise SpecError([*sentences(error), *refused]) from None
+            problems = [*sentences(error), *refused, *_wrong_words(given, error)]
+            raise SpecError([*dict.fromkeys(problems)]) from None
         problems = [*refused, *self._problems()]
         if problems:
             raise SpecError(problems)
@@ -363,11 +364,16 @@ class Spec(Model):
         if not (self.metrics or self.online):
             given = "is empty" if "metrics" in self.model_fields_set else "is missing"
             return [f"metrics {given}; name at least one, like ndcg@10"]
-        problems = [] if self.preset in PRESETS else [unknown("preset", self.preset, PRESETS)]
+        problems = _wrong_preset(self.preset)
         try:
             problems += [p for name, value in self._given.items() for p in _option(name, value)]
         except SpecError as error:
             problems += error.problems
+        return problems + self._wrong_metrics() or self._misfits()
+
+    def _wrong_metrics(self) -> list[str]:
+        """Texts that are no metric."""
+        problems = list[str]()
         for text in (text for given in self.metrics for text in spelled_out(given)):
             try:
                 parse(text)
@@ -380,7 +386,7 @@ class Spec(Model):
                 online(text)
             except SpecError as error:
                 problems += error.problems
-        return problems or self._misfits()
+        return problems
 
     def _misfits(self) -> list[str]:
         """Metrics, each right in itself, that do not fit the options or one another."""
@@ -520,6 +526,34 @@ def _in_our_words(given: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     if refused and not ours:
         raise SpecError(refused)
     return {**given, "metrics": ours}, refused
+
+
+def _wrong_preset(preset: str) -> list[str]:
+    return [] if preset in PRESETS else [unknown("preset", preset, PRESETS)]
+
+
+def _wrong_words(given: Mapping[str, Any], error: ValidationError) -> Iterator[str]:
+    """What is wrong with metrics, preset and conventions of a spec with wrong keys."""
+    wrong = {str(place) for problem in error.errors() for place in problem["loc"][:1]}
+    whole = {
+        name: given[name]
+        for name in ("metrics", "preset", "conventions")
+        if name in given and name not in wrong
+    }
+    if "preset" in whole:
+        yield from _wrong_preset(whole["preset"])
+    for name, value in whole.get("conventions", {}).items():
+        try:
+            yield from _option(name, value)
+        except SpecError as problem:
+            yield from problem.problems
+    texts = whole.get("metrics", ())
+    for text in (texts,) if isinstance(texts, str) else texts:
+        for metric in spelled_out(text):
+            try:
+                parse(metric)
+            except SpecError as problem:
+                yield from problem.problems
 
 
 def _option(name: str, value: Any) -> list[str]:

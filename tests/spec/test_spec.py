@@ -245,6 +245,27 @@ def test_a_definition_hash_is_of_all_that_decides_a_number() -> None:
     assert len({ndcg, mrr, *other}) == 7
 
 
+def test_all_typos_are_told_at_once() -> None:
+    """Of keys, metrics, options and the preset together; and of conditions beside columns."""
+    with pytest.raises(sm.SpecError) as error:
+        spec(metrics=["ndgc@3", "mrr"], preset="hause", convetions={}, conventions={"tise": "x"})
+    told = ["'convetions'", "'hause'", "'tise'", "'ndgc'"]
+    assert len(error.value.problems) == len(told)
+    assert all(any(word in problem for problem in error.value.problems) for word in told)
+    rows = "select 'q' as query_id, 'i' as item_id, 1 as "
+    columns = {"columns": {"score": "scroe"}}
+    wrong = spec(
+        rankings={"sql": f"{rows} score", **columns},
+        labels={"sql": f"{rows} grade", "where": "grde > 1"},
+        by=["contry"],
+    )
+    with pytest.raises(sm.InputError) as failure:
+        sm.validate(wrong)
+    told = ["'scroe'", "'contry'", "where 'grde > 1': unknown column 'grde'"]
+    assert len(failure.value.problems) == len(told)
+    assert all(any(word in str(problem) for problem in failure.value.problems) for word in told)
+
+
 # YAML
 
 YAML = """

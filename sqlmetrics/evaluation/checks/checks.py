@@ -160,7 +160,12 @@ def validate(plan: Plan, engine: Database) -> tuple[str, ...]:
         InputError: With every column that is missing, or what the database says of types.
     """
     look = _look(plan, engine)
-    problems = [*look.missing_columns(), *look.broken_ids(), *look.wrong_types()]
+    problems = [*look.missing_columns()]
+    try:
+        problems += [*look.broken_ids(), *look.wrong_types()]
+    except InputError:  # of a table whose condition cannot be read, which is told already
+        if not problems:
+            raise
     if problems:
         raise InputError(problems)
     engine.try_out(query(plan))
@@ -188,10 +193,16 @@ class _Look:
 
     def missing_columns(self) -> Iterator[Problem]:
         for table, source in self.sources.items():
-            with self._reading(table):
-                there = self.engine.columns(source)
-                renamed = self._renamed(table, there)
-                gaps = self._gaps(table)
+            try:
+                with self._reading(table):
+                    there = self.engine.columns(source)
+                    renamed = self._renamed(table, there)
+                    gaps = self._gaps(table)
+            except InputError as error:
+                there, renamed, gaps = dict(self._without_condition(table)), set(), {}
+                if not there:
+                    raise
+                yield Problem(table, str(error).removeprefix(f"{table}: "), 1)
             folded = {name.casefold() for name in there}
             segments = self.plan.shape.made_of.columns(table, self.engine.translation.dialect)
             wanted = self.plan.shape.columns[table] | segments
@@ -267,6 +278,15 @@ class _Look:
             yield
         except InputError as error:
             raise InputError(f"{table}: {self._blamed(table, error)}") from None
+
+    def _without_condition(self, table: str) -> Mapping[str, str]:
+        """The columns of a table whose condition cannot be read; none if it is not to blame."""
+        if not self.plan.shape.where[table]:
+            return {}
+        try:
+            return self.engine.columns(source_text(self.plan.shape.tables[table]))
+        except InputError:
+            return {}
 
     def _blamed(self, table: str, error: InputError) -> str:
         """What cannot be read: the condition, if the table can without it."""
