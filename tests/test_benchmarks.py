@@ -62,10 +62,12 @@ SMALL = {
     "growth": "--engine chdb --rows 1e4 --memory 1GB",
     "interleaving": "--requests 200 --seeds 1 --gaps 0.3",
     "nights": "duckdb --days 1",
+    "spark_days": "--rows 20000 --runs 1",
     "position_bias": "--sizes 30_000 --seeds 1",
     "position_bias ": "--cost 20000",
 }
 """Benchmark -> arguments with which it takes seconds."""
+NEEDS = {"growth": "chdb", "spark_days": "pyspark"}
 STARTED = {"__main__", "clicks", "cold", "compare", "data", "engines", "measure", "pages"}
 """Those that other tests run, or that others start."""
 
@@ -74,8 +76,8 @@ STARTED = {"__main__", "clicks", "cold", "compare", "data", "engines", "measure"
 @pytest.mark.parametrize("name", SMALL)
 def test_each_benchmark_runs(name: str, tmp_path: Path) -> None:
     module = name.strip()
-    if module == "growth":
-        peer("chdb")
+    if module in NEEDS:
+        peer(NEEDS[module])
     command = [sys.executable, "-m", f"benchmarks.{module}"]
     command += SMALL[name].format(folder=tmp_path).split()
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
