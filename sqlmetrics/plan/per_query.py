@@ -210,7 +210,8 @@ class PerQuery:
 
     def _query_facts_stage(self) -> Stage:
         columns = [Column(f"min({name})", name) for name in self.shape.listed_facts]
-        view = {"keys": self.shape.query_keys, "columns": columns, "from": self.needs.lists}
+        source = self._population.answered
+        view = {"keys": self.shape.query_keys, "columns": columns, "from": source}
         return Stage("query_facts", "query_facts", view)
 
     def _per_query_stage(self) -> Stage:

@@ -74,6 +74,18 @@ class Population:
         return self.shape.of_one_system and self.shape.keys != ("query_id",)
 
     @property
+    def answered(self) -> str:
+        """The stage that has the days, queries and systems of all lists, and facts of queries.
+
+        The lists themselves; where a stage is computed anew for each reader, and they are what
+        comes of a sort and a join of all rows, these rows as they are.
+        """
+        lists, tables = self.needs.lists, self.shape.at
+        if lists == "list_sums" and tables.translation.dialect.inlines_stages:
+            return lists if tables.shown_lists else self.shape.names["rankings"]
+        return lists
+
+    @property
     def _is_dated(self) -> bool:
         return "metric_date" in self.shape.keys
 
@@ -89,7 +101,7 @@ class Population:
     def _query_days_stages(self) -> Iterator[Stage]:
         if self._is_dated:
             queries = [self.shape.names["queries"]] if self._is_searched_alone else []
-            tables = [self.needs.lists, *queries]
+            tables = [self.answered, *queries]
             view = {"keys": self.shape.query_keys, "tables": tables}
             yield Stage("query_days", "query_days", view)
 
@@ -105,7 +117,7 @@ class Population:
         view = {
             "about": " and ".join({"metric_date": "day"}.get(key, key) for key in groups),
             "keys": groups,
-            "from": APPEARANCES if self.shape.looks_for_systems else self.needs.lists,
+            "from": APPEARANCES if self.shape.looks_for_systems else self.answered,
             "known": [
                 Column(f"unnest([{', '.join(values)}])", key)
                 for key, values in self.shape.bucket.systems.items()
