@@ -76,6 +76,12 @@ TESTS = ("t", "randomization", "bootstrap", "wilcoxon")
     help="Show N queries that moved most, those that lost first, with lists; or lost:20.",
 )
 @click.option(
+    "--all-pairs",
+    is_flag=True,
+    default=None,
+    help="Compare every pair of systems: leaderboards with groups that do not differ.",
+)
+@click.option(
     "--fail-on",
     type=click.Choice(FAIL_ON),
     help="Exit with 1 if a row is worse; worse or unclear; or anything but better.",
@@ -116,6 +122,7 @@ def compare(
     sqlmetrics compare search.yml --systems prod,cand --margin 0.005
     sqlmetrics compare search.yml --dates 2026-11-01,2026-11-08
     sqlmetrics compare base.run cand.run qrels.txt -m ndcg@10 --fail-on worse
+    sqlmetrics compare runs/*.txt qrels.txt -m map --all-pairs
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.comparison.compare import compare as compared
     from sqlmetrics.comparison.report import sections

@@ -11,6 +11,7 @@ from typing import Any, Unpack
 from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.clicks.evaluate import ready
 from sqlmetrics.comparison import findings
+from sqlmetrics.comparison.all_pairs import check_all_pairs, pair_rows
 from sqlmetrics.comparison.breakdown import contributions as contributing
 from sqlmetrics.comparison.breakdown.mover_lists import lost_queries, movers_of
 from sqlmetrics.comparison.counterfactual.estimates import compare_estimates
@@ -72,6 +73,7 @@ def compare(
     contributions: bool = False,
     movers: int | str = 0,
     fail_on: FailOn | None = None,
+    all_pairs: bool = False,
     start: str | date | None = None,
     end: str | date | None = None,
     connection: Any = None,
@@ -126,6 +128,9 @@ def compare(
         fail_on: A gate: which verdicts raise an error, `worse`, `unclear` (or worse) or
             `not-better`, of any metric, system and segment. The error tells of each the three
             queries that lost most, which leave the database; its `result` is the comparison.
+        all_pairs: Whether every pair of systems is compared, and not each with a baseline. P-values
+            are adjusted over all pairs and metrics; the result prints as leaderboards with groups
+            of systems that do not differ, and has a row a pair.
         start: The first day.
         end: The day after the last one.
         connection: Where the tables are; see `evaluate`.
@@ -176,12 +181,15 @@ def compare(
         contributions=contributions,
         movers=Movers.parse(movers),
         fail_on=fail_on,
+        all_pairs=all_pairs,
         metrics=metric_texts(metrics),
         days=days_between(start, end, zone),
         paired=_is_paired(paired, unpaired),
         **_days_asked(dates, covariate, start or end, zone),
     )
     asks.check_design(stored=baseline_values is not None)
+    if all_pairs:
+        check_all_pairs(asks, stored=baseline_values is not None)
     found = _compared(
         rankings, labels, asks, asked, connection, baseline_values=baseline_values, check=check
     )
@@ -328,6 +336,8 @@ def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -
     notes += findings.left_out(plan.spec)
     made = Statements(script, engine)
     pairing, told = design(plan, measures, asks, lambda text: made.rows([], text))
+    if asks.all_pairs:
+        return _all_pairs(plan, asks, made, pairing, (*notes, *told))
     found = findings.sums(pairing, made.rows)
     found = _tested(made, pairing, asks, found)
     rows, more = findings.rows(pairing, asks, found)
@@ -354,6 +364,33 @@ def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -
     )
 
 
+def _all_pairs(
+    plan: Plan, asks: Options, made: Statements, pairing: Pairing, notes: tuple[str, ...]
+) -> Comparison:
+    """The comparison of every pair of systems."""
+    count = len(pairing.systems)
+    n_tests = count * (count + 1) // 2 * len(pairing.measures)
+
+    def find(beside: Pairing) -> findings.Sums:
+        return _tested(made, beside, asks, findings.sums(beside, made.rows), n_tests)
+
+    rows, more = pair_rows(pairing, asks, find)
+    return Comparison(
+        rows=tuple(row for row in rows if asks.lists_slices or row["segment_name"] == ALL),
+        baseline="",
+        level=asks.level,
+        margin=asks.margin,
+        test=findings.test_name(pairing, asks),
+        interval=findings.interval_name(asks.test),
+        cluster=pairing.cluster,
+        notes=(*plan.shape.at.notes, *notes, *more),
+        sql=made.text(),
+        counted=findings.counted(plan.spec),
+        preset=plan.spec.preset,
+        all_pairs=True,
+    )
+
+
 def segments_of(rankings: Any, *, stored: bool) -> tuple[str, ...]:
     """The segments that a spec names, whose worst is told though nobody asks for all of them.
 
@@ -365,7 +402,11 @@ def segments_of(rankings: Any, *, stored: bool) -> tuple[str, ...]:
 
 
 def _tested(
-    made: Statements, pairing: Pairing, asks: Options, found: findings.Sums
+    made: Statements,
+    pairing: Pairing,
+    asks: Options,
+    found: findings.Sums,
+    n_tests: int | None = None,
 ) -> findings.Sums:
     """With what the test needs beside the moments."""
     if asks.test == "wilcoxon":
@@ -379,7 +420,7 @@ def _tested(
     if asks.test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):
         most = max(one.n_drawn for one in found.moments.values())
         whole = found.is_complete(pairing)
-        n_tests = len(pairing.systems) * len(pairing.measures)
+        n_tests = n_tests or len(pairing.systems) * len(pairing.measures)
         count = resampling.count_of(n_tests, asks.level, asks.replicates)
         drawn = Resampling(pairing, asks.test, asks.seed, count, most, whole)
         return replace(found, replicates=drawn.read(made.rows(*drawn.query())))

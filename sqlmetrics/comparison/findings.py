@@ -155,9 +155,24 @@ def left_out(spec: Spec) -> list[str]:
 
 def rows(pairing: Pairing, asks: Options, sums: Sums) -> tuple[list[dict[str, Any]], list[str]]:
     """The rows of a comparison, in the order in which they are read; and notes."""
+    found, told = undecided(pairing, asks, sums)
+    decided(pairing, asks, found)
+    return found, told
+
+
+def undecided(
+    pairing: Pairing, asks: Options, sums: Sums
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows before p-values are adjusted, and notes."""
     found = [_row(pairing, asks, sums, place) for place in _places(pairing, sums)]
-    decide(found, asks)
-    for row in found:
+    told = _of_covariate(pairing, sums) if isinstance(pairing, Samples) else []
+    return found, told or _notes(pairing, [row for row in found if row["segment_name"] == ALL])
+
+
+def decided(pairing: Pairing, asks: Options, rows: Sequence[dict[str, Any]]) -> None:
+    """Give rows that are tested together their adjusted p-values, verdicts and sentences."""
+    decide(rows, asks)
+    for row in rows:
         row["sentence"] = sentence(
             row,
             row["name"],
@@ -165,8 +180,6 @@ def rows(pairing: Pairing, asks: Options, sums: Sums) -> tuple[list[dict[str, An
             level=asks.level,
             counted=counted(pairing.plan.spec),
         )
-    told = _of_covariate(pairing, sums) if isinstance(pairing, Samples) else []
-    return found, told or _notes(pairing, [row for row in found if row["segment_name"] == ALL])
 
 
 def counted(spec: Spec) -> tuple[str, str]:

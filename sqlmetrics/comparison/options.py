@@ -94,6 +94,7 @@ class Options:
     covariate: str | None = None
     before: Period | None = None
     stored: Stored | None = None
+    all_pairs: bool = False
 
     def check_systems(self, systems: Iterable[str]) -> None:
         """Raise InputError for a system or a baseline that is named, and is none of these."""
@@ -167,7 +168,8 @@ class Options:
     def of_runs(self, names: tuple[str, ...]) -> Options:
         """The same of tables side by side, whose first one is the baseline."""
         systems = self.systems or names
-        return replace(self, systems=systems, baseline=self.baseline or systems[0])
+        baseline = None if self.all_pairs else self.baseline or systems[0]
+        return replace(self, systems=systems, baseline=baseline)
 
     @property
     def carried(self) -> tuple[str, ...]:

@@ -64,6 +64,7 @@ class Comparison(Rows, Display):
         lost: The queries that lost most, a row per metric, system and query; those of a gate.
         spec: The name of the spec that is compared; empty if it is none.
         days: The days that were asked for, like `from 2026-01-01`; empty for all.
+        all_pairs: Whether each system stands beside every other one, not beside a baseline.
         preset: The preset of the metrics, whose tool's names `comparison[...]` reads too.
     """
 
@@ -84,6 +85,7 @@ class Comparison(Rows, Display):
     spec: str = ""
     days: str = ""
     preset: str = "house"
+    all_pairs: bool = False
 
     def _kinds(self) -> dict[str, str]:
         return KINDS

@@ -8,6 +8,7 @@ from itertools import groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from sqlmetrics.comparison.all_pairs import leaderboards
 from sqlmetrics.comparison.report import sections
 from sqlmetrics.comparison.report.numbers import coverage, number, signed
 from sqlmetrics.comparison.report.rows import Row, block, of_segment
@@ -24,12 +25,30 @@ WIDTH = 80
 
 def text(comparison: Comparison) -> str:
     """Tables that fit 80 columns, a block a system and segment; then what they mean."""
+    if comparison.all_pairs:
+        boards = (
+            "\n".join([title, "", aligned(names, cells, numbers_from=2)])
+            for title, names, cells in _boards(comparison)
+        )
+        return "\n\n".join([*boards, "\n".join(footer(comparison))])
     blocks = []
     for (system, name, value), rows in groupby(comparison.rows, block):
         against = f"{printable(system)} against {printable(comparison.baseline)}"
         title = f"{against}{of_segment(name, value)}"
         blocks.append("\n".join([title, "", *_tables(comparison, list(rows))]))
     return "\n\n".join([*blocks, *sections.text(comparison), "\n".join(footer(comparison))])
+
+
+def _boards(comparison: Comparison) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """Title, headings and cells of each leaderboard of all pairs."""
+    for row, standings in leaderboards(comparison.rows):
+        segment = of_segment(row["segment_name"], row["segment_value"])
+        title = f"{printable(row['metric'])}{segment}: {len(standings)} systems, best first"
+        cells = [
+            [printable(one.system), one.group, number(one.value), str(one.n_better)]
+            for one in standings
+        ]
+        yield title, ["system", "group", "mean", "better than"], cells
 
 
 def _tables(comparison: Comparison, rows: list[Row]) -> Iterator[str]:
@@ -104,9 +123,23 @@ def notes(comparison: Comparison) -> list[str]:
     """What a reader must know to trust the numbers."""
     by_segment = any(row["segment_name"] != "all" for row in comparison.rows)
     p = f"p: {comparison.test}, by Holm over metrics and systems"
+    if comparison.all_pairs:
+        n_pairs = len({(row["system"], row["baseline"]) for row in comparison.rows})
+        p = f"p: {comparison.test}, by Holm over metrics and {n_pairs:,} pairs"
     p += ", by Benjamini and Hochberg over segments" if by_segment else ""
     adjusted = "variance: how much the covariate changed that of the difference"
     worse = (told(row, comparison.level, comparison.counted[1]) for row in comparison.worse_slices)
+    if comparison.all_pairs:
+        level = f"{1 - comparison.level:g}"
+        groups = f"group: systems that share a letter do not differ (adjusted p not below {level})"
+        pairs = "each pair, with its interval: -o csv, -o json, to_pandas()"
+        noted = (f"note: {note}" for note in comparison.notes)
+        return [
+            groups,
+            p + (", by Benjamini and Hochberg over segments" * by_segment),
+            pairs,
+            *noted,
+        ]
     return [
         *(f"in a segment: {sentence}" for sentence in worse),
         p,
@@ -131,6 +164,10 @@ def _coverages(comparison: Comparison) -> str:
 
 def cells(comparison: Comparison) -> tuple[list[str], list[list[str]], int]:
     """Headings, rows, and how many columns stand before the numbers."""
+    if comparison.all_pairs:
+        boards = [(title.partition(":")[0], cells) for title, _, cells in _boards(comparison)]
+        names = ["metric", "system", "group", "mean", "better than"]
+        return names, [[title, *row] for title, rows in boards for row in rows], 3
     rows = comparison.rows
     keys: dict[str, Callable[[Row], str]] = {"metric": lambda row: printable(row["metric"])}
     if len({row["system"] for row in rows}) > 1:
