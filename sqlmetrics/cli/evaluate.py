@@ -36,6 +36,15 @@ if TYPE_CHECKING:
     from sqlmetrics.spec.spec import Spec
 
 
+def _no_level(_: click.Context, __: click.Parameter, level: str | None) -> None:
+    """Refuse trec_eval's option with what to write here."""
+    if level is not None:
+        raise click.UsageError(
+            f"-l {level} is an option of trec_eval; here each metric has its level, like "
+            f"-m 'P(rel={level})@5,map(rel={level})'"
+        )
+
+
 @click.command()
 @click.argument("tables", type=INPUT, nargs=-1, required=True, metavar="RANKINGS... LABELS")
 @click.option(
@@ -46,6 +55,7 @@ if TYPE_CHECKING:
 )
 @metrics_option("Like ndcg@10; several behind commas.")
 @preset_option()
+@click.option("-l", "level", hidden=True, expose_value=False, callback=_no_level)
 @convention_option(
     "Overrides the preset: see list options. VALUE,VALUE gives each metric once for each."
 )

@@ -6,10 +6,13 @@ the tool's number on every query. Without the preset such a name is answered wit
 
 from __future__ import annotations
 
+import csv
 import re
 from importlib import import_module
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from conftest import peer
 from memory import evaluate
 from test_peers import MEAN, Data
@@ -20,6 +23,7 @@ from sqlmetrics.catalog.measure import WITH_SETTINGS
 from sqlmetrics.catalog.metric import catalog
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.catalog.tool_names import TOOLS, whose
+from sqlmetrics.cli import cli
 from sqlmetrics.comparison.compare import compare
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the tools' own
@@ -309,6 +313,21 @@ def test_a_comparison_and_a_stream_take_them_too() -> None:
         sm.explain("hits@5")
     assert whose("ndcg_burges@10")
     assert not whose("no_metric@10")
+
+
+def test_the_command_line_reads_them_too(tmp_path: Path) -> None:
+    """With several cutoffs behind commas; an option of trec_eval is told as what it is here."""
+    run, qrels = tmp_path / "a.run", tmp_path / "qrels.txt"
+    run.write_text("q1 Q0 a 1 2.0 tag\nq1 Q0 b 2 1.0 tag\n", encoding="utf-8")
+    qrels.write_text("q1 0 b 2\n", encoding="utf-8")
+    asked = ["evaluate", str(run), str(qrels), "--preset", "trec_eval", "-o", "csv"]
+    done = CliRunner().invoke(cli, [*asked, "-m", "P.1,2,set_P,P(rel=2)_2"])
+    assert done.exit_code == 0
+    names = [row["metric"] for row in csv.DictReader(done.stdout.splitlines())]
+    assert names == ["precision", "precision", "set_precision", "precision(rel=2)"]
+    done = CliRunner().invoke(cli, [*asked, "-m", "map", "-l", "2"])
+    assert done.exit_code == 2
+    assert "-m 'P(rel=2)@5,map(rel=2)'" in done.stderr
 
 
 def test_lists_are_called_by_the_names_that_are_ours() -> None:
