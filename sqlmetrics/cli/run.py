@@ -12,7 +12,7 @@ from sqlmetrics.cli.common import INPUT, error_options, progress_bar, say, say_o
 from sqlmetrics.cli.evaluation_options import check_option, input_check
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.recipients import Alert, Recipients, alerting, recipient_options
-from sqlmetrics.errors import SpecError
+from sqlmetrics.errors import SpecError, SqlmetricsError
 from sqlmetrics.evaluation.report.table import many, metric_value
 
 if TYPE_CHECKING:
@@ -73,7 +73,9 @@ SYSTEMS = 4
     metavar="VERSION",
     help="The oldest DuckDB that must read the published file, like v1.5.0.",
 )
-@click.option("--dry-run", is_flag=True, help="Print the SQL; nothing is opened or written.")
+@click.option(
+    "--dry-run", is_flag=True, help="Print the SQL and what it would read; write nothing."
+)
 @check_option
 @recipient_options
 @alerting
@@ -135,7 +137,7 @@ def run(
     if dry_run:
         if recipients.is_asked:
             raise SpecError("--dry-run prints SQL: leave out -o, --out and --openlineage")
-        _print(the_spec, days, location.dialect)
+        _print(the_spec, choice, location)
         return
     with recipients.hear_of(told, location):
         carry_out(choice, to, location, told)
@@ -288,14 +290,26 @@ def _report(spec: Spec, written: RunReport) -> None:
         say(f"{spec.measures[0]}{day}: {systems}; {written.seconds:.1f} s", "values")
 
 
-def _print(spec: Spec, days: Days | None, dialect: str) -> None:
-    """The statements of the run that was not made."""
+def _print(spec: Spec, choice: Choice, location: Location) -> None:
+    """The statements of the run that is not made: as the database is, where it can be asked."""
     from sqlmetrics.jobs.days import days_of
+    from sqlmetrics.jobs.dry_run import dry_run
     from sqlmetrics.jobs.job import job_text
     from sqlmetrics.sql.dialects import dialect as named
     from sqlmetrics.sql.translation import Translation
 
-    at = Translation(named(dialect))
-    now = at.expression(at.dialect.times.now, "0")
-    script = job_text(spec, at, days_of(spec, days), "'dry run'", now)
-    click.echo(str(script), nl=False)
+    dialect = location.dialect
+    try:
+        database = location.reading(spec, needed=True)
+    except SqlmetricsError as error:
+        say(f"note: without zones, types and costs, since the database cannot be asked: {error}")
+        at = Translation(named(dialect))
+        now = at.expression(at.dialect.times.now, "0")
+        script = job_text(spec, at, days_of(spec, choice.days), "'dry run'", now)
+        click.echo(str(script), nl=False)
+        return
+    with database as engine:
+        texts = [dry_run(spec, engine, part) for part in choice.parts(spec, engine)]
+    if not texts:
+        say(f"no day of {spec.title} is missing")
+    click.echo("\n".join(texts), nl=False)

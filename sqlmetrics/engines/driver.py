@@ -323,6 +323,10 @@ class Driver(Statements):
         """What each step of a statement may take, where it is a setting of the session."""
         return ""
 
+    def estimate(self, sql: str) -> str:  # noqa: ARG002 (a few can tell)
+        """What a query is expected to read, in words; empty where the database does not say."""
+        return ""
+
     def writing_rights(self, names: Sequence[str] = ()) -> tuple[str, ...]:  # noqa: ARG002
         """What the role may and may not write, a sentence each; none where that is not asked.
 

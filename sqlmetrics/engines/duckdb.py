@@ -256,6 +256,12 @@ class DuckDB(Driver):
         """Raise an error if a query cannot run; nothing is computed."""
         self.rows(f"explain {sql}")
 
+    def estimate(self, sql: str) -> str:
+        """The rows that the planner expects to come of a query."""
+        explained = self._connection.execute(f"explain (format json) {sql}").fetchall()
+        found = re.findall(r'"Estimated Cardinality": "(\d+)"', explained[0][1])
+        return f"about {int(found[0]):,} rows" if found else ""
+
     @contextmanager
     def alone(self, name: str) -> Iterator[str]:
         """As the only one of this process that writes: of others the file keeps out all."""

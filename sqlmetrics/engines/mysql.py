@@ -221,6 +221,15 @@ class MySQL(DbApi):
                 f"{self.lock_timeout:,.0f} s; try again, or set lock_timeout of the connection"
             )
 
+    def estimate(self, sql: str) -> str:
+        """The rows that the server expects to look at, and the partitions that it reads."""
+        with self._failing(sql), self._running(f"explain partitions {sql}") as cursor:
+            names = [described[0].casefold() for described in cursor.description]
+            plan = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        count = sum(int(line["rows"] or 0) for line in plan)
+        read = ", ".join(str(line["partitions"]) for line in plan if line.get("partitions"))
+        return f"about {count:,} rows" + (f", of {read}" if read else "")
+
     def writing_rights(self, names: Sequence[str] = ()) -> tuple[str, ...]:  # noqa: ARG002
         """The grants that the server lists: of the user, and of its roles that are active."""
         return tuple(

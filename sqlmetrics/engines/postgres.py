@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -194,6 +195,22 @@ class Postgres(DbApi):
             yield
         finally:
             self._quietly(self._set_work_memory, before)
+
+    def estimate(self, sql: str) -> str:
+        """Rows and bytes that the planner expects, and the tables or partitions that it reads."""
+        with self._failing(sql), self._running(f"explain (format json) {sql}") as cursor:
+            ((answer,),) = cursor.fetchall()
+        root = (answer if isinstance(answer, list) else json.loads(answer))[0]["Plan"]
+        scans, left = list[str](), [root]
+        while left:
+            node = left.pop()
+            left += node.get("Plans", [])
+            scans += filter(None, [node.get("Relation Name")])
+        rows, size = root["Plan Rows"], root["Plan Rows"] * root["Plan Width"]
+        named = sorted(dict.fromkeys(scans))
+        more = f" and {len(named) - 10:,} more" if len(named) > 10 else ""
+        read = f", of {', '.join(named[:10])}{more}" if named else ""
+        return f"about {rows:,} rows, {size / 1e6:,.1f} MB{read}"
 
     def writing_rights(self, names: Sequence[str] = ()) -> tuple[str, ...]:
         """Whether the role may create in each schema, and owns what is there: PostgreSQL says."""

@@ -68,7 +68,7 @@ def job_text(spec: Spec, at: Translation, days: Days | None, run_id: str, now: s
         SpecError: If the spec cannot be compiled, or the dialect has no tables for a while.
     """
     asked = on_days(spec, days)
-    ends = days.ends if days else _computed(asked.spec)
+    ends = days.ends if days else computed_ends(asked.spec)
     new = NewRows(spec, at, run_id, now, asked.day)
     if at.dialect.keep or spec.clicks:
         kept = list(kept_steps(asked, at))
@@ -102,7 +102,7 @@ def _tables(spec: Spec, at: Translation) -> Iterator[str]:
         yield from comments(at, table, name, {one: told.get(one, "") for one in kinds[table]})
 
 
-def _computed(spec: Spec) -> Ends:
+def computed_ends(spec: Spec) -> Ends:
     """From the first to the last day of what is new."""
     new = NEW_FACTS if spec.metrics else NEW_ONLINE
     first, last = (f"(select {end}(metric_date) from {new})" for end in ("min", "max"))

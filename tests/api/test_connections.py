@@ -128,7 +128,7 @@ def test_run_and_check_use_the_target_of_profiles(folder: Path, layout: str) -> 
         assert connection.execute("select count(*) from metrics").fetchone() == (2,)
 
 
-def test_a_dry_run_is_of_the_target_and_opens_nothing(folder: Path) -> None:
+def test_a_dry_run_is_of_the_target_and_makes_nothing(folder: Path) -> None:
     (folder / "profiles.yml").write_text(OWN.replace("target: dev", "target: pg"))
     by_default = sqlmetrics("run", "tables.yml", "--dry-run", folder=folder).stdout
     by_name = sqlmetrics("run", "tables.yml", "--dry-run", "--target", "pg", folder=folder).stdout

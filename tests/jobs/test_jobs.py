@@ -168,7 +168,7 @@ def test_a_run_that_fails_anywhere_changes_nothing(folder: Path) -> None:
         assert sum(f"nowhere_{failing}" in message for (message,) in failed) == 1
 
 
-def test_a_dry_run_opens_nothing(folder: Path) -> None:
+def test_a_dry_run_writes_nothing(folder: Path) -> None:
     out = run(folder, "--dry-run").stdout
     assert "delete from main.metrics\nwhere\n    spec = 'shop'\n" in out
     assert out.index("\nbegin;") < out.index("delete from main.metrics") < out.index("\ncommit;")

@@ -12,7 +12,8 @@ from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import Database, connect
-from sqlmetrics.jobs.missing_days import open_days
+from sqlmetrics.jobs.dry_run import dry_run
+from sqlmetrics.jobs.missing_days import Part, open_days
 from sqlmetrics.jobs.run import evaluated, write
 from sqlmetrics.spec.days import Days
 
@@ -140,3 +141,41 @@ def partitions(engine: Database, sql: str) -> set[int]:
     with engine.driver._cursor() as cursor:  # type: ignore[attr-defined]
         plan = cursor.execute(f"explain {select}").fetchall()
     return {int(day) for (line,) in plan for day in re.findall(r" on shown_(\d+)", line)}
+
+
+@by_turns(1)
+def test_a_dry_run_prints_what_is_sent(engine: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for the run log, of which nobody knows the numbers, and settings of the session."""
+    engine.execute(
+        'create table shown_at ("Shown At" timestamptz, query varchar, item varchar, score double '
+        "precision)"
+    )
+    engine.execute("insert into shown_at values ('2026-01-05 23:30+00', 'q', 'i1', 1)")
+    asked, day = spec("Europe/Berlin"), Days(start=date(2026, 1, 6), end=date(2026, 1, 7))
+    for _ in range(2):  # without tables, and with them
+        printed = plain(dry_run(asked, engine, Part(day)))
+        assert re.search(r"-- rankings: about \d+ rows", printed)
+        assert "europe/berlin" in printed.casefold()
+        sent: list[str] = []
+        usual = engine.driver.execute
+
+        def noted(sql: str, usual: Any = usual, sent: list[str] = sent) -> None:
+            sent.append(sql)
+            usual(sql)
+
+        monkeypatch.setattr(engine.driver, "execute", noted)
+        report = write(asked, engine, day)
+        monkeypatch.undo()
+        assert report.rows["facts"] == 1
+        unprinted = [sql for sql in sent if plain(sql) not in printed]
+        of_log = re.compile('set |analyze|begin|(insert into|delete from|update) "?pruned_runs')
+        assert [sql for sql in unprinted if not of_log.match(sql)] == []
+        assert len(sent) - len(unprinted) > 5
+
+
+def plain(sql: str) -> str:
+    """A text on one line, whenever it was printed."""
+    moment = r"cast\('20[^']* [^']*' as timestamp\)|\(current_timestamp at time zone 'utc'\)"
+    moment += r"|cast\(current_timestamp at time zone 'UTC' as timestamp\)"
+    told = re.sub(r"'[0-9a-f]{8}-[0-9a-f-]{27}'", "'dry run'", re.sub(moment, "NOW", sql))
+    return " ".join(told.split())

@@ -1,0 +1,101 @@
+"""What a run would send to a database: its tables are looked at, and nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.engines.temporary import Step
+from sqlmetrics.errors import SqlmetricsError
+from sqlmetrics.evaluation.checks import prescan
+from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.evaluation.statistics import statistics_of
+from sqlmetrics.jobs.changes import changes
+from sqlmetrics.jobs.days import Question, on_days
+from sqlmetrics.jobs.definitions import hashes
+from sqlmetrics.jobs.exchange import together
+from sqlmetrics.jobs.job import computed_ends, kept_steps, plan_of, text
+from sqlmetrics.jobs.missing_days import Part
+from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
+from sqlmetrics.jobs.tables import COUNTED, targets
+from sqlmetrics.jobs.views import compiled_views, view_statements
+from sqlmetrics.plan import script as sql
+from sqlmetrics.plan.plan import Plan, plan
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.dialects import KEPT
+from sqlmetrics.sql.relation import source_text
+
+
+def dry_run(spec: Spec, engine: Database, part: Part) -> str:
+    """The statements of a run of some days, after comments on what they would read.
+
+    Checks of the input are left out; so is what a run asks the database on the way.
+
+    Args:
+        spec: What is asked, with its `output`.
+        engine: Where its tables are.
+        part: The days, and the metrics of them.
+
+    Raises:
+        SpecError: If the spec cannot be run.
+        InputError: If a table cannot be read.
+    """
+    at, asked = engine.translation, on_days(spec, part.days)
+    metrics = part.metrics or {(metric, k) for metric, k, _ in hashes(spec)}
+    now = at.expression(at.dialect.times.now, "0")
+    new = NewRows(spec, at, "'dry run'", now, asked.day, folder=Path(), metrics=metrics)
+    if spec.clicks is None:
+        plan_of(asked, at)  # files that are loaded first are no SQL, which it says
+        the_plan = _planned(asked, engine)
+        told = [*_estimates(the_plan, engine)]
+        script = sql.script([the_plan], engine.free_name(KEPT))
+        kept = Step(NEW_FACTS, script.summary)
+        steps, drops = [script.keep, kept.statement(at)], [kept.drop(at), script.drop]
+        per_query = script.per_query
+    else:
+        told, log_steps = [], list(kept_steps(asked, at))
+        steps = [one.statement(at) for one in log_steps]
+        drops = [one.drop(at) for one in reversed(log_steps)]
+        per_query = sql.script([plan_of(asked, at)]).per_query if spec.metrics else ""
+    ends = part.days.ends if part.days else computed_ends(asked.spec)
+    exchange = new.exchange(per_query, ends)
+    counts = {table: exchange.count(table) for table in exchange.rows if table in COUNTED}
+    lacking = changes(spec, engine)
+    tables = [*lacking.needed, *lacking.keys, *lacking.comments]
+    rows = [*exchange.statements({*exchange.rows}), new.log(ends, **counts)]
+    views = list(_views(spec, engine))
+    inside = views if at.dialect.undoes_views else []
+    replaced = together(spec, at, [*map(at.text, rows), *inside])
+    statements = [*tables, *map(at.text, filter(None, steps)), *replaced]
+    statements += [*([] if inside else views), *filter(None, drops)]
+    days = f" {part.days}" if part.days else ": all that the data has"
+    head = [f"{at.dialect.title}: a run of {spec.title}{days}", *told]
+    return "".join(f"-- {line}\n" for line in head) + "\n" + text(statements)
+
+
+def _planned(asked: Question, engine: Database) -> Plan:
+    """The plan that a run would take, of tables that are looked at."""
+    with engine.reading():
+        the_plan = plan(asked.spec, opened(asked.spec, engine, asked.ends), moments=True)
+        suspects = prescan.suspects(the_plan, engine)
+        return the_plan.by(the_plan.choose(statistics_of(the_plan, engine), None, suspects))
+
+
+def _views(spec: Spec, engine: Database) -> list[str]:
+    """Those of the table as it is; of one that is not there, those of a spec alone."""
+    if engine.find(targets(spec)["facts"]) is None:
+        return compiled_views(spec, engine.translation)
+    return view_statements(spec, engine)
+
+
+def _estimates(the_plan: Plan, engine: Database) -> Iterator[str]:
+    """What the database expects to read of each table, a sentence each."""
+    shape = the_plan.shape
+    for table, relation in shape.tables.items():
+        select = f"select * from {source_text(relation, shape.where[table])}"
+        try:
+            if said := engine.driver.estimate(engine.translation.text(select)):
+                yield f"{table}: {said}"
+        except SqlmetricsError:  # what cannot be explained is run all the same
+            continue
