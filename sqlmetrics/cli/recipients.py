@@ -22,9 +22,9 @@ from sqlmetrics.errors import NoDataError, SpecError, SqlmetricsError, masked_va
 
 if TYPE_CHECKING:
     from sqlmetrics.jobs.checks.verdict import Verdict
-    from sqlmetrics.jobs.lineage.events import Lineage
+    from sqlmetrics.jobs.notices.events import Lineage
+    from sqlmetrics.jobs.notices.webhook import Webhook
     from sqlmetrics.jobs.summary import Summary
-    from sqlmetrics.jobs.webhook import Webhook
 
 API_KEY = "OPENLINEAGE_API_KEY"
 
@@ -84,7 +84,7 @@ class Recipients:
     def _lineage(self, told: Summary, location: Location) -> Lineage | None:
         if self.openlineage is None:
             return None
-        from sqlmetrics.jobs.lineage.events import Lineage
+        from sqlmetrics.jobs.notices.events import Lineage
 
         if not self.openlineage.strip():
             raise SpecError("--openlineage is given without a value")
@@ -200,7 +200,7 @@ class Alert:
         webhook = self.webhook or self._of_profile()
         if webhook is None:
             return
-        from sqlmetrics.jobs.webhook import failed_message
+        from sqlmetrics.jobs.notices.webhook import failed_message
 
         failed = [verdict for verdict in self.verdicts if verdict.status == "FAILED"]
         event = failed_message(
@@ -218,7 +218,7 @@ class Alert:
     def _of_profile(self) -> Webhook | None:
         """That of the target of profiles.yml; None where it has none."""
         from sqlmetrics.engines.url import WEBHOOK
-        from sqlmetrics.jobs.webhook import Webhook
+        from sqlmetrics.jobs.notices.webhook import Webhook
 
         try:
             text = self.location.place.options.get(WEBHOOK)
@@ -241,7 +241,7 @@ def alerting(command: Callable[..., None]) -> Callable[..., None]:
             location = Location(**{name: given[name] for name in PLACES}, spec=given["spec"])
         hook = None
         if webhook is not None:
-            from sqlmetrics.jobs.webhook import Webhook
+            from sqlmetrics.jobs.notices.webhook import Webhook
 
             hook = Webhook.of(webhook)
         alert = Alert(hook, location, Path(given["spec"]).name)

@@ -14,8 +14,8 @@ import pytest
 from command import sqlmetrics
 
 from sqlmetrics.errors import SpecError
-from sqlmetrics.jobs import webhook
-from sqlmetrics.jobs.webhook import Webhook
+from sqlmetrics.jobs.notices import webhook
+from sqlmetrics.jobs.notices.webhook import Webhook
 
 SECRET = "T0123456/B0123456/sEcReTtOkEn0123456789"
 

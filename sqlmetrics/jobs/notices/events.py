@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from sqlmetrics.engines.url import ConnectionURL
 from sqlmetrics.jobs.days import zone_of_days
-from sqlmetrics.jobs.lineage.datasets import Dataset, inputs, outputs
+from sqlmetrics.jobs.notices.datasets import Dataset, inputs, outputs
 from sqlmetrics.jobs.summary import Summary
 from sqlmetrics.spec.spec import Spec
 

@@ -1,1 +1,0 @@
-"""What a run reads and writes, as catalogues of lineage know it."""
