@@ -415,7 +415,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "run search.yml PLACE --full-refresh --allow-loss 9 --note 'a new map of grades'",
     ),
     "check": (
-        "check search.yml PLACE --start 2026-01-01 --end 2026-01-03",
+        "check search.yml PLACE --start 2026-01-01 --end 2026-01-03 -v",
         "check search.yml PLACE --date 2026-01-01 --junit c.xml --github -o json "
         "--webhook http://127.0.0.1:1/x",
         "check search.yml --target dev --profiles profiles.yml",
@@ -527,7 +527,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     ),
     "build": (
         "build search.yml PLACE --start 2026-01-01 --end 2026-01-02 --skip-input-checks",
-        "build search.yml PLACE --backfill --recompute --lookback 1 --junit c.xml --github -q",
+        "build search.yml PLACE --backfill --recompute --lookback 1 --junit c.xml --github -q -v",
         "build search.yml PLACE --full-refresh --publish bi --adopt --allow-loss 9 --note late",
         "build search.yml PLACE -o json --out run.json --openlineage events.jsonl "
         "--webhook http://127.0.0.1:1/x",

@@ -81,7 +81,14 @@ def build(*, alert: Alert, **given: Any) -> None:
         told.exit_code = int(any(one.status == "FAILED" for one in told.verdicts))
     as_json = recipients.output == "json"
     annotated = given["spec"] if given["github"] else None
-    tell(told.verdicts, spec, junit=given["junit"], annotated=annotated, is_told=as_json)
+    tell(
+        told.verdicts,
+        spec,
+        junit=given["junit"],
+        annotated=annotated,
+        is_told=as_json,
+        verbose=given["verbose"],
+    )
 
 
 def _option(command: click.Command, name: str) -> click.Parameter:
@@ -90,5 +97,5 @@ def _option(command: click.Command, name: str) -> click.Parameter:
 
 build.params[1:1] = [
     *(_option(run, name) for name in (*_OF_RUN, *PLACES, *RECIPIENTS)),
-    *(_option(check, name) for name in ("overwrite", "junit", "github")),
+    *(_option(check, name) for name in ("overwrite", "junit", "github", "verbose")),
 ]

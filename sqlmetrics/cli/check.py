@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 @click.option("--junit", metavar="FILE", help="Write JUnit XML too.")
 @overwrite_option
 @click.option("--github", is_flag=True, help="Print annotations for GitHub's log too.")
+@click.option("-v", "--verbose", is_flag=True, help="Of several days, print what holds too.")
 @click.option("-o", "--output", type=click.Choice(("table", "json")), default="table")
 @alerting
 @error_options
@@ -55,6 +56,7 @@ def check(
     location: Location,
     junit: str | None,
     github: bool,
+    verbose: bool,
     output: str,
 ) -> None:
     """Compare the fact table of SPEC with its checks; exit with 1 if one fails.
@@ -79,7 +81,8 @@ def check(
     as_json = output == "json"
     if as_json:
         click.echo(json.dumps([one.to_dict() for one in found], indent=2))
-    tell(found, the_spec, junit=junit, annotated=spec if github else None, is_told=as_json)
+    annotated = spec if github else None
+    tell(found, the_spec, junit=junit, annotated=annotated, is_told=as_json, verbose=verbose)
 
 
 def check_junit(junit: str | None, spec: Spec) -> None:
@@ -97,6 +100,7 @@ def tell(
     junit: str | None = None,
     annotated: str | None = None,
     is_told: bool = False,
+    verbose: bool = False,
 ) -> None:
     """Print verdicts, and leave with the exit code that they mean.
 
@@ -106,15 +110,23 @@ def tell(
         junit: The file of JUnit XML.
         annotated: The spec's file, for GitHub's annotations; None for none.
         is_told: Whether they stand on stdout already, as JSON.
+        verbose: Whether each of several days is told where it holds.
     """
     from sqlmetrics.evaluation.report.table import has_colors
     from sqlmetrics.jobs.checks import report
 
-    shown = [one for one in found if not (is_quiet() and one.holds)]  # cron mails what is printed
+    n_days = len({verdict.day for verdict in found if verdict.day})
+    is_long = n_days > 1 and not verbose
+    # cron mails what is printed
+    shown = [one for one in found if not (one.holds and (is_quiet() or is_long))]
+    holding = len(found) - len(shown)
     if shown and not is_told:
         click.echo(report.table(shown, styled=has_colors()))
         if told := report.failures(shown):
             click.echo(f"\n{told}")
+    if holding and is_long and not (is_told or is_quiet()):
+        checks = many(holding, "check")
+        click.echo(f"ok: {checks} of {n_days:,} days; -v prints each")
     if annotated is not None:
         click.echo(report.github(found, annotated), nl=False)
     if junit is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -212,6 +213,10 @@ def test_each_day_of_a_range_is_checked(shop: Path, tmp_path: Path) -> None:
     table = called("check", shop, "--start", "2026-01-01", "--junit", str(xml), expect=1).stdout
     assert table.splitlines()[0].split()[:2] == ["day", "what"]
     assert table.splitlines()[1].split()[:3] == ["FAILED", "2026-01-03", "rows"]
+    assert re.fullmatch(r"ok: \d+ checks of \d days; -v prints each", table.splitlines()[-1])
+    whole = called("check", shop, "--start", "2026-01-01", "-v", expect=1).stdout
+    held = [line.split()[1] for line in whole.splitlines() if line.startswith("ok ")]
+    assert {*held} == {"2026-01-01", "2026-01-02", "2026-01-05", "2026-01-06"}
     names = [str(case.get("name")) for case in ET.parse(xml).getroot()[0]]
     assert "mrr min 0 new on 2026-01-02" in names
     assert len({*names}) == len(names)
