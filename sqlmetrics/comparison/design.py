@@ -66,6 +66,13 @@ def design(
     _check_test(asks)
     if not (asks.dates or stored):
         told.append("unpaired: each system has the queries that it has a list of")
+    columns = plan.spec.clicks.columns if plan.spec.clicks else None
+    user = columns.user if columns else None
+    if user and cluster in (None, "query_id"):
+        told.append(
+            "requests are taken for independent, and the log names users, who come again: "
+            f"--cluster {user} takes the requests of a user together"
+        )
     return Samples(*own, covariate=_covariate(asks)), told
 
 

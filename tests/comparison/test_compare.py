@@ -678,3 +678,24 @@ def test_a_system_that_is_not_there_on_the_chosen_days_is_told_from_an_unknown_o
     )
     with pytest.raises(sm.InputError, match="no list of this system: old is a system, and has"):
         sm.compare(spec, start="2026-01-05")
+
+
+@by_turns(2.0)
+def test_requests_of_users_who_come_again_are_told(tmp_path: Path, monkeypatch: Any) -> None:
+    """Until they are clustered by the user, which makes the interval wider here."""
+    monkeypatch.chdir(tmp_path)
+    sm.simulate("log", requests=300, users=30, queries=20, days=1)
+    columns = {"request": "request_id", "item": "item_id", "user": "user_id"}
+    shown = {"query": "query", "position": "position", "system": "system", "time": "shown_at"}
+    done = {"action": "action", "time": "happened_at"}
+    clicks = {
+        "impressions": {"file": "log/impressions.parquet", "columns": {**columns, **shown}},
+        "events": {"file": "log/events.parquet", "columns": {**columns, **done}},
+        "labels": {"grades": {"click": 1, "add_to_cart": 2, "purchase": 3}},
+    }
+    spec = sm.Spec(name="ev", clicks=clicks, metrics=["ndcg@10"])
+    apart = sm.compare(spec, unpaired=True)
+    assert "--cluster user_id takes the requests of a user together" in " ".join(apart.notes)
+    together = sm.compare(spec, unpaired=True, cluster="user_id")
+    assert "--cluster user_id" not in " ".join(together.notes)
+    assert together["ndcg@10"]["difference"] == near(apart["ndcg@10"]["difference"])
