@@ -121,7 +121,7 @@ def tell(
     shown = [one for one in found if not (one.holds and (is_quiet() or is_long))]
     holding = len(found) - len(shown)
     if shown and not is_told:
-        click.echo(report.table(shown, styled=has_colors()))
+        click.echo(report.table(shown, styled=has_colors(), is_dated=n_days > 1))
         if told := report.failures(shown):
             click.echo(f"\n{told}")
     if holding and is_long and not (is_told or is_quiet()):

@@ -14,7 +14,7 @@ COLORS = {"FAILED": "bold red", "warn": "yellow"}
 ORDER = ("FAILED", "warn", "ok")
 
 
-def table(verdicts: Sequence[Verdict], *, styled: bool = False) -> str:
+def table(verdicts: Sequence[Verdict], *, styled: bool = False, is_dated: bool = False) -> str:
     """One line a verdict, those that fail first; columns that say nothing are left out.
 
     Where that is wider than the terminal, each rule stands once, above its verdicts.
@@ -22,9 +22,10 @@ def table(verdicts: Sequence[Verdict], *, styled: bool = False) -> str:
     Args:
         verdicts: What was found. Where that is of several days, each line has its own.
         styled: Whether what does not hold has a colour, by marks of terminals.
+        is_dated: Whether each line has its day in any case.
     """
     found = sorted(verdicts, key=_place)
-    several = len({one.day for one in found}) > 1
+    several = is_dated or len({one.day for one in found}) > 1
     columns = {
         "": [one.status for one in found],
         "day": [str(one.day) if several else "" for one in found],
