@@ -134,6 +134,7 @@ def test_a_spec_has_them_and_the_reference_agrees() -> None:
         ({"reach": "traffic"}, "segments.reach: head, torso and tail need traffic: name a weight"),
         ({"words": "query_length"}, r"segments.words: .* \(queries.columns.text\)"),
         ({"new": "signup_day <= 7"}, "'signup_day'.*(wanted as by new, signup_day)"),
+        ({"new": "item_id <= 7"}, "segment new 'item_id <= 7': .*an explicit cast is required"),
     ],
 )
 def test_what_is_wrong_with_a_segment_is_said(segments: Any, why: str) -> None:

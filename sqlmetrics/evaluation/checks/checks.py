@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from sqlmetrics.catalog.conventions import OPTIONS
@@ -32,7 +32,7 @@ from sqlmetrics.evaluation.checks.rules import (
 from sqlmetrics.evaluation.checks.scores import problems as of_scores
 from sqlmetrics.evaluation.checks.scores import texts as text_scores
 from sqlmetrics.evaluation.checks.text_days import odd_days
-from sqlmetrics.evaluation.inputs.condition import wrong_condition
+from sqlmetrics.evaluation.inputs.condition import wrong_condition, wrong_segments
 from sqlmetrics.evaluation.inputs.guess import group_columns
 from sqlmetrics.evaluation.inputs.missing import absent, unreadable
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
@@ -70,6 +70,7 @@ def check(
     look = _look(plan, engine, dict.fromkeys(presumed, CLEAR))
     kinds: tuple[Callable[[], Iterator[Problem]], ...] = (
         look.missing_columns,
+        partial(wrong_segments, plan, engine),
         look.broken_ids,
         look.texts,
         look.merged_ids,

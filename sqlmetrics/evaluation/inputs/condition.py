@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, unknown
+from sqlmetrics.evaluation.checks.problem import Problem
+from sqlmetrics.plan.plan import Plan
 from sqlmetrics.sql.relation import Relation, source_text
+
+OF_TEXTS = "every column of a CSV file is text: write cast(age as integer) > 17"
 
 
 def wrong_condition(text: str | None, relation: Relation, engine: Database) -> str:
@@ -31,3 +37,15 @@ def wrong_condition(text: str | None, relation: Relation, engine: Database) -> s
         gaps = [name for name in named if name.casefold() not in known]
         return unknown("column", gaps[0], there) if gaps else str(error).partition(": ")[2]
     return ""
+
+
+def wrong_segments(plan: Plan, engine: Database) -> Iterator[Problem]:
+    """Segments whose conditions the database cannot read, though their columns are there."""
+    segments, shape = plan.spec.segments, plan.shape
+    for table, relation in shape.tables.items():
+        for name in shape.made_of.of(table):
+            if name not in segments or shape.made_of.kind(name):
+                continue
+            if wrong := wrong_condition(segments[name], relation, engine):
+                what = f"segment {name} {segments[name]!r}: {wrong}"
+                yield Problem(table, what, 1, remedy=OF_TEXTS * bool(relation.separator))
