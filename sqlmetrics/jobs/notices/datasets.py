@@ -67,26 +67,31 @@ def outputs(spec: Spec, place: ConnectionURL) -> list[Dataset]:
         table: {name: kind.removesuffix(" not null") for name, kind in columns.items()}
         for table, columns in columns_of(spec).items()
     }
-    return [_table(name, place, kinds[table]) for table, name in targets(spec).items()]
+    return [table_dataset(name, place, kinds[table]) for table, name in targets(spec).items()]
 
 
 def _read(source: Source, place: ConnectionURL) -> Iterator[Dataset]:
     if source.file is not None:
-        yield _file(source.file)
+        yield file_dataset(source.file)
     elif source.relation is not None:
-        yield _table(source.relation, place)
+        yield table_dataset(source.relation, place)
     elif source.sql is not None:
         for name in names_in(source.sql) or ():
-            yield _file(name.strip('"')) if is_file_name(name) else _table(name, place)
+            yield (
+                file_dataset(name.strip('"')) if is_file_name(name) else table_dataset(name, place)
+            )
 
 
-def _file(path: str) -> Dataset:
+def file_dataset(path: str) -> Dataset:
+    """A file, or what a URI names."""
     if found := _URI.fullmatch(path):
         return Dataset(found[1], found[2], path)
     return Dataset("file", str(Path(path).absolute()), path)
 
 
-def _table(relation: str, place: ConnectionURL, own: Mapping[str, str] | None = None) -> Dataset:
+def table_dataset(
+    relation: str, place: ConnectionURL, own: Mapping[str, str] | None = None
+) -> Dataset:
     """A table by all parts of its name; those that a connection says stand before its own."""
     scheme = PLAIN_SCHEMES.get(place.scheme, place.scheme)
     database, schema = place.parts

@@ -12,13 +12,16 @@ from zoneinfo import ZoneInfo
 
 from sqlmetrics.engines.url import ConnectionURL
 from sqlmetrics.jobs.days import zone_of_days
+from sqlmetrics.jobs.notices.columns import columns_read
 from sqlmetrics.jobs.notices.datasets import Dataset, inputs, outputs
 from sqlmetrics.jobs.summary import Summary
+from sqlmetrics.jobs.tables import targets
 from sqlmetrics.spec.spec import Spec
 
 SPEC = "https://openlineage.io/spec"
 CORE = f"{SPEC}/2-0-2/OpenLineage.json#/$defs"
 VERSIONS = {
+    "ColumnLineageDatasetFacet": "1-2-0",
     "ErrorMessageRunFacet": "1-0-1",
     "JobTypeJobFacet": "2-0-4",
     "NominalTimeRunFacet": "1-0-1",
@@ -78,10 +81,28 @@ class Lineage:
             },
             "inputs": [_dataset(one) for one in inputs(self.spec, self.place)],
             "outputs": [
-                _dataset(one) | ({"outputFacets": _written(one, told.rows)} if done else {})
+                self._output(one) | ({"outputFacets": _written(one, told.rows)} if done else {})
                 for one in outputs(self.spec, self.place)
             ],
         }
+
+    def _output(self, one: Dataset) -> dict[str, Any]:
+        """A table that is written, with the columns that each of its columns reads."""
+        told = _dataset(one)
+        tables = {name: table for table, name in targets(self.spec).items()}
+        read = columns_read(self.spec, self.place).get(tables.get(one.relation, ""), {})
+        fields = {
+            name: {
+                "inputFields": [
+                    {"namespace": source.namespace, "name": source.name, "field": column}
+                    for source, column in columns
+                ]
+            }
+            for name, columns in read.items()
+        }
+        if fields:
+            told["facets"]["columnLineage"] = facet("ColumnLineageDatasetFacet", fields=fields)
+        return told
 
     def _of_run(self, told: Summary) -> Iterator[tuple[str, dict[str, Any]]]:
         start, end = told.days

@@ -1,0 +1,115 @@
+"""Which columns of its sources each column of a job's tables reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.engines.url import ConnectionURL
+from sqlmetrics.evaluation.inputs.sources import is_file_name
+from sqlmetrics.jobs.notices.datasets import Dataset, file_dataset, table_dataset
+from sqlmetrics.spec.source import Source
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.dialects import DIALECTS, DUCKDB
+
+NUMBERS = ("value", "numerator", "denominator")
+"""Columns of the fact table that metrics decide."""
+
+Read = tuple[Dataset, str]
+"""A table or file, and a column of it."""
+
+
+def columns_read(spec: Spec, place: ConnectionURL) -> Mapping[str, Mapping[str, list[Read]]]:
+    """Table of the output -> its column -> what it reads.
+
+    A metric reads what decides it: queries, items, what sorts a list, and grades; what is known of
+    items and weights where it asks for them. Nothing is said of a click log, nor of a column of a
+    query that cannot be followed, as through `select *`.
+
+    Args:
+        spec: What is asked.
+        place: Where its tables are.
+    """
+    if spec.clicks is not None:
+        return {}
+    keys = {"metric_date": ["date"], "system": ["system"], "query_id": ["query"]}
+    read = {column: list(_rankings(spec, place, roles)) for column, roles in keys.items()}
+    by_metric = {one.column: list(_metric(spec, place, one)) for one in spec.measures}
+    every = [one for columns in by_metric.values() for one in columns]
+    facts = {name: read[name] for name in ("metric_date", "system")} | dict.fromkeys(NUMBERS, every)
+    pooled = {one.column for one in spec.measures if one.metric.pooled}
+    own = {name: columns for name, columns in by_metric.items() if name not in pooled}
+    told = {"facts": facts, "per_query": {**read, **own}}
+    return {
+        table: {name: _distinct(columns) for name, columns in named.items() if columns}
+        for table, named in told.items()
+    }
+
+
+def _distinct(columns: list[Read]) -> list[Read]:
+    """Each once, in its order."""
+    return list({(one.namespace, one.name, name): (one, name) for one, name in columns}.values())
+
+
+def _rankings(spec: Spec, place: ConnectionURL, roles: list[str]) -> Iterator[Read]:
+    columns = spec.rankings.columns
+    for role in roles:
+        if name := getattr(columns, role, None):
+            yield from _followed(spec.rankings, str(name), place)
+
+
+def _metric(spec: Spec, place: ConnectionURL, measure: Measure) -> Iterator[Read]:
+    """What decides a metric."""
+    yield from _rankings(spec, place, ["query", "item", "order", "weight"])
+    needs = [*measure.metric.needs]
+    needs += [need for choice in spec.settings(measure).choices for need in choice.data]
+    roles = ["query", "item", "grade", *["group"] * ("labels.group" in needs)]
+    columns = spec.truth.columns
+    for role in roles:
+        if name := getattr(columns, role, None):
+            yield from _followed(spec.labels or spec.rankings, str(name), place)
+    if spec.items is not None:
+        for need in needs:
+            table, _, role = need.partition(".")
+            if table == "items":
+                own = spec.items.columns
+                named = {own.item, getattr(own, role, None) if role else None}
+                for name in sorted(filter(None, named)):
+                    yield from _followed(spec.items, str(name), place)
+
+
+def _followed(source: Source, column: str, place: ConnectionURL) -> Iterator[Read]:
+    """A column of a source, through its query."""
+    if source.file is not None:
+        yield file_dataset(source.file), column
+    elif source.relation is not None:
+        yield table_dataset(source.relation, place), column
+    elif source.sql is not None:
+        for table, name in _leaves(source.sql, column):
+            is_file = is_file_name(table)
+            yield file_dataset(table) if is_file else table_dataset(table, place), name
+
+
+def _leaves(text: str, column: str) -> list[tuple[str, str]]:
+    """The columns of tables that a query's column is made of; none where it cannot be followed."""
+    from sqlglot.errors import SqlglotError
+    from sqlglot.lineage import lineage
+
+    for grammar in dict.fromkeys([DUCKDB.grammar, *(one.grammar for one in DIALECTS.values())]):
+        try:
+            root = lineage(column, text, schema={}, dialect=grammar)
+        except (SqlglotError, ValueError, KeyError, AttributeError):
+            continue
+        return sorted({leaf for node in root.walk() if not node.downstream for leaf in _of(node)})
+    return []
+
+
+def _of(node: Any) -> Iterator[tuple[str, str]]:
+    """The table and the column of a leaf; nothing of what is no table."""
+    from sqlglot import exp
+
+    if isinstance(node.source, exp.Table) and isinstance(node.source.this, exp.Identifier):
+        name = node.name.rpartition(".")[2].strip('"`')
+        if name != "*":
+            yield ".".join(part.name for part in node.source.parts), name
