@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -106,6 +107,30 @@ def unnumbered(name: str) -> str:
     ('labels', 'runs', '0')
     """
     return re.sub(r"[_-]*v?\d+", "", name.casefold()) or "0"
+
+
+def columns_in(text: str, column: str) -> list[tuple[str, str]]:
+    """The columns of tables that a query's column is made of; none where it cannot be followed."""
+    from sqlglot.errors import SqlglotError
+    from sqlglot.lineage import lineage
+
+    for grammar in dict.fromkeys([DUCKDB.grammar, *(one.grammar for one in DIALECTS.values())]):
+        try:
+            root = lineage(column, text, schema={}, dialect=grammar)
+        except (SqlglotError, ValueError, KeyError, AttributeError):
+            continue
+        return sorted({leaf for node in root.walk() if not node.downstream for leaf in _of(node)})
+    return []
+
+
+def _of(node: Any) -> Iterator[tuple[str, str]]:
+    """The table and the column of a leaf; nothing of what is no table."""
+    from sqlglot import exp
+
+    if isinstance(node.source, exp.Table) and isinstance(node.source.this, exp.Identifier):
+        name = node.name.rpartition(".")[2].strip('"`')
+        if name != "*":
+            yield ".".join(part.name for part in node.source.parts), name
 
 
 def query(text: str) -> str:

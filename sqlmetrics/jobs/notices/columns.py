@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.engines.url import ConnectionURL
@@ -11,7 +10,7 @@ from sqlmetrics.evaluation.inputs.sources import is_file_name
 from sqlmetrics.jobs.notices.datasets import Dataset, file_dataset, table_dataset
 from sqlmetrics.spec.source import Source
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.dialects import DIALECTS, DUCKDB
+from sqlmetrics.sql.user_sql import columns_in
 
 NUMBERS = ("value", "numerator", "denominator")
 """Columns of the fact table that metrics decide."""
@@ -86,30 +85,6 @@ def _followed(source: Source, column: str, place: ConnectionURL) -> Iterator[Rea
     elif source.relation is not None:
         yield table_dataset(source.relation, place), column
     elif source.sql is not None:
-        for table, name in _leaves(source.sql, column):
+        for table, name in columns_in(source.sql, column):
             is_file = is_file_name(table)
             yield file_dataset(table) if is_file else table_dataset(table, place), name
-
-
-def _leaves(text: str, column: str) -> list[tuple[str, str]]:
-    """The columns of tables that a query's column is made of; none where it cannot be followed."""
-    from sqlglot.errors import SqlglotError
-    from sqlglot.lineage import lineage
-
-    for grammar in dict.fromkeys([DUCKDB.grammar, *(one.grammar for one in DIALECTS.values())]):
-        try:
-            root = lineage(column, text, schema={}, dialect=grammar)
-        except (SqlglotError, ValueError, KeyError, AttributeError):
-            continue
-        return sorted({leaf for node in root.walk() if not node.downstream for leaf in _of(node)})
-    return []
-
-
-def _of(node: Any) -> Iterator[tuple[str, str]]:
-    """The table and the column of a leaf; nothing of what is no table."""
-    from sqlglot import exp
-
-    if isinstance(node.source, exp.Table) and isinstance(node.source.this, exp.Identifier):
-        name = node.name.rpartition(".")[2].strip('"`')
-        if name != "*":
-            yield ".".join(part.name for part in node.source.parts), name
