@@ -21,6 +21,8 @@ from sqlmetrics.cli import cli
 from sqlmetrics.errors import SqlmetricsError, nearest
 from sqlmetrics.evaluation.distributions import student
 
+pytestmark = by_turns(0.6)
+
 COMMANDS = {
     "validate": {},
     "clicks": {},
@@ -123,7 +125,6 @@ OPTIONS = (
 )
 
 
-@by_turns(3)
 @pytest.mark.parametrize("is_stored", [False, True])
 def test_a_value_that_an_option_names_is_there(
     folder: Path, tmp_path: Path, is_stored: bool

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from command import sqlmetrics
+from marked import by_turns
 from test_job_days import METRICS, MORE, days, engine, facts, job, log
 
 import sqlmetrics as sm
@@ -20,6 +21,8 @@ from sqlmetrics.jobs.run import write
 from sqlmetrics.spec.definition import early_hash, hash_without_sql
 
 __all__ = ["engine"]  # the fixture
+
+pytestmark = by_turns(0.7)
 
 COLUMNS = {"score": "score", "system": "system", "date": "ds"}
 
