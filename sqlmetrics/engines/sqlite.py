@@ -8,7 +8,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -87,16 +87,22 @@ class SQLite(DbApi):
             self._is_patient = False
             self._run(f"pragma busy_timeout = {before}")
 
-    def _run(self, sql: str) -> None:
-        """Run a statement; while we write alone, again until nobody else holds the file."""
-        if not self._is_patient:
-            super()._run(sql)
-            return
+    @contextmanager
+    def _running(self, sql: str) -> Iterator[Any]:
+        """A statement's cursor; while we write alone, once nobody else holds the file."""
+        with closing(self._cursor()) as cursor:
+            if self._is_patient:
+                self._patiently(lambda: cursor.execute(sql))
+            else:
+                cursor.execute(sql)
+            yield cursor
+
+    def _patiently(self, execute: Callable[[], object]) -> None:
         end = time.monotonic() + self.lock_timeout
         with waiting(lambda: (f"another process to let go of {self._file}", self._bound)):
             while True:
                 try:
-                    super()._run(sql)
+                    execute()
                 except sqlite3.OperationalError as error:
                     if "locked" not in str(error):
                         raise
