@@ -327,7 +327,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "evaluate runs.parquet --labels labels.parquet -m mrr --abstention -o csv",
         "evaluate runs.csv words.csv -m mrr,alpha_ndcg@2 --query qid --item doc "
         "--score value --grade level --label-column item=item --group part "
-        "--separator ; --decimal , --grades low=0 --grades mid=1 "
+        "--separator ; --decimal , --skip-bad --grades low=0 --grades mid=1 "
         "--grades high=2",
         "evaluate runs.parquet labels.parquet -m mrr --rank rank 2",
         "evaluate \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
@@ -345,7 +345,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--score score --grade grade --queries queries --weight traffic --skip-input-checks 1",
         "reconcile runs.csv words.csv -m ndcg@3 --value .98765 --departures 0 --query qid "
         "--item doc --score value --grade level --label-column item=item --group part "
-        "--separator ; --decimal , "
+        "--separator ; --decimal , --skip-bad "
         "--grades low=0 --grades mid=1 --grades high=2 1",
         "reconcile rankings.parquet labels.parquet -m mrr --value .98765 --system system --date ds "
         "--departures 0 2",
@@ -423,6 +423,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     ),
     "compare": (
         f"compare rankings.parquet labels.parquet -m mrr {RANKED} --fail-on worse",
+        f"compare rankings.parquet labels.parquet -m mrr {RANKED} --all-pairs",
         f"compare rankings.parquet labels.parquet -m ndcg@10,mrr {RANKED} --baseline prod "
         "--by country --test bootstrap --replicates 200 --seed 2 --level 0.9 --margin 0.01 "
         "--preset trec_eval -c missing=drop --where 'score > -1' --skip-input-checks -o latex",
@@ -430,7 +431,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--queries queries.parquet --cluster device --start 2026-01-01 --end 2026-01-02 --sql",
         "compare a=runs.csv b=runs.csv words.csv -m mrr,strec@3 --query qid --item doc "
         "--score value --grade level --label-column item=item --group part "
-        "--separator ; --decimal , --grades low=0 "
+        "--separator ; --decimal , --skip-bad --grades low=0 "
         "--grades mid=1 --grades high=2 --out c.html",
         "compare rankings.parquet labels.parquet -m mrr --rank rank 2",
         "compare \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
@@ -455,7 +456,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         f"labels.parquet {RANKED} --time-zone Europe/Berlin 2",
         "funnel --stage a=runs.csv --stage b=runs.csv words.csv --query qid --item doc "
         "--score value --grade level --label-column item=item --group part "
-        "--separator ; --decimal , "
+        "--separator ; --decimal , --skip-bad "
         "--grades low=0 --grades mid=1 --grades high=2 --out f.html",
         f"funnel a=rankings.parquet b=rankings.parquet labels.parquet {RANKED} --sql",
         "funnel a=rankings.parquet b=rankings.parquet labels.parquet --rank rank 2",
@@ -474,7 +475,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--rank rank --out r.md --overwrite 2",
         "report runs.csv words.csv -m mrr,nrbp --query qid --item doc --score value --grade level "
         "--label-column item=item --group part "
-        "--separator ; --decimal , --grades low=0 --grades mid=1 "
+        "--separator ; --decimal , --skip-bad --grades low=0 --grades mid=1 "
         "--grades high=2 --out r.tex",
         "report \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
         f"labels.parquet -m mrr {RANKED} --time-zone Europe/Berlin --out -",
@@ -493,7 +494,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--items items.parquet --rank rank --out v.json 2",
         "plot tools runs.csv words.csv -m mrr --query qid --item doc --score value --grade level "
         "--label-column item=item --group part "
-        "--separator ; --decimal , --grades low=0 --grades mid=1 "
+        "--separator ; --decimal , --skip-bad --grades low=0 --grades mid=1 "
         "--grades high=2 --out r.json",
         "plot trend \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
         f"labels.parquet -m mrr {RANKED} --time-zone Europe/Berlin --out d.json 2",
@@ -510,7 +511,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--skip-input-checks -o json --out d.json",
         "diagnose a=runs.csv b=runs.csv words.csv --query qid --item doc --score value "
         "--grade level --label-column item=item --group part "
-        "--separator ; --decimal , --grades low=0 "
+        "--separator ; --decimal , --skip-bad --grades low=0 "
         "--grades mid=1 --grades high=2",
         "diagnose rankings.parquet labels.parquet --rank rank 2",
         "diagnose \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
@@ -627,7 +628,7 @@ def test_the_cells_have_every_option_of_every_verb() -> None:
         for line in lines:
             used |= flags(shlex.split(line)) if line.split()[0] == verb else set()
         for option in VERBS[verb].params:
-            if not isinstance(option, click.Option) or SHARED & {*option.opts}:
+            if not isinstance(option, click.Option) or option.hidden or SHARED & {*option.opts}:
                 continue
             is_used = used & {*option.opts} or (verb, option.opts[0]) in ELSEWHERE_TESTED
             assert is_used, f"no cell has {verb} {option.opts[0]}"
