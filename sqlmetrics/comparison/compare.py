@@ -29,6 +29,7 @@ from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.comparison.sums.resampling import Resampling
 from sqlmetrics.engines.database import Database, connect, session_of
 from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.evaluation.checks.sample import note as sample_note
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.runs import SYSTEM
@@ -245,7 +246,8 @@ def _compared(
             executing(plan, engine, check=check, per_query=False, how=USUALLY) as script,
             engine.reading(),
         ):
-            return comparison_of(plan, asks, script, engine)
+            comparison = comparison_of(plan, asks, script, engine)
+            return replace(comparison, notes=(*comparison.notes, *sample_note(check)))
 
 
 @contextmanager
