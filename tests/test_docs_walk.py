@@ -563,6 +563,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--items items.parquet -k 2",
         "sample files.yml --size 4 --out sample.csv",
         "sheet search.yml --sample sample.csv --db shop.duckdb",
+        "sheet runs.parquet --labels labels.parquet --skip-bad",
     ),
     "sheet-import": (
         "sheet files.yml -k 5 --out s.csv",
@@ -572,6 +573,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "sheet-import s.csv --labels other.csv --new --date ds",
     ),
     "sample": (
+        "sample runs.parquet --labels labels.parquet --size 4 --skip-bad",
         "sample files.yml --size 12 --by country --traffic --share traffic --seed 2 --out s.csv",
         "sample search.yml --size 3 --sql --db shop.duckdb",
         "sample runs.parquet --labels labels.parquet --queries queries.parquet --size 3",
