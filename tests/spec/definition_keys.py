@@ -886,6 +886,7 @@ ALTERNATIVES: Mapping[str, Sequence[Any]] = {
     "output.relation": ["other"],
     "output.per_query": ["other_queries"],
     "output.runs": ["other_runs"],
+    "output.keep": [3, "10 days"],
     "checks.metric": ["mrr"],
     "checks.system": ["new"],
     "checks.against": ["base"],
