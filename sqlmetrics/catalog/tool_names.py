@@ -101,7 +101,9 @@ class ToolNames:
         settings = [setting.replace(" ", "").casefold() for setting in _settings(parts)]
         named = [f"{name}({setting.partition('=')[0]})" for setting in settings]
         for key in (*settings, *named, graded, *[f"{name}@k"] * is_cut, name):
-            if why := self.missing.get(key):
+            if (why := self.missing.get(key)) == "":
+                return  # the setting says that ours is meant
+            if why:
                 raise SpecError(f"metric {text!r}: {self.tool} {why}")
 
 
@@ -229,6 +231,7 @@ TOOLS = (
             "relstring": _none("a text of grades", "num_rel_ret"),
             "runid": _none("the system", "num_q"),
             "yaap": _none("yet another average precision", "ap"),
+            "rbp(p)": "",
             "rbp": "divides grades by the highest one; write rbp(p=0.9), which is binary",
             "rbp_resid": _none("the residual of RBP", "judged"),
             "ideal_dcg": _none("the DCG of the best list", "idcg"),
