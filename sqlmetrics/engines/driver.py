@@ -411,6 +411,7 @@ class Driver(Statements):
             with waiting(
                 describe or (lambda: (f"{self._place}: {purpose(sql)}", self.HINT)),
                 getattr(self._connection, "interrupt", None),
+                None if describe else self.share_done,
             ):
                 yield
         except KeyboardInterrupt:
@@ -422,6 +423,9 @@ class Driver(Statements):
                 raise
             WATCH.is_stopping = False  # a driver told a signal as an error of its own
             raise KeyboardInterrupt from None
+
+    share_done: Callable[[], float | None] | None = None
+    """How much of the statement that runs is done, from 0 to 1; asked from another thread."""
 
     @property
     def _place(self) -> str:

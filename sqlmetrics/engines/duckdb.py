@@ -278,6 +278,11 @@ class DuckDB(Driver):
     def _arrow(self, sql: str) -> pa.Table:
         return self._connection.sql(sql).to_arrow_table()
 
+    def share_done(self) -> float | None:
+        """As DuckDB says it; None before it knows, and of a session that was told not to."""
+        percent = float(self._connection.query_progress())
+        return percent / 100 if percent > 0 else None
+
     def _is_interruption(self, error: Exception) -> bool:
         return isinstance(error, RuntimeError) and "Query interrupted" in str(error)
 
@@ -333,12 +338,14 @@ def open_database(
 
 
 def _silent(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """The same; in `python -c` and at a prompt DuckDB draws its progress on stdout, among data.
+    """The same, which says how far it is and draws nothing: stdout is for data.
 
-    In a notebook without ipywidgets DuckDB draws none, and refuses to be told so.
+    In a notebook without ipywidgets DuckDB refuses to be told so, by whatever error, and draws
+    nothing.
     """
-    drawn = connection.execute("select current_setting('enable_progress_bar')").fetchall()[0][0]
-    return connection.execute("set enable_progress_bar = false") if drawn else connection
+    with suppress(Exception):
+        connection.execute("set enable_progress_bar_print = false; set enable_progress_bar = true")
+    return connection
 
 
 def _brief(error: BaseException) -> str:

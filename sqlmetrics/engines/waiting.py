@@ -17,7 +17,7 @@ TELL_AFTER = 10.0
 """After so many seconds it is told what is waited for."""
 
 TELL_EVERY = 60.0
-"""So many seconds later it is told again."""
+"""So many seconds later it is told again; of what says how far it is, every `TELL_AFTER`."""
 
 CONNECT_TIMEOUT = 30
 """As many seconds a server has to answer, unless `connect_timeout` says otherwise."""
@@ -35,6 +35,7 @@ class Wait:
     Attributes:
         describe: What it is, and what of it can be changed.
         interrupt: Ends it from another thread, where a driver can.
+        share: How much of it is done, from 0 to 1, where a driver knows it.
         parent: What the same thread waits for meanwhile: the inner one is told alone.
         since: When it began, by the clock of `time.monotonic`.
         due: When it is told next.
@@ -43,6 +44,7 @@ class Wait:
 
     describe: Callable[[], tuple[str, str]]
     interrupt: Callable[[], object] | None
+    share: Callable[[], float | None] | None
     parent: Wait | None
     since: float = field(default_factory=time.monotonic)
     due: float = 0.0
@@ -56,6 +58,8 @@ class Wait:
     def message(self) -> str:
         """The line that is told."""
         subject, hint = self.describe()
+        share = self.share and self.share()
+        subject += "" if share is None else f", {share:.0%} done"
         seconds = time.monotonic() - self.since
         return masked(f"waiting {seconds:,.0f} s for {subject}" + (f"; {hint}" if hint else ""))
 
@@ -84,10 +88,11 @@ class Watch:
         self,
         describe: Callable[[], tuple[str, str]],
         interrupt: Callable[[], object] | None = None,
+        share: Callable[[], float | None] | None = None,
     ) -> Iterator[None]:
         """Tell what is waited for if the block lasts long."""
         parent = getattr(self._inner, "wait", None)
-        wait = Wait(describe, interrupt, parent)
+        wait = Wait(describe, interrupt, share, parent)
         with self._changed:
             if parent:
                 parent.has_inner = True
@@ -129,7 +134,7 @@ class Watch:
             now = time.monotonic()
             late = [wait for wait in open_waits if wait.due <= now]
             for wait in late:
-                wait.due = now + TELL_EVERY
+                wait.due = now + (TELL_AFTER if wait.share else TELL_EVERY)
             if not late:
                 self._wakes = min((wait.due for wait in open_waits), default=math.inf)
                 self._changed.wait(None if self._wakes == math.inf else self._wakes - now)
@@ -144,12 +149,15 @@ if hasattr(os, "register_at_fork"):
 
 
 def waiting(
-    describe: Callable[[], tuple[str, str]], interrupt: Callable[[], object] | None = None
+    describe: Callable[[], tuple[str, str]],
+    interrupt: Callable[[], object] | None = None,
+    share: Callable[[], float | None] | None = None,
 ) -> AbstractContextManager[None]:
     """Tell what is waited for if the block lasts long.
 
     Args:
         describe: What is waited for, and what bounds it or how to change that.
         interrupt: Ends it from another thread.
+        share: How much of it is done.
     """
-    return WATCH.waiting(describe, interrupt)
+    return WATCH.waiting(describe, interrupt, share)

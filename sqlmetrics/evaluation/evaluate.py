@@ -135,7 +135,7 @@ def evaluate(
             stopped goes on; its files go when the run ends. The tables must be files.
         profile: A file for DuckDB's own profile of the statement that does the work, in JSON.
         progress: Is told after each bucket how many of how many are done, and about how
-            many rows.
+            many rows; without buckets, on DuckDB, each second how many of 100 percent.
         overwrite: Whether `profile` may be a file that is there and is no profile.
         **conventions: Options that override the preset's, like `gain="linear"`. A list
             of values of a metric's option gives every metric once for each value.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.failure import DENIED, StatementError
@@ -18,7 +19,11 @@ from sqlmetrics.plan.plan import Plan
 from sqlmetrics.sql.dialects import KEPT
 
 Progress = Callable[[int, int, int], None]
-"""Is told after each bucket how many of how many are done, and about how many rows."""
+"""Is told after each bucket how many of how many are done, and about how many rows; of one bucket
+on DuckDB every second how many percent of 100, and 0."""
+
+PAUSE = 1.0
+"""So many seconds are between two looks at how far a statement is."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,8 @@ class Execution:
                 self._tell(done, parts)
             if script.keep:
                 try:
-                    with nullcontext() if files else self._profiled(engine):
+                    followed = self._followed(engine, parts)
+                    with nullcontext() if files else self._profiled(engine), followed:
                         kept.enter_context(engine.made(script.keep, script.drop))
                 except StatementError as error:
                     if error.reason != DENIED:
@@ -100,6 +106,28 @@ class Execution:
             engine.profiled(str(beside)),
         ):
             yield
+
+    @contextmanager
+    def _followed(self, engine: Database, parts: Sequence[Plan]) -> Iterator[None]:
+        """Tell how far the one statement is that does all the work."""
+        share, progress = engine.driver.share_done, self.progress
+        if progress is None or share is None or len(parts) > 1:
+            yield
+            return
+        has_ended = Event()
+
+        def follow() -> None:
+            while not has_ended.wait(PAUSE):
+                if done := share():
+                    progress(round(100 * done), 100, 0)
+
+        follower = Thread(target=follow, name="sqlmetrics-progress", daemon=True)
+        follower.start()
+        try:
+            yield
+        finally:
+            has_ended.set()
+            follower.join()
 
     def _tell(self, done: int, parts: Sequence[Plan]) -> None:
         if self.progress and len(parts) > 1:

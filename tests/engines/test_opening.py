@@ -187,7 +187,7 @@ def test_no_progress_is_drawn_on_stdout() -> None:
     """DuckDB takes `python -c` for a person at a prompt."""
     code = (
         "from sqlmetrics import connect\n"
-        "setting = \"select current_setting('enable_progress_bar')\"\n"
+        "setting = \"select current_setting('enable_progress_bar_print')\"\n"
         "print(connect().rows(setting)[0][0])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
@@ -198,11 +198,7 @@ def test_a_notebook_without_widgets_opens_a_database() -> None:
 
     class Connection:
         def execute(self, sql: str) -> Connection:
-            assert sql.startswith("select current_setting"), "ipywidgets is missing"
-            return self
-
-        def fetchall(self) -> list[tuple[bool]]:
-            return [(False,)]
+            raise ModuleNotFoundError("ipywidgets is missing", sql)
 
     connection = Connection()
     assert duckdb_engine._silent(connection) is connection

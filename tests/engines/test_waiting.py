@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -20,10 +21,12 @@ import pytest
 from command import sqlmetrics
 from marked import by_turns
 
+import sqlmetrics as sm
 from sqlmetrics.engines import clickhouse, waiting
 from sqlmetrics.engines.postgres import Postgres
 from sqlmetrics.engines.registry import open_driver
 from sqlmetrics.errors import EngineError, SpecError
+from sqlmetrics.evaluation import execution
 from sqlmetrics.sql.dialects import dialect
 from sqlmetrics.sql.translation import Translation
 
@@ -124,6 +127,23 @@ def test_a_long_statement_says_what_it_is_for(
     assert "the rows of each list" in caplog.text
     assert "statement_timeout" in caplog.text
     assert len(caplog.records) == count
+
+
+@by_turns(2)
+def test_duckdb_says_how_far_it_is(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Off a terminal in a line every ten seconds; to `progress` in a share of a hundred."""
+    monkeypatch.setattr(execution, "PAUSE", 0.01)
+    file = str(tmp_path / "rows.parquet")
+    columns = "i // 20 as query_id, i as item_id, hash(i) % 1000 as score, i % 3 as grade"
+    with open_driver("duckdb://") as engine:
+        engine.execute(f"copy (select {columns} from range(2000000) as rows(i)) to '{file}'")
+    heard: list[tuple[int, int, int]] = []
+    sm.evaluate(file, file, ["ndcg@10"], plan="window", progress=lambda *told: heard.append(told))
+    assert heard
+    assert all(0 <= done <= total == 100 for done, total, _ in heard)
+    assert re.search(r"waiting 0 s for DuckDB: .*, \d+ % done".replace(" %", "%"), caplog.text)
 
 
 SLOW = {
