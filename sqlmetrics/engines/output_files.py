@@ -342,7 +342,7 @@ def opening(form: str, columns: Iterable[str] = ()) -> bytes:
     r"""How a file of a format begins, as far as names of its first columns tell.
 
     >>> opening("csv", ("system", "metric")), opening("json", ("system",)), opening("latex")
-    (b'system,metric', b'[{"system": 0', b'\')
+    (b'system,metric', b'[{"system": 0', b'\\')
     """
     if form in ("json", "jsonl"):
         return ("[{" + ", ".join(f'"{name}": 0' for name in columns)).encode()

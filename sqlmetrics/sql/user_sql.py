@@ -78,7 +78,7 @@ def spelled_alike(text: str) -> str:
     That is spaces, comments, the case of letters outside of quotes, and where its tables are:
     their names are as `unnumbered` has them. What is secret in an address is left out too.
 
-    >>> spelled_alike("SELECT *  from shop.Runs_v2 -- all\\nwhere x <> 'A  b'")
+    >>> spelled_alike("SELECT *  from shop.Runs_v2 -- all\nwhere x <> 'A  b'")
     "select * from runs where x <> 'A  b'"
     """
     names = dict[str, str]()
