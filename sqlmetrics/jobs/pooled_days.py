@@ -74,7 +74,7 @@ def rollup(facts: str, where: str = "") -> str:
     }
     ratio = {"value": "numerator / nullif(denominator, 0e0)", **_units(OWN)}
     stages = [Stage("all_days", "sums", view), _with("ratios", "all_days", ratio, "the mean")]
-    about = f"{100 * LEVEL:g} % by Student's t; queries that come again are no new evidence"
+    about = f"{100 * LEVEL:g} % by Student's t, with each query counted once"
     return _select("rollup", stages, _together(OWN), about, student_reach(LEVEL))
 
 

@@ -100,7 +100,7 @@ query_days as (
     select distinct
         metric_date,
         query_id
-    from list_sums
+    from ranking_rows
 ),
 
 -- one row per day and system: those that have a row
@@ -108,7 +108,7 @@ systems as (
     select distinct
         metric_date,
         system
-    from list_sums
+    from ranking_rows
 ),
 
 -- one row per query and system that counts, with a ranking or without
