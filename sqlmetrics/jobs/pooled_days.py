@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from textwrap import indent
 
 from sqlmetrics.evaluation.distributions.always_valid import TUNED_AT
 from sqlmetrics.evaluation.intervals import (
@@ -33,10 +34,13 @@ _KEYS = ("spec", "system", "segment_name", "segment_value", "metric", "k")
 _LEVELS = (80, 90, 95, 98, 99, 99.9)
 """Intervals of requests with another coverage are taken for those of queries, which are wider."""
 
-_OF_ONE_DAY = ", ".join(literal(method_of(level / 100, BY_REQUEST)) for level in _LEVELS)
+_OF_ONE_DAY = ",\n".join(literal(method_of(level / 100, BY_REQUEST)) for level in _LEVELS)
 """The methods of rows whose units are requests, which do not come again on another day."""
 
-MAY_REPEAT = f"case when ci_method in ({_OF_ONE_DAY}) then 0 when ci_method is not null then 1 end"
+MAY_REPEAT = (
+    f"case\n    when ci_method in (\n{indent(_OF_ONE_DAY, ' ' * 8)}\n    )\n    then 0\n"
+    "    when ci_method is not null\n    then 1\nend"
+)
 """1 for a row whose units may be those of other days too, as SQL; NULL where that is not known."""
 
 _UNITS = {
@@ -63,7 +67,7 @@ def rollup(facts: str, where: str = "") -> str:
     whole = "count(sum_x2) = count(numerator)"  # days of an older version have no such sums
     sums |= {"n_days": "count(*)", "n_clusters": f"case when {whole} then sum(n_clusters) end"}
     sums |= {name: f"sum({name})" for name in _SUMS}
-    sums["n_copies"] = f"case when coalesce(max({MAY_REPEAT}), 1) = 1 then count(*) else 1 end"
+    sums["n_copies"] = _copies()
     view = {
         "about": "days together: sums over sums; NULL for what cannot be added up",
         "keys": _KEYS,
@@ -76,6 +80,17 @@ def rollup(facts: str, where: str = "") -> str:
     stages = [Stage("all_days", "sums", view), _with("ratios", "all_days", ratio, "the mean")]
     about = f"{100 * LEVEL:g} % by Student's t, with each query counted once"
     return _select("rollup", stages, _together(OWN), about, student_reach(LEVEL))
+
+
+def _copies(over: str = "") -> str:
+    """How often a unit may stand in days together; the days may be those of a window."""
+    repeats = f"max(\n{indent(MAY_REPEAT, '    ')}\n){over}"
+    lines = [
+        f"when coalesce(\n{indent(repeats, '    ')},\n    1\n) = 1",
+        f"then count(*){over}",
+        "else 1",
+    ]
+    return "case\n" + indent("\n".join(lines), "    ") + "\nend"
 
 
 def _units(of: Ratio) -> dict[str, str]:
@@ -159,9 +174,7 @@ def _days_so_far(
     columns: list[object] = [*keys, "metric_date", *own]
     columns.append(Column(f"min(metric_date) over {window}", "first_date"))
     columns.append(Column(f"count(*) over {window}", "n_days"))
-    may_repeat = f"coalesce(max({MAY_REPEAT}) over {window}, 1) = 1"
-    copies = f"case when {may_repeat} then count(*) over {window} else 1 end"
-    columns.append(Column(copies, "n_copies"))
+    columns.append(Column(_copies(f" over {window}"), "n_copies"))
     for name, column in sums.items():
         total = f"sum({column}) over {window}"
         columns.append(Column(f"cast({total} as bigint)" if name in _WHOLE else total, name))
