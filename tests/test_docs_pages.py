@@ -33,6 +33,7 @@ NEEDS = {
 """Page -> the libraries that its blocks import, where not every machine has them."""
 
 
+@pytest.mark.filterwarnings("ignore:unsafe cast from uint64 to int64")  # numba's, of ranx
 @pytest.mark.parametrize(
     "page",
     [

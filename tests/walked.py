@@ -3,8 +3,8 @@
 A block is run by its language, and the block of `text` behind it, if there is one, is what it
 prints:
 
-* `sh`: `cat > FILE <<'END'` writes a file, `sqlmetrics ...` runs; `# exit code 1` behind a line is
-  the code to expect;
+* `sh`: `mkdir -p FOLDER ...` makes folders, `cat > FILE <<'END'` writes a file,
+  `sqlmetrics ...` runs; `# exit code 1` behind a line is the code to expect;
 * `yaml` whose first line is a comment with the name of a file: that file is written;
 * `python`: runs, all blocks of a page in one namespace;
 * `sql`: runs in DuckDB, on `metrics.duckdb` if the page has made it, else all blocks of a page on
@@ -29,6 +29,7 @@ from sqlmetrics.evaluation.report.table import aligned
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 HEREDOC = re.compile(r"^cat > (\S+) <<'END'\n(.*?)^END$\n?", re.DOTALL | re.MULTILINE)
+MKDIR = re.compile(r"^mkdir -p (.+)\n", re.MULTILINE)
 NAMED = re.compile(r"^# (\S+\.yml)\n")
 VARIES = re.compile(r"\b\d+(\.\d+)? s\b")
 """How long it took."""
@@ -85,9 +86,12 @@ def _run(
 
 def _shell(body: str) -> Iterator[str]:
     """What each line of a block of shell prints."""
+    for folders in MKDIR.findall(body):
+        for folder in folders.split():
+            Path(folder).mkdir(parents=True, exist_ok=True)
     for path, text in HEREDOC.findall(body):
         Path(path).write_text(text, encoding="utf-8")
-    for line in re.sub(r"\\\n\s*", "", HEREDOC.sub("", body)).splitlines():
+    for line in re.sub(r"\\\n\s*", "", HEREDOC.sub("", MKDIR.sub("", body))).splitlines():
         code = re.search(r"# exit code (\d)$", line)
         words = shlex.split(line, comments=True)
         if not words or words[:2] == ["pip", "install"]:

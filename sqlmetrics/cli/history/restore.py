@@ -25,7 +25,7 @@ def restore(*, spec: str, run: str, note: str, location: Location) -> None:
 
     \b
     sqlmetrics runs search.yml --db shop.duckdb
-    sqlmetrics restore search.yml 3f2a91bc --db shop.duckdb --note "labels of the wrong month"
+    sqlmetrics restore search.yml 3f2a91bc --db shop.duckdb --note "wrong labels"
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.jobs.history.restore import restore as taken_back
     from sqlmetrics.jobs.provenance import Provenance
