@@ -322,7 +322,8 @@ CELLS: dict[str, tuple[str, ...]] = {
         f"evaluate rankings.parquet labels.parquet -m overlap@2 --baseline prod {RANKED} "
         "--skip-input-checks --plan window --memory 1GB --profile p.json --out x.csv",
         f"evaluate rankings.parquet labels.parquet -m ndcg@2 {RANKED} --checkpoint done",
-        f"evaluate rankings.parquet labels.parquet -m coverage@2 --items items.parquet {RANKED}",
+        f"evaluate rankings.parquet labels.parquet -m coverage@2 --items items.parquet {RANKED} "
+        "--check-share .5",
         "evaluate runs.parquet --labels labels.parquet -m mrr --tie-audit --errors json --debug",
         "evaluate runs.parquet --labels labels.parquet -m mrr --abstention -o csv",
         "evaluate runs.csv words.csv -m mrr,alpha_ndcg@2 --query qid --item doc "
@@ -337,7 +338,8 @@ CELLS: dict[str, tuple[str, ...]] = {
     ),
     "reconcile": (
         "reconcile run.txt qrels.txt -m ndcg@3 --value 0.98765 --departures 1 -o json 1",
-        "reconcile run.txt --labels qrels.txt -m ndcg@3 --value 0.98765 --departures 0 1",
+        "reconcile run.txt --labels qrels.txt -m ndcg@3 --value 0.98765 --departures 0 "
+        "--check-share .5 1",
         "reconcile run.txt qrels.txt -m ndcg@3 --values theirs.csv:ndcg -c ties=id_asc --sql "
         "--departures 1 1",
         "reconcile rankings labels -m ndcg@3 --value .98765 --departures 1 --db shop.duckdb "
@@ -401,7 +403,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "doctor --case nothing --connection dev --profiles profiles.yml 2",
     ),
     "run": (
-        "run search.yml PLACE --start 2026-01-01 --end 2026-01-02",
+        "run search.yml PLACE --start 2026-01-01 --end 2026-01-02 --check-share .5",
         "run search.yml PLACE --backfill --lookback 1 --batch-days 2 --skip-input-checks",
         "run search.yml PLACE --full-refresh --publish bi",
         "run search.yml --db shop.duckdb --publish bi.duckdb --storage-version v1.4.0",
@@ -423,7 +425,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     ),
     "compare": (
         f"compare rankings.parquet labels.parquet -m mrr {RANKED} --fail-on worse",
-        f"compare rankings.parquet labels.parquet -m mrr {RANKED} --all-pairs",
+        f"compare rankings.parquet labels.parquet -m mrr {RANKED} --all-pairs --check-share .5",
         f"compare rankings.parquet labels.parquet -m ndcg@10,mrr {RANKED} --baseline prod "
         "--by country --test bootstrap --replicates 200 --seed 2 --level 0.9 --margin 0.01 "
         "--preset trec_eval -c missing=drop --where 'score > -1' --skip-input-checks -o latex",
@@ -462,7 +464,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "funnel a=rankings.parquet b=rankings.parquet labels.parquet --rank rank 2",
         "funnel search.yml --stage-column country --order DE,FR PLACE",
         f"funnel a=rankings b=rankings labels {RANKED} PLACE",
-        "funnel candidates.parquet labels.parquet --sources sources",
+        "funnel candidates.parquet labels.parquet --sources sources --check-share .5",
         "funnel search.yml --connection dev --profiles profiles.yml 2",
     ),
     "report": (
@@ -479,7 +481,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--grades high=2 --out r.tex",
         "report \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
         f"labels.parquet -m mrr {RANKED} --time-zone Europe/Berlin --out -",
-        "report search.yml --fresh --out - PLACE",
+        "report search.yml --fresh --check-share .5 --out - PLACE",
         "report search.yml --connection dev --profiles profiles.yml --out r.txt",
         "report clicks.yml --out -",
         "report ubi_queries.ndjson ubi_events.ndjson --out -",
@@ -498,7 +500,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--grades high=2 --out r.json",
         "plot trend \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
         f"labels.parquet -m mrr {RANKED} --time-zone Europe/Berlin --out d.json 2",
-        "plot verdicts search.yml --fresh --out v.json --db shop.duckdb",
+        "plot verdicts search.yml --fresh --check-share .5 --out v.json --db shop.duckdb",
         "plot means search.yml --connection dev --profiles profiles.yml --out v.json 2",
     ),
     "diagnose": (
@@ -516,21 +518,24 @@ CELLS: dict[str, tuple[str, ...]] = {
         "diagnose rankings.parquet labels.parquet --rank rank 2",
         "diagnose \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
         f"labels.parquet {RANKED} --time-zone Europe/Berlin",
-        "diagnose search.yml --systems prod,cand PLACE",
+        "diagnose search.yml --systems prod,cand --check-share .5 PLACE",
         "diagnose search.yml --connection dev --profiles profiles.yml",
     ),
     "show": (
         "show search.yml PLACE --start 2026-01-01 --end 2026-01-02 --skip-input-checks",
-        "show files.yml --per-query -o csv --out shown.csv --confidence 0.95",
+        "show files.yml --per-query -o csv --out shown.csv --confidence 0.95 --check-share .5",
+        "show search.yml PLACE --definition",
+        "show search.yml PLACE --definition --check-share .5 2",
         "show clicks.yml --confidence 0.95",
         "show clicks.yml -o json",
         "evaluate files.yml",
     ),
     "build": (
         "build search.yml PLACE --start 2026-01-01 --end 2026-01-02 --skip-input-checks",
-        "build search.yml PLACE --backfill --recompute --lookback 1 --junit c.xml --github -q -v",
+        "build search.yml PLACE --backfill --recompute --lookback 1 --batch-days 1 "
+        "--junit c.xml --github -q -v",
         "build search.yml PLACE --full-refresh --publish bi --adopt --allow-loss 9 --note late",
-        "build search.yml PLACE -o json --out run.json --openlineage events.jsonl "
+        "build search.yml PLACE --check-share .5 -o json --out run.json --openlineage events.jsonl "
         "--webhook http://127.0.0.1:1/x",
     ),
     "debug": ("debug PLACE", "debug search.yml PLACE"),
@@ -562,7 +567,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "sheet runs.parquet --labels labels.parquet --queries queries.parquet "
         "--items items.parquet -k 2",
         "sample files.yml --size 4 --out sample.csv",
-        "sheet search.yml --sample sample.csv --db shop.duckdb",
+        "sheet search.yml --sample sample.csv --check-share .5 --db shop.duckdb",
         "sheet runs.parquet --labels labels.parquet --skip-bad",
     ),
     "sheet-import": (
@@ -619,8 +624,10 @@ _OF_TABLES = [
 ELSEWHERE_TESTED = {(verb, f"--{name}") for verb in ("sheet", "sample") for name in _OF_TABLES}
 """Options that evaluate has from the same list; test_sources gives tables to these verbs."""
 
-SHARED = {"--debug", "--errors", "--help", "--overwrite", "--profiles", "--quiet"} | PLACES
-"""Options of many verbs; one cell has the first, and test_connections has the places of each."""
+SHARED = {"--debug", "--errors", "--help", "--log-format", "--overwrite", "--profiles", "--quiet"}
+SHARED |= PLACES
+"""Options of many verbs; one cell each has `--debug`, `--errors` and `--log-format`, and
+test_connections has the places of each."""
 
 
 def test_the_cells_have_every_option_of_every_verb() -> None:

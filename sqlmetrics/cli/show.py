@@ -64,8 +64,9 @@ def show(
     sqlmetrics show search.yml --start 2026-01-31 -o json
     sqlmetrics show search.yml --definition
     """  # noqa: D301 (click wants the backspace itself)
+    check = input_check(skip_input_checks)
     if definition:
-        if start or end or per_query or confidence or skip_input_checks:
+        if start or end or per_query or confidence or check is not True:
             raise SpecError("--definition goes with a place, -o and --out alone")
         _show_definitions(spec, location, output, out)
         return
@@ -75,7 +76,7 @@ def show(
         start=start,
         end=end,
         per_query=per_query,
-        check=input_check(skip_input_checks),
+        check=check,
         confidence=confidence,
         output=output,
         out=out,
