@@ -54,11 +54,10 @@ def design(
     is_once = (asks.dates or (stored and not stored.by_day)) and asks.is_paired
     if cluster is None and is_dated and not is_once:
         cluster = "query_id"
-        told.append(
-            "a query comes again on other days: its days are one cluster"
-            if not asks.dates
-            else "a query that comes again is one cluster, within a side and over both"
-        )
+        if asks.dates:
+            told.append("a query that comes again is one cluster, within a side and over both")
+        elif plan.spec.clicks is None:  # a request is of one day
+            told.append("a query comes again on other days: its days are one cluster")
     what = (plan, tuple(measures), tuple(others), baseline)
     own = (*what, asks.by, cluster, asks.dates, of_system, stored)
     if asks.is_paired:

@@ -696,6 +696,7 @@ def test_requests_of_users_who_come_again_are_told(tmp_path: Path, monkeypatch: 
     spec = sm.Spec(name="ev", clicks=clicks, metrics=["ndcg@10"])
     apart = sm.compare(spec, unpaired=True)
     assert "--cluster user_id takes the requests of a user together" in " ".join(apart.notes)
+    assert "its days are one cluster" not in " ".join(apart.notes), "a request is of one day"
     together = sm.compare(spec, unpaired=True, cluster="user_id")
     assert "--cluster user_id" not in " ".join(together.notes)
     assert together["ndcg@10"]["difference"] == near(apart["ndcg@10"]["difference"])
