@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -54,10 +54,7 @@ def design(
     is_once = (asks.dates or (stored and not stored.by_day)) and asks.is_paired
     if cluster is None and is_dated and not is_once:
         cluster = "query_id"
-        if asks.dates:
-            told.append("a query that comes again is one cluster, within a side and over both")
-        elif plan.spec.clicks is None:  # a request is of one day
-            told.append("a query comes again on other days: its days are one cluster")
+        told += _said_of_days(plan, asks)
     what = (plan, tuple(measures), tuple(others), baseline)
     own = (*what, asks.by, cluster, asks.dates, of_system, stored)
     if asks.is_paired:
@@ -65,14 +62,27 @@ def design(
     _check_test(asks)
     if not (asks.dates or stored):
         told.append("unpaired: each system has the queries that it has a list of")
-    columns = plan.spec.clicks.columns if plan.spec.clicks else None
-    user = columns.user if columns else None
-    if user and cluster in (None, "query_id"):
-        told.append(
-            "requests are taken for independent, and the log names users, who come again: "
-            f"--cluster {user} takes the requests of a user together"
-        )
+    if cluster in (None, "query_id"):
+        told += _said_of_users(plan)
     return Samples(*own, covariate=_covariate(asks)), told
+
+
+def _said_of_days(plan: Plan, asks: Options) -> Iterator[str]:
+    """That a query's days are no new evidence; a request of a click log is of one day."""
+    if asks.dates:
+        yield "a query that comes again is one cluster, within a side and over both"
+    elif plan.spec.clicks is None:
+        yield "a query comes again on other days: its days are one cluster"
+
+
+def _said_of_users(plan: Plan) -> Iterator[str]:
+    """That the requests of a user are no independent ones, where a click log names users."""
+    columns = plan.spec.clicks.columns if plan.spec.clicks else None
+    if columns and columns.user:
+        yield (
+            "requests are taken for independent, and the log names users, who come again: "
+            f"--cluster {columns.user} takes the requests of a user together"
+        )
 
 
 def _of_stored(plan: Plan, asks: Options, ask: Ask) -> tuple[list[str], list[str]]:

@@ -684,11 +684,12 @@ def test_a_system_that_is_not_there_on_the_chosen_days_is_told_from_an_unknown_o
 def test_requests_of_users_who_come_again_are_told(tmp_path: Path, monkeypatch: Any) -> None:
     """Until they are clustered by the user, which makes the interval wider here."""
     monkeypatch.chdir(tmp_path)
-    sm.simulate("log", requests=300, users=30, queries=20, days=1)
+    sm.simulate("log", requests=300, users=30, queries=20, days=2)
     columns = {"request": "request_id", "item": "item_id", "user": "user_id"}
     shown = {"query": "query", "position": "position", "system": "system", "time": "shown_at"}
     done = {"action": "action", "time": "happened_at"}
     clicks = {
+        "daily": True,
         "impressions": {"file": "log/impressions.parquet", "columns": {**columns, **shown}},
         "events": {"file": "log/events.parquet", "columns": {**columns, **done}},
         "labels": {"grades": {"click": 1, "add_to_cart": 2, "purchase": 3}},
