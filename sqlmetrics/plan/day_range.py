@@ -29,7 +29,7 @@ def of_days(at: Tables, table: str, column: str, day: str) -> list[str]:
         return []
     kind, zone, days = at.day_kinds.get(table, ""), at.zones.get(table), at.ends.days
     times = at.translation.dialect.times
-    if zone and days and times.instant:
+    if kind and zone and days and times.instant:
         margin = timedelta(0) if zone == "UTC" else MARGIN
         ends = ((">=", days.start, -margin), ("<", days.end, margin))
         moments = [(sign, _midnight(end, zone, far)) for sign, end, far in ends if end]

@@ -127,6 +127,8 @@ class Shape:
         zone = self.at.zones.get(table)
         if zone is None:
             return f"cast({column} as date)"
+        if self.tables[table].loses_types:
+            column = f"cast({column} as timestamptz)"
         times = self.at.translation.dialect.times
         return self.at.translation.expression(times.in_zone(zone), column)
 

@@ -53,7 +53,8 @@ class Tables:
         ends: Of the days that are looked at, where a table has days; None for all.
         notes: What should be known of how they are read.
         zones: Table -> the zone whose days its times have, for those that have times with one.
-        day_kinds: Table -> the type of its column of days, where that is known.
+        day_kinds: Table -> the type of its column of days, where that is known and it is compared
+            as it is.
         funnel: The stages that lists go through; None where a query has one list a system.
         shown_lists: What a click log tells of the ranks; None where the rankings are to be read.
         systems: The names of tables that are a system each, as they were given; else empty.

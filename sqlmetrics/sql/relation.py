@@ -74,6 +74,11 @@ class Relation:
         return "names" in self.asks
 
     @property
+    def loses_types(self) -> bool:
+        """Whether it has texts of values whose types can be asked for, as JSON has them."""
+        return "types" in self.asks
+
+    @property
     def of_all_files(self) -> Relation:
         """The same with every file that the path names."""
         return replace(self, files=())
@@ -107,7 +112,7 @@ def shown(relation: Relation, translation: Translation) -> Relation:
 
 def typed(relation: Relation) -> Relation:
     """The relation whose types are those of the values, not of the texts read from them."""
-    if "types" in relation.asks:
+    if relation.loses_types:
         return Relation(f"{relation.template}_types", relation.place, files=relation.files)
     return relation
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -179,3 +181,28 @@ def plain(sql: str) -> str:
     moment += r"|cast\(current_timestamp at time zone 'UTC' as timestamp\)"
     told = re.sub(r"'[0-9a-f]{8}-[0-9a-f-]{27}'", "'dry run'", re.sub(moment, "NOW", sql))
     return " ".join(told.split())
+
+
+@pytest.mark.parametrize("time", ["", "T23:30:00+00:00"])
+def test_days_of_a_json_file_are_compared_as_days(tmp_path: Path, time: str) -> None:
+    """Its values are read as texts, whatever their types are."""
+    path = tmp_path / "shown.ndjson"
+    rows = [
+        {"Shown At": f"2026-01-0{day}{time}", "query": "q", "item": f"i{day}{n}", "score": n}
+        for day in (1, 2, 3)
+        for n in range(day)
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (tmp_path / "labels.csv").write_text("query,item,grade\nq,i10,1\n")
+    asked = sm.Spec(
+        rankings={"file": str(path), "columns": COLUMNS},
+        labels={
+            "file": str(tmp_path / "labels.csv"),
+            "columns": {"query": "query", "item": "item"},
+        },
+        metrics=["num_ret"],
+    )
+    days = Days(start=date(2026, 1, 2), end=date(2026, 1, 3))
+    with connect(None) as engine:
+        rows_of = evaluated(asked, engine, days).summary().to_pylist()
+    assert [(str(row["metric_date"]), row["value"]) for row in rows_of] == [("2026-01-02", 2)]

@@ -57,7 +57,8 @@ def opened(spec: Spec, engine: Database, ends: Ends | None = None) -> Tables:
     read = dict.fromkeys(one.note for one in (tables.rankings, tables.labels) if one.note)
     tables = read_on_days(replace(tables, notes=tuple(read)), spec, engine)
     kinds = day_kinds(spec, tables, engine)
-    return replace(tables, zones=_zones(spec, kinds), day_kinds=kinds)
+    as_read = {name: kind for name, kind in kinds.items() if not getattr(tables, name).loses_types}
+    return replace(tables, zones=_zones(spec, kinds), day_kinds=as_read)
 
 
 def zones_of(spec: Spec, tables: Tables, engine: Database) -> Zones:
