@@ -267,6 +267,9 @@ class Walk:
         elif self.setup.runs == "refresh":
             self._call("run", *_range(days[0], days[0] + timedelta(1)))
             self._call("run", "--full-refresh")
+            for _ in range(2):  # it is taken back, and that is taken back too
+                last = json.loads(self._call("runs", "-o", "json").stdout)[0]
+                self._call("restore", last["run_id"])
         elif self.setup.runs == "daily":
             for day in self.chance.sample(days, len(days)):
                 self._call("run", *_range(day, day + timedelta(1)))
@@ -279,7 +282,7 @@ class Walk:
             self._spec(metrics=[name for name in METRICS if name != last])
             self._call("run", *_range(days[0], days[0] + timedelta(1)))
             self._spec()
-            self._call("run", "--backfill")
+            self._call("run", "--backfill", "--batch-days", str(self.chance.randint(1, 3)))
 
     def _verified(self) -> None:
         assert "differ" not in self._call("verify").stdout.lower().replace("difference", "")
