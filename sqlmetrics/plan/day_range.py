@@ -6,7 +6,6 @@ from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from sqlmetrics.plan.tables import Tables
-from sqlmetrics.sql.relation import typed
 from sqlmetrics.sql.template import literal
 
 MARGIN = timedelta(hours=3)
@@ -28,9 +27,6 @@ def of_days(at: Tables, table: str, column: str, day: str) -> list[str]:
     """
     if at.ends is None:
         return []
-    relation = getattr(at, table)
-    if typed(relation) is not relation:
-        return at.ends.of(day)
     kind, zone, days = at.day_kinds.get(table, ""), at.zones.get(table), at.ends.days
     times = at.translation.dialect.times
     if kind and zone and days and times.instant:
