@@ -397,7 +397,7 @@ def test_deploys_are_marked_on_the_days_and_told(made: sm.Report) -> None:
     ]
     found = sm.Report(replace(made.content, deploys=deploys)).plot("days")
     assert [row["mark"] for row in found.chart.given["deploys"]] == ["1"], "within the days"
-    assert found.sentence(made.words).endswith("Deploys: (1) 2026-11-09 2.1.")
+    assert " Deploys: (1) 2026-11-09 2.1." in found.sentence(made.words)
 
 
 # -- the page -------------------------------------------------------------------------
@@ -627,7 +627,7 @@ def test_the_text_of_a_table_is_no_display_of_a_notebook(monkeypatch: pytest.Mon
     assert "0.5000" in text
 
 
-def test_what_is_not_drawn_is_named_and_days_are_in_order() -> None:
+def test_ranks_have_their_own_scale_and_days_are_in_order() -> None:
     """A rank does not stand on an axis with shares; nights of the same values are a flat line."""
     rows = [
         {"ds": day, "query_id": query, "item_id": item, "score": -i}
@@ -648,9 +648,10 @@ def test_what_is_not_drawn_is_named_and_days_are_in_order() -> None:
     )
     page = sm.report(result)
     means = next(picture for picture in page.pictures if picture.name == "means")
-    assert {row["label"] for row in means.chart.rows} == {"mrr"}
+    scales = {row["label"]: row["panel"] for row in means.chart.rows}
+    assert scales == {"mrr": "", "first_rank": "first_rank"}, "each on its own"
     assert [cells[0] for cells in means.cells] == ["mrr", "first_rank"]
-    assert means.about["left_out"] == " Not drawn, for their scales differ: first_rank."
+    assert means.left_out == ""
     trend = next(picture for picture in page.pictures if picture.name == "trend")
     assert [row["day"][-2:] for row in trend.chart.rows] == ["01", "02", "03"]
     assert "▁▁▁" in str(page)

@@ -6,11 +6,13 @@ where the extra `report` is installed.
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,10 +20,10 @@ import pytest
 from comparison.report_world import month
 
 import sqlmetrics as sm
-from sqlmetrics.comparison.page.charts import standing
-from sqlmetrics.comparison.page.picture import Mover
+from sqlmetrics.comparison.page.charts import NARROW, WIDE, standing
+from sqlmetrics.comparison.page.picture import Mover, Picture
 from sqlmetrics.comparison.page.pictures import LATER, MAKERS
-from sqlmetrics.comparison.page.words import Words
+from sqlmetrics.comparison.page.words import Words, number, percent, signed
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "gallery.md"
@@ -159,3 +161,264 @@ def _draw(reports: list[sm.Report]) -> None:
     for report, key in _shown(reports):
         text = standing(report.plot(key).chart.svg(report.words), key)
         (PICTURES / f"{key}.svg").write_text(text + "\n", encoding="utf-8")
+
+
+# -- what is drawn, beside what the tables say ----------------------------------------------
+
+
+@pytest.mark.long
+def test_each_chart_draws_what_its_table_says(tmp_path: Path) -> None:
+    """Marks are inside the axes, intervals within the range, days in order, rows drawn or told."""
+    pytest.importorskip("vl_convert")
+    names = set()
+    for report in [*_reports(tmp_path), *_crowded()]:
+        for picture in report.pictures:
+            names.add(picture.name)
+            for size in (WIDE, NARROW):
+                assert [*_outside(picture.chart.spec(report.words, size))] == [], picture.key
+            sentence = picture.sentence(report.words)
+            drawn, table = _drawn_rows(picture), _table_rows(picture)
+            assert drawn, picture.key
+            assert drawn <= table or picture.name == "scatter", picture.key
+            if picture.name == "contributions":
+                _check_sum(report, picture, len(table - drawn))
+                continue
+            told = f"Drawn are {len(drawn)} of {len(table)} rows"
+            missing = table - drawn
+            assert all(told in sentence or f" {row[0]}" in sentence for row in missing), picture.key
+            hidden = _hidden_systems(report, picture)
+            assert all(re.search(rf"Not drawn: .*\b{name}\b", sentence) for name in hidden)
+            _check_values(picture)
+    assert names == {*NAMES}
+
+
+def _hidden_systems(report: sm.Report, picture: Picture) -> set[str]:
+    """Those that have no mark in a picture of systems; two are moved, and groups are none."""
+    if not picture.chart.systems or picture.name in ("movers", "examination"):
+        return set()
+    seen = {row.get("system", row.get("label")) for row in picture.chart.rows}
+    return {*report.content.systems} - seen
+
+
+def _check_sum(report: sm.Report, picture: Picture, n_others: int) -> None:
+    """The bars of all slices come to the difference; those past the largest are one bar."""
+    *_, last, total = picture.chart.given["sums"]
+    assert not n_others or last["label"].startswith(f"{n_others} others (")
+    whole = report.content.row(report.content.main, report.content.first)
+    assert whole
+    assert total["text"] == signed(whole["difference"])
+
+
+def _check_values(picture: Picture) -> None:
+    rows = picture.chart.rows
+    if picture.name in ("means", "segments", "rates", "trend"):
+        for row in rows:
+            low, high = RANGES.get(row.get("label", ""), (0, 1))
+            assert low <= row["ci_low"] <= row["value"] <= row["ci_high"] <= high
+    if picture.name in ("means", "verdicts"):
+        of_panels = [{row["panel"] for row in rows if name in row["label"]} for name in RANGES]
+        assert all(len(panel) < 2 and "" not in panel for panel in of_panels), "a scale of its own"
+        drawn = {row["label"].rpartition(" · ")[2] for row in rows}
+        named = {row[picture.columns.index("metric")] for row in picture.cells}
+        assert drawn == named or picture.left_out.startswith(" Drawn are")
+    if picture.name in ("days", "trend"):
+        days = [row["day"] for row in rows]
+        assert days == sorted(days)
+
+
+RANGES = {"first_rank": (1, float("inf")), "num_ret": (0, float("inf"))}
+"""Those that are no shares."""
+
+
+def _crowded() -> list[sm.Report]:
+    """Ten systems and metrics of other ranges, of few queries: by themselves and compared."""
+    rankings, labels = month(planted=False, days=3, a_day=11)
+    alone = rankings.filter(pc.equal(rankings["system"], "new"))
+    crowd = [
+        {
+            **row,
+            "system": f"s{number}",
+            "score": row["score"] + (place * number) % 7,
+            "shop": int(row["query_id"][1:]) % 30,
+        }
+        for number in range(10)
+        for place, row in enumerate(alone.to_pylist())
+    ]
+    asked: dict[str, Any] = {"date": "ds", "by": "country", "confidence": 0.95}
+    few = ["mrr", "first_rank", "ndcg@5", "hit@1", "num_ret", "recall@3", "precision@3"]
+    result = sm.evaluate(pa.Table.from_pylist(crowd), labels, few, system="system", **asked)
+    compared = sm.report(
+        pa.Table.from_pylist(crowd), labels, few, baseline="s0", date="ds", by=["country", "shop"]
+    )
+    return [sm.report(result), compared, sm.report(sm.evaluate(alone, labels, few, **asked))]
+
+
+def _outside(spec: dict[str, Any]) -> Iterator[tuple[str, float, float, float, float]]:
+    """The marks that reach over the axes, which the drawing itself tells; a cut band does not."""
+    import vl_convert
+
+    drawing = vl_convert.vegalite_to_scenegraph(json.dumps(spec))
+    yield from _marks_outside(drawing["scenegraph"], (drawing["width"], drawing["height"]))
+
+
+BESIDE_AXES = ("axis", "legend", "title", "row-", "column-")
+"""The roles of what a drawing has besides its marks."""
+
+
+def _marks_outside(
+    mark: dict[str, Any], room: tuple[float, float]
+) -> Iterator[tuple[str, float, float, float, float]]:
+    kind = mark["marktype"]
+    if mark.get("role", "").startswith(BESIDE_AXES) or kind == "text":
+        return
+    for item in mark["items"]:
+        if kind == "group":
+            size = (item["width"], item["height"]) if "width" in item else room
+            for child in item["items"]:
+                yield from _marks_outside(child, size)
+            continue
+        x, y = item.get("x", 0), item.get("y", 0)
+        x2 = item.get("x2", x + item.get("width", 0))
+        y2 = item.get("y2", y + item.get("height", 0))
+        if kind in ("line", "area", "symbol"):
+            x2 = x
+        is_inside = all(-1 <= end <= room[0] + 1 for end in (x, x2))
+        if not mark.get("clip"):
+            is_inside &= all(-1 <= end <= room[1] + 1 for end in (y, y2))
+        if not is_inside:
+            yield kind, x, y, x2, y2
+
+
+def _drawn_rows(picture: Picture) -> set[tuple[str, ...]]:
+    """The rows of a chart, as its table writes them."""
+    name, chart = picture.name, picture.chart
+    if name == "contributions":  # before the sum of the others and the total
+        bars = [bar for bar in chart.given["sums"][:-1] if " others (" not in bar["label"]]
+        return {(bar["label"].rpartition(" (")[0], bar["text"]) for bar in bars}
+    if name == "funnel":  # between all and what is left
+        return {(bar["label"],) for bar in chart.rows[1:-1]}
+    return {WRITTEN[name](row) for row in chart.rows}
+
+
+WRITTEN: dict[str, Callable[[Mapping[str, Any]], tuple[str, ...]]] = {
+    "means": lambda row: (row["label"], row["system"], number(row["value"])),
+    "segments": lambda row: (row["label"], row["system"], number(row["value"])),
+    "rates": lambda row: (row["label"], row["system"], number(row["value"])),
+    "verdicts": lambda row: (*row["label"].split(" · "), signed(row["difference"])),
+    "trend": lambda row: (row["system"], row["day"], number(row["value"])),
+    "days": lambda row: (row["day"], signed(row["difference"]), signed(row["running"])),
+    "slices": lambda row: (row["label"].rpartition(" (")[0], row["metric"], row["text"]),
+    "positions": lambda row: (row["system"], str(row["position"]), percent(row["share"])),
+    "examination": lambda row: (row["system"], str(row["position"]), number(row["share"])),
+    "offline_online": lambda row: (
+        row["system"], row["day"], number(row["offline"]), number(row["online"]),
+    ),
+    "precision_recall": lambda row: (
+        row["system"], str(row["k"]), number(row["recall"]), number(row["precision"]),
+    ),
+    "bounds": lambda row: (
+        row["system"], str(row["k"]), number(row["worst"]), number(row["best"]),
+    ),
+    "ties": lambda row: (
+        row["label"], number(row["worst"]), number(row["value"]), number(row["best"]),
+    ),
+    "curves": lambda row: (row["system"], row["family"], f"@{row['k']}", number(row["value"])),
+    "judged": lambda row: (row["system"], f"@{row['k']}", number(row["value"])),
+    "relevant": lambda row: (row["system"], row["rank"], number(row["items"])),
+    "tools": lambda row: (row["system"], row["label"], number(row["value"])),
+    "scatter": lambda row: (number(row["x"]), number(row["y"])),
+    "cleaning": lambda row: tuple(row["label"].split(": ")),
+    "movers": lambda row: (row["label"], number(row["before"]), number(row["after"])),
+    "deltas": lambda row: (str(row["sign"]),),
+    "first": lambda row: tuple(row["ribbon"].split("-")),
+}  # fmt: skip
+"""How a chart's row stands in its table; the first column is what a sentence leaves out."""
+
+
+def _table_rows(picture: Picture) -> set[tuple[str, ...]]:
+    """The rows of a table with what is drawn of them, a wide one long."""
+    if picture.name in TABLES:
+        return {*TABLES[picture.name](picture)}
+    return {tuple(row[place] for place in PLACES[picture.name]) for row in picture.cells}
+
+
+Rows = Iterator[tuple[str, ...]]
+
+
+def _by_system(picture: Picture) -> Rows:
+    for system, *values in picture.cells:
+        yield from ((system, *cell) for cell in zip(picture.columns[1:], values, strict=True))
+
+
+def _curves(picture: Picture) -> Rows:
+    for family, system, *values in picture.cells:
+        for cell in zip(picture.columns[2:], values, strict=True):
+            yield (system, family, *cell)
+
+
+def _tools(picture: Picture) -> Rows:
+    for tool, *values, _ in picture.cells:
+        cells = zip(picture.columns[1:-1], values, strict=True)
+        yield from ((system, tool, value) for system, value in cells)
+
+
+def _slices(picture: Picture) -> Rows:
+    """Of one segment its values stand alone."""
+    is_one = len({row[0].partition(" = ")[0] for row in picture.cells}) == 1
+    for name, metric, _, _, difference, *_ in picture.cells:
+        yield name.partition(" = ")[2] if is_one else name, metric, difference
+
+
+def _verdicts(picture: Picture) -> Rows:
+    difference = picture.left + 2
+    return ((*row[: picture.left], row[difference]) for row in picture.cells)
+
+
+def _cleaning(picture: Picture) -> Rows:
+    """A step without a loss has no bar, nor has a sum after none, nor what was not used."""
+    logged = {row[0]: row[3] for row in picture.cells if row[1] == "logged"}
+    for what, step, removed, left in picture.cells:
+        is_same = step == "left" and left == logged[what]
+        if removed != "0" and left != "0" and not is_same:
+            yield what, step
+
+
+def _deltas(picture: Picture) -> Rows:
+    bins = (float(row[0].replace("\N{MINUS SIGN}", "-")) for row in picture.cells)
+    return ((str((bin_ > 0) - (bin_ < 0)),) for bin_ in bins)
+
+
+def _first(picture: Picture) -> Rows:
+    """The last two ranks are one bar."""
+    for before, row in enumerate(picture.cells):
+        for after, n in enumerate(row[1:]):
+            if n != "0":
+                yield str(min(before, 3)), str(min(after, 3))
+
+
+TABLES: dict[str, Callable[[Picture], Rows]] = {
+    "judged": _by_system,
+    "relevant": _by_system,
+    "curves": _curves,
+    "tools": _tools,
+    "slices": _slices,
+    "verdicts": _verdicts,
+    "cleaning": _cleaning,
+    "deltas": _deltas,
+    "first": _first,
+}
+"""Tables of another shape than their chart's rows."""
+
+PLACES: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("means", "segments", "rates", "examination"), (0, 1, 2)),
+    "trend": (1, 0, 2),
+    "days": (0, 2, 4),
+    "positions": (0, 1, 4),
+    "offline_online": (1, 0, 2, 3),
+    **dict.fromkeys(("precision_recall", "bounds", "ties"), (0, 1, 2, 3)),
+    "scatter": (0, 1),
+    "contributions": (0, 7),
+    "movers": (0, 1, 2),
+    "funnel": (0,),
+}
+"""Which columns of a table are drawn."""

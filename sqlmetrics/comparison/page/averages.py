@@ -10,16 +10,13 @@ from sqlmetrics.comparison.page.charts import Chart
 from sqlmetrics.comparison.page.content import ALL, Content
 from sqlmetrics.comparison.page.deploys import marks, told
 from sqlmetrics.comparison.page.differences import SHOWN_ROWS
-from sqlmetrics.comparison.page.means import drawn_ends, pooled
-from sqlmetrics.comparison.page.picture import Picture, left_out
+from sqlmetrics.comparison.page.means import drawn_ends, panels, pooled
+from sqlmetrics.comparison.page.picture import Picture, rows_left_out, systems_left_out
 from sqlmetrics.comparison.page.queries import changes
 from sqlmetrics.comparison.page.words import Words, number
 
 Row = Mapping[str, Any]
 Means = list[dict[str, Any]]
-
-HIGHEST = 1.5
-"""What is higher, such as a count or a rank, does not stand on an axis with shares."""
 
 
 def means(content: Content, words: Words) -> Picture | None:
@@ -29,15 +26,13 @@ def means(content: Content, words: Words) -> Picture | None:
         {at_cutoff(row["metric"], row["k"]) for row in content.log.online} if content.log else {}
     )
     rows = [row for row in rows if row["label"] not in online and row["value"] is not None]
-    drawn = [row for row in rows if row["value"] <= HIGHEST]
-    if content.rows or not drawn:
+    if content.rows or not rows:
         return None
     about = {
         "level": f"{100 * content.level:g}",
         "n": words.counted(content.averaged, max(row["n"] for row in rows)),
-        "left_out": left_out((row for row in rows if row["value"] > HIGHEST), words),
     }
-    return _intervals("means", words, rows, about, drawn, averaged=content.averaged)
+    return _intervals("means", words, rows, about, averaged=content.averaged)
 
 
 def segments(content: Content, words: Words) -> Picture | None:
@@ -58,11 +53,8 @@ def segments(content: Content, words: Words) -> Picture | None:
         "n": words.counted(
             content.averaged, sum(row["n"] for row in rows if row["name"] == rows[0]["name"])
         ),
-        "left_out": words("page.first_rows", n=SHOWN_ROWS, all=words.n(len(rows)))
-        if len(rows) > SHOWN_ROWS
-        else "",
     }
-    return _intervals("segments", words, rows, about, rows, averaged=content.averaged)
+    return _intervals("segments", words, rows, about, averaged=content.averaged)
 
 
 def _pooled(content: Content, rows: list[Row], *, by_slice: bool = False) -> Means:
@@ -86,17 +78,19 @@ def _intervals(
     words: Words,
     rows: Means,
     about: Mapping[str, object],
-    drawn: Means,
     *,
     averaged: str,
 ) -> Picture:
     systems = tuple(dict.fromkeys(row["system"] for row in rows))
+    shown = rows[:SHOWN_ROWS]
+    scales = panels((row["label"], row["value"]) for row in shown if name == "means")
     bars = [
         {
-            **{one: row[one] for one in ("label", "system", "value")},
+            **{column: row[column] for column in ("label", "system", "value")},
             **drawn_ends(row, str(about.get("metric", row["label"]))),
+            "panel": scales.get(row["label"], ""),
         }
-        for row in drawn[:SHOWN_ROWS]
+        for row in shown
     ]
     columns = [words(f"column.{'segment' if name == 'segments' else 'metric'}")]
     columns += [words(f"column.{name}") for name in ("system", "after", "interval", averaged)]
@@ -104,7 +98,9 @@ def _intervals(
         [row["label"], row["system"], number(row["value"]), _ends(row, words), words.n(row["n"])]
         for row in rows
     ]
-    return Picture(name, Chart("means", bars, {}, systems), columns, cells, 2, about)
+    hidden = rows_left_out(len(bars), len(rows), words)
+    chart = Chart("means", bars, {}, systems)
+    return Picture(name, chart, columns, cells, 2, about, left_out=hidden)
 
 
 def _ends(row: Row, words: Words) -> str:
@@ -154,4 +150,5 @@ def trend(content: Content, words: Words) -> Picture | None:
     about["lines"] = told(content, shown, words, changed=bool(changed))
     given = {"changes": changed, "deploys": marks(content, shown)}
     chart = Chart("trend", drawn, given, systems)
-    return Picture("trend", chart, columns, cells, 2, about)
+    hidden = systems_left_out(content.systems, systems, words)
+    return Picture("trend", chart, columns, cells, 2, about, left_out=hidden)

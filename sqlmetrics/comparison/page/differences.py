@@ -7,8 +7,9 @@ from typing import Any
 
 from sqlmetrics.comparison.page.charts import Chart, Sized
 from sqlmetrics.comparison.page.content import Content
+from sqlmetrics.comparison.page.means import panels
 from sqlmetrics.comparison.page.pair import pair
-from sqlmetrics.comparison.page.picture import Picture, ends
+from sqlmetrics.comparison.page.picture import Picture, ends, rows_left_out
 from sqlmetrics.comparison.page.words import Words, number, percent, signed
 from sqlmetrics.comparison.report.numbers import coverage, p_value
 
@@ -35,12 +36,16 @@ def verdicts(content: Content, words: Words) -> Picture | None:
     several = len(content.others) > 1
     by_metric = sorted(rows, key=lambda row: content.metrics.index(row["metric"]))
     label = "{system} · {metric}" if several else "{metric}"
+    shown = by_metric[:SHOWN_ROWS]
+    values = ("value", "baseline_value", "difference")
+    scales = panels((row["metric"], row[name] or 0.0) for row in shown for name in values)
     drawn = [
         {
             "label": label.format(**row),
             **{name: row[name] for name in ("difference", "ci_low", "ci_high", "verdict")},
+            "panel": scales[row["metric"]],
         }
-        for row in by_metric[:SHOWN_ROWS]
+        for row in shown
     ]
     margin = {"low": -content.margin, "high": content.margin}
     given = {"margin": margin, "format": "+.2~g", "words": {"baseline": content.baseline}}
@@ -61,6 +66,7 @@ def verdicts(content: Content, words: Words) -> Picture | None:
             "n": words.counted(content.counted, max(row["n"] for row in rows)),
             "band": words("verdicts.band", margin=f"{content.margin:g}") if content.margin else "",
         },
+        left_out=rows_left_out(len(drawn), len(by_metric), words),
     )
 
 
@@ -94,7 +100,7 @@ def contributions(content: Content, words: Words) -> Iterator[Picture]:
         if row["metric"] == content.first and row["system"] == content.main
     ]
     for name in dict.fromkeys(row["segment_name"] for row in own):
-        rows = [row for row in own if row["segment_name"] == name][:SHOWN_SLICES]
+        rows = [row for row in own if row["segment_name"] == name]
         if len(rows) > 1:
             yield _contribution(content, words, name, rows)
 
@@ -102,7 +108,7 @@ def contributions(content: Content, words: Words) -> Iterator[Picture]:
 def _contribution(content: Content, words: Words, name: str, rows: Sequence[Row]) -> Picture:
     way = content.directions.get(content.first, 1) or 1
     drawn, sums, reached = [], [], 0.0
-    for row in rows:
+    for row in _with_others(rows, words):
         label = f"{row['segment_value']} ({percent(row['share'])})"
         begun = reached
         for part in ("rate", "mix"):
@@ -137,6 +143,18 @@ def _contribution(content: Content, words: Words, name: str, rows: Sequence[Row]
     chart = Chart("contributions", drawn, {"sums": sums, "domain": _domain(drawn)})
     headings = [words(f"column.{one}") for one in names]
     return Picture("contributions", chart, headings, cells, 1, about, more=name)
+
+
+def _with_others(rows: Sequence[Row], words: Words) -> list[Row]:
+    """The largest contributions, and one bar of all that are left, so that the total is theirs."""
+    shown, others = rows[:SHOWN_SLICES], rows[SHOWN_SLICES:]
+    if not others:
+        return [*shown]
+    sums = {
+        column: sum(row[column] for row in others)
+        for column in ("share", "rate", "mix", "contribution")
+    }
+    return [*shown, {"segment_value": words("axis.others", n=words.n(len(others))), **sums}]
 
 
 def _domain(bars: Sequence[Row]) -> Sized:

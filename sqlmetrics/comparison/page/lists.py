@@ -8,7 +8,7 @@ from typing import Any
 from sqlmetrics.catalog.measure import parse
 from sqlmetrics.comparison.page.charts import Chart, Sized
 from sqlmetrics.comparison.page.content import Content
-from sqlmetrics.comparison.page.picture import Picture
+from sqlmetrics.comparison.page.picture import Picture, systems_left_out
 from sqlmetrics.comparison.page.profile import COMPLETE
 from sqlmetrics.comparison.page.words import Words, number, percent
 
@@ -39,6 +39,11 @@ def _systems(content: Content) -> tuple[str, ...]:
     """The systems that are drawn, the baseline and the leading one first."""
     first = dict.fromkeys([content.baseline or content.main, content.main, *content.systems])
     return tuple(first)[:SHOWN_SYSTEMS]
+
+
+def _left_out(content: Content, systems: Sequence[str], words: Words) -> str:
+    """Which systems of the lists are not in a picture."""
+    return systems_left_out(content.systems, systems, words)
 
 
 def _reaching(content: Content) -> int:
@@ -88,7 +93,9 @@ def curves(content: Content, words: Words) -> Picture | None:
     ]
     columns = [*names, *(f"@{k}" for k in cutoffs)]
     chart = Chart("curves", drawn, given, systems)
-    return Picture("curves", chart, columns, cells, 2, about_lists(content, words))
+    hidden = _left_out(content, systems, words)
+    about = about_lists(content, words)
+    return Picture("curves", chart, columns, cells, 2, about, left_out=hidden)
 
 
 def _at(rows: Sequence[Row], wanted: Mapping[str, object]) -> str:
@@ -128,7 +135,8 @@ def relevant(content: Content, words: Words) -> Picture | None:
     chart = Chart("relevant", drawn, given, systems)
     note = words("relevant.last") if nowhere in ranks else ""
     about = {**about_lists(content, words), "last_note": note}
-    return Picture("relevant", chart, columns, cells, 1, about)
+    hidden = _left_out(content, systems, words)
+    return Picture("relevant", chart, columns, cells, 1, about, left_out=hidden)
 
 
 def _judged_at_10(content: Content) -> float | None:
@@ -164,7 +172,8 @@ def precision_recall(content: Content, words: Words) -> Picture | None:
     ]
     about = about_lists(content, words) | {"judged": percent(share)}
     chart = Chart("precision_recall", drawn, {}, systems)
-    return Picture("precision_recall", chart, columns, cells, 1, about)
+    hidden = _left_out(content, systems, words)
+    return Picture("precision_recall", chart, columns, cells, 1, about, left_out=hidden)
 
 
 def left_out(content: Content, words: Words) -> list[str]:
@@ -191,7 +200,9 @@ def judged(content: Content, words: Words) -> Picture | None:
     ]
     columns = [words("column.system"), *(f"@{k}" for k in cutoffs)]
     chart = Chart("judged", rows, {"cutoffs": cutoffs, "range": [cutoffs[0], cutoffs[-1]]}, systems)
-    return Picture("judged", chart, columns, cells, 1, about_lists(content, words))
+    hidden = _left_out(content, systems, words)
+    about = about_lists(content, words)
+    return Picture("judged", chart, columns, cells, 1, about, left_out=hidden)
 
 
 def bounds(content: Content, words: Words) -> Picture | None:
@@ -211,7 +222,9 @@ def bounds(content: Content, words: Words) -> Picture | None:
     cells = [[r["system"], str(r["k"]), number(r["worst"]), number(r["best"])] for r in rows]
     about = about_lists(content, words) | {"metric": f"{family}@k"}
     drawn = [{name: row[name] for name in ("system", "k", "worst", "best")} for row in rows]
-    return Picture("bounds", Chart("bounds", drawn, given, systems), columns, cells, 1, about)
+    hidden = _left_out(content, systems, words)
+    chart = Chart("bounds", drawn, given, systems)
+    return Picture("bounds", chart, columns, cells, 1, about, left_out=hidden)
 
 
 def ties(content: Content, words: Words) -> Picture | None:
@@ -262,4 +275,6 @@ def tools(content: Content, words: Words) -> Picture | None:
                 " / ".join(map(words.n, counts)),
             ]
         )
-    return Picture("tools", Chart("tools", drawn, {}, systems), columns, cells, 1, about)
+    hidden = _left_out(content, systems, words)
+    chart = Chart("tools", drawn, {}, systems)
+    return Picture("tools", chart, columns, cells, 1, about, left_out=hidden)

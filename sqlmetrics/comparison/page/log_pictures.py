@@ -10,8 +10,9 @@ from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.clicks.cleaning_report import UNUSED
 from sqlmetrics.comparison.page.charts import Chart, Sized
 from sqlmetrics.comparison.page.content import ALL, Content, Log
-from sqlmetrics.comparison.page.means import drawn_ends, pooled
-from sqlmetrics.comparison.page.picture import Picture, left_out
+from sqlmetrics.comparison.page.differences import SHOWN_ROWS
+from sqlmetrics.comparison.page.means import drawn_ends, panels, pooled
+from sqlmetrics.comparison.page.picture import Picture, rows_left_out, systems_left_out
 from sqlmetrics.comparison.page.words import Words, number, percent
 from sqlmetrics.evaluation.distributions.correlation import spearman
 from sqlmetrics.evaluation.distributions.student import critical
@@ -96,7 +97,9 @@ def positions(content: Content, words: Words) -> Picture | None:
     }
     columns = [words(f"column.{one}") for one in names]
     given = {"y_title": words("column.ctr")}
-    return Picture("positions", Chart("positions", drawn, given, systems), columns, cells, 1, about)
+    hidden = systems_left_out((row["system"] for row in rows), systems, words)
+    chart = Chart("positions", drawn, given, systems)
+    return Picture("positions", chart, columns, cells, 1, about, left_out=hidden)
 
 
 def examination(content: Content, words: Words) -> Picture | None:
@@ -115,6 +118,7 @@ def examination(content: Content, words: Words) -> Picture | None:
         for row in rows
     ]
     groups = tuple(dict.fromkeys(row["system"] for row in drawn))[:8]
+    hidden = systems_left_out((row["system"] for row in drawn), groups, words)
     drawn = [row for row in drawn if row["system"] in groups]
     names = ("segment", "position", "propensity", "interval")
     cells = [
@@ -128,7 +132,7 @@ def examination(content: Content, words: Words) -> Picture | None:
     }
     chart = Chart("positions", drawn, {"y_title": words("column.propensity")}, groups)
     columns = [words(f"column.{one}") for one in names]
-    return Picture("examination", chart, columns, cells, 1, about)
+    return Picture("examination", chart, columns, cells, 1, about, left_out=hidden)
 
 
 def wilson(hits: int, n: int, level: float) -> tuple[float, float]:
@@ -216,13 +220,18 @@ def rates(content: Content, words: Words) -> Picture | None:
         total = pooled(own, content.level)
         if total is not None:
             rows.append({"label": label, "system": system, **total})
-    drawn = [
-        {**{one: row[one] for one in ("label", "system", "value")}, **drawn_ends(row, row["label"])}
-        for row in rows
-        if row["value"] <= 1
-    ]
-    if not drawn:
+    if not rows:
         return None
+    shown = rows[:SHOWN_ROWS]
+    scales = panels((row["label"], row["value"]) for row in shown)
+    drawn = [
+        {
+            **{column: row[column] for column in ("label", "system", "value")},
+            **drawn_ends(row, row["label"]),
+            "panel": scales[row["label"]],
+        }
+        for row in shown
+    ]
     systems = tuple(dict.fromkeys(row["system"] for row in rows))
     columns = [words(f"column.{one}") for one in ("metric", "system", "after", "interval")]
     cells = [
@@ -232,13 +241,13 @@ def rates(content: Content, words: Words) -> Picture | None:
     about = {
         "level": f"{100 * content.level:g}",
         "n": words.n(max(row["n"] for row in rows)),
-        "left_out": left_out((row for row in rows if row["value"] > 1), words),
     }
     chart = Chart("means", drawn, {}, systems)
     names = [*columns, words("column.requests")]
     is_abandoned = any(row["label"] == "abandonment" for row in drawn)
     look_for = "" if is_abandoned else "rates.look_clicks"
-    return Picture("rates", chart, names, cells, 2, about, look_for=look_for)
+    hidden = rows_left_out(len(drawn), len(rows), words)
+    return Picture("rates", chart, names, cells, 2, about, look_for=look_for, left_out=hidden)
 
 
 def _text(row: Row, words: Words) -> str:

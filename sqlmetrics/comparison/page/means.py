@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlmetrics.catalog.dimension import row_of
@@ -62,6 +62,25 @@ def _error(row: Row, level: float) -> float | None:
         return None
     reach = (row["ci_high"] - row["ci_low"]) / 2
     return float(reach / student.critical(level, row["n_queries"] - 1))
+
+
+HIGHEST = 1 + 1e-9
+"""What is higher, such as a count or a rank, does not stand on an axis with shares."""
+
+
+def panels(values: Iterable[tuple[str, float]]) -> dict[str, str]:
+    """Metric -> the panel that it is drawn in: empty with shares, else one of its own.
+
+    Args:
+        values: Metrics, each as often as it has a value, and values.
+
+    >>> panels([("mrr", 0.5), ("first_rank", 1.0), ("first_rank", 7.0)])
+    {'mrr': '', 'first_rank': 'first_rank'}
+    """
+    highest: dict[str, float] = {}
+    for metric, value in values:
+        highest[metric] = max(abs(value), highest.get(metric, 0.0))
+    return {metric: metric if value > HIGHEST else "" for metric, value in highest.items()}
 
 
 ENDS = ("ci_low", "ci_high")

@@ -78,6 +78,7 @@ class Picture:
         parts: What its marks lead to.
         more: What the name of a file has besides, where there are several of its kind.
         look_for: The key of the words that say what to look for; empty for those of its section.
+        left_out: A sentence on what is not drawn; empty where all is.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Picture:
     parts: Sequence[Part] = ()
     more: str = ""
     look_for: str = ""
+    left_out: str = ""
 
     @property
     def key(self) -> str:
@@ -110,8 +112,8 @@ class Picture:
         return words(f"{self.name}.title")
 
     def sentence(self, words: Words) -> str:
-        """Of what, of how many, and with which interval."""
-        return words(f"{self.name}.about", **self.about)
+        """Of what, of how many, and with which interval; and what is not drawn."""
+        return words(f"{self.name}.about", **self.about) + self.left_out
 
     def look(self, words: Words) -> str:
         """What to look for."""
@@ -144,12 +146,31 @@ def table(columns: Sequence[str], cells: Sequence[Sequence[str]], left: int) -> 
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def left_out(rows: Iterable[Mapping[str, object]], words: Words) -> str:
-    """Which metrics are not drawn, since they would push the others into a corner of the axis.
+def rows_left_out(n: int, total: int, words: Words) -> str:
+    """A sentence that some rows stand in the table alone; empty if all are drawn.
 
     Args:
-        rows: Those that stand in the table alone, with their metric as `label`.
+        n: So many are drawn.
+        total: So many there are.
         words: The language.
     """
-    names = ", ".join(dict.fromkeys(str(row["label"]) for row in rows))
-    return words("page.not_drawn", names=names) if names else ""
+    return words("page.rows_drawn", n=words.n(n), all=words.n(total)) if n < total else ""
+
+
+NAMED = 10
+"""So many systems that are not drawn are named."""
+
+
+def systems_left_out(systems: Iterable[str], drawn: Sequence[str], words: Words) -> str:
+    """A sentence that names the systems that are not drawn; empty if all are.
+
+    Args:
+        systems: All of them.
+        drawn: Those of the picture.
+        words: The language.
+    """
+    missing = [system for system in dict.fromkeys(systems) if system not in drawn]
+    if not missing:
+        return ""
+    more = words("page.more", n=words.n(len(missing) - NAMED)) if len(missing) > NAMED else ""
+    return words("page.not_drawn", names=", ".join(missing[:NAMED]) + more)

@@ -108,7 +108,7 @@ def days(content: Content, words: Words) -> Picture | None:
     ]
     shown = [row["day"] for row in drawn]
     changed = changes(content)
-    given = {
+    given: dict[str, Any] = {
         "changes": changed,
         "deploys": marks(content, shown),
         "domain": _domain(drawn),
@@ -121,6 +121,7 @@ def days(content: Content, words: Words) -> Picture | None:
         cells,
         1,
         pair(content, words) | {"lines": told(content, shown, words, changed=bool(changed))},
+        left_out=words("days.cut") if _is_cut(drawn, given["domain"]) else "",
     )
 
 
@@ -133,6 +134,12 @@ def _domain(drawn: Sequence[Row]) -> list[float]:
     low, high = min(0.0, *(r["ci_low"] for r in drawn)), max(0.0, *(r["ci_high"] for r in drawn))
     room = 0.08 * (high - low) or 0.01
     return [low - room, high + room]
+
+
+def _is_cut(drawn: Sequence[Row], domain: Sequence[float]) -> bool:
+    """Whether the band of a day ends outside the axis."""
+    low, high = domain
+    return any(row["running_low"] < low or row["running_high"] > high for row in drawn)
 
 
 def _verdict_of(row: Row, way: int) -> str:

@@ -15,7 +15,7 @@ from sqlmetrics.comparison.page.differences import (
     verdict_columns,
 )
 from sqlmetrics.comparison.page.pair import pair, sign
-from sqlmetrics.comparison.page.picture import Part, Picture
+from sqlmetrics.comparison.page.picture import Part, Picture, rows_left_out
 from sqlmetrics.comparison.page.words import Words, number, percent, signed
 from sqlmetrics.comparison.report.numbers import coverage
 from sqlmetrics.comparison.report.worst_slice import segment_of
@@ -81,6 +81,7 @@ def slices(content: Content, words: Words) -> Picture | None:
             _part(content, words, _key(place), [row for row in rows if segment_of(row) == name])
             for place, name in enumerate(names)
         ],
+        left_out=rows_left_out(len(drawn), len(rows), words),
     )
 
 
