@@ -183,8 +183,9 @@ def plain(sql: str) -> str:
     return " ".join(told.split())
 
 
+@pytest.mark.parametrize("database", ["duckdb", "sqlite"])
 @pytest.mark.parametrize("time", ["", "T23:30:00+00:00"])
-def test_days_of_a_json_file_are_compared_as_days(tmp_path: Path, time: str) -> None:
+def test_days_of_a_json_file_are_compared_as_days(tmp_path: Path, time: str, database: str) -> None:
     """Its values are read as texts, whatever their types are."""
     path = tmp_path / "shown.ndjson"
     rows = [
@@ -195,14 +196,20 @@ def test_days_of_a_json_file_are_compared_as_days(tmp_path: Path, time: str) -> 
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     (tmp_path / "labels.csv").write_text("query,item,grade\nq,i10,1\n")
     asked = sm.Spec(
-        rankings={"file": str(path), "columns": COLUMNS},
+        rankings={
+            "file": str(path),
+            "columns": COLUMNS,
+            **({"time_zone": "Asia/Tokyo"} if time else {}),
+        },
         labels={
             "file": str(tmp_path / "labels.csv"),
             "columns": {"query": "query", "item": "item"},
         },
         metrics=["num_ret"],
     )
-    days = Days(start=date(2026, 1, 2), end=date(2026, 1, 3))
-    with connect(None) as engine:
+    day = date(2026, 1, 3 if time else 2)  # in Tokyo it is morning
+    days = Days(start=day, end=day + timedelta(1))
+    place = f"sqlite:///{tmp_path}/z.db" if database == "sqlite" else None
+    with connect(place, create=True) as engine:
         rows_of = evaluated(asked, engine, days).summary().to_pylist()
-    assert [(str(row["metric_date"]), row["value"]) for row in rows_of] == [("2026-01-02", 2)]
+    assert [(str(row["metric_date"]), row["value"]) for row in rows_of] == [(str(day), 2)]

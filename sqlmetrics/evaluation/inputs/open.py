@@ -217,7 +217,8 @@ def _check_scores(source: Rankings, precision: str) -> None:
             except InputError:  # a condition in the words of the other database
                 text = source_text(relation)
                 kinds = reader.columns(text)
-            day = _day(source, columns.get("date", ""), kinds)
+            values = _types(relation, reader) if relation.loses_types else kinds
+            day = _day(source, columns.get("date", ""), values)
             own = {name.casefold(): kind for name, kind in kinds.items()}
             if precision == "exact" and own.get(columns["score"].casefold()) == "BIGINT":
                 return  # every database has these
@@ -263,6 +264,10 @@ def _loaded(source: Source, role: str, engine: Database, precision: str) -> Rela
         columns = _columns(relation, role, text, reader)
         types = {name.casefold(): kind for name, kind in columns.items()}
         kinds = dict(_read_as(source, relation, types, exact=precision == "exact"))
+        day = (getattr(source.columns, "date", None) or "").casefold()
+        if day in types and relation.loses_types:
+            of_values = {name.casefold(): k for name, k in _types(relation, reader).items()}
+            types[day] = of_values[day]
         cells = {n: _cell(role, n, k, types[n.casefold()], source) for n, k in kinds.items()}
         read = [f"cast({cells[n]} as {k}) as {identifier(n)}" for n, k in kinds.items()]
         replaced = f" replace ({', '.join(read)})" if read else ""
@@ -313,7 +318,7 @@ def _cell(role: str, name: str, kind: str, own: str, source: Source) -> str:
     column = identifier(name)
     zone = _zone(role, name, own, source) if kind == "date" else ""
     if zone:
-        return f"timezone({literal(zone)}, {column})"
+        return f"timezone({literal(zone)}, cast({column} as timestamptz))"
     if own == "VARCHAR":
         is_odd = f"contains({column}, '_')"
         return f"case when {is_odd} then {column} || ' is no number' else {column} end"
