@@ -38,6 +38,7 @@ from sqlmetrics.jobs.provenance import UNNAMED, Provenance
 from sqlmetrics.jobs.sources import check_same_spec
 from sqlmetrics.jobs.tables import check_own, targets
 from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.plan.summary import NO_DATE
 from sqlmetrics.plan.tables import ShownLists
 from sqlmetrics.spec.days import Days, Ends, day_of
 from sqlmetrics.spec.named_values import named_in
@@ -256,6 +257,9 @@ class _Run:
             return None
         if self.part.days:
             return self.part.days
+        if self._asked.day:  # a click log as a whole, whose rows have no day of their own
+            no_day = date.fromisoformat(NO_DATE)
+            return Days(start=no_day, end=no_day + timedelta(1))
         there = self._new_days
         if not there:
             return Days(start=date.max - timedelta(1), end=date.max)  # nothing is replaced

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJs
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read, resolve
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
 from sqlmetrics.catalog.measure import Measure, parse, spelled_out
-from sqlmetrics.catalog.online import ONLINE, Online, online
+from sqlmetrics.catalog.online import ONLINE, Online, is_online, online
 from sqlmetrics.catalog.option import Value, is_number
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.catalog.tool_names import all_in_our_words, in_our_words
@@ -550,8 +550,9 @@ def _wrong_words(given: Mapping[str, Any], error: ValidationError) -> Iterator[s
     texts = whole.get("metrics", ())
     for text in (texts,) if isinstance(texts, str) else texts:
         for metric in spelled_out(text):
+            is_of_log = given.get("clicks") is not None and is_online(metric)
             try:
-                parse(metric)
+                online(metric) if is_of_log else parse(metric)
             except SpecError as problem:
                 yield from problem.problems
 

@@ -580,6 +580,24 @@ def test_a_log_without_a_label_says_why() -> None:
         evaluate_clicks(never)
 
 
+def test_local_times_beside_utc_are_told() -> None:
+    """Tokyo's clocks are 9 hours ahead: a click seems to come before what was clicked."""
+    rows = [{"request_id": f"r{n}", "item_id": "a", "position": 1} for n in range(40)]
+    for n_local, told in ((18, False), (19, False), (20, True), (40, True)):
+        shown = [
+            row | {"at": f"2026-01-01 {9 * (n < n_local):02}:00"} for n, row in enumerate(rows)
+        ]
+        done = [row | {"action": "click", "at": "2026-01-01 00:01"} for row in rows]
+        clicks = {
+            name: {"data": pa.Table.from_pylist(table), "columns": {"time": "at"}}
+            for name, table in (("impressions", shown), ("events", done))
+        }
+        result = evaluate_clicks(sm.Spec(clicks=clicks, metrics=["ctr"]))
+        assert left(result) == {("click", "before the impression"): n_local}
+        wanted = f"times: {n_local} of 40 events on shown items are before their impression"
+        assert any(wanted in note for note in result.notes) == told
+
+
 def test_judgments_of_no_row_say_why() -> None:
     """Nobody asked anything: the text is NULL."""
     clicks = Clicks(**two_tables(["click"], labels={"pool": "query_item"}))
@@ -613,7 +631,13 @@ def test_a_job_of_a_day_reads_texts(tmp_path: Path) -> None:
         for day in (1, 2):
             write(spec, engine, Days(start=date(2026, 1, day), end=date(2026, 1, day + 1)))
         found = engine.rows("select metric_date, value from facts where metric = 'ctr' order by 1")
-    assert found == [(date(2026, 1, 1), 1.0), (date(2026, 1, 2), 0.5)]
+        assert found == [(date(2026, 1, 1), 1.0), (date(2026, 1, 2), 0.5)]
+        whole = spec.having(name="whole")
+        for _ in range(2):  # the log as a whole, whose rows the next run replaces
+            written = write(whole, engine)
+        found = engine.rows("select metric_date, metric, value from facts where spec = 'whole'")
+    assert sorted(found) == [(date(1970, 1, 1), "ctr", 2 / 3), (date(1970, 1, 1), "mrr", 1.0)]
+    assert written.rows == {"facts": 2}
 
 
 @by_turns(0.7)
