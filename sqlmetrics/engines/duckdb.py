@@ -280,8 +280,10 @@ class DuckDB(Driver):
 
     def share_done(self) -> float | None:
         """As DuckDB says it; None before it knows, and of a session that was told not to."""
-        percent = float(self._connection.query_progress())
-        return percent / 100 if percent > 0 else None
+        with suppress(Exception):  # of a connection that is closed by now
+            percent = float(self._connection.query_progress())
+            return percent / 100 if percent > 0 else None
+        return None
 
     def _is_interruption(self, error: Exception) -> bool:
         return isinstance(error, RuntimeError) and "Query interrupted" in str(error)

@@ -176,7 +176,9 @@ def test_a_signal_ends_a_query_in_one_line(
         command += ["--connection", "sqlite:///m.db"]
     elif kind != "duckdb":
         command += ["--connection", servers.connection(kind)]
-    script = "import sqlmetrics.engines.waiting as w; w.TELL_AFTER = .3; import sys; "
+    # Ctrl-C is heard by this process whatever started the tests: a shell's & ignores it
+    script = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    script += "import sqlmetrics.engines.waiting as w; w.TELL_AFTER = .3; import sys; "
     script += "sys.argv[0] = 'sqlmetrics'; from sqlmetrics.cli import main; main()"
     command[1:3] = ["-c", script]
     environment = os.environ | {"TMPDIR": str(folder)}
@@ -185,10 +187,14 @@ def test_a_signal_ends_a_query_in_one_line(
     ) as process:
         assert process.stderr
         assert process.stdout
-        assert process.stderr.readline().startswith("waiting"), "it is in the query"
-        begun = time.monotonic()
-        process.send_signal(number)
-        code = process.wait(20)
+        try:
+            first = process.stderr.readline()
+            assert first.startswith("waiting"), "it is in the query"
+            begun = time.monotonic()
+            process.send_signal(number)
+            code = process.wait(20)
+        finally:
+            process.kill()  # the test ends, whatever the process does
         error = [line for line in process.stderr if not line.startswith("waiting")]
         assert process.stdout.read() == ""
     name = "Ctrl-C" if number == signal.SIGINT else "SIGTERM"

@@ -241,15 +241,16 @@ def test_a_range_replaces_itself_and_nothing_else(engine: Any) -> None:
     ]
     write(job("other"), engine, days(2, 5))
     check(engine, [1, 3, 4])
-    batches = parts(spec, engine, backfill=True, lookback=0, batch_days=1)
+    batches = [part.days for part in parts(spec, engine, backfill=True, lookback=0, batch_days=1)]
     assert batches == [days(0, 1), days(2, 3), days(5, 6)]
     for part in batches:
         write(spec, engine, part)
     check(engine, [*range(6)])
     assert open_days(spec, engine, backfill=True) == []
-    named = parts(spec, engine, days(0, 20), backfill=False, lookback=0, batch_days=4)
-    assert named == [days(0, 4), days(4, 20)], "each batch has a day of the data"
-    assert parts(spec, engine, backfill=False, lookback=0, batch_days=4) == [days(0, 4), days(4, 6)]
+    wide = parts(spec, engine, days(0, 20), backfill=False, lookback=0, batch_days=4)
+    assert [part.days for part in wide] == [days(0, 4), days(4, 20)], "each has a day of the data"
+    whole = parts(spec, engine, backfill=False, lookback=0, batch_days=4)
+    assert [part.days for part in whole] == [days(0, 4), days(4, 6)]
     before = runs(engine)
     write(spec, engine, days(2, 4))
     check(engine, [*range(6)])
