@@ -28,7 +28,7 @@ from sqlmetrics.comparison.sums import ranks, resampling
 from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.comparison.sums.resampling import Resampling
 from sqlmetrics.engines.database import Database, connect, session_of
-from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.checks.sample import note as sample_note
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.open import opened
@@ -160,8 +160,7 @@ def compare(
     """
     check_arguments(compare, asked)
     check_level(level, margin)
-    if test not in findings.TESTS:
-        raise SpecError(unknown("test", test, findings.TESTS))
+    findings.check_test(test)
     if fail_on is not None:
         check_fail_on(fail_on)
     if replicates is not None and test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):

@@ -19,7 +19,7 @@ from sqlmetrics.comparison.sums.moments import KEYS, Moments, Rows
 from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.comparison.sums.resampling import Percentiles, Replicates
 from sqlmetrics.comparison.sums.samples import Samples
-from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.report.failure import QUERIES
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.plan import Plan
@@ -33,6 +33,13 @@ TESTS = {
     "wilcoxon": "Wilcoxon signed-rank",
 }
 """Name -> what stands in the rows."""
+
+_OF_RANX = {
+    "student": "write t",
+    "fisher": "write randomization",
+    "tukey": "compare every pair by Holm instead: test=t, all_pairs",
+}
+"""ranx's name of a test -> what to do here."""
 
 WELCH = "Welch t"
 """The name of the test where systems have queries of their own."""
@@ -106,6 +113,15 @@ def test_name(pairing: Pairing, asks: Options) -> str:
     if asks.test != "t" or not isinstance(pairing, Samples):
         return TESTS[asks.test]
     return f"{WELCH}, covariate" if pairing.covariate else WELCH
+
+
+def check_test(test: str) -> None:
+    """Raise SpecError for a test that is not known."""
+    if test in TESTS:
+        return
+    if remedy := _OF_RANX.get(str(test).casefold()):
+        raise SpecError(f"unknown test {test!r}, a name of ranx: {remedy}")
+    raise SpecError(unknown("test", test, TESTS))
 
 
 def interval_name(test: str) -> str:

@@ -138,6 +138,12 @@ def test_a_leaderboard_says_what_the_pairs_say(tmp_path: Path) -> None:
         for one, other in combinations(standings, 2):
             differs = verdicts[frozenset((one.system, other.system))] in ("better", "worse")
             assert differs != bool({*one.group} & {*other.group})
+    for asked in (found.raise_if, lambda: sm.report(found)):
+        with pytest.raises(sm.SpecError, match="needs a baseline, and all_pairs"):
+            asked()
+    assert "<svg" not in found._repr_html_()
+    with pytest.raises(KeyError, match=r"no row of 's0', 's1'.*known: 's1', 's0'"):
+        found["mrr", "s0", "s1"]
     write_csv(rankings, tmp_path / "runs.csv")
     write_csv(labels, tmp_path / "labels.csv")
     line = ("compare", "runs.csv", "labels.csv", "-m", ",".join(METRICS), "--all-pairs")
@@ -149,5 +155,7 @@ def test_a_leaderboard_says_what_the_pairs_say(tmp_path: Path) -> None:
     for form in ("markdown", "html", "latex", "csv"):
         text = sqlmetrics(*line, "-o", form, folder=tmp_path).stdout
         assert all(name in text for name in ("s0", "s6", "mrr"))
+    with pytest.raises(sm.SpecError, match="a name of ranx: write randomization"):
+        sm.compare(rankings, labels, METRICS, test="fisher")  # type: ignore[arg-type]
     told = sqlmetrics(*line, "--baseline", "s0", folder=tmp_path, expect=2)
     assert "leave out baseline" in told.stderr

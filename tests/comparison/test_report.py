@@ -175,6 +175,27 @@ def test_a_sample_is_of_the_first_by_hash(monkeypatch: pytest.MonkeyPatch) -> No
     assert at_5 == [near(own["ndcg@5"])]
 
 
+@by_turns(1)
+@pytest.mark.parametrize("limit", [1000, 3])
+def test_several_runs_whose_ties_come_in_order(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    """Their order holds in every part of the page; a sample has none, and is left out."""
+    monkeypatch.setattr(sample, "LISTS", limit)
+    monkeypatch.setattr(sample, "LEAST", 1)
+    lists = {"old": ["b", "a", "c"], "new": ["c", "b", "a"]}
+    runs = {
+        system: {query: dict.fromkeys(items, 1.0) for query in ("q1", "q2", "q3")}
+        for system, items in lists.items()
+    }
+    labels = {"q1": {"a": 1}, "q2": {"b": 1}, "q3": {"c": 1}}
+    page = sm.report(runs, labels, "mrr", preset="ranx", baseline="old")
+    values = sm.evaluate(runs, labels, "mrr", preset="ranx").to_dict()
+    part = page.content.profile
+    assert (page.content.baseline, bool(part.curves)) == ("old", limit == 1000)
+    own = {f"{row['system']}/mrr": row["value"] for row in part.tools if not row["preset"]}
+    tied = {f"{row['system']}/mrr": row["value"] for row in part.ties}
+    assert (own, tied) == ((near(values), near(values)) if limit == 1000 else ({}, {}))
+
+
 def _line(row: Any) -> tuple[str, str, int]:
     return row["system"], row["family"], row["k"]
 

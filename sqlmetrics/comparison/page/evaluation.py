@@ -69,7 +69,7 @@ def evaluated(
             sample = drawn(Statements(script, engine))
         return replace(
             content,
-            profile=profile(plan.spec, content, sample, engine),
+            profile=profile(plan, content, sample, engine),
             sources=tuple(_sources(plan)),
             margin=asks.margin,
         )

@@ -37,6 +37,8 @@ def pictures_of(what: Display) -> Sequence[Picture]:
     compared = getattr(what, "comparison", what)  # a diagnosis may have one
     if compared is None or not getattr(compared, "rows", True):
         return []
+    if getattr(compared, "all_pairs", False):  # pictures are of one baseline
+        return []
     names: Sequence[str] = DRAWN
     if isinstance(compared, Result | ClickResult):
         names = OF_RESULTS if isinstance(compared, Result) else OF_LOGS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlmetrics.catalog.measure import parse
@@ -21,7 +21,9 @@ from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.run import executing, result_of, run
+from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.plan.tables import Tables
 from sqlmetrics.proof.ties import tied_rows
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column
@@ -48,32 +50,55 @@ _SHIFTS = (("1", 0.75), ("2-3", 0.3), ("4-10", 0.095), ("11+", 1e-12))
 NONE = "none"
 
 
-def profile(spec: Spec, content: Content, sample: Sample, engine: Database) -> Profile:
+@dataclass(frozen=True)
+class _Lists:
+    """Where the lists are, and whether their rows come in an order, which a spec does not say."""
+
+    engine: Database
+    is_ordered: bool
+
+    def opened(self, spec: Spec) -> Tables:
+        tables = opened(spec, self.engine)
+        is_ordered = tables.rankings.ordered or self.is_ordered
+        return replace(tables, rankings=replace(tables.rankings, ordered=is_ordered))
+
+    def totals(self, spec: Spec) -> dict[tuple[str, str, int], tuple[float, float, int]]:
+        return _totals(run(spec, self.opened(spec), self.engine, check=False, per_query=False))
+
+
+def profile(plan: Plan, content: Content, sample: Sample, engine: Database) -> Profile:
     """What the lists look like; a part that the conventions do not allow is left out.
 
     Args:
-        spec: What is asked.
+        plan: What is asked; a sample has no order of its rows, and no part of it is looked at
+            where equal scores come in that order.
         content: What is known of it already.
         sample: Which queries are looked at.
         engine: Where the tables are.
     """
     if sample.ids and not engine.translation.dialect.keep:
         return Profile()
+    spec = plan.spec
+    in_order = spec.options["ties"] == "input_order" and not spec.rankings.columns.rank
+    if sample.ids and in_order:
+        return Profile()
     plain = spec.having(checks=(), output=None, baseline=None)
+    lists = _Lists(engine, plan.shape.at.rankings.ordered and not sample.ids)
     with kept(plain, sample, engine) as part:
         made = Profile(n_queries=sample.n_queries, is_sample=bool(sample.ids))
-        made = _curves(part, content, engine, made)
-        made = replace(made, bounds=list(_bounds(part, content, engine, made)))
-        tools = list(_tools(part, content, engine))
-        return replace(made, **_ties(part, content, engine), tools=tools)
+        made = _curves(part, content, lists, made)
+        made = replace(made, bounds=list(_bounds(part, content, lists, made)))
+        tools = list(_tools(part, content, lists))
+        return replace(made, **_ties(part, content, lists), tools=tools)
 
 
-def _curves(part: Spec, content: Content, engine: Database, made: Profile) -> Profile:
+def _curves(part: Spec, content: Content, lists: _Lists, made: Profile) -> Profile:
     """With metrics at each cutoff, and where the relevant items stand."""
     asked = [f"{name}@{k}" for name in FAMILIES for k in CUTOFFS]
     fitting = [text for text in (*asked, _FIRST, "num_rel") if _fits(part, text)]
     spec = part.having(metrics=tuple(fitting), by=(), online=())
-    plan = planned(spec, opened(spec, engine))
+    engine = lists.engine
+    plan = planned(spec, lists.opened(spec))
     with (
         executing(plan, engine, check=False, per_query=False, how=USUALLY) as script,
         engine.reading(),
@@ -163,7 +188,7 @@ def _rank_of(column: str) -> str:
     return f"case\n{whens}\n    else '{NONE}'\nend"
 
 
-def _bounds(part: Spec, content: Content, engine: Database, made: Profile) -> Iterator[Row]:
+def _bounds(part: Spec, content: Content, lists: _Lists, made: Profile) -> Iterator[Row]:
     """A metric at each cutoff, if what has no label were bad, and if it were good."""
     if all(row["value"] >= COMPLETE for row in made.curves if row["family"] == "judged"):
         return
@@ -172,13 +197,10 @@ def _bounds(part: Spec, content: Content, engine: Database, made: Profile) -> It
     texts = tuple(f"{family}@{k}" for k in CUTOFFS if _fits(part, f"{family}@{k}"))
     unjudged = dict(part.conventions) | {"unjudged": "nonrelevant"}
     spec = part.having(metrics=texts, by=(), online=(), conventions=unjudged)
-    with all_labelled(spec, engine) as good:
+    with all_labelled(spec, lists.engine) as good:
         if good is None:
             return
-        both = [
-            _totals(run(one, opened(one, engine), engine, check=False, per_query=False))
-            for one in (spec, good)
-        ]
+        both = [lists.totals(judged) for judged in (spec, good)]
     for key, (top, bottom, _) in both[0].items():
         best = both[1].get(key)
         if bottom and best and best[1]:
@@ -186,13 +208,13 @@ def _bounds(part: Spec, content: Content, engine: Database, made: Profile) -> It
             yield worst | {"best": best[0] / best[1]}
 
 
-def _ties(part: Spec, content: Content, engine: Database) -> dict[str, Any]:
+def _ties(part: Spec, content: Content, lists: _Lists) -> dict[str, Any]:
     """What equal scores do to the first metric; nothing where there are none."""
     if part.rankings.columns.rank:
         return {}
     spec = part.having(metrics=(content.first,), by=(), online=())
     try:
-        rows = tied_rows(planned(_ordered(spec, "id_asc"), opened(spec, engine)), engine)
+        rows = tied_rows(planned(_ordered(spec, "id_asc"), lists.opened(spec)), lists.engine)
         tied = {
             str(row["system"]): row["n_tied_rows"] / row["n_rows"]
             for row in rows.to_pylist()
@@ -201,7 +223,7 @@ def _ties(part: Spec, content: Content, engine: Database) -> dict[str, Any]:
         if not any(tied.values()):
             return {}
         values = {
-            name: _values(_ordered(spec, rule) if rule else spec, engine)
+            name: _values(_ordered(spec, rule) if rule else spec, lists)
             for name, rule in {"value": "", "worst": "worst", "best": "best"}.items()
         }
     except SqlmetricsError:
@@ -218,13 +240,13 @@ def _ordered(spec: Spec, rule: str) -> Spec:
     return spec.having(conventions=dict(spec.conventions) | {"ties": rule})
 
 
-def _values(spec: Spec, engine: Database) -> dict[str, float]:
+def _values(spec: Spec, lists: _Lists) -> dict[str, float]:
     """System -> its mean of all days."""
-    result = run(spec, opened(spec, engine), engine, check=False, per_query=False)
-    return {key[0]: top / bottom for key, (top, bottom, _) in _totals(result).items() if bottom}
+    totals = lists.totals(spec)
+    return {key[0]: top / bottom for key, (top, bottom, _) in totals.items() if bottom}
 
 
-def _tools(part: Spec, content: Content, engine: Database) -> Iterator[Row]:
+def _tools(part: Spec, content: Content, lists: _Lists) -> Iterator[Row]:
     """What other tools would print of the first metric, the report's own number first."""
     shown = 0
     own = part.having(metrics=(content.first,), by=(), online=())
@@ -233,11 +255,11 @@ def _tools(part: Spec, content: Content, engine: Database) -> Iterator[Row]:
             return
         try:
             spec = own if preset is None else own.having(preset=preset, conventions={})
-            result = run(spec, opened(spec, engine), engine, check=False, per_query=False)
+            totals = lists.totals(spec)
         except SqlmetricsError:
             continue
         shown += 1
-        for (system, metric, k), (top, bottom, n) in _totals(result).items():
+        for (system, metric, k), (top, bottom, n) in totals.items():
             yield {
                 "preset": preset or "",
                 "system": system,

@@ -231,6 +231,9 @@ def of_numbers(what: Result | Comparison | ClickResult | Funnel, level: float = 
     Args:
         what: A result.
         level: The coverage of its intervals.
+
+    Raises:
+        SpecError: For a comparison of every pair of systems.
     """
     if isinstance(what, Result):
         return of_result(what, level)
@@ -242,6 +245,7 @@ def of_numbers(what: Result | Comparison | ClickResult | Funnel, level: float = 
         return Content(
             " → ".join(stages), (), main=main, funnel=what.rows, sql=what.sql, notes=what.notes
         )
+    what.check_baseline("a report")
     systems = tuple(dict.fromkeys(row["system"] for row in what.rows))
     metrics = tuple(dict.fromkeys(row["metric"] for row in what.rows))
     return Content(

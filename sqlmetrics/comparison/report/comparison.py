@@ -114,8 +114,10 @@ class Comparison(Rows, Display):
         several = len({row["baseline"] for row in named}) > 1
         columns = SIDES if several else SIDES[:1]
         known = list(dict.fromkeys(", ".join(repr(row[c]) for c in columns) for row in named))
+        pair = ", ".join(map(repr, sides))
+        problem = "several rows" if rows else f"no row of {pair}"
         raise KeyError(
-            f"{metric} has {len(known)} rows, of several systems: name one, like "
+            f"{metric} has {problem}: name one of its {len(known)}, like "
             f"comparison[{metric!r}, {known[0]}]; known: {'; '.join(known)}"
         )
 
@@ -144,11 +146,21 @@ class Comparison(Rows, Display):
         Raises:
             CheckError: If there is such a row; its text has the numbers of each, and the queries
                 that lost most if `compare` was told `fail_on` too, or `movers`.
-            SpecError: If `fail_on` is none of these.
+            SpecError: If `fail_on` is none of these, or every pair was compared: a gate needs a
+                baseline.
         """
         check_fail_on(fail_on)
+        self.check_baseline("a gate")
         if failures := [self._failure(row) for row in self.rows if fails(row, fail_on)]:
             raise CheckError(failures, self)
+
+    def check_baseline(self, what: str) -> None:
+        """Raise SpecError for what needs a baseline where every pair was compared."""
+        if self.all_pairs:
+            raise SpecError(
+                f"{what} needs a baseline, and all_pairs has every system beside each other one: "
+                "compare with a baseline, and without all_pairs"
+            )
 
     def _failure(self, row: Row) -> Failure:
         lost = (
