@@ -61,7 +61,7 @@ def mariadb(admin: Any, url: str) -> Iterator[str]:
         statements(admin, *(f"drop database {name}" for name in names), "drop user nightly@'%'")
 
 
-LONG = pytest.param("mariadb", marks=pytest.mark.long)
+NIGHTLY = pytest.param("mariadb", marks=pytest.mark.nightly)  # a run for each of many rights
 
 HERE = {"postgres": postgres, "mariadb": mariadb}
 VIEWS = [
@@ -103,7 +103,7 @@ TOLD = {
 
 
 @pytest.mark.xdist_group("postgres")
-@pytest.mark.parametrize("kind", [pytest.param("postgres", marks=by_turns(8)), LONG])
+@pytest.mark.parametrize("kind", [pytest.param("postgres", marks=by_turns(8)), NIGHTLY])
 def test_each_right_is_needed_and_all_are_enough(kind: str, servers: Any, spec: Path) -> None:
     url = servers.connection(kind)
     with open_driver(url) as admin, HERE[kind](admin, url) as mine:
