@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import operator
 import re
 import sqlite3
 import time
@@ -134,7 +135,7 @@ class SQLite(DbApi):
         self._connection.create_function(
             "sqlmetrics_local_time", 2, _local_micros, deterministic=True
         )
-        for name, arguments, function in _MATHS:
+        for name, arguments, function in (*_MATHS, ("concat", 2, operator.add)):
             try:
                 self._connection.execute(f"select {name}({', '.join('1' * arguments)})")
             except sqlite3.Error:

@@ -31,7 +31,7 @@ ALLOWED = frozenset(
         *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Distinct, exp.In, exp.Between),
         *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.And, exp.Or, exp.Not, exp.Is),
         *(exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Cast, exp.DataType, exp.Collate),
-        *(exp.Sum, exp.Min, exp.Max, exp.Avg, exp.Count),
+        *(exp.Sum, exp.Min, exp.Max, exp.Avg, exp.Count, exp.Concat),
         *(exp.Ln, exp.Exp, exp.Pow, exp.Floor, exp.Abs, exp.Sqrt),
         *(exp.Window, exp.WindowSpec, exp.Order, exp.Ordered, exp.Limit),
         *(exp.RowNumber, exp.Rank, exp.DenseRank),
