@@ -20,6 +20,9 @@ from sqlmetrics.proof.reference import (
     looks_at_all,
     looks_at_grades,
     n_relevant,
+    num_rel,
+    num_rel_ret,
+    num_ret,
     pnr_parts,
     precision_bottom,
     recall_bottom,
@@ -329,6 +332,25 @@ def mean_parts(one: Question, value: Value, world: World, key: Key) -> tuple[flo
     return value * weight, weight
 
 
+def _parts_of_whole_list(metric: Question, world: World, key: Key) -> tuple[float, float]:
+    """The same of a metric that has no cutoff."""
+    if metric.name == "arp":
+        sums = [
+            world.value(replace(metric, name=name), key) or 0.0 for name in ("sum_grade_rank", "cg")
+        ]
+        return sums[0], sums[1]
+    (grades, labels), rel = world.grades(key), metric.arguments["rel"]
+    hits = num_rel_ret(grades, labels, k=None, rel=rel) or 0.0
+    returned = num_ret(grades, labels, k=None) or 0.0
+    relevant = num_rel(grades, labels, rel=rel) or 0.0
+    if metric.name == "set_recall":
+        return hits, relevant
+    if metric.name == "set_precision":
+        return hits, returned
+    weight = metric.arguments["beta"] ** 2
+    return (1 + weight) * hits, returned + weight * relevant if relevant else 0.0
+
+
 def micro_parts(one: Question, world: World, key: Key) -> tuple[float, float]:
     """What a query adds to the numerator and the denominator of a micro mean."""
     if one.name == "pnr":
@@ -339,11 +361,8 @@ def micro_parts(one: Question, world: World, key: Key) -> tuple[float, float]:
         best = idcg(grades, labels, **given) or 0.0
         del given["ideal"]
         return world.value(replace(one, name="dcg", arguments=given), key) or 0.0, best
-    if one.name == "arp":
-        parts = [
-            world.value(replace(one, name=name), key) or 0.0 for name in ("sum_grade_rank", "cg")
-        ]
-        return parts[0], parts[1]
+    if one.name == "arp" or one.name.startswith("set_"):
+        return _parts_of_whole_list(one, world, key)
     k, rel = given["k"], given["rel"]
     found = (
         world.value(replace(one, name="num_rel_ret", arguments={"k": k, "rel": rel}), key) or 0.0
