@@ -40,7 +40,8 @@ def begin(new: NewRows, ends: Ends, engine: Database, entries: Mapping[str, str]
         entries: Columns of the run log -> SQL values.
 
     Returns:
-        A sentence for each run of the spec that began before and did not say how it ended.
+        A sentence for each run of the spec that began before and did not say how it ended, and
+        one if new tables cannot have their comments.
 
     Raises:
         EngineError: If the tables cannot be written.
@@ -49,9 +50,8 @@ def begin(new: NewRows, ends: Ends, engine: Database, entries: Mapping[str, str]
     if engine.translation.dialect.writing.replace != TRANSACTION:
         return []
     with engine.alone(targets(spec)["facts"]):
-        for statement in changes(spec, engine).needed:
-            engine.execute(statement)
-        notes = [note for row in _open_runs(spec, engine) if (note := _told(row, spec, engine))]
+        notes = changes(spec, engine).make(engine)
+        notes += [note for row in _open_runs(spec, engine) if (note := _told(row, spec, engine))]
         process = literal(f"process {os.getpid()}, session {engine.driver.session}")
         told = {"outcome": literal(RUNNING), "message": process, "sources": ""}
         engine.execute(new.log(ends, **dict(entries) | told))

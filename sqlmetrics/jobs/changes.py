@@ -115,12 +115,25 @@ class Changes:
         Raises:
             EngineError: If a table or column cannot be made.
         """
+        notes = self.make(engine)
+        tried = [_tried(engine, [statement], "without the key") for statement in self.keys]
+        return [*filter(None, tried), *notes]
+
+    def make(self, engine: Database) -> list[str]:
+        """Make what is needed with its comments, which a later look does not find lacking.
+
+        Keys are left to a run's end, which tries them each time.
+
+        Returns:
+            A sentence if the comments cannot be made.
+
+        Raises:
+            EngineError: If a table or column cannot be made.
+        """
         for statement in self.needed:
             engine.execute(statement)
-        notes = [_tried(engine, [statement], "without the key") for statement in self.keys]
-        if self.comments:
-            notes.append(_tried(engine, self.comments, "without comments"))
-        return list(filter(None, notes))
+        note = _tried(engine, self.comments, "without comments") if self.comments else ""
+        return [note] if note else []
 
 
 def _tried(engine: Database, statements: Sequence[str], else_: str) -> str:
