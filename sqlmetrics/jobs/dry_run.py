@@ -11,6 +11,7 @@ from sqlmetrics.errors import SqlmetricsError
 from sqlmetrics.evaluation.checks import prescan
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.statistics import statistics_of
+from sqlmetrics.jobs.archives.archive import Archive
 from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.days import Question, on_days
 from sqlmetrics.jobs.definitions import hashes
@@ -62,8 +63,17 @@ def dry_run(spec: Spec, engine: Database, part: Part) -> str:
     exchange = new.exchange(per_query, ends)
     counts = {table: exchange.count(table) for table in exchange.rows if table in COUNTED}
     lacking = changes(spec, engine)
-    tables = [*lacking.needed, *lacking.keys, *lacking.comments]
-    rows = [*exchange.statements({*exchange.rows}), new.log(ends, **counts)]
+    archive, of_archive = Archive.looked_at(spec, engine, new.run_id, new.now)
+    if archived := archive.counted():
+        counts["archived"] = archived
+    tables = [*lacking.needed, *lacking.keys, *lacking.comments, *of_archive]
+    adds = bool(archive.columns) and exchange.has_old_rows(engine)
+    rows = [
+        *exchange.keeping(archive),
+        *exchange.statements({*exchange.rows}),
+        *archive.forgetting(adds=adds),
+        new.log(ends, **counts),
+    ]
     views = list(_views(spec, engine))
     inside = views if at.dialect.undoes_views else []
     replaced = together(spec, at, [*map(at.text, rows), *inside])

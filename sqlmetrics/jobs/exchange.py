@@ -13,7 +13,7 @@ from sqlmetrics.jobs.definitions import check_definitions
 from sqlmetrics.jobs.kept_rows import with_kept
 from sqlmetrics.jobs.losses import check_losses
 from sqlmetrics.jobs.partitions import replace_by_day
-from sqlmetrics.jobs.tables import COUNTED, targets
+from sqlmetrics.jobs.tables import COUNTED, columns_of, targets
 from sqlmetrics.jobs.views import Wide, make_views, view_statements
 from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.spec import Spec
@@ -113,15 +113,14 @@ class Exchange:
                     check()
                 else:
                     notes = [*notes, *self._checked(engine)]
-                if archive:
-                    job._keep(archive)
+                for statement in job.keeping(archive) if archive else ():
+                    engine.execute(statement)
                 for table in sorted(by_day):
                     replace_by_day(job, table, engine)
                 for statement in job.statements(set(self.rows) - by_day):
                     engine.execute(statement)
                 counts = self._counts(engine)
-                if archive and self.forgets:
-                    archive.forget()
+                self._forget(archive)
                 if log:
                     kept = archive.count() if archive else None
                     engine.execute(
@@ -140,8 +139,12 @@ class Exchange:
             told = check_losses(self, engine, self.allowed_loss, self.option)
             yield from filter(None, [told])
 
-    def _keep(self, archive: Archive) -> None:
-        """Put the rows of the days into the archives, also those that stay as they are.
+    def _forget(self, archive: Archive | None) -> None:
+        if archive and self.forgets:
+            archive.forget()
+
+    def keeping(self, archive: Archive) -> Iterator[str]:
+        """The statements that put the rows of the days into the archives, also those that stay.
 
         So the days can be put back whole, whichever of them and of their rows were replaced.
         """
@@ -150,7 +153,14 @@ class Exchange:
                 rows = self.rows[table]
                 gone = [*self.ends.of("metric_date"), *filter(None, [rows.replaces])]
                 kept = archive.rows(table, self._whole, gone, rows.select)
-                archive.engine.execute(insert(self.at, archive.names[table], TableRows(*kept)))
+                yield insert(self.at, archive.names[table], TableRows(*kept))
+
+    def has_old_rows(self, engine: Database) -> bool:
+        """Whether the fact table has rows of the days, which a run would keep."""
+        name = targets(self.spec)["facts"]
+        if not columns_of(name, engine):
+            return False
+        return int(engine.rows(f"select {self.count('facts')} as n")[0][0]) > 0
 
     @property
     def _whole(self) -> list[str]:

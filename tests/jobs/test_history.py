@@ -155,6 +155,21 @@ def test_rows_are_kept_for_as_long_as_the_spec_says(engine: Database) -> None:
         restore(job(), engine, none.run_id)
 
 
+@pytest.mark.parametrize("engine", KEEPING, indirect=True)
+def test_of_two_runs_of_one_second_the_later_is_kept(engine: Database) -> None:
+    for _ in range(3):
+        write(job(output=output(keep=3)), engine, days(0, 1))
+    kept = "select distinct replaced_by from metrics_archive"
+    first, second = sorted(run for (run,) in engine.rows(kept))
+    for run, time in (first, ".750000"), (second, ".250000"):
+        engine.execute(
+            f"update metrics_archive set replaced_at = '2026-01-01 00:00:00{time}' "
+            f"where replaced_by = '{run}'"
+        )
+    last = write(job(output=output(keep=2)), engine, days(0, 1)).run_id
+    assert {run for (run,) in engine.rows(kept)} == {first, last}
+
+
 def output(**changed: Any) -> dict[str, Any]:
     return {"relation": "metrics", "per_query": "metrics_of_queries", **changed}
 

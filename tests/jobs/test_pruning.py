@@ -32,10 +32,13 @@ TABLES = (
     "shown_at",
     "shown_labels",
     "pruned",
+    "pruned_archive",
     "pruned_runs",
     "pruned_metrics",
     "pruned_definitions",
 )
+
+OUTPUT = {"relation": "pruned", "views": False, "keep": 1}
 
 COLUMNS = {"query": "query", "item": "item", "score": "score", "date": "Shown At"}
 
@@ -43,7 +46,7 @@ COLUMNS = {"query": "query", "item": "item", "score": "score", "date": "Shown At
 def spec(zone: str = "") -> sm.Spec:
     rankings = {"relation": "shown_at", "columns": COLUMNS} | ({"time_zone": zone} if zone else {})
     labels = {"relation": "shown_labels", "columns": {"query": "query", "item": "item"}}
-    given = {"name": "z", "metrics": ["num_ret"], "output": {"relation": "pruned", "views": False}}
+    given = {"name": "z", "metrics": ["num_ret"], "output": OUTPUT}
     return sm.Spec(rankings=rankings, labels=labels, **given)
 
 
@@ -154,7 +157,7 @@ def test_a_dry_run_prints_what_is_sent(engine: Database, monkeypatch: pytest.Mon
     )
     engine.execute("insert into shown_at values ('2026-01-05 23:30+00', 'q', 'i1', 1)")
     asked, day = spec("Europe/Berlin"), Days(start=date(2026, 1, 6), end=date(2026, 1, 7))
-    for _ in range(2):  # without tables, and with them
+    for _ in range(3):  # without tables, with them, and with kept rows that are too old
         printed = plain(dry_run(asked, engine, Part(day)))
         assert re.search(r"-- rankings: about \d+ rows", printed)
         assert "europe/berlin" in printed.casefold()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from sqlmetrics.engines.database import Database
-from sqlmetrics.errors import SpecError
+from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.jobs.changes import added, create
 from sqlmetrics.jobs.meanings import ARCHIVES, comments, meanings
 from sqlmetrics.jobs.tables import (
@@ -72,13 +72,24 @@ class Archive:
         Raises:
             EngineError: If one cannot be made.
         """
-        held: dict[str, list[str]] = {}
-        names = archives(spec)
+        archive, lacking = cls.looked_at(spec, engine, run_id, now)
+        for statement in lacking:
+            engine.execute(statement)
+        return archive
+
+    @classmethod
+    def looked_at(
+        cls, spec: Spec, engine: Database, run_id: str, now: str
+    ) -> tuple[Archive, list[str]]:
+        """The archives as a run has them, and the statements that make what they lack."""
+        held, lacking, names = dict[str, list[str]](), list[str](), archives(spec)
         if keeps(spec, engine.translation):
-            held = {table: _made(spec, engine, table) for table in names}
+            for table in names:
+                held[table], statements = _lacking(spec, engine, table)
+                lacking += statements
         else:
             names = {table: name for table, name in names.items() if columns_of(name, engine)}
-        return cls(spec, engine, run_id, now, held, names)
+        return cls(spec, engine, run_id, now, held, names), lacking
 
     def rows(
         self, table: str, where: Sequence[str], gone: Sequence[str], new_rows: str
@@ -109,21 +120,42 @@ class Archive:
         """How many rows the archives have of the run; None if they keep none."""
         return sum(archived(self.spec, self.engine, self.run_id).values()) if self.columns else None
 
+    def counted(self) -> str:
+        """The same number as SQL; empty if they keep none."""
+        where = f"spec = {literal(self.spec.title)} and replaced_by = {self.run_id}"
+        counts = [
+            f"(select count(*) from {relation(self.names[table])} where {where})"
+            for table in self.columns
+        ]
+        return f"({' + '.join(counts)})" if counts else ""
+
     def forget(self) -> None:
         """Remove the rows that have been kept for as long as the spec says."""
-        if "facts" not in self.names:
+        for statement in self.forgetting():
+            self.engine.execute(statement)
+
+    def forgetting(self, *, adds: bool = False) -> Iterator[str]:
+        """The statements that do so, of the rows as they are.
+
+        Args:
+            adds: Whether the run has yet to add rows of its own.
+        """
+        if "facts" not in self.names or not columns_of(self.names["facts"], self.engine):
             return
         own = f"spec = {literal(self.spec.title)}"
         runs = self.engine.rows(
             f"select replaced_by, max(replaced_at) from {relation(self.names['facts'])}\n"
             f"where {own}\ngroup by replaced_by"
         )
-        kept = self._kept({str(run): _moment(time) for run, time in runs})
-        if len(kept) == len(runs):
+        times = {str(run): _moment(time) for run, time in runs}
+        if adds:
+            times[self.run_id.strip("'")] = datetime.now(UTC).replace(tzinfo=None)
+        kept = self._kept(times)
+        if len(kept) == len(times):
             return
         others = f"\n    and replaced_by not in ({', '.join(map(literal, kept))})" if kept else ""
         for name in self.names.values():
-            self.engine.execute(f"delete from {self._name(name)}\nwhere\n    {own}{others}")
+            yield f"delete from {self._name(name)}\nwhere\n    {own}{others}"
 
     def _kept(self, runs: Mapping[str, datetime]) -> list[str]:
         """Those whose rows stay, of all that have any, with the time at which each began.
@@ -167,26 +199,34 @@ def archived(spec: Spec, engine: Database, run_id: str) -> dict[str, int]:
     }
 
 
-def _made(spec: Spec, engine: Database, table: str) -> list[str]:
-    """The columns of a table, each of which its archive has now."""
+def _lacking(spec: Spec, engine: Database, table: str) -> tuple[list[str], list[str]]:
+    """The columns that a run's table has, and the statements that give its archive each of them."""
     at, name, about = engine.translation, archives(spec)[table], ARCHIVES[table]
     known = columns(spec)[table]
-    kinds = engine.columns(relation(targets(spec)[table]))
+    kinds = _columns(targets(spec)[table], engine)
+    there = {column.casefold() for column in kinds}
+    kinds |= {column: kind for column, kind in known.items() if column.casefold() not in there}
     wanted = {column: known.get(column, kind.lower()) for column, kind in kinds.items()}
     wanted |= {**REPLACED, **(SUCCESSOR if table == "facts" else {})}
     has = {column.casefold() for column in columns_of(name, engine)}
     lacks = [column for column in wanted if column.casefold() not in has]
     meant = {column: meanings(spec, table).get(column, "") for column in wanted}
     if not has:
-        engine.execute(create(at, table, name, wanted, meant, meaning=about))
-    elif lacks:
-        for column in lacks:
-            engine.execute(added(at, name, (column, wanted[column]), meant[column]))
-    for statement in comments(at, table, name, {one: meant[one] for one in lacks}, about):
-        if lacks:
-            engine.execute(statement)
-    return [*kinds]
+        made = [create(at, table, name, wanted, meant, meaning=about)]
+    else:
+        made = [added(at, name, (column, wanted[column]), meant[column]) for column in lacks]
+    if lacks:
+        made += comments(at, table, name, {one: meant[one] for one in lacks}, about)
+    return [*kinds], made
+
+
+def _columns(name: str, engine: Database) -> dict[str, str]:
+    try:
+        return dict(engine.columns(relation(name)))
+    except InputError:
+        return {}
 
 
 def _moment(time: object) -> datetime:
-    return datetime.fromisoformat(str(time)[:19])
+    """A time with its fraction: of two runs of one second the later is kept for longer."""
+    return datetime.fromisoformat(str(time)).replace(tzinfo=None)
