@@ -20,7 +20,7 @@ from sqlmetrics.comparison.page.deploys import deploys_of
 from sqlmetrics.comparison.page.evaluation import evaluated, leading, of_result
 from sqlmetrics.comparison.page.fact_table import is_there, stored
 from sqlmetrics.comparison.page.report import Report
-from sqlmetrics.comparison.report.comparison import Comparison, check_level
+from sqlmetrics.comparison.report.comparison import Comparison, check_has_baseline, check_level
 from sqlmetrics.engines.database import Database, connect, session_of
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.inputs.open import source_relation
@@ -245,7 +245,7 @@ def of_numbers(what: Result | Comparison | ClickResult | Funnel, level: float = 
         return Content(
             " → ".join(stages), (), main=main, funnel=what.rows, sql=what.sql, notes=what.notes
         )
-    what.check_baseline("a report")
+    check_has_baseline(what, "a report")
     systems = tuple(dict.fromkeys(row["system"] for row in what.rows))
     metrics = tuple(dict.fromkeys(row["metric"] for row in what.rows))
     return Content(

@@ -150,17 +150,9 @@ class Comparison(Rows, Display):
                 baseline.
         """
         check_fail_on(fail_on)
-        self.check_baseline("a gate")
+        check_has_baseline(self, "a gate")
         if failures := [self._failure(row) for row in self.rows if fails(row, fail_on)]:
             raise CheckError(failures, self)
-
-    def check_baseline(self, what: str) -> None:
-        """Raise SpecError for what needs a baseline where every pair was compared."""
-        if self.all_pairs:
-            raise SpecError(
-                f"{what} needs a baseline, and all_pairs has every system beside each other one: "
-                "compare with a baseline, and without all_pairs"
-            )
 
     def _failure(self, row: Row) -> Failure:
         lost = (
@@ -225,6 +217,15 @@ class Comparison(Rows, Display):
 def fails(row: Row, fail_on: FailOn) -> bool:
     """Whether a gate does not let a row through."""
     return row["verdict"] in FAIL_ON[fail_on]
+
+
+def check_has_baseline(comparison: Comparison, what: str) -> None:
+    """Raise SpecError for what needs a baseline where every pair was compared."""
+    if comparison.all_pairs:
+        raise SpecError(
+            f"{what} needs a baseline, and all_pairs has every system beside each other one: "
+            "compare with a baseline, and without all_pairs"
+        )
 
 
 def check_level(level: float, margin: float) -> None:
