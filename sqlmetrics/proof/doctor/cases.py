@@ -278,7 +278,9 @@ def _fitting(metrics: list[str], **given: Any) -> Spec | None:
     for text in metrics:
         try:
             spec = Spec(metrics=[text], **given)
-            kept += plan(spec, tables_of(spec)).spec.metrics
+            planned = plan(spec, tables_of(spec)).spec.metrics
         except SpecError:
             continue
+        # CatBoost's ERR and PFound take probabilities; the doctor's grades go further.
+        kept += [metric for metric in planned if "max_grade=1" not in metric]
     return Spec(metrics=kept, **given) if kept else None
