@@ -327,11 +327,12 @@ def check_arguments(function: Callable[..., Any], asked: Mapping[str, Any]) -> N
     Raises:
         SpecError: If there is no argument and no option of a name.
     """
-    own = [name for name in signature(function).parameters if name not in ("asked", "given")]
+    parameters = signature(function).parameters.values()
+    names = [parameter.name for parameter in parameters if parameter.kind != parameter.VAR_KEYWORD]
     _check_names(
         {name: value for name, value in asked.items() if name not in NAMED},
         f"{function.__name__}: ",
-        {*own, *NAMED},
+        {*names, *NAMED},
     )
 
 
