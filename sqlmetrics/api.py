@@ -149,8 +149,9 @@ def run(
         batch_days=batch_days,
         recompute=recompute,
     )
-    return [
-        write(
+    reports = list[RunReport]()
+    for part in todo:
+        report = write(
             spec,
             engine,
             part,
@@ -161,8 +162,9 @@ def run(
             check=check,
             provenance=Provenance(note),
         )
-        for part in todo
-    ]
+        allow_loss -= report.lost_days
+        reports.append(report)
+    return reports
 
 
 def check(

@@ -242,6 +242,7 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, told: 
         todo = choice.parts(spec, engine)
         if not todo:
             say(f"no day of {spec.title} is missing")
+        allow_loss = choice.allow_loss
         for part in todo:
             with progress_bar(f"run {spec.title}"):
                 report = write(
@@ -250,11 +251,12 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, told: 
                     part,
                     full_refresh=full,
                     recompute=choice.recompute,
-                    allow_loss=choice.allow_loss,
+                    allow_loss=allow_loss,
                     adopt=choice.adopt,
                     check=input_check(choice.unchecked),
                     provenance=choice.provenance or UNNAMED,
                 )
+            allow_loss -= report.lost_days
             told.reports.append(report)
             _report(spec, report)
         if to is not None:

@@ -11,7 +11,7 @@ from sqlmetrics.jobs.archives.archive import Archive
 from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.definitions import check_definitions
 from sqlmetrics.jobs.kept_rows import with_kept
-from sqlmetrics.jobs.losses import check_losses
+from sqlmetrics.jobs.losses import check_losses, note_of_removed
 from sqlmetrics.jobs.partitions import replace_by_day
 from sqlmetrics.jobs.tables import COUNTED, columns_of, targets
 from sqlmetrics.jobs.views import Wide, make_views, view_statements
@@ -41,6 +41,21 @@ class TableRows:
     are_added: bool = False
     instead_of: str = ""
     replaces: str = ""
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """What an exchange did.
+
+    Attributes:
+        rows: Table -> the rows that now stand for these days.
+        notes: What should be known of the tables.
+        lost_days: So many days of those that were looked at lost numbers for good.
+    """
+
+    rows: dict[str, int]
+    notes: list[str]
+    lost_days: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,7 +96,7 @@ class Exchange:
         log: Callable[[Mapping[str, int], Sequence[str]], str] | None = None,
         check: Callable[[], None] | None = None,
         end: Sequence[str] | None = None,
-    ) -> tuple[dict[str, int], list[str]]:
+    ) -> Exchanged:
         """Replace the rows, all in one transaction where there are any, as the only writer.
 
         Args:
@@ -90,10 +105,6 @@ class Exchange:
                 the archives got.
             check: What is looked at first, as the only writer; by default definitions and losses.
             end: What is done in the end, as statements; by default the spec's views are made.
-
-        Returns:
-            Table -> the rows that now stand for these days; and what should be known of the
-            tables.
 
         Raises:
             SpecError: If the table holds other days by another definition of a metric, or would
@@ -108,13 +119,16 @@ class Exchange:
             archive = self.run and Archive.opened(self.spec, engine, *self.run)
             views = [] if end is not None else view_statements(self.spec, engine, self.views)
             with with_kept(self, engine) as rows, engine.transaction():
-                job = replace(self, rows=rows)
+                job, lost_days = replace(self, rows=rows), 0
                 if check:
                     check()
                 else:
-                    notes = [*notes, *self._checked(engine)]
+                    of_losses, lost_days = self._checked(engine)
+                    notes = [*notes, *of_losses]
                 for statement in job.keeping(archive) if archive else ():
                     engine.execute(statement)
+                if archive and self.allowed_loss is None and not check:
+                    notes += filter(None, [note_of_removed(self, archive, engine)])
                 for table in sorted(by_day):
                     replace_by_day(job, table, engine)
                 for statement in job.statements(set(self.rows) - by_day):
@@ -130,14 +144,15 @@ class Exchange:
                 for statement in end or ():
                     engine.execute(statement)
             make_views(self.spec, engine, () if is_undone else views)
-        return counts, notes
+        return Exchanged(counts, notes, lost_days)
 
-    def _checked(self, engine: Database) -> Iterator[str]:
-        """Look at definitions and losses; what should be known of them."""
+    def _checked(self, engine: Database) -> tuple[list[str], int]:
+        """Look at definitions and losses; what should be known of them, and the days that lose."""
         check_definitions(self.spec, self.ends, engine)
-        if self.allowed_loss is not None:
-            told = check_losses(self, engine, self.allowed_loss, self.option)
-            yield from filter(None, [told])
+        if self.allowed_loss is None:
+            return [], 0
+        told, lost_days = check_losses(self, engine, self.allowed_loss, self.option)
+        return [told] if told else [], lost_days
 
     def _forget(self, archive: Archive | None) -> None:
         if archive and self.forgets:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.database import Database
@@ -13,9 +14,10 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.tables import UNIQUE, targets
 from sqlmetrics.spec.days import day_of
 from sqlmetrics.sql.stage import print_template
-from sqlmetrics.sql.template import finished
+from sqlmetrics.sql.template import finished, literal, relation
 
 if TYPE_CHECKING:
+    from sqlmetrics.jobs.archives.archive import Archive
     from sqlmetrics.jobs.exchange import Exchange
 
 NAMED = 3
@@ -31,7 +33,7 @@ class Loss:
         n_days: The days that lose a number, each once.
         n_rows: The rows that would go.
         n_other_rows: Those of them on days that keep others.
-        systems: Of these, whose they are.
+        systems: Of these, whose they are: system -> rows.
         segments: And of which segments.
         metrics: And of which metrics.
     """
@@ -40,9 +42,9 @@ class Loss:
     n_days: int
     n_rows: int
     n_other_rows: int = 0
-    systems: Collection[str] = ()
-    segments: Collection[str] = ()
-    metrics: Collection[str] = ()
+    systems: Mapping[str, int] = field(default_factory=dict)
+    segments: Mapping[str, int] = field(default_factory=dict)
+    metrics: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         words = []
@@ -50,14 +52,21 @@ class Loss:
             ends = f"from {self.days[0]} to {self.days[-1]}"
             words.append(f"all rows of {_days(len(self.days))} ({ends}) that the source has not")
         if self.n_other_rows:
-            of = {"system": self.systems, "segment": self.segments, "metric": self.metrics}
-            named = "; ".join(_named(kind, names) for kind, names in of.items())
             n_days = _days(self.n_days - len(self.days))
-            words.append(f"{self.n_other_rows:,} on {n_days} that have no new ones ({named})")
+            of = {"system": self.systems, "segment": self.segments, "metric": self.metrics}
+            parts = "; ".join(_named(kind, rows) for kind, rows in of.items())
+            words.append(f"{self.n_other_rows:,} on {n_days} with no new ones ({parts})")
         return f"{self.n_rows:,} rows: {'; and '.join(words)}"
 
+    @property
+    def confirmed(self) -> str:
+        """What whoever allows it agrees to."""
+        others = self.n_days - len(self.days)
+        in_part = f", {others:,} of them in part" if others else ""
+        return f"{_days(self.n_days)} go{in_part}"
 
-def check_losses(job: Exchange, engine: Database, allowed: int, option: str) -> str:
+
+def check_losses(job: Exchange, engine: Database, allowed: int, option: str) -> tuple[str, int]:
     """Look what a table holds that a run has nothing to put in place of.
 
     Args:
@@ -67,26 +76,49 @@ def check_losses(job: Exchange, engine: Database, allowed: int, option: str) -> 
         option: What was asked for, like `--full-refresh`.
 
     Returns:
-        What is replaced and changes, as a sentence; empty if no row is.
+        What is replaced and changes, as a sentence, empty if no row is; and the days that lose
+        numbers.
 
     Raises:
         SpecError: If numbers of more days would go; with what they are, and the option to give.
     """
-    loss = _loss(job, engine)
+    loss = _loss(engine.rows(_printed(job, "losses")), job, engine)
     if loss.n_days > allowed:
         raise SpecError(
             f"{targets(job.spec)['facts']} would lose {loss}. {option} removes nothing of the past "
-            f"unless it is named: --allow-loss {loss.n_days} lets numbers of "
-            f"{_days(loss.n_days)} go; or compute only days that the source has, by --start and "
-            "--end"
+            f"unless it is named: --allow-loss {loss.n_days} lets numbers of {loss.confirmed}; "
+            "or compute only days that the source has, by --start and --end"
         )
-    return _changes(job, engine, loss)
+    return _changes(job, engine, loss), loss.n_days
 
 
-def _loss(job: Exchange, engine: Database) -> Loss:
+def note_of_removed(job: Exchange, archive: Archive, engine: Database) -> str:
+    """What a run of named days took away that nothing replaces; empty if nothing.
+
+    Args:
+        job: What was replaced.
+        archive: What it kept.
+        engine: Where the tables are.
+    """
+    if "facts" not in archive.columns:
+        return ""
+    rows = engine.rows(
+        "select metric_date, system, segment_name, metric, k, count(*) as n_rows\n"
+        f"from {relation(archive.names['facts'])}\n"
+        f"where spec = {literal(job.spec.title)} and replaced_by = {archive.run_id} "
+        "and is_removed = 1\ngroup by metric_date, system, segment_name, metric, k\n"
+        "order by metric_date, system, segment_name, metric, k"
+    )
+    loss = _loss(rows, job, engine)
+    short = archive.run_id.strip("'")[:8]
+    return f"nothing replaces {loss}; restore {short} puts them back" if rows else ""
+
+
+def _loss(rows_of_parts: Sequence[Sequence[Any]], job: Exchange, engine: Database) -> Loss:
+    """The rows that go, counted by day, system, segment and metric, as one loss."""
     rows = [
         (day_of(day), str(system), str(segment), at_cutoff(metric, int(k)), int(n))
-        for day, system, segment, metric, k, n in engine.rows(_printed(job, "losses"))
+        for day, system, segment, metric, k, n in rows_of_parts
     ]
     new = f"select distinct metric_date from (\n{_new(job)}\n) as fresh"
     kept_days = {day_of(day) for (day,) in engine.rows(new)} if rows else set()
@@ -97,10 +129,18 @@ def _loss(job: Exchange, engine: Database) -> Loss:
         len(days),
         sum(n for *_, n in rows),
         sum(n for *_, n in others),
-        [*dict.fromkeys(system for _, system, *_ in others)],
-        [*dict.fromkeys(segment for _, _, segment, *_ in others)],
-        [*dict.fromkeys(metric for *_, metric, _ in others)],
+        _summed((system, n) for _, system, _, _, n in others),
+        _summed((segment, n) for _, _, segment, _, n in others),
+        _summed((metric, n) for *_, metric, n in others),
     )
+
+
+def _summed(counts: Iterable[tuple[str, int]]) -> Mapping[str, int]:
+    """Name -> its rows, of counts by name."""
+    rows = Counter[str]()
+    for name, n in counts:
+        rows[name] += n
+    return rows
 
 
 def _changes(job: Exchange, engine: Database, loss: Loss) -> str:
@@ -112,7 +152,7 @@ def _changes(job: Exchange, engine: Database, loss: Loss) -> str:
     if n_changed:
         by = f", by {float(largest):.4g} at most" if largest else ""
         changed = f"{int(n_changed):,} values change{by}"
-    gone = f"; {loss.n_rows:,} rows of {_days(loss.n_days)} are gone" if loss.n_rows else ""
+    gone = f"; gone are {loss}" if loss.n_rows else ""
     return f"{int(n_rows):,} rows of {_days(int(n_days))} are replaced: {changed}{gone}"
 
 
@@ -131,9 +171,9 @@ def _new(job: Exchange) -> str:
     return finished(job.rows["facts"].select).rstrip()
 
 
-def _named(kind: str, names: Iterable[str]) -> str:
-    """The first of them, and how many others there are."""
-    listed = [*names]
+def _named(kind: str, rows: Mapping[str, int]) -> str:
+    """The first of them with their rows, and how many others there are."""
+    listed = [f"{name} {n:,}" for name, n in rows.items()]
     more = f" and {len(listed) - NAMED:,} more" if len(listed) > NAMED else ""
     return f"{kind} {', '.join(listed[:NAMED])}{more}"
 

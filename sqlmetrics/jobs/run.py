@@ -70,6 +70,7 @@ class RunReport:
         last_day: The last day that has numbers; None without dates.
         headline: The first metric of the spec on that day, by system.
         seconds: How long it took.
+        lost_days: So many days lost numbers, of those that `allow_loss` let go.
     """
 
     run_id: str
@@ -79,6 +80,7 @@ class RunReport:
     last_day: date | None = None
     headline: tuple[tuple[str, float | None], ...] = ()
     seconds: float = 0.0
+    lost_days: int = 0
 
 
 def write(
@@ -173,14 +175,21 @@ class _Run:
             retired = note_of_retired(self.spec, ends, self.engine)
             all_notes = [*died, *notes, *filter(None, [stays, retired])]
             new = self._new_rows()
-            rows, more = new.exchange(
+            done = new.exchange(
                 per_query, ends, self.run_id[:8], self.allowed_loss, self.option
             ).carry_out(
                 self.engine,
                 lambda counts, more: self._ended(new, ends, counts, [*all_notes, *more]),
             )
         return RunReport(
-            self.run_id, days, rows, (*all_notes, *more), last_day, headline, self._seconds
+            self.run_id,
+            days,
+            done.rows,
+            (*all_notes, *done.notes),
+            last_day,
+            headline,
+            self._seconds,
+            done.lost_days,
         )
 
     def _begin(self) -> list[str]:
@@ -213,8 +222,7 @@ class _Run:
     def _log_failure(self, engine: Database, message: str) -> None:
         told = self._told("failed", " ".join(message.split()), engine=engine)
         with adding(self.spec, engine):
-            for statement in changes(self.spec, engine).needed:
-                engine.execute(statement)
+            changes(self.spec, engine).make(engine)
             ended(self._new_rows(), engine)
             engine.execute(self._new_rows().log(self._ends, **told))
 

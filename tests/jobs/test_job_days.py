@@ -333,8 +333,28 @@ def test_nothing_of_the_past_goes_unless_it_is_named(engine: Any) -> None:
     held = {key: row["ndcg_at_3"] for key, row in rows_of_queries(engine).items()}
     assert held == {key: row["ndcg_at_3"] for key, row in queries.items()}
     reload(engine, without(0, 1, 2, 3).filter(pc.field("system") == "new"))
-    with pytest.raises(sm.SpecError, match=r"on 2 days that have no new ones \(system old's;"):
+    told = (
+        r"30 on 2 days with no new ones \(system old's 30; segment all 10, country 20; metric auc"
+    )
+    with pytest.raises(
+        sm.SpecError, match=told + r".*lets numbers of 2 days go, 2 of them in part"
+    ):
         sm.run(swapped, engine, full_refresh=True)
+    (usual,) = sm.run(swapped, engine, lookback=1)
+    told = "nothing replaces 15 rows: 15 on 1 day with no new ones (system old's 15; segment all 5"
+    assert engine.translation.dialect.by_day or told in " ".join(usual.notes)
+
+
+@pytest.mark.parametrize("engine", MORE, indirect=True)
+def test_what_may_go_is_counted_over_all_batches(engine: Any) -> None:
+    write(job(metrics=METRICS[:3]), engine)
+    reload(engine, log()[0].filter(pc.field("system") == "new"))
+    anew = {"backfill": True, "recompute": True, "batch_days": 3}
+    with pytest.raises(sm.SpecError, match=r"--allow-loss 3 lets numbers of 3 days go, 3 of them"):
+        sm.run(job(), engine, **anew, allow_loss=3)
+    assert {key[0][-1] for key in facts(engine) if key[1] != "new"} == {*"456"}
+    (report,) = sm.run(job(), engine, **anew, allow_loss=3)
+    assert (report.lost_days, {key[1] for key in facts(engine)}) == (3, {"new"})
 
 
 @pytest.mark.parametrize("engine", MORE, indirect=True)
@@ -356,7 +376,7 @@ def test_a_new_metric_brings_only_its_own_rows(engine: Any) -> None:
     assert sum(row["hit_at_1"] is not None for row in held.values()) == 5 * 2 * 4
     assert sm.run(spec, engine, backfill=True) == []
     more = job(metrics=[*METRICS[1:3], "hit@1", "hit@2"])
-    with pytest.raises(sm.SpecError, match=r"4 on 1 day .*segment country.*--allow-loss 1 "):
+    with pytest.raises(sm.SpecError, match=r"4 on 1 day .*segment country 4;.*--allow-loss 1 "):
         sm.run(more, engine, backfill=True, recompute=True)
     (report,) = sm.run(more, engine, backfill=True, recompute=True, allow_loss=1)
     assert any("rows of 5 days are replaced" in note for note in report.notes), report.notes

@@ -16,6 +16,9 @@ from sqlmetrics.sql.template import literal, relation
 
 DECIMALS = 4
 
+DIFFERS = "abs(new_value - value) > 1e-12 * (1 + abs(value))"
+"""What two values meet that are not the same number: sums in another order are."""
+
 
 @dataclass(frozen=True)
 class Effect:
@@ -151,13 +154,15 @@ def _changed(spec: Spec, engine: Database) -> dict[str, Mapping[str, Any]]:
     if not columns_of(facts, engine):
         return {}
     is_other = (
-        "is_removed = 0 and (value <> new_value or (value is null and new_value is not null) "
+        f"is_removed = 0 and ({DIFFERS} or (value is null and new_value is not null) "
         "or (value is not null and new_value is null))"
     )
     rows = engine.rows(
         f"select replaced_by, metric, k, count(is_removed), sum(coalesce(is_removed, 0)),\n"
         f"    sum(case when {is_other} then 1 else 0 end),\n"
-        f"    min(new_value - value), max(new_value - value), count(*)\nfrom {relation(facts)}\n"
+        f"    min(case when {DIFFERS} then new_value - value end),\n"
+        f"    max(case when {DIFFERS} then new_value - value end), count(*)\n"
+        f"from {relation(facts)}\n"
         f"where spec = {literal(spec.title)}\ngroup by replaced_by, metric, k\n"
         "order by replaced_by, metric, k"
     )

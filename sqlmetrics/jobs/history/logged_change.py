@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from sqlmetrics.engines.database import Database
-from sqlmetrics.jobs.exchange import Exchange, TableRows
+from sqlmetrics.jobs.exchange import Exchange, Exchanged, TableRows
 from sqlmetrics.jobs.new_rows import NewRows
 from sqlmetrics.jobs.provenance import Provenance
 from sqlmetrics.spec.days import Ends
@@ -49,7 +49,7 @@ class LoggedChange:
         end: Sequence[str] | None = None,
         restores: str = "",
         is_kept: bool = True,
-    ) -> tuple[dict[str, int], list[str]]:
+    ) -> Exchanged:
         """Replace the rows, all in one transaction where there are any.
 
         Args:
@@ -59,9 +59,6 @@ class LoggedChange:
             end: What is done in the end; by default the spec's views are made.
             restores: The run that is taken back.
             is_kept: Whether the archives get what is replaced.
-
-        Returns:
-            As `Exchange.carry_out`.
         """
         new, engine = self._new_rows, self.engine
 

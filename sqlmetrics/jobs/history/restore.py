@@ -68,13 +68,14 @@ def restore(
         change = LoggedChange(spec, engine, "restored", provenance)
         with engine.alone(targets(spec)["facts"]):
             run = named_run(name, logged_runs(spec, engine))
-            rows, notes = change.carry_out(
+            done = change.carry_out(
                 _rows(spec, engine, run),
                 run.days.ends if run.days else ALL_DAYS,
                 lambda: _check(spec, engine, run),
                 restores=run.run_id,
             )
-        return Restored(change.run_id, run, rows, notes, keeps(spec, engine.translation))
+        keeps_rows = keeps(spec, engine.translation)
+        return Restored(change.run_id, run, done.rows, done.notes, keeps_rows)
 
 
 def _refuse_by_day(engine: Database) -> None:
