@@ -106,14 +106,17 @@ def _definition_rows(history: Sequence[DefinedDays]) -> pa.Table:
             "definition_hash": days.hash,
             "first_date": days.first,
             "last_date": days.last,
+            "is_retired": days.retired is not None,
+            "retired_since": days.retired.since if days.retired else None,
             "changes": "; ".join(days.changes) or None,
             "definition": json.dumps(days.definition, ensure_ascii=False),
         }
         for days in history
     ]
     kinds = dict.fromkeys(rows[0], pa.string()) | dict.fromkeys(
-        ("first_date", "last_date"), pa.date32()
+        ("first_date", "last_date", "retired_since"), pa.date32()
     )
+    kinds["is_retired"] = pa.bool_()
     return pa.Table.from_pylist(rows, pa.schema([*kinds.items()]))
 
 
@@ -125,7 +128,8 @@ def _definitions(history: Sequence[DefinedDays]) -> str:
     for days in history:
         segment = "" if days.segment == "all" else f" by {days.segment}"
         when = f"from {days.first} to {days.last}" if days.first else "not computed yet"
-        lines = [f"{days.metric}{segment}: {days.hash}, {when}"]
+        retired = f", {days.retired}" if days.retired else ""
+        lines = [f"{days.metric}{segment}: {days.hash}, {when}{retired}"]
         lines += [f"  {change}" for change in days.changes]
         if last[days.metric, days.segment] is days:
             text = yaml.safe_dump(

@@ -139,6 +139,24 @@ def other_definitions(
 
 
 @dataclass(frozen=True)
+class RetiredMetric:
+    """A metric that a spec asks for no more, and whose rows stay.
+
+    Attributes:
+        name: With its cutoff.
+        last: The last day that has it.
+        since: The first day of the spec after that; None if there is none yet.
+    """
+
+    name: str
+    last: date
+    since: date | None
+
+    def __str__(self) -> str:
+        return f"retired since {self.since}" if self.since else f"retired after {self.last}"
+
+
+@dataclass(frozen=True)
 class DefinedDays:
     """Days of a metric that were computed by one definition.
 
@@ -150,6 +168,7 @@ class DefinedDays:
         last: The last one.
         definition: All that decides the numbers; empty if the table of definitions has no row.
         changes: How it differs from the one before.
+        retired: The metric, if the spec asks for it no more.
     """
 
     metric: str
@@ -159,6 +178,7 @@ class DefinedDays:
     last: date | None
     definition: Mapping[str, Any]
     changes: Sequence[str] = ()
+    retired: RetiredMetric | None = None
 
 
 def definition_history(spec: Spec, engine: Database) -> list[DefinedDays]:
@@ -181,6 +201,7 @@ def definition_history(spec: Spec, engine: Database) -> list[DefinedDays]:
     days: dict[tuple[str, str], list[DefinedDays]] = {key: [] for key in now}
     for defined in _defined_days(spec, engine):
         days.setdefault((defined.metric, defined.segment), []).append(defined)
+    retired = retired_metrics(spec, engine)
     found: list[DefinedDays] = []
     for key, parts in days.items():
         hashes = [part.hash for part in parts]
@@ -189,7 +210,8 @@ def definition_history(spec: Spec, engine: Database) -> list[DefinedDays]:
         for before, part in zip([None, *parts], parts, strict=False):
             definition = part.definition or (now[key][1] if key in now else {})
             changes = differences(before.definition, part.definition) if before else ()
-            found.append(replace(part, definition=definition, changes=tuple(changes)))
+            defined = replace(part, definition=definition, changes=tuple(changes))
+            found.append(replace(defined, retired=retired.get(part.metric)))
     return found
 
 
@@ -266,24 +288,49 @@ def note_of_others(spec: Spec, engine: Database) -> str:
     )
 
 
+def retired_metrics(spec: Spec, engine: Database) -> dict[str, RetiredMetric]:
+    """Name -> a metric that a spec asks for no more, and whose rows stay.
+
+    Args:
+        spec: What is asked.
+        engine: Where its tables are, if it has any.
+    """
+    if spec.output is None or not columns_of(targets(spec)["facts"], engine):
+        return {}
+    source = f"from {relation(targets(spec)['facts'])}\nwhere spec = {literal(spec.title)}"
+    rows = engine.rows(f"select metric, k, max(metric_date) {source}\ngroup by metric, k")
+    now = {(metric, k) for metric, k, _ in hashes(spec)}
+    last_days = {
+        at_cutoff(metric, int(k)): day_of(last)
+        for metric, k, last in sorted(rows)
+        if (metric, int(k)) not in now
+    }
+    all_days = f"select distinct metric_date {source}"
+    days = sorted(day_of(day) for (day,) in engine.rows(all_days)) if last_days else []
+    return {
+        name: RetiredMetric(name, last, next((day for day in days if day > last), None))
+        for name, last in last_days.items()
+    }
+
+
 def note_of_retired(spec: Spec, ends: Ends, engine: Database) -> str:
     """Which metrics keep rows though a spec asks for them no more; empty if none does."""
-    facts = targets(spec)["facts"]
-    if not columns_of(facts, engine):
+    retired = retired_metrics(spec, engine)
+    if not retired:
         return ""
     where = " and ".join([f"spec = {literal(spec.title)}", *ends.of("metric_date")])
     rows = engine.rows(
-        f"select metric, k, count(distinct metric_date) from {relation(facts)}\n"
-        f"where {where}\ngroup by metric, k"
+        "select metric, k, count(distinct metric_date)\n"
+        f"from {relation(targets(spec)['facts'])}\nwhere {where}\ngroup by metric, k"
     )
-    now = {(metric, k) for metric, k, _ in hashes(spec)}
-    retired = [
-        f"{at_cutoff(metric, int(k))} ({days} day{'s' * (days != 1)})"
-        for metric, k, days in sorted(rows)
-        if (metric, int(k)) not in now
+    n_days = {at_cutoff(metric, int(k)): int(days) for metric, k, days in sorted(rows)}
+    told = [
+        f"{name} ({n_days[name]} day{'s' * (n_days[name] != 1)}, {metric})"
+        for name, metric in retired.items()
+        if name in n_days
     ]
-    told = f"metrics that the spec asks for no more keep their rows: {', '.join(retired)}"
-    return told if retired else ""
+    keep = f"metrics that the spec asks for no more keep their rows: {', '.join(told)}"
+    return keep if told else ""
 
 
 def note_of_days_that_stay(spec: Spec, ends: Ends, engine: Database) -> str:

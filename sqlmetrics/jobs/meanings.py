@@ -147,6 +147,8 @@ VIEWS: Mapping[str, str] = {
     "days": "One row per spec and calendar day from its first to its last; is_missing tells days "
     "without a row.",
     "status": "One row per spec: how old it is, how its last run went, and what is missing.",
+    "retired": "One row per spec and metric that it asks for no more, and whose rows stay: its "
+    "days, and since which day of the spec there are none.",
     "of_spec": "All queries of one spec: one row per day and system, with a column per metric and "
     "what it is made of. Roll up by sum(x_numerator) / sum(x_denominator).",
     "by_segment": "One spec by one segment: one row per day, system and value of the segment, with "

@@ -44,13 +44,10 @@ def status(at: Translation, named: Mapping[str, str]) -> str:
         for end in ("first", "last")
     }
     aged = [Column(sql, name) for name, sql in ages.items()]
-    lasting = {"last_date": "max(metric_date)", "n_days": "count(distinct metric_date)"}
-    defined = lasting | {"n_definitions": "count(distinct definition_hash)"}
     stages = [
-        _spans(facts),
-        _of_each("metric_days", facts, "the days of each metric", ["metric", "k"], defined),
-        _of_each("system_days", facts, "the days of each system", ["system"], lasting),
-        Stage("metrics_by_spec", "jobs/metrics_by_spec", named),
+        *_metric_spans(at, named),
+        _of_each("system_days", facts, "the days of each system", ["system"], _LASTING),
+        Stage("metrics_by_spec", "jobs/metrics_by_spec", {}),
         Stage("systems_by_spec", "jobs/systems_by_spec", {}),
         with_columns("aged_spans", "spans", "how many days ago both ends were", aged),
         Stage("last_runs", "jobs/last_runs", named),
@@ -58,6 +55,31 @@ def status(at: Translation, named: Mapping[str, str]) -> str:
         Stage("specs", "jobs/specs", {}),
     ]
     return with_stages(stages, print_template("jobs/status", {}))
+
+
+def retired(at: Translation, named: Mapping[str, str]) -> str:
+    """One row per spec and metric that it asks for no more, with its days.
+
+    The arguments are those of `days`.
+    """
+    spec_days = _of_each("spec_days", named["facts"], "the days of each spec", ["metric_date"], {})
+    return with_stages([*_metric_spans(at, named), spec_days], print_template("jobs/retired", {}))
+
+
+_LASTING = {"last_date": "max(metric_date)", "n_days": "count(distinct metric_date)"}
+
+
+def _metric_spans(at: Translation, named: Mapping[str, str]) -> list[Stage]:
+    """The days of each metric beside those of its spec, and what is retired."""
+    own = {"first_date": "min(metric_date)"} | _LASTING
+    own |= {"n_definitions": "count(distinct definition_hash)"}
+    is_listed = at.dialect.is_listed.format(names="asked.asked", name="metrics.name")
+    return [
+        _spans(named["facts"]),
+        _of_each("metric_days", named["facts"], "the days of each metric", ["metric", "k"], own),
+        Stage("asked", "jobs/asked", named),
+        Stage("metric_spans", "jobs/metric_spans", {**named, "is_listed": at.own_text(is_listed)}),
+    ]
 
 
 def _spans(facts: str) -> Stage:

@@ -11,7 +11,7 @@ from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.meanings import VIEWS, said
 from sqlmetrics.jobs.pooled_days import ROLLUP, comparison, rollup, running
 from sqlmetrics.jobs.spec_views import OWN_PARTS, PARTS, Metric, SpecView, bounded, own_name
-from sqlmetrics.jobs.status import days, status
+from sqlmetrics.jobs.status import days, retired, status
 from sqlmetrics.jobs.tables import BASELINE, columns_of, has_baseline, targets
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
@@ -19,11 +19,14 @@ from sqlmetrics.sql.stage import Column, print_template
 from sqlmetrics.sql.template import finished, literal, relation, variant
 from sqlmetrics.sql.translation import Translation
 
-NAMES = ("wide", "latest", "daily_change", "rollup", "running", "days", "status", "comparison")
+NAMES = (
+    *("wide", "latest", "daily_change", "rollup", "running", "days", "status", "retired"),
+    "comparison",
+)
 """Of these the last one is there with a baseline alone."""
 
 _OF_DAYS = {"rollup": rollup, "running": running, "comparison": comparison}
-_OF_CALENDAR = {"days": days, "status": status}
+_OF_CALENDAR = {"days": days, "status": status, "retired": retired}
 KEYS = 5
 """As many columns of the wide view stand before its metrics."""
 

@@ -235,6 +235,7 @@ class Dialect:
         unfolded: One row for each value of a list {column} and for {one} more; empty where lists
             are no type.
         explodes: Whether lists become rows by `lateral view posexplode`.
+        is_listed: Whether {names}, a text like `mrr, ndcg@10`, has a {name}.
         times: How times are read and told.
         writing: How the tables of a job are written.
         key: How a table is kept to one row per key.
@@ -283,6 +284,7 @@ class Dialect:
     quick_hash: str = ""
     unfolded: str = ""
     explodes: bool = False
+    is_listed: str = "', ' || {names} || ', ' like '%, ' || {name} || ', %'"
     times: Times = Times()
     writing: Writing = Writing()
     key: Key = Key()

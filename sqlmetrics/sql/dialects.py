@@ -138,6 +138,7 @@ _MYSQL_RUN = "cast(uuid() as char)"
 
 _DATEADD = "dateadd(day, {days}, {day})"
 
+_MYSQL_IS_LISTED = "concat(', ', {names}, ', ') like concat('%, ', {name}, ', %')"  # || is or
 _MYSQL_TIMES = Times(
     day_in_zone="",
     compares_days=True,
@@ -358,6 +359,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     "set session join_cache_level = 4",
                 ),
                 run_id=_MYSQL_RUN,
+                is_listed=_MYSQL_IS_LISTED,
                 times=_MYSQL_TIMES,
                 key=_MYSQL_KEY,
                 comments=_MYSQL_COMMENT,
@@ -392,6 +394,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 session=("set names utf8mb4 collate utf8mb4_0900_bin", *_MYSQL_SESSION),
                 keep="create table",  # a temporary one cannot be read twice in one query
                 run_id=_MYSQL_RUN,
+                is_listed=_MYSQL_IS_LISTED,
                 times=_MYSQL_TIMES,
                 key=_MYSQL_KEY,
                 comments=_MYSQL_COMMENT,

@@ -180,6 +180,10 @@ def test_each_row_of_each_view(engine: Any) -> None:
     engine.load("log", pa.Table.from_pylist(RUNS))
     names = ", ".join(RUNS[0])
     engine.execute(f"insert into metrics_runs ({names}) select {names} from log")
+    told = "metric, k, name, column_name, label, meaning, direction, additive, roll_up"
+    measures = [(*one, name, *[name] * 4, 1, "ratio") for one, name in MEASURES.items()]
+    values = ", ".join(map(str, measures))
+    engine.execute(f"insert into metrics_metrics ({told}) values {values}")
     make_views(job(), engine, view_statements(job(), engine, every=True))
     wanted = {key: row for key, row in by_key.items() if key[1] == last_days(rows)[key[0]]}
     compare(engine, "latest", SLICE + MEASURE, wanted)
@@ -190,6 +194,7 @@ def test_each_row_of_each_view(engine: Any) -> None:
     compare(engine, "wide", SLICE, wide(rows))
     compare(engine, "days", ("spec", "metric_date"), calendar(rows))
     compare(engine, "status", ("spec",), status(rows))
+    compare(engine, "retired", ("spec", *MEASURE), retired(rows))
     compare(engine, "shop_all", ("metric_date", "system"), of_spec(rows, "shop", "all"))
     for segment in ("country", "device"):
         compare(
@@ -304,13 +309,40 @@ def made_facts() -> list[dict[str, Any]]:
 
 RUNS = [
     {"run_id": name, "spec": spec, "started_at": at, "outcome": outcome, "message": message}
-    for name, spec, at, outcome, message in (
-        ("a", "shop", datetime(2026, 1, 9, 1), "failed", "no"),
-        ("b", "shop", datetime(2026, 1, 9, 2), "replaced", None),
-        ("c", "never", datetime(2026, 1, 9, 1), "failed", "no table"),
+    | {"metrics": metrics}
+    for name, spec, at, outcome, message, metrics in (
+        ("z", "shop", datetime(2026, 1, 8, 2), "replaced", None, "mrr, mrr@3, ndcg@3, ndcg@5"),
+        ("a", "shop", datetime(2026, 1, 9, 1), "failed", "no", "ndcg@3"),
+        ("b", "shop", datetime(2026, 1, 9, 2), "replaced", None, "mrr@3, ndcg@5"),
+        ("c", "never", datetime(2026, 1, 9, 1), "failed", "no table", "mrr"),
     )
 ]
 """The run log: of a spec that has rows, of one that has none; and none of the third."""
+
+MEASURES = {("mrr", 0): "mrr", ("mrr", 3): "mrr@3", ("ndcg", 3): "ndcg@3", ("ndcg", 5): "ndcg@5"}
+
+
+def is_retired(spec: str, measure: tuple[str, int]) -> bool:
+    """Whether the last run that went well did not ask for a metric."""
+    return spec == "shop" and measure not in (("mrr", 3), ("ndcg", 5))
+
+
+def retired(rows: list[dict[str, Any]]) -> dict[Key, Any]:
+    """The metrics that are asked for no more, and since when."""
+    wanted: dict[Key, Any] = {}
+    mine = [row for row in rows if (row["spec"], row["segment_name"]) == ("shop", "all")]
+    for measure, name in MEASURES.items():
+        days = {row["metric_date"] for row in mine if key_of(row, *MEASURE) == measure}
+        if days and is_retired("shop", measure):
+            later = [row["metric_date"] for row in mine if row["metric_date"] > max(days)]
+            wanted["shop", *measure] = {
+                "name": name,
+                "first_date": min(days),
+                "last_date": max(days),
+                "n_days": len(days),
+                "retired_since": min(later, default=None),
+            }
+    return wanted
 
 
 def calendar(rows: list[dict[str, Any]]) -> dict[Key, Any]:
@@ -347,7 +379,8 @@ def status(rows: list[dict[str, Any]]) -> dict[Key, Any]:
             days_of[row["metric"], row["k"]].add(row["metric_date"])
         metrics = {one: days for one, days in days_of.items() if isinstance(one, tuple)}
         systems = [days for one, days in days_of.items() if isinstance(one, str)]
-        holes = [one for one, days in metrics.items() if last in days and days < there]
+        asked = {one: days for one, days in metrics.items() if not is_retired(spec, one)}
+        holes = [one for one, days in asked.items() if last in days and days < there]
         wanted[spec,] = {
             "first_date": first,
             "last_date": last,
@@ -358,8 +391,9 @@ def status(rows: list[dict[str, Any]]) -> dict[Key, Any]:
             "last_message": None,
             "n_metrics": len(metrics),
             "n_metrics_with_holes": len(holes) if holes else 0,
-            "metric_with_holes": min((one for one, _ in holes), default=None),
-            "n_metrics_stopped": sum(last not in days for days in metrics.values()),
+            "metric_with_holes": min(map(MEASURES.__getitem__, holes), default=None),
+            "n_metrics_stopped": sum(last not in days for days in asked.values()),
+            "n_metrics_retired": len(metrics) - len(asked),
             "n_systems": len(systems),
             "n_systems_stopped": sum(last not in days for days in systems),
             "n_metrics_redefined": sum(

@@ -138,7 +138,7 @@ def test_tables_that_are_there_gain_the_key_or_a_note(postgres: Any) -> None:
     for table in TABLES:
         postgres.execute(f"drop index {table}_key")
     postgres.execute("comment on table metrics is null")
-    for view in ("status", "days"):
+    for view in ("status", "retired", "days"):
         postgres.execute(f"drop view metrics_{view}")
     postgres.execute("drop table metrics_metrics")
     indexes = "select count(*) from pg_indexes where indexname like 'metrics%_key'"

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -66,7 +67,7 @@ def test_another_spec_of_the_same_name_is_refused_before_it_deletes(engine: Any)
         write(job(), engine)
     engine.execute("update metrics_runs set sources = null")  # as older versions left it
     report = write(job(), engine)
-    assert "keep their rows: hit@2 (6 days)" in report.notes[-1]
+    assert "keep their rows: hit@2 (6 days, retired after 2026-01-06)" in report.notes[-1]
     assert facts(engine).keys() == now.keys()
     logged = engine.rows("select sources, metrics from metrics_runs where sources is not null")
     ((sources, metrics),) = logged
@@ -224,6 +225,26 @@ def test_show_definition_says_what_changed_and_when(tmp_path: Path) -> None:
     assert [row["changes"] for row in rows] == [None, change.strip()]
     assert [row["last_date"] for row in rows] == ["2026-01-02", None]
     assert json.loads(rows[0]["definition"])["ties"] == "id_asc"
+    the_removed_metric_is_retired(spec, file, tmp_path)
+
+
+def the_removed_metric_is_retired(spec: dict[str, Any], file: Path, folder: Path) -> None:
+    """Shown, refused by a check, and in a view, with the day since when."""
+    spec |= {"metrics": ["hit@1", "ndcg@3"], "checks": [{"metric": "mrr", "min": 0}]}
+    file.write_text(yaml.safe_dump(spec))
+    place = ("--db", "m.duckdb")
+    sqlmetrics("run", "shop.yml", *place, "--adopt", "--start", "2026-01-03", folder=folder)
+    shown = sqlmetrics("show", "shop.yml", *place, "--definition", folder=folder).stdout
+    assert ", from 2026-01-01 to 2026-01-02, retired since 2026-01-03\n" in shown
+    json_line = ("show", "shop.yml", *place, "--definition", "-o", "json")
+    rows = json.loads(sqlmetrics(*json_line, folder=folder).stdout)
+    retired = [(row["metric"], row["is_retired"], row["retired_since"]) for row in rows]
+    assert retired == [("hit@1", False, None), ("ndcg@3", False, None), ("mrr", True, "2026-01-03")]
+    refused = sqlmetrics("check", "shop.yml", *place, folder=folder, expect=2).stderr
+    assert "asks for mrr no more, it is retired since 2026-01-03" in refused
+    with duckdb.connect(str(folder / "m.duckdb")) as connection:
+        view = "select name, cast(retired_since as varchar) from metrics_retired"
+        assert connection.execute(view).fetchall() == [("mrr", "2026-01-03")]
 
 
 def test_a_segment_that_is_a_condition_has_definitions_of_its_own() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from sqlmetrics.catalog.direction import direction
@@ -23,7 +24,13 @@ from sqlmetrics.jobs.checks.uncertainty import (
     of_row,
 )
 from sqlmetrics.jobs.days import zone_of_days
-from sqlmetrics.jobs.definitions import hashes, named, other_definitions
+from sqlmetrics.jobs.definitions import (
+    RetiredMetric,
+    hashes,
+    named,
+    other_definitions,
+    retired_metrics,
+)
 from sqlmetrics.jobs.tables import targets
 from sqlmetrics.plan.summary import ALL, NO_DATE
 from sqlmetrics.spec.days import Days, as_sql, day_of
@@ -143,10 +150,10 @@ def verdicts(
         SpecError: If the spec has no checks, or one of a metric that it has not.
         NoDataError: If the fact table is not there, or has no rows of the spec.
     """
-    check_asked(spec)
     facts = targets(spec)["facts"]
     now = today or today_in(zone_of_days(spec))
     with engine:
+        check_asked(spec, retired_metrics(spec, engine))
         if engine.find(facts) is None:
             raise NoDataError(f"there is no table {facts}; sqlmetrics run makes it")
         source = f"from {relation(facts)}\nwhere spec = {literal(spec.title)}"
@@ -185,8 +192,12 @@ def _explained(verdict: Verdict, spec: Spec) -> Verdict:
     return replace(verdict, failure=failure)
 
 
-def check_asked(spec: Spec) -> None:
+def check_asked(spec: Spec, retired: Mapping[str, RetiredMetric] = MappingProxyType({})) -> None:
     """Look whether a spec has checks, and of metrics that it has.
+
+    Args:
+        spec: What is asked, with its `checks`.
+        retired: Name -> a metric that it asks for no more.
 
     Raises:
         SpecError: If not.
@@ -194,7 +205,7 @@ def check_asked(spec: Spec) -> None:
     if not spec.checks:
         raise SpecError("the spec has no checks; add: checks: [{metric: ndcg@10, min: 0.4}]")
     for one in spec.checks:
-        _check_metric(one, spec)
+        _check_metric(one, spec, retired)
 
 
 def _of_age(one: Threshold, last: date | None, today: date) -> Iterator[Verdict]:
@@ -227,12 +238,18 @@ def _of_table(what: str, rule: str, day: date, value: float, holds: bool) -> Ver
     return Verdict(what, rule, "", "", day, value, None, holds)
 
 
-def _check_metric(one: Threshold, spec: Spec) -> None:
+def _check_metric(one: Threshold, spec: Spec, retired: Mapping[str, RetiredMetric]) -> None:
     if one.metric is None:
         return
     known = {at_cutoff(metric, k) for metric, k, _ in hashes(spec)}
     metric, k = named(one.metric, spec)
-    if at_cutoff(metric, k) not in known:
+    name = at_cutoff(metric, k)
+    if name in retired:
+        raise SpecError(
+            f"checks: the spec asks for {name} no more, it is {retired[name]}; take the check out, "
+            "or add the metric again"
+        )
+    if name not in known:
         raise SpecError(f"checks: {unknown('metric of the spec', one.metric, known)}")
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlmetrics.catalog.direction import direction
 from sqlmetrics.clicks.cleaning import view_name
 from sqlmetrics.evaluation.checks.rules import group_checks, row_checks
-from sqlmetrics.jobs.definitions import described, named
+from sqlmetrics.jobs.definitions import described, named, these
 from sqlmetrics.jobs.exports.job_query import END, START, JobQuery
 from sqlmetrics.jobs.tables import UNIQUE
 from sqlmetrics.plan.summary import ALL
@@ -196,7 +196,8 @@ def of_tables(job: JobQuery) -> Iterator[Question]:
         "metrics whose days were computed by more than one definition",
         "-> compute all days anew: their conventions or parameters have changed since",
     )
-    view = {"facts": FACTS, "spec": job.spec.title}
+    asked = these((row.metric, row.k) for row in described(job.spec))
+    view = {"facts": FACTS, "spec": job.spec.title, "asked": asked}
     yield _question(job, "one_definition", told, "definitions", view)
 
 
