@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -47,30 +46,16 @@ def build(*, alert: Alert, **given: Any) -> None:
     sqlmetrics build search.yml --target prod --start yesterday --end today
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.jobs.checks.verdict import check_asked, verdicts
-    from sqlmetrics.jobs.days import days_between, zone_of_days
-    from sqlmetrics.jobs.provenance import Provenance
     from sqlmetrics.jobs.summary import Summary
     from sqlmetrics.spec.spec import Spec
 
     spec = Spec.read(given["spec"])
     check_asked(spec)
     location = alert.location
-    days = days_between(given["start"], given["end"], zone_of_days(spec), option="--")
-    how = (given["full_refresh"], given["backfill"], given["lookback"] or 0)
-    provenance = Provenance(given["note"], Path(given["spec"]).parent)
-    choice = Choice(
-        days,
-        *how,
-        unchecked=given["skip_input_checks"],
-        adopt=given["adopt"],
-        allow_loss=given["allow_loss"] or 0,
-        batch_days=given["batch_days"] or 0,
-        recompute=given["recompute"],
-        provenance=provenance,
-    )
+    choice = Choice.of(spec, given["spec"], given)
     recipients = Recipients(*(given[name] for name in RECIPIENTS))
     check_junit(given["junit"], spec)
-    told = alert.told = Summary(spec, days)
+    told = alert.told = Summary(spec, choice.days)
     say_of(spec.title)
     to = choice.destination(spec, given["publish"])
     with recipients.hear_of(told, location):

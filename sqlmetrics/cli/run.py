@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -84,24 +85,14 @@ def run(
     *,
     alert: Alert,
     spec: str,
-    start: str | None,
-    end: str | None,
-    full_refresh: bool,
-    allow_loss: int | None,
-    adopt: bool,
-    backfill: bool,
-    recompute: bool,
-    lookback: int | None,
-    batch_days: int | None,
-    note: str,
     location: Location,
     publish: str | None,
     storage_version: str | None,
     dry_run: bool,
-    skip_input_checks: bool,
     output: str,
     out: str | None,
     openlineage: str | None,
+    **chosen: Any,
 ) -> None:
     """Evaluate SPEC, and replace its days in its output tables: all of them, or nothing.
 
@@ -114,24 +105,13 @@ def run(
     sqlmetrics run search.yml --target prod --start yesterday --end today
     sqlmetrics run search.yml --target prod --backfill --lookback 3
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.jobs.days import days_between, zone_of_days
-    from sqlmetrics.jobs.provenance import Provenance
     from sqlmetrics.jobs.summary import Summary
     from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
-    days = days_between(start, end, zone_of_days(the_spec), option="--")
-    choice = Choice(
-        days, full_refresh, backfill, lookback or 0, skip_input_checks, adopt, allow_loss or 0
-    )
-    choice = replace(
-        choice,
-        recompute=recompute,
-        batch_days=batch_days or 0,
-        provenance=Provenance(note, Path(spec).parent),
-    )
+    choice = Choice.of(the_spec, spec, chosen)
     recipients = Recipients(output, out, openlineage)
-    told = alert.told = Summary(the_spec, days)
+    told = alert.told = Summary(the_spec, choice.days)
     say_of(the_spec.title)
     to = choice.destination(the_spec, publish, storage_version)
     if dry_run:
@@ -170,6 +150,34 @@ class Choice:
     batch_days: int = 0
     provenance: Provenance | None = None
     recompute: bool = False
+
+    @classmethod
+    def of(cls, spec: Spec, file: str, options: Mapping[str, Any]) -> Choice:
+        """What somebody typed.
+
+        Args:
+            spec: What is asked.
+            file: Where the spec is, for the run log.
+            options: Option of `run`, without its dashes -> what was given.
+
+        Raises:
+            SpecError: If a day is none, or the end does not come after the start.
+        """
+        from sqlmetrics.jobs.days import days_between, zone_of_days
+        from sqlmetrics.jobs.provenance import Provenance
+
+        return cls(
+            days_between(options["start"], options["end"], zone_of_days(spec), option="--"),
+            options["full_refresh"],
+            options["backfill"],
+            options["lookback"] or 0,
+            unchecked=options["skip_input_checks"],
+            adopt=options["adopt"],
+            allow_loss=options["allow_loss"] or 0,
+            batch_days=options["batch_days"] or 0,
+            provenance=Provenance(options["note"], Path(file).parent),
+            recompute=options["recompute"],
+        )
 
     @property
     def is_of_some(self) -> bool:
