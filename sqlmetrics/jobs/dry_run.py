@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 from sqlmetrics.engines.database import Database
@@ -15,14 +17,15 @@ from sqlmetrics.jobs.archives.archive import Archive
 from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.days import Question, on_days
 from sqlmetrics.jobs.definitions import hashes
-from sqlmetrics.jobs.exchange import together
+from sqlmetrics.jobs.exchange import ALL_DAYS, Exchange, together
 from sqlmetrics.jobs.job import computed_ends, kept_steps, plan_of, text
-from sqlmetrics.jobs.missing_days import Part
+from sqlmetrics.jobs.missing_days import Part, data_days
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
 from sqlmetrics.jobs.tables import COUNTED, targets
 from sqlmetrics.jobs.views import compiled_views, view_statements
 from sqlmetrics.plan import script as sql
 from sqlmetrics.plan.plan import Plan, plan
+from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialects import KEPT
 from sqlmetrics.sql.relation import source_text
@@ -67,8 +70,7 @@ def dry_run(spec: Spec, engine: Database, part: Part) -> str:
     if archived := archive.counted():
         counts["archived"] = archived
     tables = [*lacking.needed, *lacking.keys, *lacking.comments, *of_archive]
-    # without days the run's own rows say which, and they are not there
-    adds = bool(archive.columns) and (part.days is None or exchange.has_old_rows(engine))
+    adds = bool(archive.columns) and _has_old_rows(spec, engine, exchange, part.days)
     rows = [
         *exchange.keeping(archive),
         *exchange.statements({*exchange.rows}),
@@ -83,6 +85,17 @@ def dry_run(spec: Spec, engine: Database, part: Part) -> str:
     days = f" {part.days}" if part.days else ": all that the data has"
     head = [f"{at.dialect.title}: a run of {spec.title}{days}", *told]
     return "".join(f"-- {line}\n" for line in head) + "\n" + text(statements)
+
+
+def _has_old_rows(spec: Spec, engine: Database, exchange: Exchange, days: Days | None) -> bool:
+    """Whether the fact table has rows of the days of a run: of none, those that the data has."""
+    if days is None:  # the exchange takes them from the run's own rows, which are not there
+        exchange = replace(exchange, ends=ALL_DAYS)
+        is_dated = spec.clicks is not None or spec.rankings.columns.date is not None
+        if is_dated and exchange.has_old_rows(engine) and (there := data_days(spec, engine)):
+            of_data = Days(start=min(there), end=max(there) + timedelta(1))
+            exchange = replace(exchange, ends=of_data.ends)
+    return exchange.has_old_rows(engine)
 
 
 def _planned(asked: Question, engine: Database) -> Plan:

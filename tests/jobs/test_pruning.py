@@ -176,6 +176,11 @@ def test_a_dry_run_prints_what_is_sent(engine: Database, monkeypatch: pytest.Mon
         of_log = re.compile('set |analyze|begin|(insert into|delete from|update) "?pruned_runs')
         assert [sql for sql in unprinted if not of_log.match(sql)] == []
         assert len(sent) - len(unprinted) > 5
+    forgets = re.compile(r"delete from \S*archive")
+    assert forgets.search(plain(dry_run(asked, engine, Part(None))))
+    engine.execute("""update shown_at set "Shown At" = '2026-01-20 12:00+00'""")
+    told = plain(dry_run(asked, engine, Part(None)))
+    assert not forgets.search(told), "a run of all days finds nothing old on those of the data"
 
 
 def plain(sql: str) -> str:
