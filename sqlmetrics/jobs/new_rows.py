@@ -62,7 +62,8 @@ class NewRows:
         folder: From where files are named in the run log; None for a text, which is the same
             wherever it is printed.
         metrics: Those of which rows are replaced, by text and cutoff; old rows of others stay.
-            None for a text, which replaces all rows of its days.
+            None for a text, which replaces those that the spec asks for; it knows no columns but
+            these, so rows of the per-query table go whole.
     """
 
     spec: Spec
@@ -96,8 +97,9 @@ class NewRows:
         rows = {"facts": TableRows(names, self._own_facts(names), replaces=self._replaces)}
         has_own = self.metrics is None or len(self._per_query_columns) > len(PER_QUERY)
         if per_query and "per_query" in targets(self.spec) and has_own:
+            replaces = self._replaces if self.metrics is not None else ""
             rows["per_query"] = TableRows(
-                self._per_query_columns, self._rows(per_query), replaces=self._replaces
+                self._per_query_columns, self._rows(per_query), replaces=replaces
             )
         rows |= dictionary(self.spec, self.now)
         return Exchange(
@@ -114,16 +116,15 @@ class NewRows:
 
     @property
     def _replaces(self) -> str:
-        """What old rows meet that new ones take the place of; empty for all."""
-        if self.metrics is None:
-            return ""
+        """What old rows meet that new ones take the place of."""
+        metrics = self.metrics or self._asked
         segments = ", ".join(map(literal, (ALL, *self.spec.by)))
-        return f"segment_name in ({segments})\n    and ({these(sorted(self.metrics))})"
+        return f"segment_name in ({segments})\n    and ({these(sorted(metrics))})"
 
     def _own_facts(self, names: Sequence[str]) -> str:
         """The rows of the fact table, of those metrics alone that are asked for."""
-        rows, metrics = self._facts(), {(metric, k) for metric, k, _ in hashes(self.spec)}
-        if self.metrics is None or metrics <= {*self.metrics}:
+        rows = self._facts()
+        if self.metrics is None or self._has_all_metrics:
             return rows
         view = {
             "columns": [identifier(name) for name in names],
@@ -244,8 +245,16 @@ class NewRows:
 
     @property
     def _request_columns(self) -> list[str]:
-        """What rows tell of a request; rows that get metrics alone keep what they have."""
-        return request_columns(self.spec, PER_QUERY) if self.metrics is None else []
+        """What rows tell of a request; rows that get some metrics alone keep what they have."""
+        return request_columns(self.spec, PER_QUERY) if self._has_all_metrics else []
+
+    @property
+    def _has_all_metrics(self) -> bool:
+        return self.metrics is None or self._asked <= {*self.metrics}
+
+    @property
+    def _asked(self) -> set[tuple[str, int]]:
+        return {(metric, k) for metric, k, _ in hashes(self.spec)}
 
     def _rows(self, per_query: str) -> str:
         told = {"spec": literal(self.spec.title), "metric_date": self.day or "metric_date"}
