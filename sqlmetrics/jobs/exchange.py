@@ -202,7 +202,7 @@ class Exchange:
             if table in tables:
                 gone = [] if rows.are_added else self.of("metric_date")
                 if gone and rows.replaces:
-                    gone.append(f"({rows.replaces})")
+                    gone.append(rows.replaces)
                 if rows.instead_of and self.at.dialect.writing.replace == TRANSACTION:
                     gone = [rows.instead_of]
                 if gone:

@@ -18,6 +18,7 @@ from sqlmetrics.jobs.days import client_days
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.exchange import together
 from sqlmetrics.jobs.job import JobText, job_text, text
+from sqlmetrics.jobs.tables import targets
 from sqlmetrics.jobs.views import compiled_views
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.conformance import trust
@@ -104,11 +105,17 @@ ABOUT = {
     "04_views.sql": "views beside the fact table",
 }
 
+PER_QUERY = (
+    "columns of the per-query table of metrics that the spec asks for no more are NULL on these "
+    "days, which sqlmetrics run keeps"
+)
+
 
 def _about(spec: Spec, at: Dialect, file: str, job: JobText) -> str:
     told = [f"{spec.title}, for {at.title}: {ABOUT[file]}", str(trust(at))]
     if file == "03_replacement.sql":
         told.append(at.writing.promise)
+        told += [PER_QUERY] if "per_query" in targets(spec) else []
     of_job = job.about if file == "02_evaluation.sql" else ""  # of lists its statement says it
     return "".join(map(commented, filter(None, told))) + of_job
 

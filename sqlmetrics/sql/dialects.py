@@ -534,8 +534,9 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     begin="set spark.sql.sources.partitionOverwriteMode = dynamic",
                     add_column="alter table {table} add columns ({column})",
                     client=_CLIENTS["spark"],
-                    promise="each day of a table is written whole; a day that has no row any more "
-                    "stays as it was, which sqlmetrics run would drop",
+                    promise="each day of a table is written whole: rows of metrics that the spec "
+                    "asks for no more go, which sqlmetrics run keeps; a day that has no row any "
+                    "more stays as it was, which it would drop",
                 ),
             ),
             Dialect(

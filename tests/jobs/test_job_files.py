@@ -27,6 +27,7 @@ from marked import by_night, by_turns
 from test_job_days import (
     CLICK_JOB,
     FIRST,
+    METRICS,
     WRITERS,
     check,
     check_clicks,
@@ -234,6 +235,19 @@ def test_sqlite_s_module(tmp_path: Path) -> None:
             connection.execute(statement, {"start": day(1), "end": day(5)})
     with connect(f"sqlite:///{file}") as opened:
         check(opened, [1, 2, 3, 4])
+        before = facts(opened)
+    write_job(job(metrics=METRICS[1:], by=[]), "sqlite", tmp_path)
+    with sqlite3.connect(file, isolation_level=None) as connection:
+        for statement in statements(tmp_path):
+            connection.execute(statement, {"start": day(0), "end": day(3)})
+    with connect(f"sqlite:///{file}") as opened:
+        now = facts(opened)
+        runs = dict(opened.rows("select run_id, max(metric_date) from metrics group by run_id"))
+    assert before.keys() <= now.keys(), "rows of a metric and a segment that were taken out stay"
+    gone = METRICS[0].partition("@")[0]
+    assert {key[0] for key in now.keys() - before.keys()} == {day(0)}
+    assert {key[4] for key in now if key[0] == day(0)} == {key[4] for key in now} - {gone}
+    assert len(runs) == 2
 
 
 @by_turns(1)
