@@ -121,6 +121,15 @@ def session(request: Row) -> str:
     return f"s{int(request['request_id'][1:]) % 3}"
 
 
+def grades_of(request: Row, form: str) -> dict[str, float]:
+    """Item -> the grade of the best thing that was done with it in time."""
+    grades: dict[str, float] = {}
+    for item, action, seconds in request["events"]:
+        if form == "wide" or 0 <= seconds <= WINDOW.total_seconds():
+            grades[item] = max(grades.get(item, 0.0), GRADES[action])
+    return grades
+
+
 def _sums(requests: Sequence[Row], form: str) -> dict[str, tuple[float, float]]:
     """Metric -> numerator and denominator over requests."""
     parts: dict[str, list[tuple[float, float]]] = defaultdict(list)
@@ -146,9 +155,7 @@ def _sums(requests: Sequence[Row], form: str) -> dict[str, tuple[float, float]]:
                 first = min(seconds for _, action, seconds in done if action == "click")
                 parts["time_to_first_click"].append((first, 1.0))
         sessions[session(request)].add(bool(clicked))
-        grades = {}
-        for item, action, _ in done:
-            grades[item] = max(grades.get(item, 0.0), GRADES[action])
+        grades = grades_of(request, form)
         listed = [grades.get(item, 0.0) for item in items]
         for metric, value in (
             ("ndcg@3", reference.ndcg(listed, listed, k=3, ideal="labels_at_k", **GAIN)),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -164,6 +165,14 @@ def test_any_click_log_gives_what_plain_python_gives(
         found = {row["model"]: row for row in map(json.loads, told.splitlines())}
         if fit is not None:
             assert found["position_ctr"]["log_likelihood"] == pytest.approx(fit, rel=1e-9)
+    labels = ("clicks", "spec.yml", "--show", "labels", "-o", "json", "--connection", url)
+    rows = json.loads(sqlmetrics(*labels, folder=tmp_path).stdout)
+    assert {(row["query_id"], row["item_id"]): row["grade"] for row in rows if row["grade"]} == {
+        (request["request_id"], item): grade
+        for request in made.requests
+        for item, grade in click_seams.grades_of(request, setup.form).items()
+        if grade
+    }
     known = click_seams.with_propensities(spec)
     (tmp_path / "known.yml").write_text(yaml.safe_dump(known, allow_unicode=True), "utf-8")
     call = ("clicks", "known.yml", "--show", "propensities", "-o", "json", "--connection", url)
@@ -255,6 +264,7 @@ class Walk:
         self._compared()
         self._never_met()
         self._refused()
+        self._removed()
 
     def _is_whole(self, url: str = "") -> None:
         assert differences(facts(url or self.stored.url), self.expected) == []
@@ -263,7 +273,7 @@ class Walk:
         """The days, in one of many orders; some of them twice."""
         days = self.made.days
         if self.setup.runs == "once":
-            self._call("run")
+            self._call("run", *self.chance.choice([[], ["--check-share", "0.5"]]))
         elif self.setup.runs == "refresh":
             self._call("run", *_range(days[0], days[0] + timedelta(1)))
             self._call("run", "--full-refresh")
@@ -282,7 +292,8 @@ class Walk:
             self._spec(metrics=[name for name in METRICS if name != last])
             self._call("run", *_range(days[0], days[0] + timedelta(1)))
             self._spec()
-            self._call("run", "--backfill", "--batch-days", str(self.chance.randint(1, 3)))
+            how = self.chance.choice([[], ["--recompute"]])
+            self._call("run", "--backfill", "--batch-days", str(self.chance.randint(1, 3)), *how)
 
     def _verified(self) -> None:
         assert "differ" not in self._call("verify").stdout.lower().replace("difference", "")
@@ -305,7 +316,10 @@ class Walk:
         assert {one["system"]: one["compared"] for one in drops} == compared
         self._limits(lowest + 1e-6, max(0, drop - 1e-6))
         fails = int(self.setup.severity == "fail")
-        told = self._call("check", "-o", "json", expect=fails).stdout
+        nobody = ["--webhook", "http://127.0.0.1:9/"]
+        done = self._call("check", "-o", "json", *nobody, expect=fails)
+        told = done.stdout
+        assert ("was not told" in done.stderr) == bool(fails)
         failed = {one["rule"].split()[0] for one in json.loads(told) if not one["holds"]}
         assert failed == ({"min", "max_drop"} if drop > 0 else {"min"})
         first = min(key[0] for key in self.expected)
@@ -355,6 +369,10 @@ class Walk:
         self._call("run", *publish)
         self._views()
         self._told(self.stored.url)
+        if self.setup.database == "postgres":
+            rights = self._call("grants", "--role", "bi", "--kind", "reader").stdout
+            for name in ("metrics_of_seams", "metrics_of_seams_wide", "queries_of_seams"):
+                assert name in rights
         if place:
             self._published(place)
 
@@ -481,6 +499,7 @@ class Walk:
     def _evaluated(self) -> None:
         """The same numbers without a spec, and how many lists count in none of them."""
         words = [word for metric in METRICS for word in ("-m", metric)]
+        words += self.chance.choice([[], ["--skip-bad"]])
         if self.setup.segments:
             words += ["--by", "country"]
         done = self._evaluate(*words)
@@ -516,6 +535,10 @@ class Walk:
             row = there[metric]
             assert row["n"] == n == row["wins"] + row["ties"] + row["losses"]
             assert (row["value"], row["baseline_value"]) == pytest.approx((new, old))
+        pairs = json.loads(self._call("compare", "--all-pairs", "-o", "json").stdout)
+        ends = {row["metric"]: {row["value"], row["baseline_value"]} for row in pairs}
+        for metric, (_, new, old) in wanted.items():
+            assert sorted(ends[metric]) == pytest.approx(sorted({new, old}))
         chance = self.chance.random()  # both in each walk would cost a fifth more
         if chance < 0.15:
             self._reported(wanted)
@@ -645,6 +668,26 @@ class Walk:
             typo = f"{self.stored.url}x"
             sqlmetrics("check", "spec.yml", "--connection", typo, folder=self.folder, expect=2)
             assert self._files() == files, "a place that is not there was made"
+
+    def _removed(self) -> None:
+        """A spec is retired and comes back, and then all that runs made goes; nothing else."""
+        with connected(self.stored.url) as connection:
+            connection.execute("drop view analyst")
+            connection.commit()
+        rows = re.search(r"--rows (\d+)", self._call("retire", expect=2).stderr)
+        assert rows
+        self._call("retire", "--rows", str(int(rows[1]) + 1), expect=2)
+        self._is_whole()
+        self._call("retire", "--rows", rows[1])
+        assert facts(self.stored.url) == {}
+        self._call("restore", json.loads(self._call("runs", "-o", "json").stdout)[0]["run_id"])
+        self._is_whole()
+        self._call("uninstall", expect=2)
+        self._is_whole()
+        self._call("uninstall", "--yes")
+        self._call("uninstall", expect=4)
+        self._call("run")
+        self._is_whole()
 
     def _columns(self, **changed: str) -> Row:
         rankings = self.stored.spec["rankings"]

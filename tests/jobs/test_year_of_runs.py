@@ -34,7 +34,6 @@ from sqlmetrics.jobs.missing_days import parts
 from sqlmetrics.jobs.run import write
 
 NIGHTS = int(os.environ.get("SQLMETRICS_NIGHTS", "365"))
-RETENTION = min(30, NIGHTS // 3)
 TEAMS = ("search", "ads", "feed")
 KEEP = {"search": "400 days", "ads": 30, "feed": "400 days"}
 METRICS = (["mrr", "ndcg@3"], ["ndcg@3", "hit@1"], ["mrr", "ndcg@3", "recall@5"])
@@ -68,7 +67,7 @@ def spec_of(team: str, night: int, nights: int) -> dict[str, Any]:
     }
 
 
-def new_day(engine: Database, night: int, chance: random.Random) -> None:
+def new_day(engine: Database, night: int, retention: int, chance: random.Random) -> None:
     """The rankings of a day, some of them late; the oldest ones go, and labels change."""
     day, late = FIRST + timedelta(night), FIRST + timedelta(night - 2)
     days = [] if night % 13 == 12 else [day]  # the whole day is late
@@ -83,7 +82,7 @@ def new_day(engine: Database, night: int, chance: random.Random) -> None:
     ]
     if rows:
         engine.execute(f"insert into runs values {', '.join(rows)}")
-    engine.execute(f"delete from runs where ds < '{FIRST + timedelta(night - RETENTION)}'")
+    engine.execute(f"delete from runs where ds < '{FIRST + timedelta(night - retention)}'")
     if night % 3 == 0:
         grade, item = chance.randrange(4), chance.randrange(3)
         engine.execute(f"update truth set grade = {grade} where item_id = 'i{item}'")
@@ -104,6 +103,7 @@ class Year:
 
     def __init__(self, folder: Path, url: str, nights: int) -> None:
         self.folder, self.url, self.nights = folder, url, nights
+        self.retention = min(30, nights // 4)
         self.chance = random.Random(3)
         self.night = 0
         self.published: Numbers = set()
@@ -151,7 +151,7 @@ class Year:
         for night in range(self.nights):
             self.night = night
             with connect(self.url) as engine:
-                new_day(engine, self.night, self.chance)
+                new_day(engine, self.night, self.retention, self.chance)
                 if self.night % 17 == 16:
                     self.outage(engine)
             for team in TEAMS:
@@ -186,7 +186,7 @@ class Year:
         self.counts["replaced by nothing, and told"] += len(gone)
         if self.night % 9 == 8:
             self.bad_night(team, spec)
-        if self.night % 10 == 9 and self.night > RETENTION:  # the source has not all any more
+        if self.night % 10 == 9 and self.night > self.retention:  # the source has not all any more
             assert "--allow-loss" in self.call("run", team, "--full-refresh", expect=2)
             self.counts["refusals"] += 1
         if team == "feed" and self.night == self.nights * 3 // 4:
