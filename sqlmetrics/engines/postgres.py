@@ -153,6 +153,11 @@ class Postgres(DbApi):
     def open(cls, place: ConnectionURL) -> Postgres:
         """The server of a URL; what follows `?` is libpq's."""
         database, schema = place.parts
+        # libpq takes a service file's settings where nobody else says any
+        has_service = "PGSERVICE" in os.environ or "service" in dict(place.options)
+        bounds: dict[str, int] = {} if has_service else dict(KEEPALIVES)
+        if not has_service and "PGCONNECT_TIMEOUT" not in os.environ:
+            bounds["connect_timeout"] = CONNECT_TIMEOUT
         given = place.given(
             host=place.host,
             port=place.port,
@@ -160,8 +165,7 @@ class Postgres(DbApi):
             password=place.password,
             dbname=database,
             fallback_application_name=APPLICATION,
-            connect_timeout=CONNECT_TIMEOUT if "PGCONNECT_TIMEOUT" not in os.environ else None,
-            **KEEPALIVES,
+            **bounds,
         )
         role = str(given.pop("role", None) or "")
         search_path = ", ".join(filter(None, (schema, str(given.pop("search_path", None) or ""))))

@@ -313,6 +313,29 @@ shop:
 """
 
 
+def of_a_service_file(host: str, user: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service named by the environment or by the connection says all that nobody else does."""
+    file.write_text(
+        f"[nightly]\nhost={host}\nuser={user}\ndbname=postgres\nkeepalives_idle=7\n"
+        "connect_timeout=9\napplication_name=batch\noptions=-c statement_timeout=55s\n"
+    )
+    monkeypatch.setenv("PGSERVICEFILE", str(file))
+
+    def told(url: str) -> tuple[Any, ...]:
+        with open_driver(url) as engine:
+            engine.name_session("shop 1")
+            given = engine._connection.info.get_parameters()  # type: ignore[attr-defined]
+            names = ("keepalives_idle", "connect_timeout")
+            return (
+                *settings(engine, "statement_timeout", "application_name"),
+                *map(given.get, names),
+            )
+
+    assert told("postgresql:///?service=nightly") == ("55s", "batch", "7", "9")
+    monkeypatch.setenv("PGSERVICE", "nightly")
+    assert told("postgresql://") == ("55s", "batch", "7", "9")
+
+
 @pytest.mark.xdist_group("postgres")
 def test_a_session_of_postgres_is_what_dbt_and_the_environment_say(
     servers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -345,6 +368,8 @@ def test_a_session_of_postgres_is_what_dbt_and_the_environment_say(
         with open_driver("prod") as engine:
             engine.name_session("shop 1")
             assert settings(engine, "application_name") == ("cron",)
+        monkeypatch.delenv("PGAPPNAME")
+        of_a_service_file(host, user, tmp_path / "services.conf", monkeypatch)
     finally:
         with open_driver(url) as admin:
             for statement in ("role nightly", "schema marts", "schema shared"):
