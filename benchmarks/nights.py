@@ -1,13 +1,14 @@
-"""What a job costs by the days of a run, and a night by the months of history in its tables.
+"""What a job costs by the days of a backfill, and a night by the days of history before it.
 
-    python -m benchmarks.nights                                    # DuckDB and PostgreSQL, 30 days
-    python -m benchmarks.nights postgres --days 30 120 365 --months 1 12 24
+    python -m benchmarks.nights                                # DuckDB and PostgreSQL, 30 days
+    python -m benchmarks.nights postgres --days 30 120 365 730
 
-Every day has 4,000 queries of 20 items, in two parts of a year as a shop keeps them: a table cut
-by month on PostgreSQL, with an index on the day. Days are then replaced by one run, and by one of
-the last day alone after so many months of history. Each run is a process of its own; CPU seconds
-and memory are those of the process and of the server. No time is told unless all engines have the
-same numbers.
+Every day has 4,000 queries of 20 items, which stand together in the table and come day by day: on
+PostgreSQL it is cut by month, with an index on the day. So many days are backfilled into new
+tables, by the usual batches of 31 days, and then the day after them, as `run --backfill` does it
+at night. Each engine is a process of its own, and keeps its tables on disk; CPU seconds and memory
+are those of the process and of the server. No time is told unless all engines have the same
+numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.agreement import TOLERANCE
@@ -27,7 +31,7 @@ from benchmarks.process_tree import spending
 
 ENGINES = ("duckdb", "postgres")
 FIRST = date(2026, 1, 1)
-QUERIES, ITEMS = 4000, 20
+QUERIES, ITEMS, PART = 4000, 20, 30
 HEAD = "| engine | what | rows | s | CPU s | peak MB |\n|---|---|---:|---:|---:|---:|"
 
 RANKINGS = """insert into rankings
@@ -37,9 +41,10 @@ select
     concat('item-', query, '-', item * 2 + (query * 31 + item * 7 + day) % 2) as item_id,
     20.0 - item + (query * 13 + item * 5 + day * 7) % 1000 / 1000.0 as score,
     case query % 3 when 0 then 'JP' when 1 then 'US' else 'DE' end as country
-from generate_series({start}, {stop}) as days(day)
+from generate_series({start}, {stop} - 1) as days(day)
 cross join generate_series(1, {queries}) as queries(query)
-cross join generate_series(1, {items}) as places(item)"""
+cross join generate_series(1, {items}) as places(item)
+order by day, query * 7919 % 4001, item"""
 
 LABELS = """create table labels as
 select
@@ -58,58 +63,97 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print a row a run."""
     options = _parser().parse_args(arguments)
     print(HEAD, flush=True)
-    numbers: dict[str, Any] = {}
+    numbers: dict[str, list[float | None]] = {}
     for engine in options.engines:
-        for days in options.days:
-            _print(engine, f"{days} days", measured(engine, days, 0), numbers)
-        for months in options.months:
-            what = f"a night after {months} months"
-            _print(engine, what, measured(engine, 1, months), numbers)
+        for run in measured(engine, options.days):
+            expected = numbers.setdefault(run["what"], run["numbers"])
+            if not _agree(expected, run["numbers"]):
+                raise SystemExit(f"{run['what']}: {engine} has other numbers; no time is told")
+            print(
+                f"| {engine} | {run['what']} | {run['rows']:,} | {run['wall']:.1f} "
+                f"| {run['cpu']:.1f} | {run['peak']:,.0f} |",
+                flush=True,
+            )
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.nights", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("engines", nargs="*", default=ENGINES, help=f"some of {', '.join(ENGINES)}")
-    parser.add_argument("--days", type=int, nargs="*", default=[30], help="days of a run")
-    parser.add_argument("--months", type=int, nargs="*", default=[], help="of history")
+    parser.add_argument("--days", type=int, nargs="*", default=[30], help="days of a backfill")
     return parser
 
 
-def _print(engine: str, what: str, run: dict[str, Any], numbers: dict[str, Any]) -> None:
-    expected = numbers.setdefault(what, run["numbers"])
-    pairs = zip(expected, run["numbers"], strict=True)
-    if any(abs(left - right) > TOLERANCE for left, right in pairs):
-        raise SystemExit(f"{what}: {engine} has other numbers; no time is told")
-    print(
-        f"| {engine} | {what} | {run['rows']:,} | {run['wall']:.1f} | {run['cpu']:.1f} "
-        f"| {run['peak']:,.0f} |",
-        flush=True,
+def _agree(left: Sequence[float | None], right: Sequence[float | None]) -> bool:
+    pairs = zip(left, right, strict=True)
+    return all(
+        expected == value
+        or (expected is not None and value is not None and abs(expected - value) <= TOLERANCE)
+        for expected, value in pairs
     )
 
 
-def measured(engine: str, days: int, months: int) -> dict[str, Any]:
-    """One run in a process of its own.
+def measured(engine: str, days: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """What each run took, in a process of its own for the engine.
 
     Args:
         engine: Where.
-        days: How many days are replaced by it.
-        months: How many months of history its tables hold.
+        days: How many days are backfilled, each time from the first one.
 
     Raises:
         CalledProcessError: If it fails; what it said went to standard error.
     """
     code = "import sys; from benchmarks.nights import run; run(*sys.argv[1:])"
-    command = [sys.executable, "-c", code, engine, str(days), str(months)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    command = [sys.executable, "-c", code, engine, *map(str, sorted(days))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout or ():
+            if line.startswith("{"):  # DuckDB draws how far a statement is, if it lasts long
+                yield json.loads(line)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
 
 
-def run(name: str, days: str, months: str) -> None:
-    """Inside the process: fill the tables, run the job, print what it took."""
+def run(name: str, *days: str) -> None:
+    """Inside the process: fill the tables, run the jobs, print what each took."""
+    with _database(name) as engine:
+        end = 0
+        for statement in _tables(name):
+            engine.driver.execute(statement)
+        for number in map(int, days):
+            for statement in _more_days(name, end, number + 1):
+                engine.driver.execute(statement)
+            end = number + 1
+            facts = f"facts_of_{number}"
+            for start, stop, what in (
+                (0, number, f"{number} days"),
+                (number, end, f"the night after {number} days"),
+            ):
+                print(json.dumps({"what": what} | _spent(name, engine, facts, start, stop)))
+                sys.stdout.flush()
+
+
+@contextmanager
+def _database(name: str) -> Iterator[Any]:
+    """An empty database on disk."""
+    import duckdb
+
+    from sqlmetrics.engines.database import connect
+
+    if name != "duckdb":
+        with opened(name) as engine:
+            yield engine
+        return
+    with (
+        TemporaryDirectory() as folder,
+        duckdb.connect(Path(folder) / "nights.duckdb") as database,
+        connect(database) as engine,
+    ):
+        yield engine
+
+
+def _spent(name: str, engine: Any, facts: str, start: int, stop: int) -> dict[str, Any]:
+    """What it takes to backfill the days before `stop`, of which those before `start` are done."""
     import sqlmetrics as sm
-    from sqlmetrics.jobs.run import write
-    from sqlmetrics.spec.days import Days
 
     spec = sm.Spec(
         name="nights",
@@ -117,59 +161,43 @@ def run(name: str, days: str, months: str) -> None:
         labels={"relation": "labels"},
         by=["country"],
         metrics=METRICS,
-        output={"relation": "facts", "per_query": "facts_per_query"},
+        output={"relation": facts, "per_query": f"{facts}_per_query"},
     )
-    number = int(days)
-    after = Days(start=FIRST + timedelta(1), end=FIRST + timedelta(1 + number))
-    with opened(name) as engine:
-        for statement in _tables(name, number + 1):
-            engine.driver.execute(statement)
-        write(spec, engine, Days(start=FIRST, end=FIRST + timedelta(1)))
-        if history := 30 * int(months):
-            for table in ("facts", "facts_per_query"):
-                _fill(engine, table, history)
-        servers, began = servers_of(name, engine), time.perf_counter()
-        with spending(servers) as spent:
-            write(spec, engine, after)
-        wall = time.perf_counter() - began
-        rows = engine.rows(
-            "select value from facts where metric_date >= "
-            f"cast('{after.start}' as date) order by metric_date, metric, k, segment_value"
-        )
+    first, last = (FIRST + timedelta(day) for day in (start, stop))
+    began = time.perf_counter()
+    with spending(servers_of(name, engine)) as spent:
+        sm.run(spec, engine, end=last, backfill=True)
+    wall = time.perf_counter() - began
+    rows = engine.rows(
+        f"select value from {facts} where metric_date >= cast('{first}' as date) "
+        "order by metric_date, metric, k, segment_name, segment_value"
+    )
     taken = {"wall": wall, "cpu": spent.cpu, "peak": spent.peak}
     numbers = [value for (value,) in rows]
-    print(json.dumps(taken | {"rows": number * QUERIES * ITEMS, "numbers": numbers}))
+    return taken | {"rows": (stop - start) * QUERIES * ITEMS, "numbers": numbers}
 
 
-def _tables(name: str, days: int) -> Iterator[str]:
-    """The statements that make the tables of so many days."""
+def _tables(name: str) -> Iterator[str]:
+    """The statements that make the tables, without a day."""
     is_cut = name == "postgres"
     yield f"create table rankings ({COLUMNS})" + " partition by range (ds)" * is_cut
-    sizes = {"queries": QUERIES, "items": ITEMS, "labels": 2 * ITEMS}
-    for start in range(0, days, 30):
-        first, end = (FIRST + timedelta(day) for day in (start, start + 30))
-        if is_cut:
-            part = f"create table rankings_{start} partition of rankings"
-            yield f"{part} for values from ('{first}') to ('{end}')"
-        stop = min(days, start + 30) - 1
-        yield RANKINGS.format(first=FIRST, start=start, stop=stop, **sizes)
-    yield LABELS.format(**sizes)
+    yield LABELS.format(queries=QUERIES, labels=2 * ITEMS)
     if is_cut:
         yield "create index on rankings (ds)"
+
+
+def _more_days(name: str, start: int, stop: int) -> Iterator[str]:
+    """The statements that add some days, a part of the table after the other."""
+    is_cut = name == "postgres"
+    for part in range(start // PART * PART, stop, PART):
+        first, end = (FIRST + timedelta(day) for day in (part, part + PART))
+        if is_cut and part >= start:
+            table = f"create table rankings_{part} partition of rankings"
+            yield f"{table} for values from ('{first}') to ('{end}')"
+        days = {"start": max(part, start), "stop": min(part + PART, stop)}
+        yield RANKINGS.format(first=FIRST, queries=QUERIES, items=ITEMS, **days)
+    if is_cut:
         yield "analyze rankings, labels"
-
-
-def _fill(engine: Any, table: str, days: int) -> None:
-    """Copy the rows of the first day to so many days before it."""
-    columns = [name for name in engine.columns(table) if name != "metric_date"]
-    names = ", ".join(columns)
-    engine.driver.execute(
-        f"insert into {table} (metric_date, {names})\n"
-        f"select metric_date - cast(day as integer), {names}\n"
-        f"from {table} cross join generate_series(1, {days}) as days(day)"
-    )
-    if engine.name == "PostgreSQL":
-        engine.driver.execute(f"analyze {table}")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from contextlib import suppress
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from sqlmetrics.engines.driver import Driver
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
+from sqlmetrics.engines.waiting import STOP_TIMEOUT
 
 _KINDS = {
     "BOOL": "BOOLEAN",
@@ -75,11 +77,20 @@ class BigQuery(Driver):
         return "as a service"
 
     def _run(self, sql: str) -> None:
-        self._connection.query_and_wait(sql)
+        self._answer(sql)
 
     def _arrow(self, sql: str) -> pa.Table:
-        rows = self._connection.query_and_wait(sql)
-        return rows.to_arrow(create_bqstorage_client=False)
+        return self._answer(sql).to_arrow(create_bqstorage_client=False)
+
+    def _answer(self, sql: str) -> Any:
+        """The rows of a job, which is cancelled if nobody waits for it any more."""
+        job = self._connection.query(sql)
+        try:
+            return job.result()
+        except KeyboardInterrupt:
+            with suppress(Exception):
+                job.cancel(timeout=STOP_TIMEOUT)
+            raise
 
     def _kinds(self, source: str) -> dict[str, str]:
         dry = bigquery.QueryJobConfig(dry_run=True, use_query_cache=False)  # it costs nothing

@@ -19,7 +19,7 @@ from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
 from sqlmetrics.engines.values import size_in_bytes
-from sqlmetrics.engines.waiting import CONNECT_TIMEOUT
+from sqlmetrics.engines.waiting import CONNECT_TIMEOUT, STOP_TIMEOUT
 from sqlmetrics.errors import EngineError
 
 SETTINGS = {
@@ -38,9 +38,6 @@ SPILLS = (
     "max_bytes_before_external_join",
 )
 """Settings of how much is kept in memory before it goes to disk; older versions lack the last."""
-
-STOP_TIMEOUT = 5
-"""As many seconds a server has to answer when a statement is to be stopped there."""
 
 USUAL = 4e9
 """So many bytes may be taken where the database does not say how many it has."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -43,8 +43,14 @@ class DbApi(Driver):
     @contextmanager
     def _running(self, sql: str) -> Iterator[Any]:
         with closing(self._cursor()) as cursor:
-            cursor.execute(sql)
-            yield cursor
+            try:
+                cursor.execute(sql)
+                yield cursor
+            except KeyboardInterrupt:
+                if cancel := getattr(cursor, "cancel", None):  # a driver's own way, if it has one
+                    with suppress(Exception):
+                        cancel()
+                raise
 
     def _cursor(self) -> Any:
         """A cursor whose rows are tuples, whatever the user's connection makes of rows."""

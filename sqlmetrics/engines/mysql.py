@@ -20,7 +20,7 @@ from sqlmetrics.engines.driver import STANDARD
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, READ_ONLY, TYPE, first_line
 from sqlmetrics.engines.types import decimal, kind_of
 from sqlmetrics.engines.url import ConnectionURL
-from sqlmetrics.engines.waiting import CONNECT_TIMEOUT
+from sqlmetrics.engines.waiting import CONNECT_TIMEOUT, STOP_TIMEOUT
 from sqlmetrics.errors import EngineError
 from sqlmetrics.sql.dialects import dialect as named
 
@@ -39,9 +39,6 @@ _KINDS = {
     FIELD_TYPE.TINY: "BIGINT",
     FIELD_TYPE.YEAR: "BIGINT",
 }
-
-STOP_TIMEOUT = 5
-"""As many seconds a server has to answer when a statement is to be stopped there."""
 
 ROW_BYTES = 60_000
 """What the varchars of a row may take together; the server's limit is 65,535."""

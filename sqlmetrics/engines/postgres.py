@@ -61,6 +61,11 @@ WORK_MEMORY = 64 * 1024
 """How many kB a sort or hash of a statement takes at least: with the 4 MB of a new server a
 hash of millions of groups is written to disk over and over."""
 
+SETTINGS = {"parallel_tuple_cost": "0.01", "client_connection_check_interval": "10s"}
+"""What a session sets where nobody has: that rows which go from one process to another cost
+what they do, as every plan sorts or groups most of its rows in several, and that a statement
+ends when its client is gone. What a server does not know, or cannot do, is left alone."""
+
 SHARES = 16
 """A statement has several sorts and hashes, a hash takes twice `work_mem`, and each of some
 processes has its own: so many of them share what `memory` says."""
@@ -290,10 +295,21 @@ class Postgres(DbApi):
             self.execute("set timezone = 'UTC'")
             back = f"set timezone = {self._literal(zone)}"
             self._undo.callback(self._quietly, self.execute, back)
+        for name, value in SETTINGS.items():
+            self._set_usual(name, value)
         self._usual_memory = self._work_memory()
         if self._usual_memory < WORK_MEMORY:
             self._set_work_memory(WORK_MEMORY)
             self._undo.callback(self._quietly, self._set_work_memory, self._usual_memory)
+
+    def _set_usual(self, name: str, value: str) -> None:
+        """Set what has the server's own default, until the session is given back."""
+        named = f"name = {self._literal(name)}"
+        sql = f"select setting from pg_settings where {named} and source = 'default'"
+        for (before,) in self.rows(sql):
+            self._quietly(self.execute, f"set {name} = {self._literal(value)}")
+            back = f"set {name} = {self._literal(before)}"
+            self._undo.callback(self._quietly, self.execute, back)
 
     @contextmanager
     def alone(self, name: str) -> Iterator[str]:

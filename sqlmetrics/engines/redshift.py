@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from typing import Any, ClassVar
 
 import redshift_connector
@@ -12,6 +13,7 @@ from sqlmetrics.engines.dbapi import DbApi
 from sqlmetrics.engines.driver import STANDARD
 from sqlmetrics.engines.failure import LOST, first_line
 from sqlmetrics.engines.url import ConnectionURL
+from sqlmetrics.engines.waiting import STOP_TIMEOUT
 
 _KINDS = {  # by PostgreSQL's object ids
     16: "BOOLEAN",
@@ -39,6 +41,9 @@ class Redshift(DbApi):
         "VARCHAR": "varchar(65535) collate case_sensitive",
     }
 
+    _given: Mapping[str, Any] = {}
+    _process = 0
+
     @classmethod
     def open(cls, place: ConnectionURL) -> Redshift:
         """`redshift://user:password@host:5439/database`."""
@@ -50,9 +55,9 @@ class Redshift(DbApi):
             database=place.parts[0],
         )
         with place.opening():
-            connection = redshift_connector.connect(**given)
-        connection.autocommit = True
-        return cls(connection, own=True)
+            engine = cls(_connected(given), own=True)
+        engine._given = given
+        return engine
 
     @property
     def version(self) -> str:
@@ -60,6 +65,17 @@ class Redshift(DbApi):
         said = str(self.rows("select version()")[0][0])
         found = re.search(r"Redshift ([\d.]+)", said)
         return found[1] if found else said
+
+    def _settle(self) -> None:
+        if self._given:
+            ((self._process,),) = self.rows("select pg_backend_pid()")
+
+    def _stop(self) -> None:
+        """Cancel the statement over another connection: the driver only stops to listen."""
+        if self._process:
+            given = {**self._given, "timeout": STOP_TIMEOUT}
+            with suppress(Exception), closing(_connected(given)) as other:
+                other.cursor().execute(f"select pg_cancel_backend({self._process})")
 
     def _recover(self) -> None:
         if not self._connection.autocommit:
@@ -82,3 +98,9 @@ class Redshift(DbApi):
 
     def _kind(self, described: Sequence[Any]) -> str:
         return _KINDS.get(described[1], "VARCHAR")
+
+
+def _connected(given: Mapping[str, Any]) -> Any:
+    connection = redshift_connector.connect(**given)
+    connection.autocommit = True
+    return connection

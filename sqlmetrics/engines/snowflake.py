@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from sqlmetrics.engines.failure import first_line
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
 from sqlmetrics.engines.values import plain
+from sqlmetrics.engines.waiting import STOP_TIMEOUT
 from sqlmetrics.sql.template import finished, identifier, parts
 
 _KINDS = (  # by the connector's type codes
@@ -47,6 +49,8 @@ class Snowflake(DbApi):
         "VARCHAR": "varchar collate ''",
     }
 
+    _given: Mapping[str, Any] = {}
+
     @classmethod
     def open(cls, place: ConnectionURL) -> Snowflake:
         """`snowflake://user:password@account/database/schema`; the rest is the connector's."""
@@ -59,12 +63,25 @@ class Snowflake(DbApi):
             schema=schema,
         )
         with place.opening():
-            return cls(snowflake.connector.connect(**given), own=True)
+            engine = cls(snowflake.connector.connect(**given), own=True)
+        engine._given = given
+        return engine
 
     @property
     def version(self) -> str:
         """As the server says it."""
         return str(self.rows("select current_version()")[0][0])
+
+    def _stop(self) -> None:
+        """Cancel the session's statements over another connection: the driver heeds SIGINT alone.
+
+        Nobody is asked to log in once more by a browser.
+        """
+        if self._given and self._given.get("authenticator") != "externalbrowser":
+            given = {**self._given, "login_timeout": STOP_TIMEOUT}
+            with suppress(Exception), closing(snowflake.connector.connect(**given)) as other:
+                session = self._connection.session_id
+                other.cursor().execute(f"select system$cancel_all_queries({session})")
 
     def _quoted(self, part: str) -> str:
         return finished(identifier(part))

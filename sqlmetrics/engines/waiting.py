@@ -22,6 +22,9 @@ TELL_EVERY = 60.0
 CONNECT_TIMEOUT = 30
 """As many seconds a server has to answer, unless `connect_timeout` says otherwise."""
 
+STOP_TIMEOUT = 5
+"""As many seconds a server has to answer when a statement is to be stopped there."""
+
 LOCK_TIMEOUT = 3_600.0
 """As many seconds another run may write the same tables, unless `lock_timeout` says otherwise."""
 

@@ -32,6 +32,9 @@ MOST_DAYS = 36_500
 USUAL_BATCH = 31
 """As many days of a backfill are one run: what it has done stands if the next one is stopped."""
 
+MOST_PARTS = 8
+"""In more parts than this the days between known ones are not looked for, but in one look."""
+
 Moment = str
 """A time as a text, which orders as times do."""
 
@@ -73,11 +76,8 @@ def _wanted(
     missing, again = set[date](), set[date]()
     if backfill:
         done = done_days(spec, engine)
-        there = data_days(spec, engine, done, days)
-        missing, last = there - done, max(there, default=None)
-    elif not end:
-        last = _last_day(spec, engine, days)
-    if not end and last:
+        missing = data_days(spec, engine, done, days) - done
+    if lookback and not end and (last := _last_day(spec, engine, days)):
         end = last + timedelta(1)
     if lookback and end:
         most = min(lookback, (end - date.min).days)
@@ -209,14 +209,42 @@ def data_days(
     Args:
         spec: What is asked.
         engine: Where its tables are.
-        known: Days of which it need not be known.
+        known: Days of which it need not be known: their rows are not read, so that a night does
+            not cost more with each day of history.
         days: Which days are looked at; None for all.
     """
-    asked = on_days(spec, days)
     with engine:
-        if asked.spec.clicks is not None:
-            there = days_of_log(asked.spec.clicks, engine, known, ranges, days)
+        if spec.clicks is not None:
+            log = on_days(spec, days).spec.clicks
+            there = days_of_log(log, engine, known, ranges, days) if log else set()
             return {day for day in there if days is None or _is_in(day, days)}
+        parts = [*between(days, known)]
+        looked_at = parts if len(parts) <= MOST_PARTS else [days]
+        return {day for part in looked_at for day in _days_of_rankings(spec, engine, part)}
+
+
+def between(days: Days | None, known: Set[date]) -> Iterator[Days | None]:
+    """What is left of a range without some days; None for all days.
+
+    >>> known = {date(2026, 1, 2), date(2026, 1, 3)}
+    >>> [str(part) for part in between(Days(start=date(2026, 1, 1)), known)]
+    ['from 2026-01-01 and before 2026-01-02', 'from 2026-01-04']
+    """
+    start, end = (days.start, days.end) if days else (None, None)
+    inside = [day for day in known if days is None or _is_in(day, days)]
+    for part in ranges(inside):
+        if start is None or (part.start and start < part.start):
+            yield Days(start=start, end=part.start)
+        start = part.end
+    if not inside:
+        yield days
+    elif end is None or (start and start < end):
+        yield Days(start=start, end=end)
+
+
+def _days_of_rankings(spec: Spec, engine: Database, days: Days | None) -> set[date]:
+    with engine:
+        asked = on_days(spec, days)
         the_plan = plan(spec, opened(spec, engine, asked.ends))
         check_columns(the_plan, engine, apart=("labels", "queries", "items"))
         shape = the_plan.shape

@@ -128,6 +128,12 @@ class Plan:
         return "is_ranked = 1" if self.spec.options["missing"] == "drop" else ""
 
     @property
+    def counted_lists(self) -> str:
+        """The stage whose rows are the lists, where the database has it at hand; else empty."""
+        copies = self.shape.at.translation.dialect.copies_stages
+        return self.needs.lists if copies and not self.strategy.suspects else ""
+
+    @property
     def _lists(self) -> PerQuery:
         return PerQuery(self.shape, self.needs, self.strategy)
 

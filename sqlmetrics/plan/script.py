@@ -11,7 +11,7 @@ from sqlmetrics.plan.per_query import BUCKET, LISTS
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.strategy import PORTABLE
 from sqlmetrics.sql.dialects import KEPT
-from sqlmetrics.sql.stage import Stage, with_stages
+from sqlmetrics.sql.stage import Column, Stage, with_stages
 from sqlmetrics.sql.template import LINE, commented, finished, lines, literal
 
 
@@ -111,18 +111,26 @@ def script(
         drop=f"{dialect.drop} {table}",
         stages=(kept,),
         more=tuple(f"insert into {table}\n{other}" for other in others),
-        lists=_lists(table) if plan.strategy.suspects else "",
+        lists=_lists(plan, table),
     )
 
 
-def _lists(table: str) -> str:
-    """How many lists there are, with and without labels."""
+def _lists(plan: Plan, table: str) -> str:
+    """How many lists there are, with and without labels; empty where that was not counted."""
+    if plan.counted_lists:
+        return f"select coalesce(max({LISTS}), 0) from {table}"
     each = f"select distinct {BUCKET}, {LISTS} from {table}"
-    return f"select coalesce(sum({LISTS}), 0) from ({each}) as buckets"
+    counted = f"select coalesce(sum({LISTS}), 0) from ({each}) as buckets"
+    return counted if plan.strategy.suspects else ""
 
 
 def _kept(plan: Plan) -> str:
-    return with_stages(plan.inputs + plan.per_query, "select *\nfrom per_query")
+    columns = "*"
+    if plan.counted_lists:
+        counted = Column(f"(select count(*) from {plan.counted_lists})", LISTS)
+        columns = f"\n    {lines(['per_query.*', counted])}"
+    select = f"select {columns}".replace(" \n", "\n")
+    return with_stages(plan.inputs + plan.per_query, f"{select}\nfrom per_query")
 
 
 def _copied(body: str, file: Path) -> str:

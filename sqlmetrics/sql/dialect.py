@@ -205,8 +205,8 @@ class Dialect:
         places: How many stages, each of the one before alone, its planner takes in a row.
         inlines_stages: Whether it computes a stage anew each time that it is read.
         copies_stages: Whether it writes down a stage that two others read, unless told not to.
-        sorts_lists: Whether it finds an item twice by sorting each list in less time than by
-            counting the rows of each item.
+        row_hash: 64 bits of some {columns}, where rows that stand twice are found by as many
+            hashes as rows in less time than by groups.
         settings: What stands behind a query so that it means the same.
         keep: How a statement that keeps a query's rows for a while begins; empty where
             there is none, and the query runs again for each table.
@@ -263,7 +263,7 @@ class Dialect:
     places: int = 20
     inlines_stages: bool = False
     copies_stages: bool = False
-    sorts_lists: bool = False
+    row_hash: str = ""
     settings: str = ""
     keep: str = "create temporary table"
     drop: str = "drop table"

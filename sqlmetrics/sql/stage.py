@@ -35,7 +35,8 @@ class Stage:
         name: Its name.
         template: The file under `templates/plan`.
         view: What the template prints.
-        hint: `materialized`, `not materialized` or nothing, behind `as`.
+        hint: `materialized`, `not materialized` or nothing, behind `as`; it is printed where the
+            stage is read more than once, since else it says nothing.
     """
 
     name: str
@@ -88,7 +89,11 @@ def _key(key: str) -> str:
 
 def with_stages(stages: Iterable[Stage], last: str) -> str:
     """`with` all stages, if there are any, and a last select."""
-    ctes = ",\n\n".join(_cte(stage) for stage in stages)
+    stages = list(stages)
+    bodies = [_body(stage) for stage in stages]
+    text = "\n".join([*bodies, last])
+    pairs = zip(stages, bodies, strict=True)
+    ctes = ",\n\n".join(_cte(stage, body, text) for stage, body in pairs)
     return finished(f"with\n\n{ctes}\n\n{last}" if ctes else last)
 
 
@@ -106,9 +111,11 @@ def commented(text: str) -> tuple[str, str]:
     return above, text[len(above) :]
 
 
-def _cte(stage: Stage) -> str:
-    comment, select = commented(_body(stage))
-    hint = f"{stage.hint} " if stage.hint else ""
+def _cte(stage: Stage, body: str, text: str) -> str:
+    """A stage, of whose hint the whole text decides."""
+    comment, select = commented(body)
+    is_shared = stage.hint and len(re.findall(rf"\b(?:from|join) {stage.name}\b", text)) > 1
+    hint = f"{stage.hint} " if is_shared else ""
     return f"{comment}{stage.name} as {hint}(\n{indent(select, ' ' * 4)}\n)"
 
 

@@ -33,7 +33,7 @@ ALLOWED = frozenset(
         *(exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Cast, exp.DataType, exp.Collate),
         *(exp.Sum, exp.Min, exp.Max, exp.Avg, exp.Count, exp.Concat),
         *(exp.Ln, exp.Exp, exp.Pow, exp.Floor, exp.Abs, exp.Sqrt),
-        *(exp.Window, exp.WindowSpec, exp.Order, exp.Ordered, exp.Limit),
+        *(exp.Window, exp.WindowSpec, exp.Order, exp.Ordered, exp.Limit, exp.Offset),
         *(exp.RowNumber, exp.Rank, exp.DenseRank),
     }
 )
@@ -192,6 +192,7 @@ LOOKS: Mapping[type, Callable[[Tree, Dialect], str]] = {
     exp.Star: _of_star,
     exp.DataType: _of_type,
     exp.Cast: _of_cast,
+    exp.Offset: lambda _, dialect: "" if dialect.row_hash else "offset",
 }
 """Parts that are allowed in some forms only."""
 

@@ -29,6 +29,7 @@ class Driver:
         self.answer: list[tuple[Any, ...]] = []
         self.autocommit = False
         self.closed = 0
+        self.session_id = 8
 
     def connect(self, **given: Any) -> Driver:
         self.given = given
@@ -51,6 +52,9 @@ class Driver:
         for part, error in self.raises.items():
             if part in sql:
                 raise error
+
+    def cancel(self, timeout: float | None = None) -> None:
+        self.said.append("cancel")
 
     def describe(self, sql: str) -> list[tuple[Any, ...]]:
         self.execute(f"describe: {sql}")
@@ -114,11 +118,9 @@ def _write(paper: Driver) -> Any:
 
 
 def _google(paper: Driver, module: Any) -> None:
-    def query_and_wait(sql: str) -> Any:
-        paper.execute(sql)
-        return SimpleNamespace(to_arrow=lambda create_bqstorage_client: pa.table({"n": [1]}))
-
-    def query(sql: str, job_config: Any) -> Any:
+    def query(sql: str, job_config: Any = None) -> Any:
+        if job_config is None:
+            return SimpleNamespace(result=lambda: answer(sql), cancel=paper.cancel)
         assert job_config.dry_run
         paper.execute(sql)
         fields = [("n", "INTEGER", "NULLABLE"), ("l", "STRING", "REPEATED")]
@@ -126,6 +128,10 @@ def _google(paper: Driver, module: Any) -> None:
         return SimpleNamespace(
             schema=[SimpleNamespace(**dict(zip(names, f, strict=True))) for f in fields]
         )
+
+    def answer(sql: str) -> Any:
+        paper.execute(sql)
+        return SimpleNamespace(to_arrow=lambda create_bqstorage_client: pa.table({"n": [1]}))
 
     def load_table_from_file(block: Any, destination: str, job_config: Any) -> Any:
         paper.said.append(f"load {destination} {job_config.source_format}")
@@ -135,7 +141,6 @@ def _google(paper: Driver, module: Any) -> None:
         paper.given = given
         home = SimpleNamespace(project="project", dataset_id="dataset")
         return SimpleNamespace(
-            query_and_wait=query_and_wait,
             query=query,
             load_table_from_file=load_table_from_file,
             default_query_job_config=SimpleNamespace(default_dataset=home),
@@ -162,6 +167,7 @@ def reason(engine: Any, driver: Driver, error: BaseException) -> str:
 
 
 def test_redshift(driver):
+    driver.answer = [(7,)]
     with open_driver("redshift://ann:pw@host:5439/db?sslmode=require") as engine:
         login = {"host": "host", "port": 5439, "user": "ann", "password": "pw"}
         assert driver.given == login | {"database": "db", "sslmode": "require"}
@@ -245,3 +251,23 @@ def test_bigquery(driver):
         assert engine.rows("select 1") == [(1,)]
         assert reason(engine, driver, driver.NotFound("Not found: Table x")) == ABSENT
         assert reason(engine, driver, driver.Error("No matching signature for +")) == TYPE
+
+
+@pytest.mark.parametrize(
+    ("url", "stop"),
+    [
+        ("redshift://ann:pw@host:5439/db", "select pg_cancel_backend(7)"),
+        ("trino://ann@host:8080/hive/web", "cancel"),
+        ("databricks://token:pw@host/main/web?http_path=/sql/1", "cancel"),
+        ("snowflake://ann:pw@account/db/web", "select system$cancel_all_queries(8)"),
+        ("bigquery://project/dataset", "cancel"),
+    ],
+)
+def test_a_signal_stops_the_statement_on_the_server(driver, url, stop):
+    """What the command makes of SIGINT and SIGTERM, which a driver's own handler may not hear."""
+    driver.answer = [(7,)]
+    with open_driver(url) as engine:
+        driver.raises = {"create table": KeyboardInterrupt()}
+        with pytest.raises(KeyboardInterrupt):
+            engine.execute("create table t as select 1")
+        assert stop in driver.said[driver.said.index("create table t as select 1") :]

@@ -23,7 +23,7 @@ from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.engines import clickhouse, waiting
-from sqlmetrics.engines.postgres import Postgres
+from sqlmetrics.engines.postgres import SETTINGS, Postgres
 from sqlmetrics.engines.registry import open_driver
 from sqlmetrics.errors import EngineError, SpecError
 from sqlmetrics.evaluation import execution
@@ -387,13 +387,15 @@ def test_a_users_connection_gets_its_memory_back_and_tables_are_analysed(servers
     with psycopg.connect(servers.connection("postgres"), autocommit=True) as connection:
         with Postgres(connection) as engine:
             assert settings(engine, "work_mem", "application_name") == ("64MB", "")
+            assert settings(engine, *SETTINGS) == tuple(SETTINGS.values())
             name = engine.register("data", pa.table({"n": [*range(50)]}))
             kept = "create temporary table kept as\nselect n from " + name
             with engine.made(kept, "drop table kept"):
                 sql = "select reltuples from pg_class where relname in ('data', 'kept')"
                 assert engine.rows(sql) == [(50.0,), (50.0,)]
-        row = connection.execute("select current_setting('work_mem')").fetchone()
-        assert row == ("4MB",)
+        names = ("work_mem", *SETTINGS)
+        columns = ", ".join(f"current_setting('{name}')" for name in names)
+        assert connection.execute(f"select {columns}").fetchone() == ("4MB", "0.1", "0")
 
 
 @pytest.mark.xdist_group("postgres")

@@ -9,7 +9,7 @@
 with
 
 -- one row per ranked item
-ranking_rows as not materialized (
+ranking_rows as (
     select
         cast("ds" as date) as metric_date,
         cast("system" as text) collate "C" as system,

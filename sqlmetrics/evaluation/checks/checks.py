@@ -434,7 +434,7 @@ class _Look:
     def _is_innocent(self, rule: GroupCheck, plan: Plan) -> bool:
         """Whether it is known without the rule's own query that it finds nothing."""
         dialect = plan.shape.at.translation.dialect
-        if plan.shape.at.translation.changes and not (dialect.quick_hash or dialect.sorts_lists):
+        if plan.shape.at.translation.changes and not (dialect.quick_hash or dialect.row_hash):
             return False
         screened = self._screen(rule.table) if rule.clue else None
         if screened:

@@ -497,6 +497,7 @@ def _repeated(plan: Plan, table: str, keys: Sequence[str], policy: str) -> Group
     dialect = translation.dialect
     item = translation.own_text(translation.own(dialect.quick_hash or "{column}", "item_id"))
     within = [key for key in keys if key != "item_id"]
+    row_hash = translation.own_text(dialect.row_hash.format(columns=", ".join(keys)))
     return GroupCheck(
         table,
         "repeated",
@@ -509,10 +510,11 @@ def _repeated(plan: Plan, table: str, keys: Sequence[str], policy: str) -> Group
             "list_keys": list(map(_text, _of_list(keys))),
             "within": within,
             "item": item,
+            "row_hash": row_hash,
             "with_ids": [],
         },
         clue="alike",
-        innocent="unrepeated" if dialect.quick_hash or dialect.sorts_lists else "",
+        innocent="unrepeated" * bool(dialect.quick_hash) + "all_differ" * bool(dialect.row_hash),
     )
 
 
