@@ -18,10 +18,11 @@ from sqlmetrics.catalog.metric import (
     column_at_cutoff,
     listed,
     metric_of,
+    spellings,
 )
 from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.catalog.option import Value, is_number, plain
-from sqlmetrics.catalog.tool_names import DOTTED, whose
+from sqlmetrics.catalog.tool_names import DOTTED, called_by_tools, whose
 from sqlmetrics.errors import SpecError, nearest, unknown
 
 Setting = Parameter | Value
@@ -280,23 +281,67 @@ def _named(name: str, settings: Mapping[str, Setting], k: int | None, text: str)
             for metric in listed()
             for alias in metric.aliases
         }
-        raise SpecError(_unknown_metric(name, known, aliases, whose(text)))
+        raise SpecError(_unknown_metric(name, known, aliases, whose(text), k))
     metric, needs_cutoff = found
     if needs_cutoff and k is None:
         raise SpecError(f"metric {text!r} needs a cutoff, like {name}_10 or {metric.name}@10")
     return metric
 
 
-def _unknown_metric(name: str, known: list[str], aliases: Mapping[str, str], told: str) -> str:
+def _unknown_metric(
+    name: str, known: list[str], aliases: Mapping[str, str], told: str, k: int | None
+) -> str:
     """Another tool's name is told; else ours are listed, and the guess may come from an alias."""
     if name.casefold() in ONLINE:
         return f"{name} is a metric of click logs: sqlmetrics clicks SPEC -m {name}"
     if told:
         return f"unknown metric {name!r}; {told}"
     near = nearest(name, [*known, *aliases, *ONLINE])
-    meant = aliases.get(near or "", near)
+    meant = spelled_otherwise(name, k) or (aliases.get(near, near) if near else None)
     guess = ";" if meant is None else f"; did you mean {meant!r}?"
     return f"unknown metric {name!r}{guess} known: {', '.join(sorted(known))}"
+
+
+def spelled_otherwise(name: str, k: int | None = None) -> str:
+    """The metric of a name with other marks, a cutoff at its end, or a tool's name; else "".
+
+    >>> spelled_otherwise("r_precision"), spelled_otherwise("P5")
+    ('rprec', 'precision@5')
+    >>> spelled_otherwise("ndcg_burgess", 5), spelled_otherwise("ngcd", 5)
+    ('ndcg(gain=exp)@5', '')
+    """
+    ending = re.fullmatch(r"(.*\D)(\d{1,4})", name)
+    read = [(name, k), (ending[1].rstrip("_-"), int(ending[2]))] if ending else [(name, k)]
+    for called, cutoff in read:
+        ours = _without_marks().get(_letters(called))
+        if ours is not None and _is_metric(whole := _cut(ours, cutoff)):
+            return whole
+    named = {name: ours for name, ours in called_by_tools().items() if "(" in ours}
+    near = nearest(name, [*spellings(), *catalog(), *named]) or ""
+    whole = _cut(named.get(near, ""), k)
+    return whole if near in named and _is_metric(whole) else ""
+
+
+def _without_marks() -> Mapping[str, str]:
+    """The letters of each spelling, of ours or of a tool -> our text of it."""
+    ours = {alias.removesuffix("@k"): metric.name for alias, (metric, _) in spellings().items()}
+    ours |= {name: name for name in catalog()}
+    return {_letters(name): text for name, text in {**called_by_tools(), **ours}.items()}
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\W_]", "", name).casefold()
+
+
+def _cut(text: str, k: int | None) -> str:
+    return text if k is None else f"{text}@{k}"
+
+
+def _is_metric(text: str) -> bool:
+    try:
+        return bool(parse(text))
+    except SpecError:
+        return False
 
 
 def _setting_problems(metric: Metric, settings: Mapping[str, Setting], text: str) -> list[str]:

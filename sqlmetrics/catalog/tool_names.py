@@ -455,6 +455,16 @@ def all_in_our_words(texts: Iterable[str], preset: str) -> tuple[list[str], list
     return ours, problems
 
 
+def called_by_tools() -> Mapping[str, str]:
+    """What tools call a metric without a cutoff, in lower case -> what that is here."""
+    names: dict[str, str] = {}
+    for tool in TOOLS:
+        for name, ours in tool.names.items():
+            if not name.endswith("@k") and "{" not in ours:
+                names.setdefault(name, ours)
+    return names
+
+
 def whose(text: str) -> str:
     """Which tool calls a metric so, and what to write; empty if none does.
 

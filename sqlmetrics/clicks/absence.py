@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS, steps
+from sqlmetrics.clicks.doubts import stray_events
 from sqlmetrics.clicks.labels import standing
 from sqlmetrics.clicks.named_values import actions
 from sqlmetrics.engines.database import Database
@@ -41,6 +42,8 @@ def of_labels(tables: ClickTables, engine: Database, counts: Counts) -> Problem:
     asked = tables.clicks.labels
     if asked.pools:
         return of_judgments(tables, engine)
+    if stray := stray_events(tables, engine):
+        return Problem("events", f"{stray}; so no item has a label", 0)
     graded = [action for action, grade in asked.grades.items() if grade > 0]
     what = f"no event with a grade is left{_when(tables)} ({', '.join(graded) or 'none has one'})"
     logged = any(action in graded for action, _ in counts)

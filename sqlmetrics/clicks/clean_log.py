@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sqlmetrics.clicks import absence, column_checks, named_values, request_column, ubi, values
+from sqlmetrics.clicks import absence, column_checks, named_values, ubi, values
 from sqlmetrics.clicks.assembly import tables_of
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS
+from sqlmetrics.clicks.doubts import doubts, null_systems
 from sqlmetrics.clicks.labels import labels, labels_note, pooled
 from sqlmetrics.clicks.log_rows import ATTRIBUTED, DEDUPLICATED, EXCLUDED, IRREGULAR, LOGGED
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
@@ -147,6 +148,8 @@ class CleanLog:
             NoDataError: If an evaluation fails since the log has no row of these days yet.
             InputError: If it fails for lack of lists or labels, with what became of the log.
         """
+        if self.is_dry:
+            self._check_systems()
         told = self._shown_lists()
         ranks = [Step(told.ranks, shown_ranks(self.tables), VIEW)] if told else []
         with keeping(self.engine, [*lists(self._labelled), *ranks]):
@@ -174,10 +177,17 @@ class CleanLog:
         return ShownLists(RANKS, IRREGULAR, columns.segments if columns else ())
 
     def _tell_absence(self, error: InputError) -> None:
-        """Raise an error for an evaluation that failed since there is no list, or no label."""
+        """Raise an error for an evaluation that failed since there is no list, label or system."""
         for name, why in ((RANKINGS, absence.of_lists), (LABELS, absence.of_labels)):
             if not self.engine.rows(f"select 1 as is_there from {name} limit 1"):
                 raise refusal([why(self.tables, self.engine, self.counts())]) from error
+        if "system is NULL" in str(error):
+            self._check_systems()
+
+    def _check_systems(self) -> None:
+        """Raise InputError, in the log's own names, if impressions have no system."""
+        if problem := null_systems(self.tables, self.engine):
+            raise InputError(problem)
 
     @cached_property
     def propensities(self) -> PropensityEstimate | None:
@@ -344,8 +354,7 @@ def cleaned_log(
             log = replace(log, unread=values.check(tables, kinds, engine))
         with keeping(engine, todo[choosing:], told):
             if not dry:
-                doubt = request_column.doubt(tables, engine)
-                log = replace(log, value_notes=(*log.value_notes, *doubt))
+                log = replace(log, value_notes=(*log.value_notes, *doubts(tables, engine)))
             yield log
 
 

@@ -39,10 +39,8 @@ _OF_EVENTS = (
 """The reasons in the order in which they are looked at: a row is left out for the first."""
 
 EARLY = "before the impression"
-MANY_EARLY = 0.5
-"""The share of events before their impression from which the times are doubted."""
-LEAST_EARLY = 20
-"""Of fewer such events nothing is said."""
+TIMED = _OF_EVENTS[_OF_EVENTS.index(EARLY) :]
+"""The reasons of events on items that were shown."""
 
 
 @dataclass(frozen=True)
@@ -87,24 +85,6 @@ def steps(
             if removed or idle.get(why) == what:
                 yield Step(what, why, left, left - removed)
             left -= removed
-
-
-def early_events(counts: Mapping[tuple[str, str | None], int]) -> Iterator[str]:
-    """A note where most events on items that were shown come before their impression.
-
-    Args:
-        counts: As of `steps`.
-    """
-    timed = {None, *_OF_EVENTS[_OF_EVENTS.index(EARLY) :]}
-    events = {key: n for key, n in counts.items() if key[0] != IMPRESSIONS and key[1] in timed}
-    n_events = sum(events.values())
-    n_early = sum(n for (_, why), n in events.items() if why == EARLY)
-    if n_early >= max(LEAST_EARLY, MANY_EARLY * n_events):
-        yield (
-            f"times: {n_early:,} of {n_events:,} events on shown items are before their "
-            "impression; has one table local times and the other UTC? A time without a zone is "
-            "taken for UTC: give it its zone by sql"
-        )
 
 
 def _named(cleaning: Cleaning) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlmetrics.catalog.online import online
 from sqlmetrics.clicks.clean_log import ADDED_UP, COUNTED, EVALUATED, CleanLog, cleaned_log
-from sqlmetrics.clicks.cleaning_report import IMPRESSIONS, UNUSED, early_events, steps, totals
+from sqlmetrics.clicks.cleaning_report import IMPRESSIONS, UNUSED, steps, totals
 from sqlmetrics.clicks.request_rows import with_requests
 from sqlmetrics.clicks.result import ClickResult, interval_note, long
 from sqlmetrics.clicks.steps import online_step
@@ -143,7 +143,7 @@ def counted(clean: CleanLog, spec: Spec, confidence: float | None) -> ClickResul
     told = (interval_note(confidence),) if confidence is not None and asked else ()
     done = tuple(steps(counts, clean.tables.clicks.cleaning))
     known = clean.propensities if spec.metrics else None
-    notes = (*clean.value_notes, *early_events(counts), *told)
+    notes = (*clean.value_notes, *told)
     return ClickResult(spec, done, totals(counts), findings, None, rows, notes, known)
 
 

@@ -357,12 +357,21 @@ NEAREST = [
     ("sucess@5", "hit"),
     ("recip_rnk", "mrr"),
     ("num_rel_rte", "num_rel_ret"),
+    # other marks, a cutoff without its own, a name of another tool
+    ("r_precision", "rprec"),
+    ("ndcg10", "ndcg@10"),
+    ("P5", "precision@5"),
+    ("map10", "ap@10"),
+    ("hitrate3", "hit@3"),
+    ("ndcg_burgess@5", "ndcg(gain=exp)@5"),
 ]
 
 
 @pytest.mark.parametrize(("text", "nearest"), NEAREST)
 def test_an_unknown_metric_suggests_the_nearest(text: str, nearest: str) -> None:
-    with pytest.raises(sm.SpecError, match=rf"unknown metric .*did you mean '{nearest}'\?"):
+    with pytest.raises(
+        sm.SpecError, match=rf"unknown metric .*did you mean '{re.escape(nearest)}'\?"
+    ):
         parse(text)
 
 

@@ -596,6 +596,8 @@ def test_local_times_beside_utc_are_told() -> None:
         assert left(result) == {("click", "before the impression"): n_local}
         wanted = f"times: {n_local} of 40 events on shown items are before their impression"
         assert any(wanted in note for note in result.notes) == told
+        with connect() as engine, cleaned_log(Clicks(**clicks), engine) as log:
+            assert any(wanted in note for note in log.label_notes) == told  # jobs, compare, sheets
 
 
 def test_judgments_of_no_row_say_why() -> None:

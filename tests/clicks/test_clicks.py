@@ -484,6 +484,41 @@ def test_a_session_is_no_request(has_queries: bool) -> None:
     assert not sm.evaluate_clicks(sm.Spec(clicks=log, metrics=["ctr"])).notes
 
 
+def test_what_is_wrong_with_a_log_is_said_in_its_own_words() -> None:
+    """Events of visits instead of requests; impressions without a bucket, told by a dry run too."""
+    shown = [
+        {"list": f"r{r}", "item": f"i{p}", "position": p, "bucket": "new" if r % 2 else None}
+        for r in range(20)
+        for p in (1, 2)
+    ]
+    events = [{"visit": f"v{r}", "item": "i1", "action": "click"} for r in range(20)]
+    columns = {"item": "item"}
+    log: dict[str, Any] = {
+        "impressions": {
+            "data": pa.Table.from_pylist(shown),
+            "columns": {**columns, "request": "list", "position": "position"},
+        },
+        "events": {
+            "data": pa.Table.from_pylist(events),
+            "columns": {**columns, "request": "visit", "action": "action"},
+        },
+    }
+    stray = "20 of 20 events are of no request that was shown: visit .request in clicks.events"
+    with pytest.raises(sm.InputError, match=stray):
+        sm.evaluate_clicks(sm.Spec(clicks=log, metrics=["mrr"]))
+    log["events"]["data"] = pa.Table.from_pylist(
+        [{**e, "visit": "r" + e["visit"][1:]} for e in events]
+    )
+    assert not sm.evaluate_clicks(sm.Spec(clicks=log, metrics=["mrr"])).notes
+    log["impressions"]["columns"]["system"] = "bucket"
+    spec = sm.Spec(clicks=log, metrics=["mrr"])
+    for verb in (sm.validate, sm.evaluate_clicks):
+        with pytest.raises(
+            sm.InputError, match=r"impressions: bucket \(system\) is NULL in 20 rows"
+        ):
+            verb(spec)
+
+
 def test_progress_is_told() -> None:
     told: list[tuple[int, ...]] = []
     shown = pa.Table.from_pylist([{"request_id": "r", "item_id": "a", "position": 1, "clicked": 1}])

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from sqlmetrics.catalog.conventions import OPTIONS
-from sqlmetrics.catalog.measure import WITH_SETTINGS, Measure, parse
+from sqlmetrics.catalog.measure import WITH_SETTINGS, Measure, parse, spelled_otherwise
 from sqlmetrics.catalog.metric import listed, spellings
 from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.catalog.option import Option, Value
@@ -104,6 +104,9 @@ def _measure(text: str) -> Measure:
             raise
         known = [*(metric.name for metric in listed()), *WITH_SETTINGS]
         known += [*ONLINE, *OPTIONS, *PRESETS]
+        cutoff = re.search(r"@\s*(\d+)\s*$", text)
+        if meant := spelled_otherwise(name, int(cutoff[1]) if cutoff else None):
+            raise SpecError(f"unknown metric {name!r}; did you mean {meant!r}?") from None
         raise SpecError(unknown("metric, option or preset", name, known)) from None
 
 

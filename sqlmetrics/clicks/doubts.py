@@ -1,0 +1,173 @@
+"""What is doubted of a log: whether its requests are some, and whether its times are of one zone.
+
+A session has many queries, and many items a position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlmetrics.clicks.cleaning import ClickTables
+from sqlmetrics.clicks.cleaning_report import EARLY, TIMED
+from sqlmetrics.clicks.columns import NUMBER
+from sqlmetrics.clicks.log_rows import ATTRIBUTED, DEDUPLICATED, LOGGED
+from sqlmetrics.engines.database import Database
+from sqlmetrics.evaluation.checks.problem import Problem
+from sqlmetrics.evaluation.report.table import many, printable
+from sqlmetrics.sql.stage import print_template
+from sqlmetrics.sql.template import identifier, literal
+
+MANY = 0.2
+"""The share of requests with several queries from which the column is doubted."""
+
+SHARED = 0.5
+"""The same, of requests with two items at one position, where a log has no queries."""
+
+LOOKED_AT = 30
+"""As many other columns are asked at most."""
+
+MANY_EARLY = 0.5
+"""The share of events before their impression from which the times are doubted."""
+
+LEAST_EARLY = 20
+"""Of fewer such events nothing is said."""
+
+MANY_STRAY = 0.9
+"""The share of events of no logged request from which their column is doubted."""
+
+
+def doubts(tables: ClickTables, engine: Database) -> Iterator[str]:
+    """Notes on what cannot be right of many rows.
+
+    Args:
+        tables: The stages of the log, whose tables are kept.
+        engine: Where they are.
+    """
+    yield from _sessions(tables, engine)
+    if stray := stray_events(tables, engine):
+        yield f"events: {stray}"
+    yield from _early_events(engine)
+
+
+def stray_events(tables: ClickTables, engine: Database) -> str:
+    """Why nearly no event is of a request that was logged; empty if that is not so."""
+    if tables.clicks.events is None or tables.clicks.format == "ubi":
+        return ""
+    (row,) = engine.rows(
+        print_template("clicks/stray_events", {"attributed": ATTRIBUTED, "logged": LOGGED})
+    )
+    n_events, n_stray = (int(count or 0) for count in row)
+    if not n_events or n_stray < MANY_STRAY * n_events:
+        return ""
+    shown = tables.clicks.impressions
+    theirs = printable(str(shown.columns.request)) if shown else "request"
+    column = printable(str(tables.clicks.events.columns.request))
+    return (
+        f"{n_stray:,} of {n_events:,} events are of no request that was shown: {column} (request "
+        f"in clicks.events.columns) has none of the values of {theirs} (request in "
+        "clicks.impressions.columns); name the column that has the request, not that of a visit"
+    )
+
+
+def null_systems(tables: ClickTables, engine: Database) -> Problem | None:
+    """The impressions that say no system, where others do; None if there is none.
+
+    Args:
+        tables: The stages of the log, of which none needs to be there.
+        engine: Where its source is.
+    """
+    columns = tables.clicks.columns
+    if columns is None or columns.system is None:
+        return None
+    system = tables.names.impressions["system"]
+    named = {"request": columns.request, "item": columns.item, "system": columns.system}
+    shown = {str(name): tables.names.impressions[role] for role, name in named.items() if name}
+    source = tables.sources()["impressions"]
+    ((n_rows,),) = engine.rows(f"select count(*) from {source} where {system} is null")
+    if not n_rows:
+        return None
+    select = ", ".join(f"cast({column} as varchar)" for column in shown.values())
+    examples = engine.rows(f"select {select} from {source} where {system} is null limit 3")
+    table = "log" if tables.clicks.log is not None else "impressions"
+    name = printable(str(columns.system))
+    return Problem(
+        table,
+        f"{name} (system) is NULL in {many(int(n_rows), 'row')}",
+        int(n_rows),
+        tuple(shown),
+        examples,
+        f'leave these rows out by clicks.{table}.where: "{name} is not null", or fill them in',
+    )
+
+
+def _early_events(engine: Database) -> Iterator[str]:
+    """A note where most events on items that were shown come before their impression."""
+    timed = ", ".join(literal(why) for why in TIMED)
+    (row,) = engine.rows(
+        f"select count(*), sum(case when why = {literal(EARLY)} then 1 else 0 end) "
+        f"from {ATTRIBUTED} where why is null or why in ({timed})"
+    )
+    n_events, n_early = (int(count or 0) for count in row)
+    if n_early >= max(LEAST_EARLY, MANY_EARLY * n_events):
+        yield (
+            f"times: {n_early:,} of {n_events:,} events on shown items are before their "
+            "impression; has one table local times and the other UTC? A time without a zone is "
+            "taken for UTC: give it its zone by sql"
+        )
+
+
+def _sessions(tables: ClickTables, engine: Database) -> Iterator[str]:
+    """A note where many requests have several queries, as sessions have."""
+    shown = tables.names.impressions
+    if shown.get("request") in (None, NUMBER) or tables.clicks.format == "ubi":
+        return
+    has_queries = "query" in shown
+    select = print_template(
+        "clicks/doubted_requests", {"deduplicated": DEDUPLICATED, "logged": LOGGED}
+    )
+    ((n_requests, n_shared, n_queries),) = engine.rows(select)
+    n_odd, least = (n_queries, MANY) if has_queries else (n_shared, SHARED)
+    if not n_requests or n_odd < least * n_requests:
+        return
+    why = "have several queries" if has_queries else "have two items at one position"
+    column = tables.clicks.columns.request if tables.clicks.columns else ""
+    likely = _likely(tables, engine)
+    place = "log" if tables.clicks.log is not None else "impressions"
+    remedy = (
+        f"{printable(likely)} has one item at each position: give "
+        f"clicks.{place}.columns.request: {printable(likely)}"
+        if likely
+        else "name the column of the list that was shown at once, not that of a visit"
+    )
+    yield (
+        f"request: {n_odd:,} of {n_requests:,} requests {why}, so {printable(str(column))} looks "
+        f"like a session; {remedy}"
+    )
+
+
+def _likely(tables: ClickTables, engine: Database) -> str:
+    """The column that no role has and that tells lists apart: with the fewest values of those."""
+    source = tables.sources(of_all_days=True)["impressions"]
+    columns = tables.clicks.columns
+    named = columns.model_dump(exclude={"segments", "actions"}) if columns else {}
+    taken = {str(name).casefold() for name in named.values()} | {NUMBER}
+    free = [name for name in engine.columns(source) if name.casefold() not in taken][:LOOKED_AT]
+    if not free:
+        return ""
+    select = print_template(
+        "clicks/likely_requests",
+        {
+            "columns": [identifier(name) for name in free],
+            "request": tables.names.impressions["request"],
+            "position": tables.names.impressions["position"],
+            "item": tables.names.impressions["item"],
+            "source": source,
+        },
+    )
+    ((n_requests, *counts),) = engine.rows(select)
+    fits = []
+    for place, name in enumerate(free):
+        n_values, n_places, n_items = counts[3 * place : 3 * place + 3]
+        if n_requests < n_values < n_places and n_items <= 1.01 * n_places:
+            fits.append((n_values, name))
+    return min(fits, default=(0, ""))[1]
