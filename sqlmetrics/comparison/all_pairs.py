@@ -58,7 +58,7 @@ def pair_rows(
         some_rows, some_notes = findings.undecided(beside, asks, find(beside))
         rows += some_rows
         notes += some_notes
-    findings.decided(pairing, asks, rows)
+    findings.decided(rows, asks, findings.counted(pairing.plan.spec))
     return rows, list(dict.fromkeys(notes))
 
 

@@ -172,7 +172,7 @@ def left_out(spec: Spec) -> list[str]:
 def rows(pairing: Pairing, asks: Options, sums: Sums) -> tuple[list[dict[str, Any]], list[str]]:
     """The rows of a comparison, in the order in which they are read; and notes."""
     found, told = undecided(pairing, asks, sums)
-    decided(pairing, asks, found)
+    decided(found, asks, counted(pairing.plan.spec))
     return found, told
 
 
@@ -185,16 +185,20 @@ def undecided(
     return found, told or _notes(pairing, [row for row in found if row["segment_name"] == ALL])
 
 
-def decided(pairing: Pairing, asks: Options, rows: Sequence[dict[str, Any]]) -> None:
-    """Give rows that are tested together their adjusted p-values, verdicts and sentences."""
+def decided(
+    rows: Sequence[dict[str, Any]], asks: Options, counted: tuple[str, str] = QUERIES
+) -> None:
+    """Give rows that are tested together their adjusted p-values, verdicts and sentences.
+
+    Args:
+        rows: The rows, as `decide` takes them.
+        asks: The level and the margin.
+        counted: What is counted, one and several.
+    """
     decide(rows, asks)
     for row in rows:
         row["sentence"] = sentence(
-            row,
-            row["name"],
-            margin=asks.margin,
-            level=asks.level,
-            counted=counted(pairing.plan.spec),
+            row, row["name"], margin=asks.margin, level=asks.level, counted=counted
         )
 
 

@@ -342,6 +342,7 @@ def test_names_and_numbers_for_loggers() -> None:
     dated = [{**row, "day": "2026-11-01"} for row in rows(NEW, "score")]
     days = sm.evaluate(dated, TRUTH, "mrr", date="day")
     assert json.loads(days.to_json())[0]["metric_date"] == "2026-11-01"
+    assert str(days.to_dicts()[0]["metric_date"]) == "2026-11-01", "a date, as polars has it"
     compared = sm.compare({"new": NEW, "old": OLD}, GRADES, "mrr", baseline="old")
     assert json.loads(compared.to_json())[0]["system"] == "new"
 

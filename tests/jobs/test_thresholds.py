@@ -283,6 +283,14 @@ def test_keys_that_stand_twice_fail() -> None:
         engine.execute("delete from metrics_runs")
         ((n_unlogged,),) = engine.rows("select n_unlogged_rows from metrics_status")
         assert n_unlogged == engine.rows("select count(*) as n from metrics")[0][0]
+        engine.execute(f"delete from metrics where metric_date = date '{LAST}' and system = 'new'")
+        for change in ({"system": "new"}, {"against": "old's", "max_drop": 0.1}):
+            pause = looked(engine, {"metric": "ndcg@3", "min": 0} | change)[-1]
+            assert (pause.holds, pause.system) == (False, "new"), "a system that pauses is named"
+            assert (
+                f"no such row on this day; last rows: new on {LAST - timedelta(1)}; run"
+                in pause.note
+            )
 
 
 def test_freshness_and_counts(shop: Any) -> None:

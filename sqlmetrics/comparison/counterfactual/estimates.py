@@ -19,8 +19,7 @@ from sqlmetrics.comparison.counterfactual.question import (
     segments_asked,
 )
 from sqlmetrics.comparison.counterfactual.sums import UNITS, Key, Sides, of_segments
-from sqlmetrics.comparison.findings import decide
-from sqlmetrics.comparison.inference.verdict import sentence
+from sqlmetrics.comparison.findings import decided
 from sqlmetrics.comparison.inference.welch import SampleMoments
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.report.comparison import Comparison
@@ -196,15 +195,8 @@ class _Made:
             for system in sides.systems
             for term in self._terms
         ]
-        decide(rows, asks)
+        decided(rows, asks, _counted(self.about.per))
         for row in rows:
-            row["sentence"] = sentence(
-                row,
-                row["name"],
-                margin=asks.margin,
-                level=asks.level,
-                counted=_counted(self.about.per),
-            )
             if sides.paired and row["segment_name"] == ALL:
                 row["n_system_only"] = counts[row["system"]] - row["n"]
                 row["n_baseline_only"] = counts[sides.baseline] - row["n_baseline"]

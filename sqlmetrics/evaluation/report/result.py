@@ -230,7 +230,7 @@ class Result(Display):
         }
 
     def to_dicts(self) -> list[Row]:
-        """The summary as a list of dicts."""
+        """The summary as a list of dicts, whose days are `date`s; `to_json` writes JSON."""
         return [dict(row) for row in self._rows]
 
     def to_json(self) -> str:

@@ -15,6 +15,7 @@ from sqlmetrics.errors import CheckError, NoDataError, SpecError, did_you_mean, 
 from sqlmetrics.evaluation.report.failure import Change, Failure
 from sqlmetrics.jobs.checks.calendar import Calendar, calendar
 from sqlmetrics.jobs.checks.lost_queries import lost_queries
+from sqlmetrics.jobs.checks.pauses import paused_systems, since
 from sqlmetrics.jobs.checks.repeated_keys import repeated_keys
 from sqlmetrics.jobs.checks.uncertainty import (
     KEYS,
@@ -319,7 +320,8 @@ class _Look:
         if one.against != PREVIOUS:
             found = [row for row in found if row["system"] != one.against]
         if not found:
-            where = one.system or ""
+            paused = paused_systems(one, self.rows, self.source, self.day, self.engine)
+            where = one.system or ", ".join(paused)
             yield Verdict(
                 str(one.metric),
                 "has a row",
@@ -329,7 +331,7 @@ class _Look:
                 None,
                 None,
                 False,
-                f"no such row on this day{self._unknown(one)}",
+                f"no such row on this day{since(paused) or self._unknown(one)}",
             )
         for row in found:
             yield from self._of_row(row, one)
