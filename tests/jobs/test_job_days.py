@@ -26,7 +26,7 @@ from sqlmetrics.clicks.simulation.simulate import simulate
 from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.jobs.days import on_days
-from sqlmetrics.jobs.missing_days import open_days, parts
+from sqlmetrics.jobs.missing_days import data_days, open_days, parts
 from sqlmetrics.jobs.provenance import Provenance, revision
 from sqlmetrics.jobs.run import write
 from sqlmetrics.jobs.views import NAMES
@@ -247,6 +247,10 @@ def test_a_range_replaces_itself_and_nothing_else(engine: Any) -> None:
         write(spec, engine, part)
     check(engine, [*range(6)])
     assert open_days(spec, engine, backfill=True) == []
+    done = {FIRST + timedelta(day) for day in (1, 2, 4)}
+    left = {FIRST + timedelta(day) for day in (0, 3, 5)}
+    assert data_days(spec, engine, done) == left, "of the others no row is read"
+    assert data_days(spec, engine, done | left) == set()
     wide = parts(spec, engine, days(0, 20), backfill=False, lookback=0, batch_days=4)
     assert [part.days for part in wide] == [days(0, 4), days(4, 20)], "each has a day of the data"
     whole = parts(spec, engine, backfill=False, lookback=0, batch_days=4)
