@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.inputs.names import in_hit
+from sqlmetrics.evaluation.inputs.trace_forms import known_forms
 from sqlmetrics.spec.source import LabelColumns, Model, RankingColumns
 from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.stage import print_template
@@ -187,7 +188,14 @@ class _Lists:
         table = "rankings" if isinstance(columns, RankingColumns) else "labels"
         held = re.sub(r"\[\d*\]$", "", self._type(columns.item) or "")
         if re.match(r"STRUCT|MAP|UNION|DOUBLE|FLOAT|.*\]$", held):
-            yield f"{table}: {columns.item} holds lists of {held}, not of texts or whole numbers"
+            forms = (
+                f"; if these are traces, name the key of ids (item={columns.item}.KEY, --item) or "
+                f"give a known form: {known_forms()}"
+            )
+            yield (
+                f"{table}: {columns.item} holds lists of {held}, not of texts or whole numbers"
+                + forms * held.startswith(("STRUCT", "MAP"))
+            )
         if self.types is not None and self._is_list(columns.query):
             yield f"{table}: {columns.query} holds lists, not one query a row"
         order = {role: name for role, name in self._values().items() if role != "grade"}

@@ -147,3 +147,8 @@ OWN_FORM = TraceForm(
     scores=tuple(dict.fromkeys(key for form in TRACE_FORMS for key in form.scores)),
 )
 """The form of traces whose columns a person names."""
+
+
+def known_forms() -> str:
+    """The forms with labels, and the columns that tell them, for messages."""
+    return "; ".join(form.example for form in TRACE_FORMS if form.reference)

@@ -17,7 +17,7 @@ from sqlmetrics.evaluation.inputs.names import NAMES, USUAL, plain
 from sqlmetrics.evaluation.inputs.paths import start_of
 from sqlmetrics.evaluation.inputs.search_responses import RESPONSES, are_responses, responses
 from sqlmetrics.evaluation.inputs.sources import relation_of, source_of
-from sqlmetrics.evaluation.inputs.trace_forms import OWN_FORM, TRACE_FORMS, TraceForm
+from sqlmetrics.evaluation.inputs.trace_forms import OWN_FORM, TRACE_FORMS, TraceForm, known_forms
 from sqlmetrics.evaluation.inputs.trace_lists import TraceLists, path_of
 from sqlmetrics.spec.source import Labels, Rankings
 from sqlmetrics.sql.relation import Relation, source_text
@@ -302,12 +302,11 @@ class _Table:
         graded = {*NAMES["grade"].split()} - {"score"} | {plain(grade)}
         if found or self.has_labels or graded & set(map(plain, self.columns)):
             return found
-        known = "; ".join(form.example for form in TRACE_FORMS if form.reference)
         raise InputError(
             f"rankings: no labels are given; columns are {', '.join(self.columns)}, with neither "
-            f"{grade} nor the lists of a known form of traces; known forms are {known}. Give "
-            "labels as a second table, or name the columns of your lists: query=, item=, "
-            "label_columns={'item': ...} (--query, --item, --label-column item=...)"
+            f"{grade} nor the lists of a known form of traces; known forms are "
+            f"{known_forms()}. Give labels as a second table, or name the columns of your lists: "
+            "query=, item=, label_columns={'item': ...} (--query, --item, --label-column item=...)"
         )
 
     @cached_property
