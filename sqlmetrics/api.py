@@ -63,8 +63,10 @@ def compile(
     about = f"-- {trusted}\n" if translation.changes else ""
     if spec.clicks is not None:
         _refuse_of_clicks(per_query=per_query, plan=plan)
-        texts = (one.rstrip() for one in statements(spec, translation))
-        return about + header(spec) + "\n" + "\n\n".join(f"{one};" for one in texts) + "\n"
+        texts = (statement.rstrip() for statement in statements(spec, translation))
+        return (
+            about + header(spec) + "\n" + "\n\n".join(f"{statement};" for statement in texts) + "\n"
+        )
     tables = tables_of(spec, translation)
     portable, measured = planned(spec, tables), None
     if plan == FASTEST:
@@ -77,8 +79,11 @@ def compile(
 
 def _refuse_of_clicks(*, per_query: bool, plan: str | None) -> None:
     """Raise SpecError for what the text of a click log cannot have."""
-    given = {"--per-query, per_query=True": per_query, f"--plan, plan={plan!r}": plan is not None}
-    for option, is_given in given.items():
+    is_given_by_option = {
+        "--per-query, per_query=True": per_query,
+        f"--plan, plan={plan!r}": plan is not None,
+    }
+    for option, is_given in is_given_by_option.items():
         if is_given:
             raise SpecError(
                 f"a spec with clicks compiles to several statements, without {option}: leave it "

@@ -59,7 +59,7 @@ def masked(text: str) -> str:
     >>> masked("no server at host=db password='a b' and mysql://ann:pw@db")
     'no server at host=db password=*** and mysql://ann:***@db'
     """
-    text = _WRITTEN.sub(lambda found: (found[1] or found[3]) + MASK, text)
+    text = _WRITTEN.sub(lambda match: (match[1] or match[3]) + MASK, text)
     pattern = _pattern()
     return pattern.sub(MASK, text) if pattern else text
 
@@ -105,9 +105,11 @@ class SqlmetricsError(Exception):
     def _render_traceback_(self) -> list[str]:
         """What a notebook prints: the sentence, then the lines of its own that led here."""
         frames = traceback.extract_tb(self.__traceback__)
-        inside = (str(Path(__file__).parent), f"{os.sep}IPython{os.sep}")
-        own = [frame for frame in frames if not any(part in frame.filename for part in inside)]
-        lines = [line.rstrip("\n") for line in traceback.format_list(own)]
+        internal_paths = (str(Path(__file__).parent), f"{os.sep}IPython{os.sep}")
+        own_frames = [
+            frame for frame in frames if not any(part in frame.filename for part in internal_paths)
+        ]
+        lines = [line.rstrip("\n") for line in traceback.format_list(own_frames)]
         return [f"{type(self).__name__}: {self}", *([""] * bool(lines)), *lines]
 
 
@@ -140,8 +142,8 @@ class SpecError(SqlmetricsError):
     exit_code = 2
 
     def __init__(self, problems: str | Sequence[str]) -> None:
-        told = (problems,) if isinstance(problems, str) else tuple(problems)
-        self.problems = tuple(map(_told, told))
+        texts = (problems,) if isinstance(problems, str) else tuple(problems)
+        self.problems = tuple(map(_told, texts))
         super().__init__(numbered("the spec has", self.problems))
 
 
@@ -226,31 +228,34 @@ def _fitting(lengths: Sequence[int], room: int) -> int:
     >>> _fitting([10, 50, 90], 100)
     45
     """
-    for place, length in enumerate(sorted(lengths)):
-        share = room // (len(lengths) - place)
+    for position, length in enumerate(sorted(lengths)):
+        share = room // (len(lengths) - position)
         if length > share:
             return share
         room -= length
     return max(lengths)
 
 
-def unknown(kind: str, given: object, known: Iterable[str]) -> str:
+def unknown(kind: str, given_name: object, known_names: Iterable[str]) -> str:
     """The sentence for a name that is not known: given, nearest, known."""
-    names = sorted(name for name in known if name is not None)
-    return f"unknown {kind} {given!r}{did_you_mean(given, names) or ';'} known: {', '.join(names)}"
+    names = sorted(name for name in known_names if name is not None)
+    return (
+        f"unknown {kind} {given_name!r}{did_you_mean(given_name, names) or ';'} "
+        f"known: {', '.join(names)}"
+    )
 
 
-def did_you_mean(given: object, names: Iterable[str]) -> str:
+def did_you_mean(given_name: object, names: Iterable[str]) -> str:
     """The question whether the nearest of some names is meant; empty if none is near.
 
     >>> did_you_mean("clik", ["click", "purchase"]), did_you_mean("x", ["click"])
     ("; did you mean 'click'?", '')
     """
-    near = nearest(given, names)
+    near = nearest(given_name, names)
     return "" if near is None else f"; did you mean {near!r}?"
 
 
-def nearest(given: object, names: Iterable[str]) -> str | None:
+def nearest(given_name: object, names: Iterable[str]) -> str | None:
     """The name that somebody may have meant; None if none is near.
 
     Upper and lower case are the same. A name that begins with what was given comes first, then
@@ -260,7 +265,7 @@ def nearest(given: object, names: Iterable[str]) -> str | None:
     ('ndcg', 'ctr', None)
     """
     by_folded = {name.casefold(): name for name in sorted(names)}
-    folded = str(given).casefold()
+    folded = str(given_name).casefold()
     if folded in by_folded:
         return by_folded[folded]
     longer = [name for name in by_folded if name.startswith(folded)] if len(folded) > 2 else []
@@ -276,21 +281,23 @@ def nearest(given: object, names: Iterable[str]) -> str | None:
     return by_folded[alike[0]] if alike else None
 
 
-def _mistakes(given: str, name: str) -> int:
+def _mistakes(given_name: str, name: str) -> int:
     """How many letters are wrong, missing, too many, or two that changed places.
 
     >>> _mistakes("ctrr", "ctr"), _mistakes("recla", "recal"), _mistakes("ngcd", "ndcg")
     (1, 1, 1)
     """
-    if sorted(given) == sorted(name):  # the same letters in another order
+    if sorted(given_name) == sorted(name):  # the same letters in another order
         return 1
     before: list[int] = []
     above = list(range(len(name) + 1))
-    for i, letter in enumerate(given, start=1):
+    for i, letter in enumerate(given_name, start=1):
         row: list[int] = [i]
-        for j, other in enumerate(name, start=1):
-            cost = min(above[j] + 1, row[j - 1] + 1, above[j - 1] + int(letter != other))
-            swapped = i > 1 and j > 1 and letter == name[j - 2] and given[i - 2] == other
+        for j, target_letter in enumerate(name, start=1):
+            cost = min(above[j] + 1, row[j - 1] + 1, above[j - 1] + int(letter != target_letter))
+            swapped = (
+                i > 1 and j > 1 and letter == name[j - 2] and given_name[i - 2] == target_letter
+            )
             row.append(min(cost, before[j - 2] + 1) if swapped else cost)
         before, above = above, row
     return above[-1]

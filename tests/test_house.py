@@ -184,6 +184,27 @@ def test_names_of_modules_are_nouns_or_verbs() -> None:
     assert [name for name in imports() if bare.fullmatch(name.rpartition(".")[2])] == []
 
 
+VAGUE = re.compile(
+    "one|found|own|told|given|known|asked|there|shown|made|whole|both|each|more|others|place|said"
+    "|left|done|seen|drawn|what|how|here|worth|asks|tells|holds"
+)
+"""Words that could name anything: a variable is called what it holds."""
+
+
+def test_names_say_what_they_hold() -> None:
+    bound, n_lines = [], 0
+    for file in PACKAGE.rglob("*.py"):
+        text = file.read_text()
+        n_lines += sum(bool(line.strip()) for line in text.splitlines())
+        for node in ast.walk(ast.parse(text)):
+            match node:
+                case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) if VAGUE.fullmatch(
+                    name
+                ):
+                    bound.append(f"{file.relative_to(ROOT)}:{node.lineno}: {name}")
+    assert 1000 * len(bound) / n_lines <= 2, bound
+
+
 def test_dialects_are_named_in_sql_and_engines_alone() -> None:
     """All that a database is stands in its row and its driver: others ask these.
 

@@ -90,7 +90,7 @@ def read(path: str | Path, delimiter: str | None = None) -> Records:
     )
     try:
         names = tuple(next(reader, ()))
-        found = [(tuple(row), reader.line_num) for row in reader if any(row)]
+        numbered_rows = [(tuple(row), reader.line_num) for row in reader if any(row)]
     except csv.Error as error:
         raise InputError(f"{str(path)!r} line {reader.line_num}: {error}") from None
     if not any(names):
@@ -98,13 +98,15 @@ def read(path: str | Path, delimiter: str | None = None) -> Records:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(f"{str(path)!r} has two columns {twice[0]!r}")
-    for row, line in found:
+    for row, line in numbered_rows:
         if len(row) != len(names):
             raise InputError(
                 f"{str(path)!r} line {line} has {len(row)} fields, its heading {len(names)}: "
                 f"{', '.join(names)}"
             )
-    return Records(names, tuple(row for row, _ in found), tuple(line for _, line in found))
+    return Records(
+        names, tuple(row for row, _ in numbered_rows), tuple(line for _, line in numbered_rows)
+    )
 
 
 def fingerprint(*texts: str) -> str:
@@ -115,8 +117,8 @@ def fingerprint(*texts: str) -> str:
     >>> fingerprint("q1", "007") == fingerprint("q1", "7")
     False
     """
-    told = "".join(f"{len(text)}:{text}" for text in texts)
-    return "k" + hashlib.md5(told.encode(), usedforsecurity=False).hexdigest()[:11]
+    length_prefixed = "".join(f"{len(text)}:{text}" for text in texts)
+    return "k" + hashlib.md5(length_prefixed.encode(), usedforsecurity=False).hexdigest()[:11]
 
 
 def is_formula(text: str) -> bool:

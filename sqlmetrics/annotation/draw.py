@@ -52,21 +52,24 @@ def allocate(populations: Sequence[int], size: int, shares: Sequence[float]) -> 
     >>> allocate([600, 300, 100, 1], 20, [600, 300, 100, 1])
     [11, 6, 2, 1]
     """
-    drawn = [min(LEAST, population) for population in populations]
-    if size < sum(drawn):
+    sample_sizes = [min(LEAST, population) for population in populations]
+    if size < sum(sample_sizes):
         raise SpecError(
-            f"a sample of {size:,} is too small for {len(drawn):,} strata: two queries of each "
-            f"make {sum(drawn):,}; give a larger size or fewer strata"
+            f"a sample of {size:,} is too small for {len(sample_sizes):,} strata: two "
+            "queries of each "
+            f"make {sum(sample_sizes):,}; give a larger size or fewer strata"
         )
-    waiting = [(-share / (2 * n + 1), i) for i, (share, n) in enumerate(_pairs(shares, drawn))]
+    waiting = [
+        (-share / (2 * n + 1), i) for i, (share, n) in enumerate(_pairs(shares, sample_sizes))
+    ]
     heapq.heapify(waiting)
-    for _ in range(min(size, sum(populations)) - sum(drawn)):
-        while drawn[waiting[0][1]] == populations[waiting[0][1]]:
+    for _ in range(min(size, sum(populations)) - sum(sample_sizes)):
+        while sample_sizes[waiting[0][1]] == populations[waiting[0][1]]:
             heapq.heappop(waiting)
         i = waiting[0][1]
-        drawn[i] += 1
-        heapq.heapreplace(waiting, (-shares[i] / (2 * drawn[i] + 1), i))
-    return drawn
+        sample_sizes[i] += 1
+        heapq.heapreplace(waiting, (-shares[i] / (2 * sample_sizes[i] + 1), i))
+    return sample_sizes
 
 
 def draw(
@@ -101,24 +104,25 @@ def draw(
     the_plan = plan(spec.having(by=tuple(by)), opened(spec, engine))
     check_rankings(the_plan, engine)
     if the_plan.shape.derived_facts:
-        told = ", ".join(the_plan.shape.derived_facts.values())
+        derived_names = ", ".join(the_plan.shape.derived_facts.values())
         raise SpecError(
-            f"by: {told}: strata are columns and conditions; --traffic makes head, torso and tail"
+            f"by: {derived_names}: strata are columns and conditions; --traffic makes "
+            "head, torso and tail"
         )
-    known = facts(the_plan.shape, the_plan.shape.names["rankings"])
-    if (traffic or share == "traffic") and not known.weight:
+    context = facts(the_plan.shape, the_plan.shape.names["rankings"])
+    if (traffic or share == "traffic") and not context.weight:
         raise SpecError(
             "head, torso and tail need traffic: name a weight among the columns of the rankings "
             "or the queries"
         )
-    frame = _Frame(the_plan, known, traffic, seed)
+    frame = _Frame(the_plan, context, traffic, seed)
     count = frame.count()
     strata = engine.rows(count)
-    _check(strata, known)
+    _check(strata, context)
     populations = [row[-3] for row in strata]
     shares = populations if share == "queries" else [row[-2] for row in strata]
-    drawn = allocate(populations, size, shares)
-    rows = [(*row[:-2], n) for row, n in zip(strata, drawn, strict=True)]
+    sample_sizes = allocate(populations, size, shares)
+    rows = [(*row[:-2], n) for row, n in zip(strata, sample_sizes, strict=True)]
     names, select = frame.select(rows)
     return Sample(names, tuple(engine.rows(select)), f"{count};\n\n{select};\n")
 
@@ -204,10 +208,12 @@ class _Frame:
         }
         return Stage("units", "annotation/units", view)
 
-    def _hashed(self, drawn: str) -> str:
+    def _hashed(self, key_sql: str) -> str:
         """The lot of a query; the same on every engine."""
-        at = self.plan.shape.at.translation
-        return at.expression(at.dialect.hashed, f"{literal(f'{self.seed}|')} || {drawn}")
+        translation = self.plan.shape.at.translation
+        return translation.expression(
+            translation.dialect.hashed, f"{literal(f'{self.seed}|')} || {key_sql}"
+        )
 
     def _allocation(self, strata: Sequence[Sequence[Any]]) -> Stage:
         names = [*self.strata, *DESIGN[:2]]
@@ -242,14 +248,14 @@ _BAD_WEIGHT = """sum(
 )"""
 
 
-def _check(strata: Sequence[Sequence[Any]], known: QueryContext) -> None:
+def _check(strata: Sequence[Sequence[Any]], context: QueryContext) -> None:
     if not sum(row[-3] for row in strata):
         raise InputError("rankings: there is no row in it, and so no query to sample")
     bad = sum(row[-1] for row in strata)
     if bad:
-        what = "no id, or a weight that is missing or negative" if known.weight else "no id"
-        raise InputError(f"rankings: queries with {what}: {bad:,}; mend them or leave them out")
+        problem = "no id, or a weight that is missing or negative" if context.weight else "no id"
+        raise InputError(f"rankings: queries with {problem}: {bad:,}; mend them or leave them out")
 
 
-def _pairs(left: Sequence[Any], right: Sequence[Any]) -> list[tuple[Any, Any]]:
-    return list(zip(left, right, strict=True))
+def _pairs(left_values: Sequence[Any], right: Sequence[Any]) -> list[tuple[Any, Any]]:
+    return list(zip(left_values, right, strict=True))

@@ -112,16 +112,20 @@ def estimate(
     graded, notes, result = _measured(spec, engine, sample, ungraded, "labels")
     model, sampled = None, {}
     if llm is not None:
-        model, more = _labelled(spec, llm, engine, sample, ungraded)
+        model, llm_notes = _labelled(spec, llm, engine, sample, ungraded)
         keys = sample.texts(sample.keys)
-        graded = [one and key in model.keys for one, key in zip(graded, keys, strict=True)]
-        notes, sampled = notes + more, values_of(model.result, sample)
+        graded = [
+            is_graded and key in model.keys for is_graded, key in zip(graded, keys, strict=True)
+        ]
+        notes, sampled = notes + llm_notes, values_of(model.result, sample)
     rows: list[tuple[Any, ...]] = []
-    found = values_of(result, sample)
-    notes += [SAME] if model and found == sampled and len(model.keys) > sum(graded) else []
-    for system in sorted(found):
+    values_by_system = values_of(result, sample)
+    notes += (
+        [SAME] if model and values_by_system == sampled and len(model.keys) > sum(graded) else []
+    )
+    for system in sorted(values_by_system):
         for measure in result.measures:
-            frame = Frame(sample, graded, found[system], system, measure.column)
+            frame = Frame(sample, graded, values_by_system[system], system, measure.column)
             for part, over in _parts(sample, segments):
                 traffic = over == "traffic"
                 if model and llm:
@@ -163,34 +167,36 @@ def _labelled(
 ) -> tuple[LlmValues, list[str]]:
     """What the model labelled, and what to say of it."""
     population = llm.population(sample, engine)
-    theirs = llm.spec.having(by=(), metrics=tuple(map(str, spec.measures)))
-    labelled, notes, result = _measured(theirs, engine, population, ungraded, "the model's labels")
+    llm_spec = llm.spec.having(by=(), metrics=tuple(map(str, spec.measures)))
+    labelled, notes, result = _measured(
+        llm_spec, engine, population, ungraded, "the model's labels"
+    )
     return LlmValues(population, labelled, result), notes
 
 
-def _powered(found: PoweredEstimate) -> tuple[Any, ...]:
-    of_llm = (found.llm_value, found.llm_weight, found.gain, found.n_llm)
-    return (*_cells(found.estimate), *of_llm)
+def _powered(powered: PoweredEstimate) -> tuple[Any, ...]:
+    of_llm = (powered.llm_value, powered.llm_weight, powered.gain, powered.n_llm)
+    return (*_cells(powered.estimate), *of_llm)
 
 
-def _cells(found: Estimate) -> tuple[Any, ...]:
+def _cells(mean_estimate: Estimate) -> tuple[Any, ...]:
     return (
-        found.value,
-        found.standard_error,
-        found.low,
-        found.high,
-        found.df,
-        found.counted,
-        found.drawn,
-        found.population,
+        mean_estimate.value,
+        mean_estimate.standard_error,
+        mean_estimate.low,
+        mean_estimate.high,
+        mean_estimate.df,
+        mean_estimate.counted,
+        mean_estimate.drawn,
+        mean_estimate.population,
     )
 
 
 def _segment(name: str, sample: Sample) -> str:
-    known = {column.removeprefix("by_"): column for column in sample.strata_names}
-    if name not in known:
-        raise SpecError(unknown("stratum column", name, known))
-    return known[name]
+    column_by_segment = {column.removeprefix("by_"): column for column in sample.strata_names}
+    if name not in column_by_segment:
+        raise SpecError(unknown("stratum column", name, column_by_segment))
+    return column_by_segment[name]
 
 
 def _refuse(spec: Spec, level: float) -> None:
@@ -227,8 +233,8 @@ def _graded(
 
 def _shown_notes(the_plan: Plan, engine: Database, stage: Stage, whose: str) -> list[str]:
     """How many items that the metrics look at were never graded."""
-    last_ranks = {reach.last_rank(the_plan.spec, one) for one in the_plan.measures}
-    k = None if None in last_ranks else max(one for one in last_ranks if one is not None)
+    last_ranks = {reach.last_rank(the_plan.spec, measure) for measure in the_plan.measures}
+    k = None if None in last_ranks else max(rank for rank in last_ranks if rank is not None)
     if k == 0:
         return []
     view = {"k": k, "on": equal("sample_queries", "ranked", the_plan.shape.query_keys)}

@@ -81,7 +81,7 @@ def mean(strata: Sequence[Stratum], level: float = 0.95) -> Estimate:
     """
     for stratum in strata:
         refuse_lonely(stratum)
-    drawn, population = sum(len(s.values) for s in strata), sum(s.population for s in strata)
+    sampled, population = sum(len(s.values) for s in strata), sum(s.population for s in strata)
     counted = sum(value is not None for s in strata for value in s.values)
     pairs = [weighted(stratum) for stratum in strata]
     top, bottom = (
@@ -89,7 +89,7 @@ def mean(strata: Sequence[Stratum], level: float = 0.95) -> Estimate:
         for i in (0, 1)
     )
     if not bottom:
-        return Estimate(None, None, None, None, None, counted, drawn, population)
+        return Estimate(None, None, None, None, None, counted, sampled, population)
     value = top / bottom
     parts = [
         (_variance(s, pair, value), len(pair) - 1) for s, pair in zip(strata, pairs, strict=True)
@@ -98,7 +98,7 @@ def mean(strata: Sequence[Stratum], level: float = 0.95) -> Estimate:
     df = effective(parts)
     error = variance**0.5 / bottom
     reach = student.critical(level, df) * error if error else 0.0
-    return Estimate(value, error, df, value - reach, value + reach, counted, drawn, population)
+    return Estimate(value, error, df, value - reach, value + reach, counted, sampled, population)
 
 
 def refuse_lonely(stratum: Stratum) -> None:
@@ -127,7 +127,7 @@ def _variance(stratum: Stratum, pairs: Sequence[tuple[float, float]], value: flo
         return 0.0
     residuals = [top - value * bottom for top, bottom in pairs]
     centre = fmean(residuals)
-    spread = sum((one - centre) ** 2 for one in residuals) / (n - 1)
+    spread = sum((residual - centre) ** 2 for residual in residuals) / (n - 1)
     return population * (population - n) / n * spread
 
 

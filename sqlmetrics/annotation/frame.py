@@ -80,11 +80,11 @@ class Frame:
         nothing: Mapping[str, Any] = {}
         strata = []
         for key, rows in grouped.items():
-            mine = [i for i in rows if self.graded[i]]
-            values = [self.values.get(queries[i], nothing).get(self.column) for i in mine]
+            graded_rows = [i for i in rows if self.graded[i]]
+            values = [self.values.get(queries[i], nothing).get(self.column) for i in graded_rows]
             name = ", ".join(key) or "the sample"
-            stratum = Stratum(sizes[key], values, [weights[i] for i in mine], name)
-            strata.append((key, stratum, [queries[i] for i in mine]))
+            stratum = Stratum(sizes[key], values, [weights[i] for i in graded_rows], name)
+            strata.append((key, stratum, [queries[i] for i in graded_rows]))
         return strata
 
 
@@ -94,7 +94,7 @@ def values_of(result: Result, sample: Sample) -> dict[str, Values]:
     systems = pc.unique(table["system"]).to_pylist()
     queries = pa.array(sample.column("query_id"), pa.string())
     rows = table.filter(pc.is_in(table["query_id"], value_set=queries)).to_pylist()
-    found: dict[str, dict[Key, dict[str, Any]]] = {name: {} for name in systems}
+    values_by_system: dict[str, dict[Key, dict[str, Any]]] = {name: {} for name in systems}
     for row in rows:
-        found[row["system"]][tuple(str(row[key]) for key in sample.keys)] = row
-    return dict(found)
+        values_by_system[row["system"]][tuple(str(row[key]) for key in sample.keys)] = row
+    return dict(values_by_system)

@@ -45,15 +45,15 @@ def read(path: str | Path) -> GradedSheet:
             number, negative or not finite. All problems are told, with lines.
     """
     note_read(path)
-    found = csv_file.read(path)
-    wrong = [f"{str(path)!r}: {problem}" for problem in _column_problems(found.names)]
+    records = csv_file.read(path)
+    wrong = [f"{str(path)!r}: {problem}" for problem in _column_problems(records.names)]
     if wrong:
         raise InputError(wrong)
-    problems = list(_row_problems(found, repr(str(path))))
+    problems = list(_row_problems(records, repr(str(path))))
     if problems:
         raise InputError(problems)
-    ids = tuple(name for name in IDS if name in found.names)
-    texts = dict(zip(_of(found, ids), (text for (text,) in _of(found, (GRADE,))), strict=True))
+    ids = tuple(name for name in IDS if name in records.names)
+    texts = dict(zip(_of(records, ids), (text for (text,) in _of(records, (GRADE,))), strict=True))
     grades = {key: float(text) for key, text in texts.items() if text.strip()}
     return GradedSheet(ids, grades, len(texts) - len(grades))
 
@@ -67,29 +67,29 @@ def _column_problems(names: Sequence[str]) -> Iterator[str]:
             yield f"the column {name} is missing; there are {', '.join(names)}"
 
 
-def _row_problems(found: Records, path: str) -> Iterator[Problem]:
+def _row_problems(records: Records, path: str) -> Iterator[Problem]:
     """The problems of the rows, one a kind."""
-    ids = tuple(name for name in IDS if name in found.names)
-    keys, grades = _of(found, ids), [text.strip() for (text,) in _of(found, (GRADE,))]
-    told: dict[tuple[str, str], list[int]] = {}
-    told["an id is empty", "fill it in or delete the row"] = [
+    ids = tuple(name for name in IDS if name in records.names)
+    keys, grades = _of(records, ids), [text.strip() for (text,) in _of(records, (GRADE,))]
+    rows_by_problem: dict[tuple[str, str], list[int]] = {}
+    rows_by_problem["an id is empty", "fill it in or delete the row"] = [
         i for i, key in enumerate(keys) if not all(key)
     ]
-    if KEY in found.names:
-        prints = [text for (text,) in _of(found, (KEY,))]
-        told["ids were changed since the export", _CHANGED] = [
+    if KEY in records.names:
+        prints = [text for (text,) in _of(records, (KEY,))]
+        rows_by_problem["ids were changed since the export", _CHANGED] = [
             i for i, key in enumerate(keys) if csv_file.fingerprint(*key) != prints[i]
         ]
     first: dict[Key, int] = {}
-    told["a pair stands twice", "keep one of the rows"] = [
+    rows_by_problem["a pair stands twice", "keep one of the rows"] = [
         i for i, key in enumerate(keys) if first.setdefault(key, i) != i
     ]
-    told["a grade is no number of 0 or more", _REMEDY] = [
+    rows_by_problem["a grade is no number of 0 or more", _REMEDY] = [
         i for i, text in enumerate(grades) if text and not _is_grade(text)
     ]
-    for (what, remedy), rows in told.items():
+    for (problem, remedy), rows in rows_by_problem.items():
         if rows:
-            yield _problem(found, path, what, rows, remedy)
+            yield _problem(records, path, problem, rows, remedy)
 
 
 _CHANGED = (
@@ -99,18 +99,20 @@ _CHANGED = (
 _REMEDY = "write 0, 1, 2 or 2.5, or leave it empty: not graded yet"
 
 
-def _problem(found: Records, path: str, what: str, rows: Sequence[int], remedy: str) -> Problem:
-    names = tuple(name for name in (*IDS, GRADE) if name in found.names)
-    cells = _of(found, names)
-    examples = [(found.lines[i], *cells[i]) for i in rows[:_EXAMPLES]]
-    said = f"{what}: {len(rows):,} of {len(cells):,} rows"
-    return Problem(path, said, len(rows), ("line", *names), examples, remedy)
+def _problem(
+    records: Records, path: str, problem: str, rows: Sequence[int], remedy: str
+) -> Problem:
+    names = tuple(name for name in (*IDS, GRADE) if name in records.names)
+    cells = _of(records, names)
+    examples = [(records.lines[i], *cells[i]) for i in rows[:_EXAMPLES]]
+    message = f"{problem}: {len(rows):,} of {len(cells):,} rows"
+    return Problem(path, message, len(rows), ("line", *names), examples, remedy)
 
 
 def _is_grade(text: str) -> bool:
     return bool(_NUMBER.fullmatch(text)) and float(text) < float("inf")
 
 
-def _of(found: Records, names: Sequence[str]) -> list[tuple[str, ...]]:
-    places = [found.names.index(name) for name in names]
-    return [tuple(row[place] for place in places) for row in found.rows]
+def _of(records: Records, names: Sequence[str]) -> list[tuple[str, ...]]:
+    places = [records.names.index(name) for name in names]
+    return [tuple(row[index] for index in places) for row in records.rows]

@@ -59,40 +59,45 @@ def add(
         InputError: If the sheet is wrong, or disagrees with the labels.
         SpecError: If the file of labels cannot be read or written.
     """
-    found = graded_sheet.read(sheet)
-    if "metric_date" in found.ids and "date" not in columns:
+    graded = graded_sheet.read(sheet)
+    if "metric_date" in graded.ids and "date" not in columns:
         raise SpecError("the sheet has days: name the labels' column of days with --date")
-    names = [columns[NAMES[name]] for name in found.ids]
+    names = [columns[NAMES[name]] for name in graded.ids]
     file = label_file.opened(labels, names, columns["grade"], new=new)
     rows = [] if new else file.rows()
-    there: dict[Key, set[float | str]] = {}
+    existing_grades: dict[Key, set[float | str]] = {}
     for key, grade in rows:
-        there.setdefault(key, set()).add(_number(grade))
-    differing = [key for key, g in found.grades.items() if there.get(key, {g}) != {g}]
+        existing_grades.setdefault(key, set()).add(_number(grade))
+    differing = [key for key, g in graded.grades.items() if existing_grades.get(key, {g}) != {g}]
     if differing and conflicts == "error":
-        raise InputError(_disagreeing(labels, found, there, differing))
-    fresh = {key: grade for key, grade in found.grades.items() if key not in there}
+        raise InputError(_disagreeing(labels, graded, existing_grades, differing))
+    fresh = {key: grade for key, grade in graded.grades.items() if key not in existing_grades}
     if fresh or new:
         file.grow(fresh)
-    known = len(found.grades) - len(fresh) - len(differing)
-    return ImportReport(len(rows), len(fresh), known, len(differing), found.n_ungraded)
+    n_known = len(graded.grades) - len(fresh) - len(differing)
+    return ImportReport(len(rows), len(fresh), n_known, len(differing), graded.n_ungraded)
 
 
 def _disagreeing(
-    labels: str, found: GradedSheet, there: Mapping[Key, set[float | str]], keys: list[Key]
+    labels: str,
+    graded: GradedSheet,
+    existing_grades: Mapping[Key, set[float | str]],
+    keys: list[Key],
 ) -> Problem:
     rows = [
         (
             *key,
-            " and ".join(sorted(old if isinstance(old, str) else plain(old) for old in there[key])),
-            plain(found.grades[key]),
+            " and ".join(
+                sorted(old if isinstance(old, str) else plain(old) for old in existing_grades[key])
+            ),
+            plain(graded.grades[key]),
         )
         for key in keys[:3]
     ]
-    names = (*found.ids, "in the labels", "in the sheet")
-    what = f"grades that the sheet has otherwise: {len(keys):,}"
+    names = (*graded.ids, "in the labels", "in the sheet")
+    message = f"grades that the sheet has otherwise: {len(keys):,}"
     remedy = "settle which is right; --conflicts keep leaves the labels as they are"
-    return Problem(repr(labels), what, len(keys), names, rows, remedy)
+    return Problem(repr(labels), message, len(keys), names, rows, remedy)
 
 
 def _number(grade: str) -> float | str:

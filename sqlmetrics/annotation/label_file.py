@@ -67,18 +67,20 @@ class LabelFile(ABC):
         """
         before = [] if self.is_new else self.rows()
         target = self.path.resolve()
-        with writing(self.path), replaced(target) as beside:
-            self.write(beside, grades)
-            self._settle(beside, [*before, *_texts(grades)])
+        with writing(self.path), replaced(target) as new_path:
+            self.write(new_path, grades)
+            self._settle(new_path, [*before, *_texts(grades)])
             if not self.is_new:
-                shutil.copymode(target, beside)
+                shutil.copymode(target, new_path)
 
-    def _settle(self, written: Path, expected: Sequence[tuple[Key, str]]) -> None:
+    def _settle(self, new_path: Path, expected: Sequence[tuple[Key, str]]) -> None:
         """See that what was written can be read again and that nothing moved under it."""
-        with written.open("rb+") as file:
+        with new_path.open("rb+") as file:
             os.fsync(file.fileno())
-        there = type(self)(written, self.ids, self.grade, is_new=False).rows()
-        if [(key, _same(grade)) for key, grade in there] != [(k, _same(g)) for k, g in expected]:
+        written_rows = type(self)(new_path, self.ids, self.grade, is_new=False).rows()
+        if [(key, _same(grade)) for key, grade in written_rows] != [
+            (k, _same(g)) for k, g in expected
+        ]:
             raise InputError(f"{str(self.path)!r}: its rows and the new ones do not read back")
         if not self.is_new and _stamp(self.path) != self.stamp:
             raise InputError(f"{str(self.path)!r} was changed meanwhile; import again")
@@ -91,10 +93,10 @@ class CsvLabels(LabelFile):
 
     def rows(self) -> list[tuple[Key, str]]:
         """The key and the grade of every row, as texts."""
-        found = csv_file.read(self.path)
-        self.check(found.names)
-        places = [found.names.index(name) for name in self.columns]
-        cells = ([row[place] for place in places] for row in found.rows)
+        records = csv_file.read(self.path)
+        self.check(records.names)
+        places = [records.names.index(name) for name in self.columns]
+        cells = ([row[index] for index in places] for row in records.rows)
         return [(tuple(key), grade) for *key, grade in cells]
 
     def write(self, path: Path, grades: Grades) -> None:
@@ -232,8 +234,8 @@ def opened(path: str, ids: Sequence[str], grade: str, *, new: bool = False) -> L
     if kind is None and suffix not in NO_QRELS and format_of(path, "labels") is TREC["labels"]:
         kind = QrelsLabels
     if kind is None:
-        known = f"{', '.join(FORMATS)} and qrels"
-        raise SpecError(f"labels can be added to {known}, given {path!r}")
+        formats = f"{', '.join(FORMATS)} and qrels"
+        raise SpecError(f"labels can be added to {formats}, given {path!r}")
     if new and Path(path).exists():
         raise SpecError(f"{path!r} is there already; without --new the grades are added to it")
     if not new and not Path(path).is_file():

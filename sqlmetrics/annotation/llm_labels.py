@@ -48,18 +48,18 @@ class LlmLabels:
         """
         if self.sample is None:
             strata = [name for name in people.strata_names if name != TRAFFIC]
-            found = draw(
+            sample = draw(
                 self.spec,
                 engine,
                 EVERY,
                 by=[name.removeprefix("by_") for name in strata],
                 traffic=TRAFFIC in people.strata_names,
             )
-            told = "the rankings"
+            source = "the rankings"
         else:
-            found, told = self.sample, "the model's sample"
-        _refuse_apart(people, found, told)
-        return found
+            sample, source = self.sample, "the model's sample"
+        _refuse_apart(people, sample, source)
+        return sample
 
 
 @dataclass(frozen=True)
@@ -86,11 +86,11 @@ class LlmValues:
     @cached_property
     def counts(self) -> Mapping[Key, int]:
         """Stratum -> queries that have a label."""
-        found: dict[Key, int] = {}
+        count_by_stratum: dict[Key, int] = {}
         rows = self.population.texts(self.population.strata_names)
         for key, is_labelled in zip(rows, self.labelled, strict=True):
-            found[key] = found.get(key, 0) + is_labelled
-        return found
+            count_by_stratum[key] = count_by_stratum.get(key, 0) + is_labelled
+        return count_by_stratum
 
     def sums(self, column: str, traffic: bool) -> Sums:
         """What the model's values of a metric add up to; with traffic each counts its weight."""
@@ -119,10 +119,10 @@ class LlmValues:
         """The values of the labelled queries, with the number of the stratum and the weight."""
         sample, numbers = self.population, {key: i for i, key in enumerate(self.counts)}
         keys = sample.texts(sample.keys)
-        mine = {name: [key[i] for key in keys] for i, name in enumerate(sample.keys)}
+        key_columns = {name: [key[i] for key in keys] for i, name in enumerate(sample.keys)}
         strata = [numbers[key] for key in sample.texts(sample.strata_names)]
         weights = sample.column(WEIGHT) if WEIGHT in sample.names else [1.0] * len(keys)
-        frame = pa.table(mine | {"stratum": strata, WEIGHT: weights}).filter(
+        frame = pa.table(key_columns | {"stratum": strata, WEIGHT: weights}).filter(
             pa.array(self.labelled)
         )
         values = self.result.per_query()
@@ -132,27 +132,31 @@ class LlmValues:
         return values.join(frame, list(sample.keys), join_type="inner")
 
 
-def _refuse_apart(people: Sample, llm: Sample, told: str) -> None:
+def _refuse_apart(people: Sample, llm: Sample, source: str) -> None:
     """Refuse queries of the model that people's sample was not drawn from."""
     remedy = "draw both with the same --by, --traffic and --seed from the same rankings"
     if (people.keys, people.strata_names) != (llm.keys, llm.strata_names):
-        ours, theirs = (", ".join((*one.keys, *one.strata_names)) for one in (people, llm))
-        raise InputError(
-            f"the sample's queries and strata are by {ours}, those of {told} by {theirs}; {remedy}"
+        sample_columns, llm_columns = (
+            ", ".join((*sample.keys, *sample.strata_names)) for sample in (people, llm)
         )
-    sizes, there = (
-        {tuple(stratum): size for *stratum, size in one.of((*one.strata_names, DESIGN[0]))}
-        for one in (people, llm)
+        raise InputError(
+            f"the sample's queries and strata are by {sample_columns}, those of "
+            f"{source} by {llm_columns}; {remedy}"
+        )
+    sizes, llm_sizes = (
+        {tuple(stratum): size for *stratum, size in sample.of((*sample.strata_names, DESIGN[0]))}
+        for sample in (people, llm)
     )
     for stratum, size in sizes.items():
-        if there.get(stratum) != size:
+        if llm_sizes.get(stratum) != size:
             raise InputError(
                 f"{', '.join(stratum) or 'all queries'}: {size:,} queries when the sample was "
-                f"drawn, {there.get(stratum, 0):,} in {told}; {remedy}"
+                f"drawn, {llm_sizes.get(stratum, 0):,} in {source}; {remedy}"
             )
-    apart = sorted(set(people.texts(people.keys)) - set(llm.texts(llm.keys)))
-    if apart:
+    missing_queries = sorted(set(people.texts(people.keys)) - set(llm.texts(llm.keys)))
+    if missing_queries:
         raise InputError(
-            f"{len(apart):,} of {len(people.rows):,} sampled queries are not in {told}, like "
-            f"{' '.join(apart[0])!r}; {remedy}"
+            f"{len(missing_queries):,} of {len(people.rows):,} sampled queries are not "
+            f"in {source}, like "
+            f"{' '.join(missing_queries[0])!r}; {remedy}"
         )

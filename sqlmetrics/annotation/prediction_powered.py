@@ -107,8 +107,12 @@ def mean(
         nothing = Estimate(None, None, None, None, None, *counts)
         return PoweredEstimate(nothing, llm_value, 0.0, None, n_llm)
     parts = [
-        _Part.of(stratum, _residuals(ours, base, total), _residuals(theirs, sampled, llm_total))
-        for stratum, (_, ours), (_, theirs) in zip(strata, people, llm, strict=True)
+        _Part.of(
+            stratum,
+            _residuals(people_pairs, base, total),
+            _residuals(llm_pairs, sampled, llm_total),
+        )
+        for stratum, (_, people_pairs), (_, llm_pairs) in zip(strata, people, llm, strict=True)
     ]
     weight, spare = _weight(parts, llm_weight)
     correction = llm_value - sampled if llm_value is not None and sampled is not None else 0.0
@@ -116,12 +120,15 @@ def mean(
     # a weight that was found on the same queries makes their residuals smaller than they are
     inflated = spare / (spare - 1) if weight and llm_weight is None else 1.0
     variances = [(part.variance(weight, inflated), part.freedom) for part in parts]
-    variance, alone = sum(one for one, _ in variances), sum(part.variance() for part in parts)
+    variance, alone = (
+        sum(part_variance for part_variance, _ in variances),
+        sum(part.variance() for part in parts),
+    )
     df, error = effective(variances) / inflated, variance**0.5
     reach = student.critical(level, df) * error if error else 0.0
-    found = Estimate(value, error, df, value - reach, value + reach, *counts)
+    estimate = Estimate(value, error, df, value - reach, value + reach, *counts)
     gain = alone / variance if variance else None
-    return PoweredEstimate(found, llm_value, weight, gain, n_llm)
+    return PoweredEstimate(estimate, llm_value, weight, gain, n_llm)
 
 
 @dataclass(frozen=True)
@@ -151,21 +158,27 @@ class _Part:
 
     def variance(self, weight: float = 0.0, inflated: float = 1.0) -> float:
         """The stratum's part of the variance of the mean."""
-        left = [u - weight * v for u, v in zip(self.people, self.llm, strict=True)]
-        drawn = self.first * _covariance(left, left) * inflated if self.first else 0.0
-        return drawn + (self.second * _covariance(self.people, self.people) if self.second else 0.0)
+        residuals = [u - weight * v for u, v in zip(self.people, self.llm, strict=True)]
+        first_variance = (
+            self.first * _covariance(residuals, residuals) * inflated if self.first else 0.0
+        )
+        return first_variance + (
+            self.second * _covariance(self.people, self.people) if self.second else 0.0
+        )
 
 
-def _weight(parts: Sequence[_Part], given: float | None) -> tuple[float, int]:
+def _weight(parts: Sequence[_Part], llm_weight: float | None) -> tuple[float, int]:
     """The weight of the model's labels, and the degrees of freedom that it is found with."""
-    drawn = [part for part in parts if part.first]
-    spare = sum(part.freedom for part in drawn)
-    if given is not None:
-        return given, spare
-    spread = sum(part.first * _covariance(part.llm, part.llm) for part in drawn)
+    sampled_parts = [part for part in parts if part.first]
+    spare = sum(part.freedom for part in sampled_parts)
+    if llm_weight is not None:
+        return llm_weight, spare
+    spread = sum(part.first * _covariance(part.llm, part.llm) for part in sampled_parts)
     if not spread or spare < 2:
         return 0.0, spare
-    return sum(part.first * _covariance(part.people, part.llm) for part in drawn) / spread, spare
+    return sum(
+        part.first * _covariance(part.people, part.llm) for part in sampled_parts
+    ) / spread, spare
 
 
 def _ratio(strata: Sequence[tuple[int, Pairs]]) -> tuple[float | None, float]:
@@ -190,13 +203,13 @@ def _residuals(pairs: Pairs, mean: float | None, total: float) -> list[float]:
     return [(top - mean * bottom) / total for top, bottom in pairs]
 
 
-def _covariance(left: Sequence[float], right: Sequence[float]) -> float:
+def _covariance(left_values: Sequence[float], right: Sequence[float]) -> float:
     """The sample covariance, 0 of one pair."""
-    if len(left) < 2:
+    if len(left_values) < 2:
         return 0.0
-    a, b = fmean(left), fmean(right)
-    total = sum((x - a) * (y - b) for x, y in zip(left, right, strict=True))
-    return total / (len(left) - 1)
+    a, b = fmean(left_values), fmean(right)
+    total = sum((x - a) * (y - b) for x, y in zip(left_values, right, strict=True))
+    return total / (len(left_values) - 1)
 
 
 def _refuse_apart(stratum: PairedStratum) -> None:

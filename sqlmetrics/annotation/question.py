@@ -22,7 +22,7 @@ USUAL = "ndcg@10"
 
 
 def asked_spec(
-    rankings: Any, labels: Any, engine: Database, asked: Mapping[str, Any]
+    rankings: Any, labels: Any, engine: Database, arguments: Mapping[str, Any]
 ) -> tuple[Spec, str]:
     """The spec of what is graded, and why nothing has a label yet; empty if something has.
 
@@ -32,22 +32,22 @@ def asked_spec(
         rankings: Rankings as `evaluate` takes them, or a spec.
         labels: The labels; None of a spec, and where there are none.
         engine: Where the tables are.
-        asked: The arguments of `evaluate`, of rankings.
+        arguments: The arguments of `evaluate`, of rankings.
 
     Raises:
         SpecError: If something is asked of a spec that it says itself.
     """
     if isinstance(rankings, Spec):
-        if asked:
-            raise SpecError(f"the spec says it all: leave out {', '.join(asked)}")
+        if arguments:
+            raise SpecError(f"the spec says it all: leave out {', '.join(arguments)}")
         spec = rankings
     else:
-        rankings, labels = resolved(rankings, labels, engine, asked)
+        rankings, labels = resolved(rankings, labels, engine, arguments)
         missing = "there are none" if labels is None else _not_there(labels)
         if missing:
             labels = pa.table({name: pa.array([], kind) for name, kind in _COLUMNS.items()})
-            asked = {name: value for name, value in asked.items() if name not in _OF_LABELS}
-        spec, _ = question(engine, rankings, labels, USUAL, **asked)
+            arguments = {name: value for name, value in arguments.items() if name not in _OF_LABELS}
+        spec, _ = question(engine, rankings, labels, USUAL, **arguments)
         spec = with_texts(spec, engine)
         if missing:
             return spec, missing

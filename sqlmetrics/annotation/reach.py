@@ -28,16 +28,20 @@ IN_LIST = ("ranked", "item_features")
 
 def needs_all_labels(spec: Spec, measure: Measure) -> bool:
     """Whether a metric, or the choice of its queries, looks at labels of items not shown."""
-    return any(one.over in OF_QUERY for one in _sums(spec, measure))
+    return any(sum_stage.over in OF_QUERY for sum_stage in _sums(spec, measure))
 
 
 def last_rank(spec: Spec, measure: Measure) -> int | None:
     """The deepest rank whose label a metric looks at; None for the end of the list."""
     depth = spec.options["depth"]
     end = depth if isinstance(depth, int) else math.inf
-    sums = [one for one in _sums(spec, measure) if one.over not in OF_QUERY and _reads_labels(one)]
+    sums = [
+        sum_stage
+        for sum_stage in _sums(spec, measure)
+        if sum_stage.over not in OF_QUERY and _reads_labels(sum_stage)
+    ]
     # an ideal order of the shown items takes them from the whole list
-    ranks = [(one.over in IN_LIST and one.deepest) or math.inf for one in sums]
+    ranks = [(sum_stage.over in IN_LIST and sum_stage.deepest) or math.inf for sum_stage in sums]
     last = min(end, max(ranks, default=0))
     return None if last == math.inf else int(last)
 
@@ -52,7 +56,7 @@ def refuse(spec: Spec) -> None:
     Raises:
         SpecError: With the metrics that cannot, and those that can.
     """
-    beyond = [str(one) for one in spec.measures if needs_all_labels(spec, one)]
+    beyond = [str(measure) for measure in spec.measures if needs_all_labels(spec, measure)]
     if beyond:
         raise SpecError(
             f"{', '.join(beyond)}: made of all labels of a query, also of items that are not "
@@ -67,13 +71,13 @@ def _instead(spec: Spec) -> Iterator[str]:
     for metric in listed():
         if metric.needs or metric.count or metric.pooled or metric.over == "pairs":
             continue
-        one = parse(metric.name + "@10" * (metric.cutoff != "none"))
-        is_mean = not spec.unfit(one) and spec.settings(one).is_mean
-        if is_mean and last_rank(spec, one) != 0 and not needs_all_labels(spec, one):
-            yield str(one)
+        measure = parse(metric.name + "@10" * (metric.cutoff != "none"))
+        is_mean = not spec.unfit(measure) and spec.settings(measure).is_mean
+        if is_mean and last_rank(spec, measure) != 0 and not needs_all_labels(spec, measure):
+            yield str(measure)
 
 
 def _sums(spec: Spec, measure: Measure) -> list[SumStage]:
     """The sums that a metric is made of."""
     alone = Needs(spec.having(metrics=(str(measure),), online=()))
-    return [one for one in alone.sums.values() if one.columns]
+    return [sum_stage for sum_stage in alone.sums.values() if sum_stage.columns]

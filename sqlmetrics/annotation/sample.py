@@ -56,13 +56,13 @@ class Sample:
                 stands twice, or rows are missing: the estimates need all of them.
         """
         note_read(path)
-        found = csv_file.read(path)
-        problems = list(_column_problems(found.names))
+        records = csv_file.read(path)
+        problems = list(_column_problems(records.names))
         if problems:
             raise InputError([f"{str(path)!r}: {problem}" for problem in problems])
-        pairs = zip(found.rows, found.lines, strict=True)
-        rows = tuple(_values(found.names, row, f"{str(path)!r} line {n}") for row, n in pairs)
-        sample = cls(found.names, rows)
+        pairs = zip(records.rows, records.lines, strict=True)
+        rows = tuple(_values(records.names, row, f"{str(path)!r} line {n}") for row, n in pairs)
+        sample = cls(records.names, rows)
         problems = list(sample._problems())
         if problems:
             raise InputError([f"{str(path)!r}: {problem}" for problem in problems])
@@ -90,7 +90,7 @@ class Sample:
     def of(self, names: Sequence[str]) -> list[tuple[Any, ...]]:
         """The values of several columns, a tuple a row."""
         places = [self.names.index(name) for name in names]
-        return [tuple(row[place] for place in places) for row in self.rows]
+        return [tuple(row[index] for index in places) for row in self.rows]
 
     def texts(self, names: Sequence[str]) -> list[Key]:
         """The values of several columns as texts, a tuple a row."""
@@ -119,14 +119,17 @@ class Sample:
             yield f"the query {queries.most_common(1)[0][0]} stands twice"
         strata = Counter(self.of(self.strata_names))
         designs = Counter(self.of((*self.strata_names, *DESIGN[:2])))
-        for (*stratum, size, drawn), n in designs.items():
-            told = ", ".join(stratum) or "the sample"
+        for (*stratum, size, n_drawn), n in designs.items():
+            stratum_name = ", ".join(stratum) or "the sample"
             if strata[tuple(stratum)] != n:
-                yield f"{told}: its rows differ in stratum_size or sample_size"
-            elif n != drawn:
-                yield f"{told}: {drawn} queries were drawn, {n} rows are there; leave none out"
-            elif not 1 <= drawn <= size:
-                yield f"{told}: {drawn} of {size} queries cannot have been drawn"
+                yield f"{stratum_name}: its rows differ in stratum_size or sample_size"
+            elif n != n_drawn:
+                yield (
+                    f"{stratum_name}: {n_drawn} queries were drawn, {n} rows are "
+                    "there; leave none out"
+                )
+            elif not 1 <= n_drawn <= size:
+                yield f"{stratum_name}: {n_drawn} of {size} queries cannot have been drawn"
 
 
 def _is_stratum(name: str) -> bool:
@@ -134,10 +137,10 @@ def _is_stratum(name: str) -> bool:
 
 
 def _column_problems(names: Sequence[str]) -> Iterator[str]:
-    known = (*KEYS, TRAFFIC, WEIGHT, *DESIGN, "by_<segment>")
+    columns = (*KEYS, TRAFFIC, WEIGHT, *DESIGN, "by_<segment>")
     for name in names:
-        if name not in known and not _is_stratum(name):
-            yield unknown("column", name, known)
+        if name not in columns and not _is_stratum(name):
+            yield unknown("column", name, columns)
     for name in ("query_id", *DESIGN[:2]):
         if name not in names:
             yield f"the column {name} is missing; there are {', '.join(names)}"

@@ -49,7 +49,7 @@ class Sheet:
     def n_formulas(self) -> int:
         """How many rows have an id that a spreadsheet would take for a formula."""
         places = [self.names.index(name) for name in IDS[1:]]
-        return sum(any(csv_file.is_formula(row[place]) for place in places) for row in self.rows)
+        return sum(any(csv_file.is_formula(row[index]) for index in places) for row in self.rows)
 
     def __str__(self) -> str:
         """The sheet as CSV: ids exactly as they are, an empty grade, and a key of the ids."""
@@ -98,7 +98,9 @@ def unjudged(
     _at_least_one("limit", 1 if limit is None else limit)
     the_plan = plan(spec, opened(spec, engine))
     if check:
-        checks.check(the_plan, engine, apart=() if has_labels else ("labels", "both tables"))
+        checks.check(
+            the_plan, engine, ignored_tables=() if has_labels else ("labels", "both tables")
+        )
     rows = _unjudged_stage(the_plan, k, labelled_queries)
     return _sheet(
         the_plan, engine, [*pool.stages(the_plan, with_labels=has_labels), rows], WORTH, limit
@@ -143,11 +145,11 @@ def of_sample(spec: Spec, engine: Database, k: int, sample: Sample) -> Sheet:
 
 
 def _unjudged_stage(the_plan: Plan, k: int, labelled_queries: bool) -> Stage:
-    known = facts(the_plan.shape, "ranked")
+    context = facts(the_plan.shape, "ranked")
     discount = OPTIONS["discount"].choice(the_plan.spec.options["discount"])
-    worth = discount.sql.format(rank="rnk")
-    if known.weight:
-        worth = f"{worth} * coalesce({known.weight}, 0e0)"
+    value_sql = discount.sql.format(rank="rnk")
+    if context.weight:
+        value_sql = f"{value_sql} * coalesce({context.weight}, 0e0)"
     where = [f"rnk <= {k}", "is_labelled = 0"]
     if labelled_queries:
         labels = the_plan.shape.names["labels"]
@@ -155,14 +157,14 @@ def _unjudged_stage(the_plan: Plan, k: int, labelled_queries: bool) -> Stage:
         where.append(
             f"exists (\n        select 1\n        from {labels}\n        where {on}\n    )"
         )
-    joins = known.joins if known.weight and not known.weight.startswith("ranked.") else {}
+    joins = context.joins if context.weight and not context.weight.startswith("ranked.") else {}
     view = {
         "about": f"one row per query and item without a label in the top {k} of a list",
         "keys": _keys(the_plan, "ranked"),
         "columns": [
             Column("min(rnk)", "best_rank"),
             Column("count(*)", "n_lists"),
-            Column(f"sum({worth})", "value"),
+            Column(f"sum({value_sql})", "value"),
         ],
         "joins": {f"left join {name}": on for name, on in joins.items()},
         "where": where,
@@ -174,7 +176,7 @@ def _sheet(
     the_plan: Plan,
     engine: Database,
     stages: list[Stage],
-    worth: tuple[str, ...] = (),
+    value_columns: tuple[str, ...] = (),
     limit: int | None = None,
 ) -> Sheet:
     """The rows of the stage `pool`, with texts."""
@@ -185,11 +187,11 @@ def _sheet(
     columns += [
         Column(f"{lookups[name].name}.{name}" if name in lookups else "''", name) for name in TEXTS
     ]
-    columns += [Column(_rounded(name), name) for name in worth]
+    columns += [Column(_rounded(name), name) for name in value_columns]
     view = {
         "columns": columns,
         "joins": _text_joins(lookups),
-        "order": [*(["value desc"] if worth else []), *(f"pool.{key} asc" for key in keys)],
+        "order": [*(["value desc"] if value_columns else []), *(f"pool.{key} asc" for key in keys)],
         "limit": limit,
     }
     sql = with_stages(stages, print_template("annotation/sheet", view))

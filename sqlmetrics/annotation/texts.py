@@ -47,12 +47,12 @@ def facts(shape: Shape, rankings: str) -> QueryContext:
         shape: What the tables hold.
         rankings: The stage that is selected from.
     """
-    known = shape.known_facts
-    listed = {name: f"{rankings}.{name}" for name in shape.facts if name not in known}
-    if not known:
+    query_facts = shape.known_facts
+    listed = {name: f"{rankings}.{name}" for name in shape.facts if name not in query_facts}
+    if not query_facts:
         return QueryContext(listed, {})
     queries = shape.names["queries"]
-    columns = listed | {name: f"{queries}.{name}" for name in known}
+    columns = listed | {name: f"{queries}.{name}" for name in query_facts}
     ordered = {name: columns[name] for name in shape.facts}
     return QueryContext(ordered, {queries: equal(queries, rankings, shape.known_keys)})
 
@@ -68,16 +68,16 @@ def texts(plan: Plan, engine: Database) -> dict[str, Stage]:
     Raises:
         InputError: If a table cannot be read or has not the columns.
     """
-    wanted = {
+    text_sources = {
         "query_text": (plan.spec.queries, "query", "text", "query"),
         "item_title": (plan.spec.items, "item", "title", "item"),
     }
     stages: dict[str, Stage] = {}
-    for column, (source, role, text, about) in wanted.items():
+    for column, (source, role, text, about) in text_sources.items():
         if source is not None and getattr(source.columns, text):
             relation = source_relation(source, f"{column}s", engine)
-            named = {key: getattr(source.columns, key) for key in (role, text)}
-            check_columns(ROLES[column], relation, named, engine)
+            column_by_role = {key: getattr(source.columns, key) for key in (role, text)}
+            check_columns(ROLES[column], relation, column_by_role, engine)
             view = {
                 "about": f"{about}: its {text}",
                 "key": getattr(source.columns, role),
@@ -96,25 +96,29 @@ def texts(plan: Plan, engine: Database) -> dict[str, Stage]:
 
 
 def check_columns(
-    table: str, relation: Relation, wanted: Mapping[str, str], engine: Database
+    table: str, relation: Relation, column_by_role: Mapping[str, str], engine: Database
 ) -> None:
     """Refuse a table that lacks columns.
 
     Args:
         table: Its name, for messages.
         relation: Where it is.
-        wanted: Role -> column.
+        column_by_role: Role -> column.
         engine: What reads it.
 
     Raises:
         InputError: If it cannot be read or a column is not there; the nearest is told.
     """
-    there = engine.columns(source_text(relation))
-    folded = {name.casefold() for name in there}
-    missing = [(role, name) for role, name in wanted.items() if name.casefold() not in folded]
+    existing_columns = engine.columns(source_text(relation))
+    folded = {name.casefold() for name in existing_columns}
+    missing = [
+        (role, name) for role, name in column_by_role.items() if name.casefold() not in folded
+    ]
     if missing:
-        told = [f"{table}: {unknown('column', n, there)} (wanted as {r})" for r, n in missing]
-        raise InputError(told)
+        problems = [
+            f"{table}: {unknown('column', n, existing_columns)} (wanted as {r})" for r, n in missing
+        ]
+        raise InputError(problems)
 
 
 def check_rankings(plan: Plan, engine: Database) -> None:
@@ -123,4 +127,4 @@ def check_rankings(plan: Plan, engine: Database) -> None:
     Raises:
         InputError: As `check_columns` does.
     """
-    checks.check_columns(plan, engine, apart=("labels",))
+    checks.check_columns(plan, engine, ignored_tables=("labels",))

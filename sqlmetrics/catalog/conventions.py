@@ -618,23 +618,23 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
 )
 
 
-def resolve(preset: str, given: Mapping[str, Value]) -> dict[str, Value]:
+def resolve(preset: str, overrides: Mapping[str, Value]) -> dict[str, Value]:
     """Every option with its value: the house's, the preset's, then the given ones.
 
     Args:
         preset: A name of `PRESETS`.
-        given: Options that override the preset's.
+        overrides: Options that override the preset's.
 
     Raises:
         SpecError: If the preset, an option or a value is unknown; all are told.
     """
     problems = [] if preset in PRESETS else [unknown("preset", preset, PRESETS)]
-    for name, value in given.items():
+    for name, value in overrides.items():
         problems += problems_of(name, value)
     if problems:
         raise SpecError(problems)
     defaults = {name: option.choices[0].name for name, option in OPTIONS.items()}
-    return {**defaults, **PRESETS[preset].options, **given}
+    return {**defaults, **PRESETS[preset].options, **overrides}
 
 
 def read(name: str, value: object) -> Value:
@@ -675,12 +675,12 @@ def problems_of(name: str, value: object) -> list[str]:
     except SpecError as error:
         return list(error.problems)
     if choice.name == "number":
-        return _number_problems(name, value, whole=choice.whole)
+        return _number_problems(name, value, is_whole_number=choice.whole)
     return _table_problems(name, value) if choice.name == "table" else []
 
 
-def _number_problems(name: str, value: object, *, whole: bool) -> list[str]:
-    if not whole:
+def _number_problems(name: str, value: object, *, is_whole_number: bool) -> list[str]:
+    if not is_whole_number:
         return [] if is_number(value) else [f"{name} must be a finite number, given {value!r}"]
     if isinstance(value, int) and value >= 1:
         return []

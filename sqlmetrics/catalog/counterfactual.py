@@ -56,8 +56,8 @@ class CounterfactualMetric:
 _WHOLE = ("ips", "clipped_ips", "snips")
 
 METRICS: Mapping[str, CounterfactualMetric] = {
-    one.name: one
-    for one in (
+    metric.name: metric
+    for metric in (
         CounterfactualMetric(
             "dcg",
             "sum over clicked items of 1 / log2(rank + 1)",
@@ -241,11 +241,13 @@ class EstimatedMetric:
     @property
     def meaning(self) -> str:
         """What it says, in one line."""
-        of = "a policy that did not choose" if self.metric.of == "policy" else "lists not shown"
+        subject = (
+            "a policy that did not choose" if self.metric.of == "policy" else "lists not shown"
+        )
         is_of_items = self.metric.of == "lists" and not self.metric.whole
         of_clicks = self.estimator == "snips" and is_of_items
         over = ", over all weighed clicks" if of_clicks else ""
-        return f"{self.metric.title}{over}; of {of}, estimated by {self.estimator}"
+        return f"{self.metric.title}{over}; of {subject}, estimated by {self.estimator}"
 
     @property
     def limits(self) -> tuple[float | None, float | None]:
@@ -295,6 +297,6 @@ def estimated_metric(text: str) -> EstimatedMetric:
         )
     measure, name = counterfactual_metric(f"{match[1]}{match[3] or ''}"), match[2].casefold()
     if name not in measure.metric.estimators:
-        known = measure.metric.estimators
-        raise SpecError(f"counterfactual metric {text!r}: {unknown('estimator', name, known)}")
+        estimators = measure.metric.estimators
+        raise SpecError(f"counterfactual metric {text!r}: {unknown('estimator', name, estimators)}")
     return EstimatedMetric(measure, name)

@@ -51,7 +51,7 @@ class MetricRow:
     roll_up: str
 
 
-def metric_row(one: Measure | Online | EstimatedMetric) -> MetricRow:
+def metric_row(measure: Measure | Online | EstimatedMetric) -> MetricRow:
     """The row of a metric.
 
     >>> row = metric_row(parse("ndcg(gain=linear)@10"))
@@ -60,20 +60,22 @@ def metric_row(one: Measure | Online | EstimatedMetric) -> MetricRow:
     >>> row.label
     'Normalized discounted cumulative gain (gain=linear) at 10'
     """
-    low, high = one.limits if isinstance(one, EstimatedMetric) else limits(one.metric.range)
-    roll_up = _roll_up(one)
+    low, high = (
+        measure.limits if isinstance(measure, EstimatedMetric) else limits(measure.metric.range)
+    )
+    roll_up = _roll_up(measure)
     return MetricRow(
-        metric=one.name,
-        k=one.k or 0,
-        name=str(one),
-        column=one.column,
-        label=_label(one),
-        meaning=_meaning(one),
+        metric=measure.name,
+        k=measure.k or 0,
+        name=str(measure),
+        column=measure.column,
+        label=_label(measure),
+        meaning=_meaning(measure),
         low=low,
         high=high,
-        direction=one.metric.better,
+        direction=measure.metric.better,
         additive=roll_up != NEVER,
-        unit=one.metric.unit,
+        unit=measure.metric.unit,
         roll_up=roll_up,
     )
 
@@ -119,21 +121,21 @@ def limits(text: str) -> tuple[float | None, float | None]:
     return float(low), None if high in ("more", "R") else float(high)
 
 
-def _meaning(one: Measure | Online | EstimatedMetric) -> str:
-    if isinstance(one, EstimatedMetric):
-        return one.meaning
-    return one.metric.title if isinstance(one, Online) else one.metric.formula
+def _meaning(measure: Measure | Online | EstimatedMetric) -> str:
+    if isinstance(measure, EstimatedMetric):
+        return measure.meaning
+    return measure.metric.title if isinstance(measure, Online) else measure.metric.formula
 
 
-def _roll_up(one: Measure | Online | EstimatedMetric) -> str:
-    if not isinstance(one, Measure):
+def _roll_up(measure: Measure | Online | EstimatedMetric) -> str:
+    if not isinstance(measure, Measure):
         return RATIO
-    if not one.adds_up:
+    if not measure.adds_up:
         return NEVER
-    return TOTAL if one.metric.count else RATIO
+    return TOTAL if measure.metric.count else RATIO
 
 
-def _label(one: Measure | Online | EstimatedMetric) -> str:
-    settings = one.name.removeprefix(one.metric.name)
-    title = one.metric.title if isinstance(one, Measure) else one.metric.label
-    return f"{title}{settings and f' {settings}'}{f' at {one.k}' if one.k else ''}"
+def _label(measure: Measure | Online | EstimatedMetric) -> str:
+    settings = measure.name.removeprefix(measure.metric.name)
+    title = measure.metric.title if isinstance(measure, Measure) else measure.metric.label
+    return f"{title}{settings and f' {settings}'}{f' at {measure.k}' if measure.k else ''}"

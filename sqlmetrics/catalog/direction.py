@@ -19,5 +19,5 @@ def direction(metric: str) -> int:
     name = re.split(r"[(@]", metric)[0].strip().casefold()
     if name in ONLINE:
         return SIGNS[ONLINE[name].better]
-    known = metric_of(name)
-    return SIGNS[known[0].better] if known else 1
+    match = metric_of(name)
+    return SIGNS[match[0].better] if match else 1

@@ -82,8 +82,8 @@ class Measure:
     def name(self) -> str:
         """The canonical text without the cutoff: `ndcg`, `recall(rel=2)`, `err_ia`."""
         name, settings = self._spelled
-        inside = ", ".join(f"{key}={plain_text(value)}" for key, value in settings)
-        return name + (f"({inside})" if inside else "")
+        settings_text = ", ".join(f"{key}={plain_text(value)}" for key, value in settings)
+        return name + (f"({settings_text})" if settings_text else "")
 
     @property
     def column(self) -> str:
@@ -97,11 +97,11 @@ class Measure:
     @property
     def _spelled(self) -> tuple[str, Sequence[tuple[str, Setting]]]:
         """Its shortest name, and the settings that this does not say."""
-        given = dict(self.settings)
+        explicit_settings = dict(self.settings)
         fitting = {
-            name: own
-            for name, (metric, own) in WITH_SETTINGS.items()
-            if metric == self.metric.name and own.items() <= given.items()
+            name: implied_settings
+            for name, (metric, implied_settings) in WITH_SETTINGS.items()
+            if metric == self.metric.name and implied_settings.items() <= explicit_settings.items()
         }
         if not fitting:
             return self.metric.name, self.settings
@@ -114,13 +114,15 @@ class Measure:
 
     def without(self, defaults: Mapping[str, Value]) -> Measure:
         """The same without the settings that say what holds anyway."""
-        kept = [(key, value) for key, value in self.settings if defaults.get(key) != value]
-        return replace(self, settings=tuple(kept))
+        remaining_settings = [
+            (key, value) for key, value in self.settings if defaults.get(key) != value
+        ]
+        return replace(self, settings=tuple(remaining_settings))
 
     def having(self, name: str, value: Value) -> Measure:
         """The same with one setting more, in the metric's own order."""
-        given = dict(self.settings) | {name: value}
-        return replace(self, settings=_ordered(self.metric, given))
+        changed_settings = dict(self.settings) | {name: value}
+        return replace(self, settings=_ordered(self.metric, changed_settings))
 
     def uncut(self) -> Measure:
         """The same over the whole list."""
@@ -168,9 +170,9 @@ def parse(text: str) -> Measure:
     """
     if len(text) > LONGEST:
         raise SpecError(f"a metric's text has at most {LONGEST} characters, given {len(text):,}")
-    named, given, k = _split(text)
-    name, own = WITH_SETTINGS.get(named.casefold(), (named, {}))
-    settings = _translated({**own, **given})
+    written_name, written_settings, k = _split(text)
+    name, implied_settings = WITH_SETTINGS.get(written_name.casefold(), (written_name, {}))
+    settings = _translated({**implied_settings, **written_settings})
     metric = _named(name, settings, k, text)
     problems = _setting_problems(metric, settings, text) + _cutoff_problems(metric, k, text)
     if problems:
@@ -223,34 +225,35 @@ def _split(text: str) -> tuple[str, dict[str, object], int | None]:
     is_cut = trec and (trec[2] != "." or trec[1].casefold() in DOTTED)
     if trec and is_cut and metric_of(trec[1]) and not metric_of(text):
         return trec[1], {}, int(trec[3])
-    body, at, cutoff = text.rpartition("@") if re.search(r"@[^)]*$", text) else (text, "", "")
-    if at and not re.fullmatch(r"\s*\d{1,10}\s*", cutoff):
-        told = whose(text)
+    body, at_sign, cutoff = text.rpartition("@") if re.search(r"@[^)]*$", text) else (text, "", "")
+    if at_sign and not re.fullmatch(r"\s*\d{1,10}\s*", cutoff):
+        hint = whose(text)
         raise SpecError(
             f"metric {text!r}: the cutoff must be a whole number from 1 to {LARGEST_CUTOFF}"
-            + (f"; {told}" if told else "")
+            + (f"; {hint}" if hint else "")
         )
     match = re.fullmatch(r"\s*([^\W\d]\w*)\s*(?:\((.*)\))?\s*", body, re.DOTALL)
     if match is None:
-        told = whose(text)
-        more = f"; {told}" if told else "; write it like ndcg@10 or recall(rel=2)@50"
-        raise SpecError(f"metric {text!r} cannot be read{more}")
-    return match[1], _arguments(match[2] or "", text), int(cutoff) if at else None
+        hint = whose(text)
+        advice = f"; {hint}" if hint else "; write it like ndcg@10 or recall(rel=2)@50"
+        raise SpecError(f"metric {text!r} cannot be read{advice}")
+    return match[1], _arguments(match[2] or "", text), int(cutoff) if at_sign else None
 
 
-def _arguments(inside: str, text: str) -> dict[str, object]:
+def _arguments(settings_text: str, text: str) -> dict[str, object]:
     """`rel=2, gain=linear` as a dict; the values are Python literals or plain names."""
     try:
-        call = ast.parse(f"_({inside})", mode="eval").body
+        call = ast.parse(f"_({settings_text})", mode="eval").body
         if not isinstance(call, ast.Call) or call.args:
             raise ValueError
-        given = [(str(word.arg).casefold(), _literal(word.value)) for word in call.keywords]
-        if len(dict(given)) < len(given) or any(word.arg is None for word in call.keywords):
+        pairs = [(str(word.arg).casefold(), _literal(word.value)) for word in call.keywords]
+        if len(dict(pairs)) < len(pairs) or any(word.arg is None for word in call.keywords):
             raise ValueError
-        return dict(given)
+        return dict(pairs)
     except (SyntaxError, ValueError, TypeError):
         raise SpecError(
-            f"metric {text!r}: {inside!r} cannot be read; write settings like (rel=2, gain=linear)"
+            f"metric {text!r}: {settings_text!r} cannot be read; write settings like "
+            "(rel=2, gain=linear)"
         ) from None
 
 
@@ -258,48 +261,48 @@ def _literal(node: ast.expr) -> object:
     return node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
 
 
-def _translated(given: Mapping[str, object]) -> dict[str, Setting]:
+def _translated(written_settings: Mapping[str, object]) -> dict[str, Setting]:
     """ir_measures' spelling of settings in ours."""
     settings: dict[str, Setting] = {}
-    for key, value in given.items():
-        ours = {"dcg": "gain", "gains": "gain"}.get(key, key)
+    for key, value in written_settings.items():
+        setting = {"dcg": "gain", "gains": "gain"}.get(key, key)
         gains = {"exp-log2": "exp", "log2": "linear"} if key == "dcg" else {}
-        settings[ours] = read(ours, gains.get(str(value).casefold(), value))
-    if len(settings) < len(given):
-        raise SpecError(f"gain is given twice: {', '.join(given)}")
+        settings[setting] = read(setting, gains.get(str(value).casefold(), value))
+    if len(settings) < len(written_settings):
+        raise SpecError(f"gain is given twice: {', '.join(written_settings)}")
     return settings
 
 
 def _named(name: str, settings: Mapping[str, Setting], k: int | None, text: str) -> Metric:
     """The metric of a name; a few aliases hold only with certain settings."""
-    whole = f"{name}({', '.join(settings)})"
-    found = (settings and metric_of(whole)) or metric_of(name)
-    if found is None:
-        known = [*(metric.name for metric in listed()), *WITH_SETTINGS]
+    full_name = f"{name}({', '.join(settings)})"
+    match = (settings and metric_of(full_name)) or metric_of(name)
+    if match is None:
+        known_names = [*(metric.name for metric in listed()), *WITH_SETTINGS]
         aliases = {
             alias.removesuffix("@k").casefold(): metric.name
             for metric in listed()
             for alias in metric.aliases
         }
-        raise SpecError(_unknown_metric(name, known, aliases, whose(text), k))
-    metric, needs_cutoff = found
+        raise SpecError(_unknown_metric(name, known_names, aliases, whose(text), k))
+    metric, needs_cutoff = match
     if needs_cutoff and k is None:
         raise SpecError(f"metric {text!r} needs a cutoff, like {name}_10 or {metric.name}@10")
     return metric
 
 
 def _unknown_metric(
-    name: str, known: list[str], aliases: Mapping[str, str], told: str, k: int | None
+    name: str, known_names: list[str], aliases: Mapping[str, str], hint: str, k: int | None
 ) -> str:
     """Another tool's name is told; else ours are listed, and the guess may come from an alias."""
     if name.casefold() in ONLINE:
         return f"{name} is a metric of click logs: sqlmetrics clicks SPEC -m {name}"
-    if told:
-        return f"unknown metric {name!r}; {told}"
-    near = nearest(name, [*known, *aliases, *ONLINE])
-    meant = spelled_otherwise(name, k) or (aliases.get(near, near) if near else None)
-    guess = ";" if meant is None else f"; did you mean {meant!r}?"
-    return f"unknown metric {name!r}{guess} known: {', '.join(sorted(known))}"
+    if hint:
+        return f"unknown metric {name!r}; {hint}"
+    near = nearest(name, [*known_names, *aliases, *ONLINE])
+    suggestion = spelled_otherwise(name, k) or (aliases.get(near, near) if near else None)
+    guess = ";" if suggestion is None else f"; did you mean {suggestion!r}?"
+    return f"unknown metric {name!r}{guess} known: {', '.join(sorted(known_names))}"
 
 
 def spelled_otherwise(name: str, k: int | None = None) -> str:
@@ -348,13 +351,13 @@ def _setting_problems(metric: Metric, settings: Mapping[str, Setting], text: str
     problems = []
     for key, value in settings.items():
         if key in metric.parameters:
-            needed = metric.outside(key, value if is_number(value) else math.nan)  # type: ignore[arg-type]
-            if needed:
+            requirement = metric.outside(key, value if is_number(value) else math.nan)  # type: ignore[arg-type]
+            if requirement:
                 problems.append(
-                    f"metric {text!r}: {key} must be a number {needed}, given {value!r}"
+                    f"metric {text!r}: {key} must be a number {requirement}, given {value!r}"
                 )
         elif key == "ties" and value == "include" and not metric.of_set:
-            sets = ", ".join(one.name for one in listed() if one.of_set)
+            sets = ", ".join(metric.name for metric in listed() if metric.of_set)
             problems.append(
                 f"metric {text!r}: {metric.name} looks at more than what the top k holds; "
                 f"ties=include is for {sets}"
@@ -380,19 +383,19 @@ def _cutoff_problems(metric: Metric, k: int | None, text: str) -> list[str]:
     if metric.cutoff == "none" and k is not None:
         return [f"metric {text!r}: {metric.name} takes no cutoff"]
     if metric.cutoff == "required" and k is None:
-        whole = f"set_{metric.name.replace('f1', 'f')}"
-        more = f"; {whole} has none" if whole in catalog() else ""
-        return [f"metric {text!r} needs a cutoff, like {metric.name}@10{more}"]
+        set_metric = f"set_{metric.name.replace('f1', 'f')}"
+        alternative = f"; {set_metric} has none" if set_metric in catalog() else ""
+        return [f"metric {text!r} needs a cutoff, like {metric.name}@10{alternative}"]
     if k is not None and metric.deepest is not None and k > metric.deepest:
-        why = "its ideal list is chosen one by one, each in a stage of the SQL"
-        return [f"metric {text!r}: the cutoff must be at most {metric.deepest}: {why}"]
+        reason = "its ideal list is chosen one by one, each in a stage of the SQL"
+        return [f"metric {text!r}: the cutoff must be at most {metric.deepest}: {reason}"]
     if k is not None and not 0 < k <= LARGEST_CUTOFF:
         return [f"metric {text!r}: the cutoff must be a whole number from 1 to {LARGEST_CUTOFF}"]
     return []
 
 
-def _ordered(metric: Metric, given: Mapping[str, Setting]) -> tuple[tuple[str, Setting], ...]:
-    return tuple((key, given[key]) for key in metric.settings if key in given)
+def _ordered(metric: Metric, values: Mapping[str, Setting]) -> tuple[tuple[str, Setting], ...]:
+    return tuple((key, values[key]) for key in metric.settings if key in values)
 
 
 def word(value: Setting) -> str:

@@ -105,11 +105,11 @@ class Metric:
     @property
     def settings(self) -> tuple[str, ...]:
         """The names that its text may set, in the order in which they are printed."""
-        own = (*self.parameters, *self.options)
+        metric_settings = (*self.parameters, *self.options)
         policy = ("no_relevant",) if self.undefined == "no_relevant" else ()
         average = () if self.count or self.pooled else ("average",)
         ties = ("ties",) if self.expected != "never" else ()
-        return tuple(dict.fromkeys((*own, *ties, *policy, *average, *COMMON_OPTIONS)))
+        return tuple(dict.fromkeys((*metric_settings, *ties, *policy, *average, *COMMON_OPTIONS)))
 
     @property
     def pooled(self) -> bool:
@@ -187,25 +187,28 @@ def _read(name: str, path: Path) -> Metric:
     tuples = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
     macros = tuple(re.findall(r"{% macro (\w+)", text))
     of_choices = {
-        name: known
+        name: parameters_and_limits
         for option in values.get("options", ())
         for choice in OPTIONS[option].choices
-        for name, known in choice.parameters.items()
+        for name, parameters_and_limits in choice.parameters.items()
     }
-    for key, place in (("parameters", 0), ("limits", 1)):
-        more = {name: known[place] for name, known in of_choices.items()}
-        values[key] = {**values.get(key, {}), **more}
+    for key, position in (("parameters", 0), ("limits", 1)):
+        added = {
+            name: parameters_and_limits[position]
+            for name, parameters_and_limits in of_choices.items()
+        }
+        values[key] = {**values.get(key, {}), **added}
     return Metric(name=name, macros=macros, **(values | tuples))
 
 
 @cache
 def spellings() -> Mapping[str, tuple[Metric, bool]]:
     """Every spelling in lower case -> the metric, and whether it needs a cutoff."""
-    found = {}
+    metric_by_spelling = {}
     for metric in catalog().values():
         for alias in (metric.name, *metric.aliases):
-            found[alias.removesuffix("@k").casefold()] = (metric, alias.endswith("@k"))
-    return found
+            metric_by_spelling[alias.removesuffix("@k").casefold()] = (metric, alias.endswith("@k"))
+    return metric_by_spelling
 
 
 def metric_of(text: str) -> tuple[Metric, bool] | None:

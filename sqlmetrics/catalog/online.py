@@ -57,8 +57,8 @@ NEEDS: Mapping[str, str] = {
 _LABELS = {"ctr": "Click-through rate"}
 
 ONLINE: Mapping[str, OnlineMetric] = {
-    one.name: one
-    for one in (
+    metric.name: metric
+    for metric in (
         OnlineMetric(
             "ctr",
             "clicked impressions over impressions, in the first k positions",
@@ -206,8 +206,8 @@ class Online:
     @property
     def _added(self) -> tuple[str, str]:
         """What a request adds to both sums."""
-        at = f"_at_{self.k}" if self.k else ""
-        return self.metric.numerator.format(at=at), self.metric.denominator.format(at=at)
+        suffix = f"_at_{self.k}" if self.k else ""
+        return self.metric.numerator.format(at=suffix), self.metric.denominator.format(at=suffix)
 
 
 def _sum(*factors: str) -> str:
@@ -238,6 +238,6 @@ def online(text: str) -> Online:
     return Online(metric, k)
 
 
-def cutoffs(asked: Sequence[Online]) -> list[int]:
+def cutoffs(metrics: Sequence[Online]) -> list[int]:
     """The cutoffs, each once."""
-    return sorted({one.k for one in asked if one.k})
+    return sorted({metric.k for metric in metrics if metric.k})

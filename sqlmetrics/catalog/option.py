@@ -104,14 +104,14 @@ class Option:
         Raises:
             SpecError: If the value is unknown.
         """
-        known = [choice.name for choice in self.choices]
+        choice_names = [choice.name for choice in self.choices]
         name = "table" if isinstance(value, Table) else value
         if isinstance(value, int | float) and not isinstance(value, bool):
-            name = str(value) if str(value) in known else "number"
+            name = str(value) if str(value) in choice_names else "number"
         for choice in self.choices:
             if choice.name == name and value != "number":
                 return choice
-        raise SpecError(unknown(f"value for {self.name}", value, known))
+        raise SpecError(unknown(f"value for {self.name}", value, choice_names))
 
     @property
     def takes_fractions(self) -> bool:
@@ -186,10 +186,10 @@ class Preset:
     @property
     def departures(self) -> list[str]:
         """How it departs from the house, one text an option."""
-        own = [f"{name}={value}" for name, value in self.options.items()]
+        own_options = [f"{name}={value}" for name, value in self.options.items()]
         alone = [
             f"{name}={value} for {metric}"
             for metric, options in self.metrics.items()
             for name, value in options.items()
         ]
-        return own + alone
+        return own_options + alone

@@ -82,10 +82,15 @@ class ToolNames:
             parts = {name: part for name, part in match.groupdict().items() if part is not None}
             name, cutoffs = parts["name"].casefold(), self._cutoffs(parts)
             self._refuse(text, name, parts)
-            called = [self.names.get(f"{name}@k") if k else None for k in cutoffs]
-            ours = [own or self.names.get(name, "") for own in called]
-            if all(ours):
-                return [_ours(own, parts, k) for own, k in zip(ours, cutoffs, strict=True)]
+            names_at_cutoff = [self.names.get(f"{name}@k") if k else None for k in cutoffs]
+            our_names = [
+                name_at_cutoff or self.names.get(name, "") for name_at_cutoff in names_at_cutoff
+            ]
+            if all(our_names):
+                return [
+                    _ours(our_name, parts, k)
+                    for our_name, k in zip(our_names, cutoffs, strict=True)
+                ]
         return []
 
     def _cutoffs(self, parts: Mapping[str, str]) -> Sequence[str]:
@@ -99,24 +104,26 @@ class ToolNames:
         is_cut = "k" in parts or "cutoffs" in parts
         graded = f"{name}-l" if int(parts.get("rel", 1)) != 1 else ""
         settings = [setting.replace(" ", "").casefold() for setting in _settings(parts)]
-        named = [f"{name}({setting.partition('=')[0]})" for setting in settings]
-        for key in (*settings, *named, graded, *[f"{name}@k"] * is_cut, name):
-            if (why := self.missing.get(key)) == "":
+        setting_names = [f"{name}({setting.partition('=')[0]})" for setting in settings]
+        for key in (*settings, *setting_names, graded, *[f"{name}@k"] * is_cut, name):
+            if (reason := self.missing.get(key)) == "":
                 return  # the setting says that ours is meant
-            if why:
-                raise SpecError(f"metric {text!r}: {self.tool} {why}")
+            if reason:
+                raise SpecError(f"metric {text!r}: {self.tool} {reason}")
 
 
 def _ours(name: str, parts: Mapping[str, str], cutoff: str) -> str:
     """Our text of a metric: its name, the settings of both, and the cutoff, or a level."""
     if "{" in name:
         return name.format(cutoff)
-    name, _, own = name.partition("(")
-    given = [*filter(None, _settings(parts))]
-    named = {setting.partition("=")[0].strip().casefold() for setting in given}
-    ours = own.removesuffix(")").split(", ") if own else []
-    inside = ", ".join([*(s for s in ours if s.partition("=")[0] not in named), *given])
-    return name + f"({inside})" * bool(inside) + f"@{cutoff}" * bool(cutoff)
+    name, _, own_settings = name.partition("(")
+    given_settings = [*filter(None, _settings(parts))]
+    given_names = {setting.partition("=")[0].strip().casefold() for setting in given_settings}
+    own_pairs = own_settings.removesuffix(")").split(", ") if own_settings else []
+    joined_settings = ", ".join(
+        [*(s for s in own_pairs if s.partition("=")[0] not in given_names), *given_settings]
+    )
+    return name + f"({joined_settings})" * bool(joined_settings) + f"@{cutoff}" * bool(cutoff)
 
 
 def _settings(parts: Mapping[str, str]) -> Iterator[str]:
@@ -130,9 +137,9 @@ def _settings(parts: Mapping[str, str]) -> Iterator[str]:
         yield f"rel={parts['rel']}"
 
 
-def _none(what: str, *nearest: str) -> str:
+def _none(description: str, *nearest: str) -> str:
     """What a tool has that is not here, and what is nearest."""
-    return f"has {what} by this name, which is no metric here; nearest: {', '.join(nearest)}"
+    return f"has {description} by this name, which is no metric here; nearest: {', '.join(nearest)}"
 
 
 _NO_CUTOFF = "passes over the cutoff of this metric; leave it out"
@@ -150,7 +157,7 @@ _FUNCTIONS = {"ndcg_at_": "ndcg", "precision_at_": "precision", "recall_at_": "r
 
 def _at_k(names: Mapping[str, str]) -> dict[str, str]:
     """Functions that end in `_at_`, with a number there, or with k and a cutoff."""
-    return {key: ours for name, ours in names.items() for key in (name, f"{name}k")}
+    return {key: our_name for name, our_name in names.items() for key in (name, f"{name}k")}
 
 
 TOOLS = (
@@ -445,14 +452,14 @@ def in_our_words(text: str, preset: str) -> list[str]:
 
 def all_in_our_words(texts: Iterable[str], preset: str) -> tuple[list[str], list[str]]:
     """The same of several, and what is wrong with those that are refused."""
-    ours: list[str] = []
+    our_metrics: list[str] = []
     problems: list[str] = []
     for text in texts:
         try:
-            ours += in_our_words(text, preset)
+            our_metrics += in_our_words(text, preset)
         except SpecError as error:
             problems += error.problems
-    return ours, problems
+    return our_metrics, problems
 
 
 def called_by_tools() -> Mapping[str, str]:
@@ -475,14 +482,14 @@ def whose(text: str) -> str:
     refusals: list[str] = []
     for tool in TOOLS:
         try:
-            if ours := tool.read(text):
-                meanings.setdefault(", ".join(ours), []).append(tool)
+            if our_metrics := tool.read(text):
+                meanings.setdefault(", ".join(our_metrics), []).append(tool)
         except SpecError as error:
             refusals += [problem.removeprefix(f"metric {text!r}: ") for problem in error.problems]
     sentences = []
     for meaning, tools in meanings.items():
-        *others, last = dict.fromkeys(tool.tool for tool in tools)
-        names = f"{', '.join(others)} and {last} have" if others else f"{last} has"
+        *other_tools, last = dict.fromkeys(tool.tool for tool in tools)
+        names = f"{', '.join(other_tools)} and {last} have" if other_tools else f"{last} has"
         presets = " or ".join(tool.presets[0] for tool in tools)
         sentences.append(f"{names} {meaning} by this name: write that, or give preset={presets}")
     return "; ".join(sentences or refusals[:1])

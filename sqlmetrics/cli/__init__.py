@@ -113,10 +113,10 @@ class Commands(UserDict[str, Any]):
 class Sections(click.Group):
     """A group whose help has its commands by what they are for, each on a line of its own."""
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
         self.commands = Commands(
-            {n: one for names in COMMANDS.values() for n, one in names.items()}
+            {n: summary for names in COMMANDS.values() for n, summary in names.items()}
         )
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
@@ -160,9 +160,9 @@ def _run(options: dict[str, Any], stop: Stop) -> None:
     except click.exceptions.Exit as end:
         sys.exit(end.exit_code)
     except click.ClickException as error:
-        shown = io.StringIO()
-        error.show(shown)
-        _print(options, shown.getvalue(), "usage", error.exit_code)
+        stream = io.StringIO()
+        error.show(stream)
+        _print(options, stream.getvalue(), "usage", error.exit_code)
         sys.exit(error.exit_code)
     except (OSError, UnicodeEncodeError) as error:  # of stdout: what writes files says which
         sys.exit(_unwritten(error, options))
@@ -178,12 +178,12 @@ def _run(options: dict[str, Any], stop: Stop) -> None:
         sys.exit(error.exit_code)
 
 
-def _print(options: dict[str, Any], text: str, event: str, exit_code: int, **more: Any) -> None:
+def _print(options: dict[str, Any], text: str, event: str, exit_code: int, **fields: Any) -> None:
     """Print why a command ends, as people or as logs have it."""
     if logs_json(options):
         if options.get("debug"):
-            more["traceback"] = traceback.format_exc()
-        text = log_line(options, text, event, "error", exit_code=exit_code, **more)
+            fields["traceback"] = traceback.format_exc()
+        text = log_line(options, text, event, "error", exit_code=exit_code, **fields)
     click.echo(masked(text).rstrip("\n"), err=True)
 
 
@@ -253,8 +253,8 @@ def _explain(error: SqlmetricsError) -> None:
 def _text(error: SqlmetricsError) -> str:
     if isinstance(error, CheckError):
         lines = [f"failed: {problem}" for problem in error.problems[:MOST]]
-        more = len(error.problems) - MOST
-        return "\n".join([*lines, *([f"... and {more:,} more"] if more > 0 else [])])
+        n_more = len(error.problems) - MOST
+        return "\n".join([*lines, *([f"... and {n_more:,} more"] if n_more > 0 else [])])
     file = _sql_file(error)
     return f"error: {error}" + (f"\nthe SQL: {file}" if file else "")
 
@@ -294,7 +294,7 @@ def _json(error: SqlmetricsError) -> str:
         detail.to_dict() if hasattr(detail, "to_dict") else {"problem": shortened(str(detail))}
         for detail in details[:MOST]
     ]
-    told = {"error": type(error).__name__, "exit_code": error.exit_code, "problems": problems}
+    report = {"error": type(error).__name__, "exit_code": error.exit_code, "problems": problems}
     if file := _sql_file(error):
-        told["sql"] = file
-    return json.dumps(masked_values(told), ensure_ascii=False, indent=2)
+        report["sql"] = file
+    return json.dumps(masked_values(report), ensure_ascii=False, indent=2)

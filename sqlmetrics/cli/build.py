@@ -35,7 +35,7 @@ _OF_RUN = (
 @click.argument("spec", type=INPUT)
 @alerting
 @error_options
-def build(*, alert: Alert, **given: Any) -> None:
+def build(*, alert: Alert, **options: Any) -> None:
     """Run SPEC and check what it wrote; exit with 1 if a check fails, not if one warns.
 
     Options are those of run, and --junit and --github of check. Each day that was chosen by an
@@ -49,35 +49,41 @@ def build(*, alert: Alert, **given: Any) -> None:
     from sqlmetrics.jobs.summary import Summary
     from sqlmetrics.spec.spec import Spec
 
-    spec = Spec.read(given["spec"])
+    spec = Spec.read(options["spec"])
     check_asked(spec)
     location = alert.location
-    choice = Choice.of(spec, given["spec"], given)
-    recipients = Recipients(*(given[name] for name in RECIPIENTS))
-    check_junit(given["junit"], spec)
-    told = alert.told = Summary(spec, choice.days)
+    choice = Choice.of(spec, options["spec"], options)
+    recipients = Recipients(*(options[name] for name in RECIPIENTS))
+    check_junit(options["junit"], spec)
+    summary = alert.told = Summary(spec, choice.days)
     say_of(spec.title)
-    to = choice.destination(spec, given["publish"])
-    with recipients.hear_of(told, location):
-        carry_out(choice, to, location, told)
-        written = [one.days for one in told.reports if one.days] if choice.is_of_some else []
-        told.verdicts = verdicts(spec, location.reading(needed=True), written, gaps=False)
-        alert.verdicts = told.verdicts
-        told.exit_code = int(any(one.status == "FAILED" for one in told.verdicts))
+    to = choice.destination(spec, options["publish"])
+    with recipients.hear_of(summary, location):
+        carry_out(choice, to, location, summary)
+        written_days = (
+            [run_report.days for run_report in summary.reports if run_report.days]
+            if choice.is_of_some
+            else []
+        )
+        summary.verdicts = verdicts(
+            spec, location.reading(is_needed=True), written_days, gaps=False
+        )
+        alert.verdicts = summary.verdicts
+        summary.exit_code = int(any(verdict.status == "FAILED" for verdict in summary.verdicts))
     as_json = recipients.output == "json"
-    annotated = given["spec"] if given["github"] else None
+    annotated = options["spec"] if options["github"] else None
     tell(
-        told.verdicts,
+        summary.verdicts,
         spec,
-        junit=given["junit"],
+        junit=options["junit"],
         annotated=annotated,
         is_told=as_json,
-        verbose=given["verbose"],
+        verbose=options["verbose"],
     )
 
 
 def _option(command: click.Command, name: str) -> click.Parameter:
-    return next(one for one in command.params if one.name == name)
+    return next(parameter for parameter in command.params if parameter.name == name)
 
 
 build.params[1:1] = [

@@ -77,12 +77,14 @@ def check(
     say_of(the_spec.title)
     check_junit(junit, the_spec)
     days = days_looked_at(the_spec, day, start, end, option="--")
-    found = alert.verdicts = verdicts(the_spec, location.reading(needed=True), days)
+    verdicts_found = alert.verdicts = verdicts(the_spec, location.reading(is_needed=True), days)
     as_json = output == "json"
     if as_json:
-        click.echo(json.dumps([one.to_dict() for one in found], indent=2))
+        click.echo(json.dumps([verdict.to_dict() for verdict in verdicts_found], indent=2))
     annotated = spec if github else None
-    tell(found, the_spec, junit=junit, annotated=annotated, is_told=as_json, verbose=verbose)
+    tell(
+        verdicts_found, the_spec, junit=junit, annotated=annotated, is_told=as_json, verbose=verbose
+    )
 
 
 def check_junit(junit: str | None, spec: Spec) -> None:
@@ -94,7 +96,7 @@ def check_junit(junit: str | None, spec: Spec) -> None:
 
 
 def tell(
-    found: Sequence[Verdict],
+    verdicts: Sequence[Verdict],
     spec: Spec,
     *,
     junit: str | None = None,
@@ -105,7 +107,7 @@ def tell(
     """Print verdicts, and leave with the exit code that they mean.
 
     Args:
-        found: What was found.
+        verdicts: What was found.
         spec: Whose they are.
         junit: The file of JUnit XML.
         annotated: The spec's file, for GitHub's annotations; None for none.
@@ -115,33 +117,35 @@ def tell(
     from sqlmetrics.evaluation.report.table import has_colors
     from sqlmetrics.jobs.checks import report
 
-    n_days = len({verdict.day for verdict in found if verdict.day})
+    n_days = len({verdict.day for verdict in verdicts if verdict.day})
     is_long = n_days > 1 and not verbose
     # cron mails what is printed
-    shown = [one for one in found if not (one.holds and (is_quiet() or is_long))]
-    holding = len(found) - len(shown)
-    if shown and not is_told:
-        click.echo(report.table(shown, styled=has_colors(), is_dated=n_days > 1))
-        if told := report.failures(shown):
-            click.echo(f"\n{told}")
+    printed_verdicts = [
+        verdict for verdict in verdicts if not (verdict.holds and (is_quiet() or is_long))
+    ]
+    holding = len(verdicts) - len(printed_verdicts)
+    if printed_verdicts and not is_told:
+        click.echo(report.table(printed_verdicts, styled=has_colors(), is_dated=n_days > 1))
+        if failures := report.failures(printed_verdicts):
+            click.echo(f"\n{failures}")
     if holding and is_long and not (is_told or is_quiet()):
         checks = many(holding, "check")
         click.echo(f"ok: {checks} of {n_days:,} days; -v prints each")
     if annotated is not None:
-        click.echo(report.github(found, annotated), nl=False)
+        click.echo(report.github(verdicts, annotated), nl=False)
     if junit is not None:
-        write(report.junit(found, spec.title), junit)
-    _leave(found)
+        write(report.junit(verdicts, spec.title), junit)
+    _leave(verdicts)
 
 
-def _leave(found: Sequence[Verdict]) -> None:
+def _leave(verdicts: Sequence[Verdict]) -> None:
     """The last line: how many checks hold; then the exit code: 1 if one fails, 4 without a day."""
-    counts = Counter(one.status for one in found)
-    days = sorted({str(one.day) for one in found if one.day})
+    counts = Counter(verdict.status for verdict in verdicts)
+    days = sorted({str(verdict.day) for verdict in verdicts if verdict.day})
     on = f" on {days[0]}" + (f" to {days[-1]}" if len(days) > 1 else "") if days else ""
     warned = f"; {many(counts['warn'], 'warning')}" if counts["warn"] else ""
-    say(f"{counts['ok']:,} of {len(found):,} checks hold{on}{warned}", "checks")
-    if found and all(one.is_of_gap for one in found):
+    say(f"{counts['ok']:,} of {len(verdicts):,} checks hold{on}{warned}", "checks")
+    if verdicts and all(verdict.is_of_gap for verdict in verdicts):
         sys.exit(NoDataError.exit_code)
     if counts["FAILED"]:
         sys.exit(1)

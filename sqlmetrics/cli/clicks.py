@@ -120,12 +120,12 @@ def clicks(
         raise SpecError(f"-o {form} is of rows; {_page(show)} gives {' or '.join(OF_REPORTS)}")
     if show not in (None, COUNTERFACTUAL) and confidence is not None:
         raise SpecError(f"--confidence is of means and ratios; {_page(show)} has none")
-    with _asking(log, ubi, metrics, by, location) as (given, engine):
-        asked = in_zone(given, time_zone)
+    with _asking(log, ubi, metrics, by, location) as (read_spec, engine):
+        spec = in_zone(read_spec, time_zone)
         result = (
-            _shown(asked, engine, show, by, confidence)
+            _shown(spec, engine, show, by, confidence)
             if show
-            else _evaluated(asked, engine, per_query, confidence)
+            else _evaluated(spec, engine, per_query, confidence)
         )
     if per_query and not show:
         emit_result(result, per_query, form, out)
@@ -162,16 +162,16 @@ def _asking(
     if (log is None) == (ubi is None):
         raise SpecError("give a spec, a log, or the two files of --ubi")
     if log is None or log.endswith(SPECS):
-        asked = _spec(log, ubi or ("", ""), metrics, by)
-        with location.reading(asked) as engine:
-            yield asked, engine
+        spec = _spec(log, ubi or ("", ""), metrics, by)
+        with location.reading(spec) as engine:
+            yield spec, engine
         return
     from sqlmetrics.clicks.wide_log import wide_log
 
-    with location.reading(needed=not (Path(log).suffix or Path(log).exists())) as engine:
-        asked, said = wide_log(log, engine, metrics, by)
-        say(said)
-        yield asked, engine
+    with location.reading(is_needed=not (Path(log).suffix or Path(log).exists())) as engine:
+        spec, notes = wide_log(log, engine, metrics, by)
+        say(notes)
+        yield spec, engine
 
 
 def _spec(
@@ -184,9 +184,9 @@ def _spec(
     changed: dict[str, Any] = {"metrics": metrics} if metrics else {}
     changed |= {"by": by} if by else {}
     if file is not None:
-        asked = Spec.read(file)
-        changed |= {"metrics": asked.in_our_words(metrics)} if metrics else {}
-        return asked.having(**({"online": ()} if metrics else {}), **changed)
+        spec = Spec.read(file)
+        changed |= {"metrics": spec.in_our_words(metrics)} if metrics else {}
+        return spec.having(**({"online": ()} if metrics else {}), **changed)
     log = {
         "format": "ubi",
         "requests": {"file": ubi[0]},
@@ -196,13 +196,13 @@ def _spec(
     return Spec(**{"name": Path(ubi[1]).stem, "clicks": log, "metrics": USUAL, **changed})
 
 
-def _evaluated(asked: Spec, engine: Any, per_query: bool, confidence: float | None) -> Any:
+def _evaluated(spec: Spec, engine: Any, per_query: bool, confidence: float | None) -> Any:
     """The whole report, or what its per-query table is taken from."""
     from sqlmetrics.clicks.evaluate import evaluate_clicks
 
-    with progress_bar("steps of the log") as told:
+    with progress_bar("steps of the log") as on_progress:
         result = evaluate_clicks(
-            asked, engine, per_query=per_query, confidence=confidence, progress=told
+            spec, engine, per_query=per_query, confidence=confidence, progress=on_progress
         )
     if not per_query:
         return result
@@ -212,7 +212,7 @@ def _evaluated(asked: Spec, engine: Any, per_query: bool, confidence: float | No
 
 
 def _shown(
-    asked: Spec, engine: Any, show: str, by: tuple[str, ...], confidence: float | None
+    spec: Spec, engine: Any, show: str, by: tuple[str, ...], confidence: float | None
 ) -> Any:
     """One of SHOWN."""
     from sqlmetrics.clicks.analysis.depth import depth
@@ -226,39 +226,39 @@ def _shown(
     from sqlmetrics.engines.database import connect
     from sqlmetrics.spec.named_values import named_in
 
-    if asked.clicks is None:
+    if spec.clicks is None:
         raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
     if show == COMPARED:
         from sqlmetrics.clicks.analysis.label_comparison import compare_labels
 
-        return compare_labels(asked, engine)
+        return compare_labels(spec, engine)
     if show == "days":
-        if not (asked.metrics and asked.online):
-            other = (
-                "online ones; add -m ctr@5" if asked.metrics else "those of lists; add -m ndcg@10"
+        if not (spec.metrics and spec.online):
+            other_metrics = (
+                "online ones; add -m ctr@5" if spec.metrics else "those of lists; add -m ndcg@10"
             )
-            given = "metrics of lists" if asked.metrics else "online metrics"
-            raise SpecError(f"--show days puts {given} beside {other}")
-        daily = asked.clicks.model_copy(update={"daily": True})
-        result = evaluate_clicks(asked.having(clicks=daily, rankings=None, labels=None), engine)
+            metrics = "metrics of lists" if spec.metrics else "online metrics"
+            raise SpecError(f"--show days puts {metrics} beside {other_metrics}")
+        daily = spec.clicks.model_copy(update={"daily": True})
+        result = evaluate_clicks(spec.having(clicks=daily, rankings=None, labels=None), engine)
         return offline_online(
             result.offline.to_dicts() if result.offline else [], result.online().to_pylist()
         )
     with (
-        progress_bar("steps of the log") as told,
+        progress_bar("steps of the log") as on_progress,
         connect(engine) as opened,
-        cleaned_log(asked.clicks, opened, told, names=named_in(asked)) as log,
+        cleaned_log(spec.clicks, opened, on_progress, names=named_in(spec)) as log,
     ):
         shows: dict[str, Callable[[], Any]] = {
-            "depth": lambda: depth(log, title=asked.title),
-            "soundness": lambda: soundness(log, title=asked.title, ranked=log.tables.clicks.ranked),
+            "depth": lambda: depth(log, title=spec.title),
+            "soundness": lambda: soundness(log, title=spec.title, ranked=log.tables.clicks.ranked),
             "judgments": lambda: _told(log, log.judgments(some=True)),
             "labels": lambda: _told(log, log.request_labels()),
             "models": lambda: click_models(log, by=_segment(log, show, by)),
             "interleaving": lambda: interleaving_outcome(log, by=_segment(log, show, by)),
             "propensities": log.estimate_propensities,
             COUNTERFACTUAL: lambda: counterfactual_metrics(
-                log, confidence=confidence or asked.confidence, by=asked.by
+                log, confidence=confidence or spec.confidence, by=spec.by
             ),
         }
         return shows[show]()
@@ -282,10 +282,10 @@ def _segment(log: CleanLog, show: str, by: tuple[str, ...]) -> str | None:
     return by[0] if by else clicks.propensity.by
 
 
-def _json(found: Any) -> str:
+def _json(report: Any) -> str:
     """A report as JSON; rows one a line."""
-    rows = found if isinstance(found, list) else [found]
-    return "\n".join(json.dumps(one, default=str) for one in rows)
+    rows = report if isinstance(report, list) else [report]
+    return "\n".join(json.dumps(row, default=str) for row in rows)
 
 
 def _csv(rows: Any) -> str:
@@ -296,5 +296,7 @@ def _csv(rows: Any) -> str:
 
 def _cells(rows: Any) -> tuple[list[str], list[list[str]], int]:
     """Rows as texts, for a table."""
-    cells = [["" if one is None else str(one) for one in row.values()] for row in rows.to_pylist()]
+    cells = [
+        ["" if cell is None else str(cell) for cell in row.values()] for row in rows.to_pylist()
+    ]
     return rows.column_names, cells, len(rows.column_names)

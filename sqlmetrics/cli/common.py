@@ -123,20 +123,20 @@ def is_quiet() -> bool:
     return bool(_options(click.get_current_context(silent=True)).get("quiet"))
 
 
-def say(what: str, event: str = "message", level: str = "info") -> None:
+def say(message: str, event: str = "message", level: str = "info") -> None:
     """A line on stderr: none where errors are told as JSON; with `--quiet` warnings alone.
 
     Args:
-        what: The line.
+        message: The line.
         event: What kind of line it is, for programs that read logs.
         level: `info` or `warning`.
     """
     options = _options(click.get_current_context(silent=True))
     if logs_json(options):
         if level != "info" or not options.get("quiet"):
-            click.echo(log_line(options, what, event, level), err=True)
+            click.echo(log_line(options, message, event, level), err=True)
     elif options.get("errors") != "json" and (level != "info" or not options.get("quiet")):
-        click.echo(masked(what), err=True)
+        click.echo(masked(message), err=True)
 
 
 def say_of(spec: str) -> None:
@@ -149,15 +149,17 @@ def logs_json(options: Mapping[str, Any]) -> bool:
     return options.get("log_format") == "json"
 
 
-def log_line(options: Mapping[str, Any], what: str, event: str, level: str, **more: Any) -> str:
+def log_line(
+    options: Mapping[str, Any], message: str, event: str, level: str, **fields: Any
+) -> str:
     """A line of a log as JSON: when, how bad, what kind, of which spec and run, and the words.
 
     Args:
         options: Those of the command, with the spec and the run as far as they are known.
-        what: The words.
+        message: The words.
         event: What kind of line it is.
         level: `info`, `warning` or `error`.
-        more: Other keys.
+        fields: Other keys.
     """
     line = {
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -165,8 +167,8 @@ def log_line(options: Mapping[str, Any], what: str, event: str, level: str, **mo
         "event": event,
         "spec": options.get("spec"),
         "run_id": options.get("run_id"),
-        "message": what.strip("\n"),
-        **more,
+        "message": message.strip("\n"),
+        **fields,
     }
     return json.dumps(masked_values(line), ensure_ascii=False, default=str)
 
@@ -182,16 +184,16 @@ class _Records(logging.Handler):
         self.options: dict[str, Any] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        is_warning, what = record.levelno >= logging.WARNING, record.getMessage()
+        is_warning, message = record.levelno >= logging.WARNING, record.getMessage()
         if logs_json(self.options):
             run = {name: vars(record).get(name) for name in ("spec", "run_id")}
             self.options.update({name: text for name, text in run.items() if text})
             event = "waiting" if is_warning else "run_begins" if run["run_id"] else "progress"
             if is_warning or not self.options.get("quiet"):
                 level = "warning" if is_warning else "info"
-                click.echo(log_line(self.options, what, event, level), err=True)
+                click.echo(log_line(self.options, message, event, level), err=True)
         elif is_warning and not (self.options.get("quiet") or self.options.get("errors") == "json"):
-            click.echo(what, err=True)
+            click.echo(message, err=True)
 
 
 @contextmanager
@@ -209,14 +211,14 @@ def telling_waits() -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[int, int, int], None] | None]:
+def progress_bar(label: str) -> Iterator[Callable[[int, int, int], None] | None]:
     """What is being done and for how long, from WAIT seconds on; on a terminal alone.
 
     Below it stands the last line that the package logged (at INFO), such as a round of expectation
     maximisation. Nothing may be written to stdout meanwhile.
 
     Args:
-        what: What is done, or what of it is counted.
+        label: What is done, or what of it is counted.
 
     Yields:
         What may be told how many of how many are done, and of how many rows; None elsewhere.
@@ -227,5 +229,5 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int, int], None] | None]:
         return
     from sqlmetrics.cli.progress import drawn
 
-    with drawn(what, WAIT) as told:
-        yield told
+    with drawn(label, WAIT) as on_progress:
+        yield on_progress

@@ -107,7 +107,7 @@ def compare(
     sql: bool,
     output: str | None,
     out: str | None,
-    given: dict[str, Any],
+    arguments: dict[str, Any],
 ) -> None:
     """Say whether systems are better than a baseline, by how much, and if that is real.
 
@@ -129,23 +129,28 @@ def compare(
 
     form = format_of(output, out, FORMATS, ("metric", "system"))
     rankings, labels = sources(tables, labels)
-    if spec_of(rankings) is None and "metrics" not in given:
+    if spec_of(rankings) is None and "metrics" not in arguments:
         raise click.UsageError("say what to compare: -m ndcg@10,recall@100,mrr")
     failed = None
     try:
-        found = found_by(compared, rankings, labels, location, given)
+        comparison = found_by(compared, rankings, labels, location, arguments)
     except CheckError as error:
-        failed, found = error, error.result
-    texts = _texts(found)
-    if given["contributions"] or found.movers or given.get("movers", "0") != "0":
-        texts["json"] = lambda: sections.json_object(found)
-    answer(found, texts, form, out, sql=sql)
+        failed, comparison = error, error.result
+    texts = _texts(comparison)
+    if arguments["contributions"] or comparison.movers or arguments.get("movers", "0") != "0":
+        texts["json"] = lambda: sections.json_object(comparison)
+    answer(comparison, texts, form, out, sql=sql)
     if failed:
         raise failed
 
 
-def _texts(found: Comparison) -> dict[str, Any]:
+def _texts(comparison: Comparison) -> dict[str, Any]:
     from sqlmetrics.comparison.report import text
 
-    made = {"table": text.text, "markdown": text.markdown, "html": text.html, "latex": text.latex}
-    return {name: lambda write=write: write(found) for name, write in made.items()}
+    writers = {
+        "table": text.text,
+        "markdown": text.markdown,
+        "html": text.html,
+        "latex": text.latex,
+    }
+    return {name: lambda write=write: write(comparison) for name, write in writers.items()}

@@ -16,8 +16,8 @@ Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]
 
 def answered(group: click.Group) -> int | None:
     """The exit code if a shell asks what may follow, None if it runs a command."""
-    asked = os.environ.get(VARIABLE)
-    return shell_complete(group, {}, "sqlmetrics", VARIABLE, asked) if asked else None
+    request = os.environ.get(VARIABLE)
+    return shell_complete(group, {}, "sqlmetrics", VARIABLE, request) if request else None
 
 
 def _items(names: Iterable[str], begun: str) -> list[CompletionItem]:
@@ -49,7 +49,8 @@ def presets(_: click.Context, __: click.Parameter, begun: str) -> list[Completio
     from sqlmetrics.catalog.presets import PRESETS
 
     return [
-        CompletionItem(one.value, help=PRESETS[one.value].note) for one in _items(PRESETS, begun)
+        CompletionItem(preset.value, help=PRESETS[preset.value].note)
+        for preset in _items(PRESETS, begun)
     ]
 
 
@@ -59,7 +60,7 @@ def conventions(_: click.Context, __: click.Parameter, begun: str) -> list[Compl
 
     name, equal, _value = begun.partition("=")
     if not equal or name not in OPTIONS:
-        return _items([f"{one}=" for one in OPTIONS], begun)
+        return _items([f"{option}=" for option in OPTIONS], begun)
     return _items([f"{name}={choice.name}" for choice in OPTIONS[name].choices], begun)
 
 
@@ -75,7 +76,8 @@ def exports(_: click.Context, __: click.Parameter, begun: str) -> list[Completio
     from sqlmetrics.jobs.exports.formats import FORMATS
 
     return [
-        CompletionItem(one.value, help=FORMATS[one.value].about) for one in _items(FORMATS, begun)
+        CompletionItem(tool.value, help=FORMATS[tool.value].about)
+        for tool in _items(FORMATS, begun)
     ]
 
 

@@ -35,7 +35,7 @@ def debug(*, spec: str | None, location: Location) -> None:
 
     names = _written(spec) if spec else []
     began = time.monotonic()
-    with location.reading(needed=True) as engine:
+    with location.reading(is_needed=True) as engine:
         engine.rows("select 1 as one")
         rows = [
             ["database", f"{engine.name} {engine.version}"],
@@ -79,8 +79,8 @@ def _writing(engine: Database, names: list[str]) -> tuple[str, ...]:
     """Whether a run can write, as the database says it."""
     if not engine.translation.dialect.writing.by_run:
         return ("no",)
-    told = engine.driver.writing_rights(names)
-    return told or (UNASKED if engine.driver.url and engine.driver.url.host else "yes",)
+    rights = engine.driver.writing_rights(names)
+    return rights or (UNASKED if engine.driver.url and engine.driver.url.host else "yes",)
 
 
 @click.command()
@@ -114,9 +114,9 @@ def grants(*, spec: str, role: str, kind: str, dialect: str | None, location: Lo
     from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
-    place = None if dialect and not location.is_given else location.place
-    database, schema = place.home if place else ("", "")
-    name, settings = dialect or location.dialect, place.options if place else {}
+    connection_url = None if dialect and not location.is_given else location.place
+    database, schema = connection_url.home if connection_url else ("", "")
+    name, settings = dialect or location.dialect, connection_url.options if connection_url else {}
     text = statements(
         the_spec, name, role, kind, database=database, schema=schema, settings=settings
     )

@@ -43,7 +43,7 @@ def diagnose(
     location: Location,
     output: str | None,
     out: str | None,
-    given: dict[str, Any],
+    arguments: dict[str, Any],
 ) -> None:
     """Look for known patterns: recall up and NDCG flat, good recall and poor order, few labels.
 
@@ -59,6 +59,6 @@ def diagnose(
 
     form = format_of(output, out, ("table", "json"), FIRST)
     rankings, labels = sources(tables, labels)
-    found = found_by(diagnosed, rankings, labels, location, given)
-    rows = json.dumps(found.to_dicts(), indent=2) if form == "json" else repr(found)
+    diagnosis = found_by(diagnosed, rankings, labels, location, arguments)
+    rows = json.dumps(diagnosis.to_dicts(), indent=2) if form == "json" else repr(diagnosis)
     write(rows + "\n", out, has_columns(form, *FIRST) if form == "json" else None)

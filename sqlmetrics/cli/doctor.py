@@ -36,12 +36,12 @@ def doctor(location: Location, words: tuple[str, ...], *, list_cases: bool) -> N
     if list_cases:
         click.echo("\n".join(chosen(words) if words else names()))
         return
-    known = chosen(words)
+    cases = chosen(words)
     with location.using() as engine:
         report = examine(
             engine,
-            only=known.__contains__ if words else None,
-            told=_tell if sys.stderr.isatty() else str,
+            only=cases.__contains__ if words else None,
+            on_progress=_tell if sys.stderr.isatty() else str,
         )
     if sys.stderr.isatty():
         _tell("")

@@ -107,7 +107,7 @@ def evaluate(
     abstention: bool,
     output: str | None,
     out: str | None,
-    given: dict[str, Any],
+    arguments: dict[str, Any],
 ) -> None:
     """Evaluate RANKINGS against LABELS: files, or tables of a database.
 
@@ -132,8 +132,8 @@ def evaluate(
             tables[0],
             location,
             per_query=per_query,
-            check=given["check"],
-            confidence=given.get("confidence"),
+            check=arguments["check"],
+            confidence=arguments.get("confidence"),
             output=output,
             out=out,
         )
@@ -148,7 +148,7 @@ def evaluate(
     form = format_of(output, out, FORMATS, columns)
     with (
         location.reading() as engine,
-        progress_bar("evaluating") as told,
+        progress_bar("evaluating") as on_progress,
     ):
         result = run(
             rankings,
@@ -156,15 +156,19 @@ def evaluate(
             metrics,
             connection=engine,
             per_query=per_query,
-            progress=told,
+            progress=on_progress,
             overwrite=overwrites(),
-            **given,
+            **arguments,
         )
         audit = _audited(result.spec, engine) if tie_audit else None
-        found = _abstention(result.spec, engine) if abstention else None
-    if other := audit or found:
-        texts = {"table": other.text, "markdown": other.markdown, "html": other.html}
-        emit(lambda: other.metrics, texts, form, out)
+        abstention_report = _abstention(result.spec, engine) if abstention else None
+    if table_report := audit or abstention_report:
+        texts = {
+            "table": table_report.text,
+            "markdown": table_report.markdown,
+            "html": table_report.html,
+        }
+        emit(lambda: table_report.metrics, texts, form, out)
     else:
         emit_result(result, per_query, form, out)
 
@@ -179,16 +183,17 @@ OF_A_SPEC = (
 def _refuse_what_a_spec_says() -> None:
     """What a spec decides is not taken, and not passed over, beside it."""
     context = click.get_current_context()
-    given = [
-        one.opts[-1]
-        for one in context.command.params
-        if one.expose_value
-        and one.name not in OF_A_SPEC
-        and context.get_parameter_source(str(one.name)) is ParameterSource.COMMANDLINE
+    conflicting_options = [
+        parameter.opts[-1]
+        for parameter in context.command.params
+        if parameter.expose_value
+        and parameter.name not in OF_A_SPEC
+        and context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
     ]
-    if given:
+    if conflicting_options:
         raise click.UsageError(
-            f"{', '.join(given)}: not beside a spec, whose numbers are shown as it says them"
+            f"{', '.join(conflicting_options)}: not beside a spec, whose numbers are "
+            "shown as it says them"
         )
 
 

@@ -155,13 +155,15 @@ def given_options(command: Callable[..., None]) -> Callable[..., None]:
 
     Options that were not given are not in it.
     """
-    own = signature(command).parameters.keys()
+    own_names = signature(command).parameters.keys()
 
     @wraps(command)
-    def called(**named: Any) -> None:
-        mine = {name: value for name, value in named.items() if name in own}
-        others = {name: value for name, value in named.items() if name not in own}
-        command(**mine, given=_arguments(**others))
+    def called(**options: Any) -> None:
+        own_options = {name: value for name, value in options.items() if name in own_names}
+        evaluation_options = {
+            name: value for name, value in options.items() if name not in own_names
+        }
+        command(**own_options, arguments=_arguments(**evaluation_options))
 
     return called
 
@@ -172,23 +174,25 @@ def _arguments(
     grades: tuple[str, ...],
     conventions: tuple[str, ...] = (),
     skip_input_checks: bool = False,
-    **named: Any,
+    **options: Any,
 ) -> dict[str, Any]:
     """The options that were given, as arguments of `evaluate` and its like.
 
     Raises:
         SpecError: If one is not of its form.
     """
-    asked = {
+    parsed_options = {
         "check": input_check(skip_input_checks),
-        "segments": segments_given(named.get("segments", ())),
+        "segments": segments_given(options.get("segments", ())),
         "label_columns": pairs(label_columns, "--label-column"),
         "grades": {text: grade_number(n) for text, n in pairs(grades, "--grades").items()},
         **{name: convention_value(text) for name, text in pairs(conventions, "-c").items()},
     }
-    texts = {key: value for key, value in named.items() if key != "segments"}
-    given = {key: value for key, value in texts.items() if value not in (None, ())}
-    return given | {name: value for name, value in asked.items() if value or name == "check"}
+    texts = {key: value for key, value in options.items() if key != "segments"}
+    set_options = {key: value for key, value in texts.items() if value not in (None, ())}
+    return set_options | {
+        name: value for name, value in parsed_options.items() if value or name == "check"
+    }
 
 
 def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
@@ -210,15 +214,15 @@ def segments_given(texts: tuple[str, ...]) -> dict[str, str]:
     Raises:
         SpecError: If a condition has no name.
     """
-    found = {}
+    condition_by_name = {}
     for text in texts:
         name, _, condition = (text, "", text) if text in KINDS else text.partition("=")
         if not condition or not name.strip().isidentifier():
             raise SpecError(
                 f"--segment takes NAME=CONDITION, or {', '.join(KINDS)}, given {text!r}"
             )
-        found[name.strip()] = condition.strip()
-    return found
+        condition_by_name[name.strip()] = condition.strip()
+    return condition_by_name
 
 
 def grade_number(text: str) -> float:

@@ -18,13 +18,13 @@ def tool_options(command: Callable[..., None]) -> Callable[..., None]:
 
     takers: dict[str, list[str]] = {}
     about: dict[str, str] = {}
-    for one in FORMATS.values():
-        for option, text in one.options.items():
-            takers.setdefault(option, []).append(one.name)
+    for tool in FORMATS.values():
+        for option, text in tool.options.items():
+            takers.setdefault(option, []).append(tool.name)
             about.setdefault(option, text)
     for option in reversed(takers):
-        told = f"{about[option]}  [{', '.join(takers[option])}]"
-        command = click.option(f"--{option}", metavar="TEXT", help=told)(command)
+        help_text = f"{about[option]}  [{', '.join(takers[option])}]"
+        command = click.option(f"--{option}", metavar="TEXT", help=help_text)(command)
     return command
 
 
@@ -68,8 +68,8 @@ def export(
     from sqlmetrics.jobs.exports.write import export as written
     from sqlmetrics.spec.spec import Spec
 
-    named = format_named(tool)
-    folder = out or named.place or tool
+    tool_format = format_named(tool)
+    folder = out or tool_format.place or tool
     files = written(
         Spec.read(spec),
         tool,
@@ -80,10 +80,13 @@ def export(
     )
     for file in files:
         say(f"wrote {file}")
-    if named.project and not (folder.endswith(".zip") or Path(folder, named.project).exists()):
+    if tool_format.project and not (
+        folder.endswith(".zip") or Path(folder, tool_format.project).exists()
+    ):
         say(
-            f"note: there is no {named.project} in {folder}: give the folder of your project as "
+            f"note: there is no {tool_format.project} in {folder}: give the folder of "
+            "your project as "
             "--out, or make one there"
         )
-    if named.next:
-        say(f"next: {named.next.format(folder=folder)}")
+    if tool_format.next:
+        say(f"next: {tool_format.next.format(folder=folder)}")

@@ -83,7 +83,7 @@ def funnel(
     sql: bool,
     output: str | None,
     out: str | None,
-    given: dict[str, Any],
+    arguments: dict[str, Any],
 ) -> None:
     """Say where a ranking of several stages loses relevant items: recall, pre-rank, rank, page.
 
@@ -98,8 +98,8 @@ def funnel(
 
     form = format_of(output, out, FORMATS, ("system", "segment_name"))
     rankings, labels = _sources(tables, labels, stages)
-    found = found_by(lost, rankings, labels, location, given)
-    answer(found, _texts(found), form, out, sql=sql)
+    funnel_found = found_by(lost, rankings, labels, location, arguments)
+    answer(funnel_found, _texts(funnel_found), form, out, sql=sql)
 
 
 def _sources(
@@ -110,18 +110,18 @@ def _sources(
         if not tables:
             raise click.UsageError("give RANKINGS and LABELS, or --stage NAME=TABLE of each stage")
         return sources(tables, labels)
-    named = pairs(stages, "--stage")
-    if len(named) < len(stages):
+    table_by_stage = pairs(stages, "--stage")
+    if len(table_by_stage) < len(stages):
         raise SpecError("--stage: each stage has a name of its own")
     if len(tables) + (labels is not None) != 1:
         raise click.UsageError("give LABELS alone beside --stage NAME=TABLE")
-    return named, labels or tables[0]
+    return table_by_stage, labels or tables[0]
 
 
-def _texts(found: Funnel) -> dict[str, Any]:
+def _texts(result: Funnel) -> dict[str, Any]:
     return {
-        "table": lambda: repr(found),
-        "markdown": found.markdown,
-        "html": found.tables,
-        "latex": found.latex,
+        "table": lambda: repr(result),
+        "markdown": result.markdown,
+        "html": result.tables,
+        "latex": result.latex,
     }

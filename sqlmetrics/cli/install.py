@@ -29,10 +29,10 @@ def install(file: str | None, *, location: Location, printed: bool) -> None:
     if printed:
         click.echo(macros.text(), nl=False)
         return
-    made = macros.install(_named(file, location).making("install"))
-    for macro in made:
+    macros_made = macros.install(_named(file, location).making("install"))
+    for macro in macros_made:
         click.echo(macro.usage)
-    say(f"{len(made)} macros in {file or 'the database'}")
+    say(f"{len(macros_made)} macros in {file or 'the database'}")
 
 
 def _named(file: str | None, location: Location) -> Location:

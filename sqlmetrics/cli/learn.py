@@ -84,7 +84,7 @@ def demo(out: str) -> None:
     """Make a search log, evaluate two rankers on it, and show what to try next."""
     from sqlmetrics.cli.demo import show
 
-    told: list[str] = []
+    messages: list[str] = []
     with progress_bar("making and evaluating a search log"):
-        show(Path(out), told.append, overwrite=overwrites())
-    click.echo("\n".join(told))
+        show(Path(out), messages.append, overwrite=overwrites())
+    click.echo("\n".join(messages))

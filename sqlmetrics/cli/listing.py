@@ -16,13 +16,13 @@ Listing = tuple[list[str], list[list[str]]]
 Record = dict[str, object]
 
 
-def records(what: str) -> list[Record]:
+def records(kind: str) -> list[Record]:
     """What there is of a kind, for programs: one dict each.
 
     Args:
-        what: `metrics`, `online`, `presets`, `options`, `dialects` or `exports`.
+        kind: `metrics`, `online`, `presets`, `options`, `dialects` or `exports`.
     """
-    return _RECORDS[what]()
+    return _RECORDS[kind]()
 
 
 def metrics() -> Listing:

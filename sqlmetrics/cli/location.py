@@ -41,12 +41,18 @@ class Location:
 
     def __post_init__(self) -> None:
         """Refuse what contradicts itself, or is empty: a variable that is not set."""
-        given = {"--db": self.db, "--connection": self.connection, "--target": self.target}
-        named = {name: value for name, value in given.items() if value is not None}
-        for name, value in {**named, "--profiles": self.profiles}.items():
+        value_by_option = {
+            "--db": self.db,
+            "--connection": self.connection,
+            "--target": self.target,
+        }
+        given_options = {
+            name: value for name, value in value_by_option.items() if value is not None
+        }
+        for name, value in {**given_options, "--profiles": self.profiles}.items():
             if value is not None and not value.strip():
                 raise SpecError(f"{name} is given without a value")
-        if len(named) > 1:
+        if len(given_options) > 1:
             raise SpecError("give one of --db, --connection and --target")
         if self.db and "://" in self.db:
             raise SpecError("--db is a DuckDB file; a URL is given as --connection")
@@ -62,20 +68,20 @@ class Location:
         """Whether any of the options is given."""
         return any((self.db, self.connection, self.target, self.profiles))
 
-    def reading(self, spec: Spec | None = None, *, needed: bool = False) -> Database:
+    def reading(self, spec: Spec | None = None, *, is_needed: bool = False) -> Database:
         """The database that is read.
 
         Args:
             spec: What is asked. If its sources are tables, a place is needed.
-            needed: Whether a place is needed anyway; else a new DuckDB in memory reads files.
+            is_needed: Whether a place is needed anyway; else a new DuckDB in memory reads files.
 
         Raises:
             SpecError: If it is needed and nothing says where, or its file is not there.
         """
         from sqlmetrics.engines.database import connect
 
-        place = self._place(needed or _reads_tables(spec))
-        return connect(place and _read_only(place))
+        url = self._place(is_needed or _reads_tables(spec))
+        return connect(url and _read_only(url))
 
     def reading_default(self, verb: str) -> Database:
         """The same for a command that has no spec, and works in DuckDB alone.
@@ -83,12 +89,12 @@ class Location:
         Raises:
             SpecError: Also if it is another database.
         """
-        place = self._place(needed=False)
-        return _default(verb, place and _read_only(place))
+        url = self._place(is_needed=False)
+        return _default(verb, url and _read_only(url))
 
     def making(self, verb: str) -> Database:
         """A DuckDB file in which something is made; the file too, if it is not there."""
-        return _default(verb, self._place(needed=True), create=True)
+        return _default(verb, self._place(is_needed=True), create=True)
 
     def changing(self) -> Database:
         """The database whose tables are changed; nothing is made to open it.
@@ -104,7 +110,7 @@ class Location:
         """The database in which something is made for a while, or a new DuckDB in memory."""
         from sqlmetrics.engines.database import connect
 
-        return connect(self._place(needed=False))
+        return connect(self._place(is_needed=False))
 
     def writing(self, spec: Spec, *, passing: bool = False) -> Database:
         """The database that is written to. Its file is made only if nothing is read from it.
@@ -119,17 +125,17 @@ class Location:
         from sqlmetrics.engines.database import connect
         from sqlmetrics.engines.url import NEW_FILE, NEW_SCHEMA, ConnectionURL
 
-        place = cast(ConnectionURL, self._place(needed=True))
-        if place.in_memory and not passing:
+        url = cast(ConnectionURL, self._place(is_needed=True))
+        if url.in_memory and not passing:
             raise SpecError(
-                f"{place} is a database in memory: the tables would be lost when the run ends; "
+                f"{url} is a database in memory: the tables would be lost when the run ends; "
                 "give a file, or --publish"
             )
         makes = (NEW_SCHEMA,) if _reads_tables(spec) else (NEW_FILE, NEW_SCHEMA)
-        said = _what_is_made(place)
-        opened = connect(replace(place, makes=makes))
-        if said:
-            say(said)
+        notice = _what_is_made(url)
+        opened = connect(replace(url, makes=makes))
+        if notice:
+            say(notice)
         return opened
 
     @property
@@ -169,9 +175,9 @@ class Location:
         Raises:
             SpecError: If nothing says where.
         """
-        return cast("ConnectionURL", self._place(needed=True))
+        return cast("ConnectionURL", self._place(is_needed=True))
 
-    def _place(self, needed: bool) -> ConnectionURL | None:
+    def _place(self, is_needed: bool) -> ConnectionURL | None:
         """The place; None if nothing says where and none is needed."""
         from sqlmetrics.engines.profiles import FILE, LOOKED
         from sqlmetrics.engines.registry import place_of
@@ -186,7 +192,7 @@ class Location:
             raise SpecError(f"--target {self.target}: there is no {FILE} {LOOKED}")
         if self.target and profiles:
             return profiles.output(self.target).place
-        if not (needed or self.profiles):
+        if not (is_needed or self.profiles):
             return None
         if profiles is None:
             raise SpecError(SAY_WHERE)
@@ -203,11 +209,11 @@ def place_options(command: Callable[..., None]) -> Callable[..., None]:
         connection: str | None,
         target: str | None,
         profiles: str | None,
-        **given: Any,
+        **options: Any,
     ) -> None:
-        file = given.get("spec")
+        file = options.get("spec")
         location = Location(db, connection, target, profiles, file)
-        command(*arguments, location=location, **given)
+        command(*arguments, location=location, **options)
 
     for option in reversed(_OPTIONS):
         called = option(called)
@@ -240,32 +246,32 @@ def _reads_tables(spec: Spec | None) -> bool:
     return spec is not None and any(tables_read(spec))
 
 
-def _default(verb: str, place: ConnectionURL | None, *, create: bool = False) -> Database:
+def _default(verb: str, url: ConnectionURL | None, *, create: bool = False) -> Database:
     """The database of a command that works in DuckDB alone."""
     from sqlmetrics.engines.database import connect
 
-    if place and not place.is_default:
-        raise SpecError(f"{verb} works in DuckDB alone, given {place}")
-    said = _what_is_made(place) if place and create else ""
-    opened = connect(place, create=create)
-    if said:
-        say(said)
+    if url and not url.is_default:
+        raise SpecError(f"{verb} works in DuckDB alone, given {url}")
+    notice = _what_is_made(url) if url and create else ""
+    opened = connect(url, create=create)
+    if notice:
+        say(notice)
     return opened
 
 
-def _what_is_made(place: ConnectionURL) -> str:
+def _what_is_made(url: ConnectionURL) -> str:
     """What to say of a database whose file is new, or empty."""
     from sqlmetrics.engines.database_file import DATABASES, is_empty
 
-    if place.is_missing:
-        return f"new database {place.path}"
-    if place.scheme in DATABASES and is_empty(place.path):
-        return f"new database in {place.path}, which was empty (0 bytes)"
+    if url.is_missing:
+        return f"new database {url.path}"
+    if url.scheme in DATABASES and is_empty(url.path):
+        return f"new database in {url.path}, which was empty (0 bytes)"
     return ""
 
 
-def _read_only(place: ConnectionURL) -> ConnectionURL:
+def _read_only(url: ConnectionURL) -> ConnectionURL:
     """The place, where nothing may change; of a DuckDB file others may read it then too."""
-    is_shared = place.is_default and not place.in_memory
-    options = {**place.options, "read_only": True} if is_shared else place.options
-    return replace(place, options=options, is_read_only=True)
+    is_shared = url.is_default and not url.in_memory
+    options = {**url.options, "read_only": True} if is_shared else url.options
+    return replace(url, options=options, is_read_only=True)

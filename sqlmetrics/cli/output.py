@@ -91,20 +91,22 @@ def format_of(
 
 
 def _format(output: str | None, out: str | None, formats: Sequence[str]) -> str:
-    named = SUFFIXES.get(Path(out).suffix.casefold()) if out is not None else None
-    has_lines = named == "jsonl" and output in (None, "json") and "json" in formats
+    suffix_format = SUFFIXES.get(Path(out).suffix.casefold()) if out is not None else None
+    has_lines = suffix_format == "jsonl" and output in (None, "json") and "json" in formats
     if has_lines:
         return "jsonl"
-    if output is not None and named not in (None, output):
+    if output is not None and suffix_format not in (None, output):
         raise SpecError(
             f"-o {output} and --out {out} contradict: leave -o out, or give the file another ending"
         )
-    if output is None and named is not None and named not in formats:
-        known = ", ".join(formats)
-        raise SpecError(f"--out {out}: {named} is not written here; there is {known} (-o)")
-    if "parquet" in (output, named) and out is None:
+    if output is None and suffix_format is not None and suffix_format not in formats:
+        format_names = ", ".join(formats)
+        raise SpecError(
+            f"--out {out}: {suffix_format} is not written here; there is {format_names} (-o)"
+        )
+    if "parquet" in (output, suffix_format) and out is None:
         raise SpecError("parquet is binary: say where to write it with --out FILE")
-    return output or named or formats[0]
+    return output or suffix_format or formats[0]
 
 
 def write(text: str, out: str | None, is_ours: IsOurs | None = None) -> None:
@@ -118,8 +120,8 @@ def write(text: str, out: str | None, is_ours: IsOurs | None = None) -> None:
     if out is None:
         click.echo(text, nl=False)
         return
-    with output_file(out, overwrite=overwrites(), is_ours=is_ours) as beside:
-        beside.write_text(text, encoding="utf-8", newline="")
+    with output_file(out, overwrite=overwrites(), is_ours=is_ours) as staging:
+        staging.write_text(text, encoding="utf-8", newline="")
 
 
 def emit(
@@ -143,8 +145,8 @@ def emit(
 
         table = rows()
         marked = {**(table.schema.metadata or {}), BY_US: b"rows"}
-        with output_file(str(out), overwrite=overwrites()) as beside:
-            pq.write_table(table.replace_schema_metadata(marked), beside)
+        with output_file(str(out), overwrite=overwrites()) as staging:
+            pq.write_table(table.replace_schema_metadata(marked), staging)
         return
     programs: dict[str, Callable[[], str]] = {
         "json": lambda: report.json_lines(rows()),
@@ -164,7 +166,7 @@ def emit_result(result: Result, per_query: bool, output: str, out: str | None) -
         say(f"note: {note}")
     texts = {
         "table": lambda: report.text(
-            result, per_query=per_query, whole=out is not None, styled=styled
+            result, per_query=per_query, full_width=out is not None, styled=styled
         ),
         "markdown": lambda: report.markdown(result, per_query=per_query),
         "html": lambda: report.html(result, per_query=per_query),
@@ -180,7 +182,7 @@ def emit_clicks(result: ClickResult, output: str, out: str | None) -> None:
     for note in result.told if output not in ("table", "html") else ():
         say(f"note: {note}")
     texts = {
-        "table": lambda: result.text(whole=out is not None, styled=styled),
+        "table": lambda: result.text(full_width=out is not None, styled=styled),
         "markdown": result.markdown,
         "html": result.html,
         "json": lambda: json.dumps(result.to_dicts(), default=str),

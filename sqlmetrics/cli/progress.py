@@ -44,24 +44,24 @@ class _Lines(logging.Handler):
 
 
 @contextmanager
-def drawn(what: str, wait: float) -> Iterator[Callable[[int, int, int], None]]:
+def drawn(label: str, wait: float) -> Iterator[Callable[[int, int, int], None]]:
     """A bar on stderr, and what draws it on.
 
     Args:
-        what: What is done, or what of it is counted.
+        label: What is done, or what of it is counted.
         wait: It is seen after so many seconds.
     """
     console = Console(stderr=True)
     with Bar(*COLUMNS, console=console, transient=True, redirect_stdout=False) as bar:
-        task = bar.add_task(what, total=None, visible=False, told="", left="")
-        shown = Timer(wait, bar.update, [task], {"visible": True})
-        shown.daemon = True
-        shown.start()
+        task = bar.add_task(label, total=None, visible=False, told="", left="")
+        timer = Timer(wait, bar.update, [task], {"visible": True})
+        timer.daemon = True
+        timer.start()
 
-        def told(done: int, total: int, n_rows: int) -> None:
+        def told(n_done: int, total: int, n_rows: int) -> None:
             rows = f", {n_rows:,} rows" if n_rows else ""
             bar.line = ""
-            bar.update(task, completed=done, total=total, told=f"{done:,} of {total:,}{rows}")
+            bar.update(task, completed=n_done, total=total, told=f"{n_done:,} of {total:,}{rows}")
             remaining = bar.tasks[0].time_remaining
             bar.update(task, left=f"{remaining:.0f} s left" if remaining else "")
 
@@ -69,7 +69,7 @@ def drawn(what: str, wait: float) -> Iterator[Callable[[int, int, int], None]]:
             with _logged(_Lines(bar)):
                 yield told
         finally:
-            shown.cancel()
+            timer.cancel()
 
 
 @contextmanager

@@ -53,35 +53,35 @@ class Recipients:
         return self.output == "json" or bool(self.out or self.openlineage)
 
     @contextmanager
-    def hear_of(self, told: Summary, location: Location) -> Iterator[None]:
+    def hear_of(self, summary: Summary, location: Location) -> Iterator[None]:
         """Tell of a run when it begins, and when it has ended, in whichever way.
 
         Raises:
             SpecError: If a file is there that is not ours.
             EngineError: If a file cannot be written.
         """
-        self._check(told)
-        lineage = self._lineage(told, location)
-        self._send(lineage, "START", told)
+        self._check(summary)
+        lineage = self._lineage(summary, location)
+        self._send(lineage, "START", summary)
         try:
             yield
         except SqlmetricsError as error:
-            told.fail(error)
-            self._send(lineage, "FAIL", told)
+            summary.fail(error)
+            self._send(lineage, "FAIL", summary)
             raise
         else:
-            self._send(lineage, "COMPLETE", told)
+            self._send(lineage, "COMPLETE", summary)
         finally:
-            self._print(told)
+            self._print(summary)
 
-    def _check(self, told: Summary) -> None:
+    def _check(self, summary: Summary) -> None:
         """Refuse files of others before anything is done."""
         if self.out is not None:
-            check_output(self.out, json.dumps(told.to_dict()).encode(), overwrite=overwrites())
+            check_output(self.out, json.dumps(summary.to_dict()).encode(), overwrite=overwrites())
         if self.openlineage and "://" not in self.openlineage:  # events are added, none replaced
             check_output(self.openlineage, b'{"eventType": 1, "eventTime": 1, "producer": 1}')
 
-    def _lineage(self, told: Summary, location: Location) -> Lineage | None:
+    def _lineage(self, summary: Summary, location: Location) -> Lineage | None:
         if self.openlineage is None:
             return None
         from sqlmetrics.jobs.notices.events import Lineage
@@ -90,13 +90,13 @@ class Recipients:
             raise SpecError("--openlineage is given without a value")
         if "://" in self.openlineage:
             _transport(self.openlineage)
-        return Lineage(told.spec, location.place, str(uuid.uuid4()))
+        return Lineage(summary.spec, location.place, str(uuid.uuid4()))
 
-    def _send(self, lineage: Lineage | None, kind: str, told: Summary) -> None:
+    def _send(self, lineage: Lineage | None, kind: str, summary: Summary) -> None:
         """An event to where events go; a server that does not answer fails no run."""
         if lineage is None or self.openlineage is None:
             return
-        event = masked_values(lineage.event(kind, told))
+        event = masked_values(lineage.event(kind, summary))
         if "://" not in self.openlineage:
             with writing(self.openlineage), Path(self.openlineage).open("a", encoding="utf-8") as f:
                 f.write(json.dumps(event, ensure_ascii=False) + "\n")
@@ -106,10 +106,10 @@ class Recipients:
         except Exception as error:  # the client raises what its libraries do
             say(f"note: {self.openlineage} did not take the event {kind}: {error}")
 
-    def _print(self, told: Summary) -> None:
+    def _print(self, summary: Summary) -> None:
         if self.output != "json" and self.out is None:
             return
-        text = json.dumps(masked_values(told.to_dict()), ensure_ascii=False, indent=2)
+        text = json.dumps(masked_values(summary.to_dict()), ensure_ascii=False, indent=2)
         write(f"{text}\n", self.out)
 
 
@@ -235,18 +235,18 @@ def alerting(command: Callable[..., None]) -> Callable[..., None]:
     """`--webhook`; the command is handed an `alert`, and fills in what it knows."""
 
     @wraps(command)
-    def called(*, webhook: str | None, **given: Any) -> None:
-        location = given.get("location")
+    def called(*, webhook: str | None, **options: Any) -> None:
+        location = options.get("location")
         if location is None:
-            location = Location(**{name: given[name] for name in PLACES}, spec=given["spec"])
+            location = Location(**{name: options[name] for name in PLACES}, spec=options["spec"])
         hook = None
         if webhook is not None:
             from sqlmetrics.jobs.notices.webhook import Webhook
 
             hook = Webhook.of(webhook)
-        alert = Alert(hook, location, Path(given["spec"]).name)
+        alert = Alert(hook, location, Path(options["spec"]).name)
         with alert.hearing():
-            command(alert=alert, **given)
+            command(alert=alert, **options)
 
     return click.option(
         "--webhook",

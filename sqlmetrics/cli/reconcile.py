@@ -76,7 +76,7 @@ def reconcile(
     location: Location,
     sql: bool,
     output: str,
-    given: dict[str, Any],
+    arguments: dict[str, Any],
 ) -> None:
     """Say which conventions give a number that was seen elsewhere.
 
@@ -97,7 +97,7 @@ def reconcile(
         raise click.UsageError("give RANKINGS and LABELS: reconcile takes no spec")
     file, column = (None, None) if values is None else _file_and_column(values)
     with location.reading_default("reconcile") as engine, progress_bar("trying conventions"):
-        found = run(
+        reconciliation = run(
             rankings,
             labels,
             metric,
@@ -106,15 +106,15 @@ def reconcile(
             column=column,
             departures=departures,
             connection=engine,
-            **given,
+            **arguments,
         )
     if sql:
-        click.echo(found.sql)
+        click.echo(reconciliation.sql)
     elif output == "json":
-        click.echo(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))
+        click.echo(json.dumps(reconciliation.to_dict(), ensure_ascii=False, indent=2))
     else:
-        click.echo(str(found))
-    if not found.candidates:
+        click.echo(str(reconciliation))
+    if not reconciliation.candidates:
         raise click.exceptions.Exit(NOTHING_FITS)
 
 

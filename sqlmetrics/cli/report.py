@@ -73,7 +73,7 @@ def report(
     location: Location,
     out: str | None,
     charts: str | None,
-    given: dict[str, Any],
+    arguments: dict[str, Any],
 ) -> None:
     """Make a page of what moved: where, since when, how sure that is, and how it was computed.
 
@@ -88,14 +88,14 @@ def report(
     file = _page(tables, out)
     if file is not None:
         _prepare(file)
-    made = _made(tables, labels, location, given)
+    page = _made(tables, labels, location, arguments)
     if file is None:
-        click.echo(made.text)
+        click.echo(page.text)
     else:
-        say(f"wrote {made.save(file, overwrite=overwrites())}")
-        say(made.headline)
+        say(f"wrote {page.save(file, overwrite=overwrites())}")
+        say(page.headline)
     if charts is not None:
-        for chart in made.save_charts(charts, overwrite=overwrites()):
+        for chart in page.save_charts(charts, overwrite=overwrites()):
             say(f"wrote {chart}")
 
 
@@ -110,7 +110,7 @@ def plot(
     labels: str | None,
     location: Location,
     out: str | None,
-    given: dict[str, Any],
+    arguments: dict[str, Any],
 ) -> None:
     """Draw one picture of a report: verdicts, deltas, movers, days, curves, slices ...
 
@@ -121,19 +121,19 @@ def plot(
     """  # noqa: D301  # click wants the \b itself
     file = Path(out or f"{picture}.svg")
     _prepare(file)
-    made = _made(tables, labels, location, given)
-    say(f"wrote {made.save_plot(picture, file, overwrite=overwrites())}")
+    page = _made(tables, labels, location, arguments)
+    say(f"wrote {page.save_plot(picture, file, overwrite=overwrites())}")
 
 
 def _made(
-    tables: tuple[str, ...], labels: str | None, location: Location, given: dict[str, Any]
+    tables: tuple[str, ...], labels: str | None, location: Location, arguments: dict[str, Any]
 ) -> Report:
     """The report that is asked for."""
     from sqlmetrics.comparison.page.sources import report as made
 
-    what, truth = sources(tables, labels)
-    with location.reading(spec_of(what)) as engine:
-        return made(what, truth, connection=engine, **given)
+    rankings, truth = sources(tables, labels)
+    with location.reading(spec_of(rankings)) as engine:
+        return made(rankings, truth, connection=engine, **arguments)
 
 
 def _page(tables: tuple[str, ...], out: str | None) -> Path | None:

@@ -111,7 +111,7 @@ def run(
     the_spec = Spec.read(spec)
     choice = Choice.of(the_spec, spec, chosen)
     recipients = Recipients(output, out, openlineage)
-    told = alert.told = Summary(the_spec, choice.days)
+    summary = alert.told = Summary(the_spec, choice.days)
     say_of(the_spec.title)
     to = choice.destination(the_spec, publish, storage_version)
     if dry_run:
@@ -119,8 +119,8 @@ def run(
             raise SpecError("--dry-run prints SQL: leave out -o, --out and --openlineage")
         _print(the_spec, choice, location)
         return
-    with recipients.hear_of(told, location):
-        carry_out(choice, to, location, told)
+    with recipients.hear_of(summary, location):
+        carry_out(choice, to, location, summary)
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class Choice:
         )
 
     def destination(
-        self, spec: Spec, place: str | None, version: str | None = None
+        self, spec: Spec, target: str | None, version: str | None = None
     ) -> Destination | None:
         """Where the tables are copied to, after a look whether the options go together.
 
@@ -218,21 +218,21 @@ class Choice:
             raise SpecError("--recompute goes with --backfill; other choices compute all metrics")
         if self.allow_loss and not (self.full_refresh or self.recompute):
             raise SpecError("--allow-loss goes with --full-refresh, or --backfill --recompute")
-        if place is not None:
-            return destination(place, version)
+        if target is not None:
+            return destination(target, version)
         if version is not None:
             raise SpecError("--storage-version is of a published file; add --publish FILE.duckdb")
         return None
 
 
-def carry_out(choice: Choice, to: Destination | None, location: Location, told: Summary) -> None:
+def carry_out(choice: Choice, to: Destination | None, location: Location, summary: Summary) -> None:
     """Run a spec, publish its tables, and put down what was done.
 
     Args:
         choice: Which days, and how.
         to: Where the tables are copied to, if at all.
         location: Where they are.
-        told: What is put down, with the spec.
+        summary: What is put down, with the spec.
 
     Raises:
         SqlmetricsError: As `write` and `publish` do.
@@ -242,9 +242,9 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, told: 
     from sqlmetrics.jobs.publish import publish
     from sqlmetrics.jobs.run import write
 
-    spec, days, full = told.spec, choice.days, choice.full_refresh
+    spec, days, full = summary.spec, choice.days, choice.full_refresh
     with location.writing(spec, passing=to is not None) as engine:
-        told.database = f"{engine.name} {engine.version}"
+        summary.database = f"{engine.name} {engine.version}"
         if to is not None:
             check_destination(spec, engine, to, days, adopt=choice.adopt)
         todo = choice.parts(spec, engine)
@@ -265,12 +265,12 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, told: 
                     provenance=choice.provenance or UNNAMED,
                 )
             allow_loss -= report.lost_days
-            told.reports.append(report)
+            summary.reports.append(report)
             _report(spec, report)
         if to is not None:
             version = to.version or None
             with progress_bar("publishing"):
-                told.published += publish(
+                summary.published += publish(
                     spec,
                     engine,
                     to.place,
@@ -278,26 +278,28 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, told: 
                     full_refresh=full,
                     allow_loss=choice.allow_loss,
                 )
-            for place in told.published:
-                say(f"published {place}", "published")
+            for database_name in summary.published:
+                say(f"published {database_name}", "published")
 
 
-def _report(spec: Spec, written: RunReport) -> None:
+def _report(spec: Spec, run_report: RunReport) -> None:
     """What a run wrote, and what should be known of its input."""
     from sqlmetrics.jobs.tables import targets
 
-    for note in written.notes:
+    for note in run_report.notes:
         say(f"note: {note}", "note")
-    named = targets(spec)
-    days = f", {written.days}" if written.days else ""
-    for table, rows in written.rows.items():
-        say(f"{named[table]}: {many(rows, 'row')} of {spec.title}{days}", "replaced")
-    if written.headline:
-        day = f" on {written.last_day}" if written.last_day else ""
-        shown = [f"{metric_value(value)} {system}" for system, value in written.headline[:SYSTEMS]]
-        more = len(written.headline) - SYSTEMS
-        systems = ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
-        say(f"{spec.measures[0]}{day}: {systems}; {written.seconds:.1f} s", "values")
+    name_by_table = targets(spec)
+    days = f", {run_report.days}" if run_report.days else ""
+    for table, rows in run_report.rows.items():
+        say(f"{name_by_table[table]}: {many(rows, 'row')} of {spec.title}{days}", "replaced")
+    if run_report.headline:
+        day = f" on {run_report.last_day}" if run_report.last_day else ""
+        values = [
+            f"{metric_value(value)} {system}" for system, value in run_report.headline[:SYSTEMS]
+        ]
+        n_more = len(run_report.headline) - SYSTEMS
+        systems = ", ".join(values) + (f" and {n_more:,} more" if n_more > 0 else "")
+        say(f"{spec.measures[0]}{day}: {systems}; {run_report.seconds:.1f} s", "values")
 
 
 def _print(spec: Spec, choice: Choice, location: Location) -> None:
@@ -310,12 +312,12 @@ def _print(spec: Spec, choice: Choice, location: Location) -> None:
 
     dialect = location.dialect
     try:
-        database = location.reading(spec, needed=True)
+        database = location.reading(spec, is_needed=True)
     except SqlmetricsError as error:
         say(f"note: without zones, types and costs, since the database cannot be asked: {error}")
-        at = Translation(named(dialect))
-        now = at.expression(at.dialect.times.now, "0")
-        script = job_text(spec, at, days_of(spec, choice.days), "'dry run'", now)
+        translation = Translation(named(dialect))
+        now = translation.expression(translation.dialect.times.now, "0")
+        script = job_text(spec, translation, days_of(spec, choice.days), "'dry run'", now)
         click.echo(str(script), nl=False)
         return
     with database as engine:

@@ -52,7 +52,7 @@ def sample(
     location: Location,
     out: str | None,
     sql: bool,
-    given: dict[str, Any],
+    arguments: dict[str, Any],
 ) -> None:
     """Draw a stratified random sample of the queries in the rankings of SPEC, or in RANKINGS.
 
@@ -67,19 +67,21 @@ def sample(
     from sqlmetrics.annotation.question import asked_spec
 
     format_of(None, out, ("csv",), () if sql else ("query_id",))
-    del given["check"]
+    del arguments["check"]
     rankings, labels = sources(tables, labels, needs_labels=False)
     segments = {"by": by} if by and spec_of(rankings) is None else {}
     with location.reading(spec_of(rankings)) as engine, progress_bar("drawing a sample"):
-        asked, _ = asked_spec(rankings, labels, engine, {**given, **segments})
-        drawn = draw(asked, engine, size, by=by, traffic=traffic, seed=seed, share=share)
-    designs = set(drawn.of((*drawn.strata_names, "stratum_size")))
+        spec_sampled, _ = asked_spec(rankings, labels, engine, {**arguments, **segments})
+        query_sample = draw(
+            spec_sampled, engine, size, by=by, traffic=traffic, seed=seed, share=share
+        )
+    designs = set(query_sample.of((*query_sample.strata_names, "stratum_size")))
     population = sum(design[-1] for design in designs)
     say(
-        f"{len(drawn.rows):,} of {many(population, 'query', 'queries')}, "
+        f"{len(query_sample.rows):,} of {many(population, 'query', 'queries')}, "
         f"{many(len(designs), 'stratum', 'strata')}, seed {seed}"
     )
-    write(drawn.sql if sql else str(drawn), out)
+    write(query_sample.sql if sql else str(query_sample), out)
 
 
 @click.command()
@@ -144,32 +146,36 @@ def estimate(
     from sqlmetrics.spec.spec import Spec
 
     form = format_of(output, out, FORMATS, checkup.COLUMNS[:3])
-    asked, drawn = Spec.read(spec), Sample.read(sample)
-    asked = asked.having(metrics=asked.in_our_words(metrics)) if metrics else asked
+    spec_estimated, query_sample = Spec.read(spec), Sample.read(sample)
+    spec_estimated = (
+        spec_estimated.having(metrics=spec_estimated.in_our_words(metrics))
+        if metrics
+        else spec_estimated
+    )
     judged = Sample.read(llm_sample) if llm_sample else None
     if not (llm_labels or llm_grade) and (llm_sample or llm_weight is not None):
         raise SpecError("whose labels? name the model's: --llm-labels FILE, or --llm-grade COLUMN")
-    with location.reading(asked) as engine, progress_bar("estimating"):
-        asked = _with_labels(asked, labels, engine)
+    with location.reading(spec_estimated) as engine, progress_bar("estimating"):
+        spec_estimated = _with_labels(spec_estimated, labels, engine)
         llm = None
         if llm_labels or llm_grade:
-            theirs = _with_labels(asked, llm_labels, engine, llm_grade)
-            llm = LlmLabels(theirs, judged, llm_weight)
+            llm_spec = _with_labels(spec_estimated, llm_labels, engine, llm_grade)
+            llm = LlmLabels(llm_spec, judged, llm_weight)
         if llm_grade and not llm_labels:
-            asked = _graded_alone(asked)
-        found = checkup.estimate(
-            asked,
+            spec_estimated = _graded_alone(spec_estimated)
+        estimates = checkup.estimate(
+            spec_estimated,
             engine,
-            drawn,
+            query_sample,
             by=by,
             level=level,
             ungraded=ungraded,
             complete=complete_labels,
             llm=llm,
         )
-    for note in found.notes:
+    for note in estimates.notes:
         say(f"note: {note}")
-    write(_text(found, form) + "\n", out)
+    write(_text(estimates, form) + "\n", out)
 
 
 def _with_labels(
@@ -189,16 +195,18 @@ def _with_labels(
     from sqlmetrics.spec.source import LabelColumns, Labels
     from sqlmetrics.sql.relation import source_text
 
-    place = Labels(**source_of(labels, "labels", engine.find))
-    there = {name.casefold() for name in engine.columns(source_text(relation_of(place, "labels")))}
-    own, usual = spec.truth.columns.model_dump(), LabelColumns().model_dump()
-    named = {
-        role: name if name and name.casefold() in there else usual[role]
-        for role, name in own.items()
+    label_table = Labels(**source_of(labels, "labels", engine.find))
+    existing_columns = {
+        name.casefold() for name in engine.columns(source_text(relation_of(label_table, "labels")))
     }
-    changed = {"columns": LabelColumns(**named), "grades": spec.truth.grades}
-    other = spec.having(labels=place.model_copy(update=changed))
-    return other if grade is None else _with_grade(other, grade)
+    own_columns, usual = spec.truth.columns.model_dump(), LabelColumns().model_dump()
+    column_by_role = {
+        role: name if name and name.casefold() in existing_columns else usual[role]
+        for role, name in own_columns.items()
+    }
+    changed = {"columns": LabelColumns(**column_by_role), "grades": spec.truth.grades}
+    relabelled = spec.having(labels=label_table.model_copy(update=changed))
+    return relabelled if grade is None else _with_grade(relabelled, grade)
 
 
 def _with_grade(spec: Spec, column: str) -> Spec:
@@ -217,23 +225,23 @@ def _graded_alone(spec: Spec) -> Spec:
     return spec.having(labels=labels.model_copy(update={"where": where}))
 
 
-def _text(found: Checkup, output: str) -> str:
+def _text(checkup: Checkup, output: str) -> str:
     from sqlmetrics.evaluation.report import text
 
     if output in ("json", "jsonl"):
         as_json = text.json_lines if output == "json" else text.jsonl
-        return as_json(found.table)
-    return text.csv(found.table).rstrip("\n") if output == "csv" else _table(found)
+        return as_json(checkup.table)
+    return text.csv(checkup.table).rstrip("\n") if output == "csv" else _table(checkup)
 
 
-def _table(found: Checkup) -> str:
+def _table(checkup: Checkup) -> str:
     from sqlmetrics.evaluation.report.table import aligned, printable
 
     names = ["system", "segment", "metric", "mean over", "value", "interval", "graded", "of"]
-    has_llm = "llm_weight" in found.table.column_names
+    has_llm = "llm_weight" in checkup.table.column_names
     names += ["llm", "lambda", "gain"] if has_llm else []
     rows = []
-    for row in found.table.to_pylist():
+    for row in checkup.table.to_pylist():
         segment = row["segment_name"]
         segment = segment if segment == "all" else f"{segment}={printable(row['segment_value'])}"
         value, low, high = (metric_value(row[key]) for key in ("value", "ci_low", "ci_high"))
@@ -242,7 +250,7 @@ def _table(found: Checkup) -> str:
         if has_llm:
             cells += [metric_value(row["llm_value"]), f"{row['llm_weight']:.2f}", _gain(row)]
         rows.append(cells)
-    return aligned(names, rows, numbers_from=4) + f"\n\nintervals cover {found.level:.4g}"
+    return aligned(names, rows, numbers_from=4) + f"\n\nintervals cover {checkup.level:.4g}"
 
 
 def _gain(row: dict[str, Any]) -> str:

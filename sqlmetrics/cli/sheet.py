@@ -58,7 +58,7 @@ def sheet(
     excel: bool,
     sql: bool,
     labelled_queries: bool,
-    given: dict[str, Any],
+    arguments: dict[str, Any],
 ) -> None:
     """Print a labelling sheet: items without a label in the top k of any list.
 
@@ -78,15 +78,15 @@ def sheet(
     from sqlmetrics.annotation.sample import Sample
 
     format_of(None, out, ("csv",), ("query_id", "item_id"))
-    check = given.pop("check")
+    check = arguments.pop("check")
     rankings, labels = sources(tables, labels, needs_labels=False)
     with location.reading(spec_of(rankings)) as engine:
-        asked, missing = asked_spec(rankings, labels, engine, given)
+        sheet_spec, missing = asked_spec(rankings, labels, engine, arguments)
         if sample is not None:
-            made = sheets.of_sample(asked, engine, k, Sample.read(sample))
+            labelling_sheet = sheets.of_sample(sheet_spec, engine, k, Sample.read(sample))
         else:
-            made = sheets.unjudged(
-                asked,
+            labelling_sheet = sheets.unjudged(
+                sheet_spec,
                 engine,
                 k,
                 limit=limit,
@@ -96,8 +96,8 @@ def sheet(
             )
             if missing:
                 say(f"note: labels: {missing}, so nothing is labelled yet")
-    _say(made)
-    text = f"{made.sql}\n" if sql else (MARK if excel else "") + str(made)
+    _say(labelling_sheet)
+    text = f"{labelling_sheet.sql}\n" if sql else (MARK if excel else "") + str(labelling_sheet)
     write(text, out)
 
 
@@ -130,21 +130,23 @@ def sheet_import(
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.annotation.import_grades import add
 
-    named = columns | ({"date": date} if date else {})
-    done = add(sheet, labels, named, conflicts=conflicts, new=new)
-    kept = f", {done.n_kept:,} kept as they were" if done.n_kept else ""
+    column_by_role = columns | ({"date": date} if date else {})
+    import_report = add(sheet, labels, column_by_role, conflicts=conflicts, new=new)
+    unchanged = f", {import_report.n_kept:,} kept as they were" if import_report.n_kept else ""
     click.echo(
-        f"{labels}: {done.n_before:,} labels before, {done.n_added:,} added, "
-        f"{done.n_known:,} known already{kept}, {done.n_ungraded:,} not graded yet; "
-        f"{done.n_before + done.n_added:,} labels now"
+        f"{labels}: {import_report.n_before:,} labels before, {import_report.n_added:,} added, "
+        f"{import_report.n_known:,} known already{unchanged}, "
+        f"{import_report.n_ungraded:,} not graded yet; "
+        f"{import_report.n_before + import_report.n_added:,} labels now"
     )
 
 
-def _say(made: Sheet) -> None:
+def _say(labelling_sheet: Sheet) -> None:
     """Counts and warnings, on stderr."""
-    say(f"{len(made.rows):,} rows to grade")
-    if made.n_formulas:
+    say(f"{len(labelling_sheet.rows):,} rows to grade")
+    if labelling_sheet.n_formulas:
         say(
-            f"warning: {made.n_formulas:,} rows have an id that begins with =, +, -, @, a tab "
+            f"warning: {labelling_sheet.n_formulas:,} rows have an id that begins with "
+            "=, +, -, @, a tab "
             "or a line break; a spreadsheet would run it: open the id columns as text"
         )

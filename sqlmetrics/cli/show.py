@@ -163,7 +163,7 @@ def show_spec(
     columns = PER_QUERY if per_query else SUMMARY if the_spec.clicks is None else ()
     form = format_of(output, out, FORMATS, columns)
     with location.reading(the_spec) as engine:
-        with progress_bar("steps of the log" if the_spec.clicks else "evaluating") as told:
+        with progress_bar("steps of the log" if the_spec.clicks else "evaluating") as on_progress:
             result: Any = evaluated(
                 the_spec,
                 engine,
@@ -171,7 +171,7 @@ def show_spec(
                 check=check,
                 per_query=per_query,
                 confidence=confidence,
-                progress=told,
+                progress=on_progress,
             )
         if note := note_of_others(the_spec, engine):
             say(f"note: {note}")

@@ -73,5 +73,5 @@ def simulate(folder: str, **settings: Any) -> None:
     from sqlmetrics.clicks.simulation.simulate import simulate as simulated
 
     with progress_bar("writing a click log"):
-        told = simulated(folder, overwrite=overwrites(), **settings)
-    click.echo(told)
+        summary = simulated(folder, overwrite=overwrites(), **settings)
+    click.echo(summary)

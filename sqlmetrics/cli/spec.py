@@ -128,14 +128,25 @@ def verify(
         part, queries = sampled(the_spec, engine)
         _, agreements = compare(part, engine)
     rows = [
-        [str(one.measure), f"{one.compared:,}", f"{one.largest:.1e}", one.where or "-"]
-        for one in agreements
+        [
+            str(agreement.measure),
+            f"{agreement.compared:,}",
+            f"{agreement.largest:.1e}",
+            agreement.where or "-",
+        ]
+        for agreement in agreements
     ]
     click.echo(aligned(["metric", "compared", "largest difference", "where"], rows))
-    apart = [str(one.measure) for one in agreements if not one.largest <= tolerance]
-    what = f"{len(apart)} of {len(agreements)} metrics differ" if apart else "no number differs"
-    named = f": {', '.join(apart)}" if apart else ""
+    differing = [
+        str(agreement.measure) for agreement in agreements if not agreement.largest <= tolerance
+    ]
+    finding = (
+        f"{len(differing)} of {len(agreements)} metrics differ"
+        if differing
+        else "no number differs"
+    )
+    names = f": {', '.join(differing)}" if differing else ""
     compared = f"{many(queries, 'query', 'queries')} compared with the reference"
-    say(f"{compared}: {what} by more than {tolerance:g}{named}")
-    if apart:
+    say(f"{compared}: {finding} by more than {tolerance:g}{names}")
+    if differing:
         sys.exit(1)

@@ -38,25 +38,25 @@ def write(path: Path, *, overwrite: bool = False, clicks: bool = False) -> str:
     """
     if path.is_dir():
         raise SpecError(f"{str(path)!r} is a folder; name a file, like {path / 'sqlmetrics.yml'}")
-    beside = path.parent / SCHEMA
-    has_schema = beside.exists() and not overwrite
+    schema_file = path.parent / SCHEMA
+    has_schema = schema_file.exists() and not overwrite
     refuse_input(path, is_ours=True)
     if path.exists() and not overwrite:
         raise SpecError(f"{str(path)!r} is there already; --overwrite replaces it")
     _write(path, example("clicks" if clicks else "example"))
     if not has_schema:
-        _write(beside, schema())
-    return _told(path, beside, has_schema)
+        _write(schema_file, schema())
+    return _told(path, schema_file, has_schema)
 
 
 def _write(path: Path, text: str) -> None:
     """Write a file that may be a spec, which other commands never replace."""
-    with writing(path), replaced(Path(os.path.realpath(path))) as beside:
-        beside.write_text(text, encoding="utf-8", newline="\n")
+    with writing(path), replaced(Path(os.path.realpath(path))) as staging:
+        staging.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _told(path: Path, beside: Path, has_schema: bool) -> str:
-    schema = f"Left {beside} as it was" if has_schema else f"Wrote {beside}"
+def _told(path: Path, schema_file: Path, has_schema: bool) -> str:
+    schema = f"Left {schema_file} as it was" if has_schema else f"Wrote {schema_file}"
     return f"""\
 Wrote {path}: a spec with every key explained.
 {schema}: editors complete and check the spec with it.

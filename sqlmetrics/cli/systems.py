@@ -89,7 +89,7 @@ def found_by(
     rankings: Any,
     labels: str | None,
     location: Location,
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
 ) -> Any:
     """What a function finds in the tables that a command names.
 
@@ -98,30 +98,30 @@ def found_by(
         rankings: The rankings, or a spec.
         labels: The labels; None of a spec.
         location: Where they are.
-        given: The function's other arguments.
+        arguments: The function's other arguments.
     """
     with location.reading(spec_of(rankings)) as engine:
-        return ask(rankings, labels, connection=engine, **given)
+        return ask(rankings, labels, connection=engine, **arguments)
 
 
 def answer(
-    found: Any, texts: Mapping[str, Callable[[], str]], form: str, out: str | None, *, sql: bool
+    result: Any, texts: Mapping[str, Callable[[], str]], form: str, out: str | None, *, sql: bool
 ) -> None:
     """Print what was found, and notes on stderr where its text has none.
 
     Args:
-        found: A comparison or a funnel.
+        result: A comparison or a funnel.
         texts: Format -> the text for people.
         form: The format.
         out: A file, None for stdout.
         sql: Whether the SQL is wanted instead.
     """
     if sql:
-        click.echo(found.sql, nl=False)
+        click.echo(result.sql, nl=False)
         return
-    for note in found.notes if form not in ("table", "markdown", "html", "latex") else ():
+    for note in result.notes if form not in ("table", "markdown", "html", "latex") else ():
         say(f"note: {note}")
-    emit(found.to_arrow, texts, form, out)
+    emit(result.to_arrow, texts, form, out)
 
 
 def spec_of(rankings: Any) -> Any:
@@ -153,5 +153,5 @@ def sources(
     if labels is None and len(runs) > 1 and not all(named_file(run)[0] for run in runs):
         is_run = not needs_labels and holds_run(runs[-1])
         labels = None if is_run else runs.pop()
-    named = named_runs(runs)
-    return (runs[0] if named == runs and len(runs) == 1 else named), labels
+    table_by_system = named_runs(runs)
+    return (runs[0] if table_by_system == runs and len(runs) == 1 else table_by_system), labels

@@ -20,9 +20,9 @@ Counts = Mapping[tuple[str, str | None], int]
 
 def of_lists(tables: ClickTables, engine: Database, counts: Counts) -> Problem:
     """Why there is no list."""
-    what = f"no impression is left{_when(tables)}, and so there is no list"
-    told = _with(what, counts, (IMPRESSIONS,))
-    return Problem("impressions", told, 0, may_come=not _is_logged(tables, engine, counts))
+    sentence = f"no impression is left{_when(tables)}, and so there is no list"
+    message = _with(sentence, counts, (IMPRESSIONS,))
+    return Problem("impressions", message, 0, may_come=not _is_logged(tables, engine, counts))
 
 
 def _is_logged(tables: ClickTables, engine: Database, counts: Counts) -> bool:
@@ -39,38 +39,46 @@ def _is_logged(tables: ClickTables, engine: Database, counts: Counts) -> bool:
 
 def of_labels(tables: ClickTables, engine: Database, counts: Counts) -> Problem:
     """Why there is no label."""
-    asked = tables.clicks.labels
-    if asked.pools:
+    label_settings = tables.clicks.labels
+    if label_settings.pools:
         return of_judgments(tables, engine)
     if stray := stray_events(tables, engine):
         return Problem("events", f"{stray}; so no item has a label", 0)
-    graded = [action for action, grade in asked.grades.items() if grade > 0]
-    what = f"no event with a grade is left{_when(tables)} ({', '.join(graded) or 'none has one'})"
+    graded = [action for action, grade in label_settings.grades.items() if grade > 0]
+    sentence = (
+        f"no event with a grade is left{_when(tables)} ({', '.join(graded) or 'none has one'})"
+    )
     logged = any(action in graded for action, _ in counts)
     if not logged and tables.clicks.log is None:
-        there = actions(tables, engine)
-        what += f"; {told(there)}" if there else "; there is no event"
+        action_counts = actions(tables, engine)
+        sentence += f"; {told(action_counts)}" if action_counts else "; there is no event"
     is_late = not any(n for (action, _), n in counts.items() if action != IMPRESSIONS)
-    return Problem("labels", _with(what, counts, graded), 0, may_come=is_late)
+    return Problem("labels", _with(sentence, counts, graded), 0, may_come=is_late)
 
 
 def of_judgments(tables: ClickTables, engine: Database) -> Problem:
     """Why there is no judgment of a query and an item."""
-    asked = tables.clicks.labels
-    when = f" on the days from which they are learned ({asked.window})" if asked.window else ""
-    shown, worded, clicked = engine.rows(standing(tables))[0]
-    if not shown:
-        why = f"no impression is left{when}"
+    label_settings = tables.clicks.labels
+    when = (
+        f" on the days from which they are learned ({label_settings.window})"
+        if label_settings.window
+        else ""
+    )
+    n_shown, worded, clicked = engine.rows(standing(tables))[0]
+    if not n_shown:
+        reason = f"no impression is left{when}"
     elif not worded:
-        why = f"none of {shown:,} impressions{when} has a query's text"
-    elif asked.min_impressions > 1:
-        why = (
-            f"no item was shown for a query {asked.min_impressions} times{when}, which is "
+        reason = f"none of {n_shown:,} impressions{when} has a query's text"
+    elif label_settings.min_impressions > 1:
+        reason = (
+            f"no item was shown for a query {label_settings.min_impressions} times{when}, which is "
             f"min_impressions; there are {worded:,} impressions"
         )
     else:
-        why = f"{clicked or 0:,} of {worded:,} impressions{when} were clicked, so no rate is known"
-    return Problem("labels", f"there is no judgment: {why}", 0)
+        reason = (
+            f"{clicked or 0:,} of {worded:,} impressions{when} were clicked, so no rate is known"
+        )
+    return Problem("labels", f"there is no judgment: {reason}", 0)
 
 
 def _when(tables: ClickTables) -> str:
@@ -78,11 +86,11 @@ def _when(tables: ClickTables) -> str:
     return f" on the days that are evaluated ({days})" if days else ""
 
 
-def _with(what: str, counts: Counts, kinds: tuple[str, ...] | list[str]) -> str:
+def _with(sentence: str, counts: Counts, kinds: tuple[str, ...] | list[str]) -> str:
     """The sentence with what was left out of these."""
     out = [
         f"{step.removed:,} of {step.what} left out: {step.why}"
         for step in steps(counts)
         if step.what in kinds
     ]
-    return "; ".join([what, *out])
+    return "; ".join([sentence, *out])

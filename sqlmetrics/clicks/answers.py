@@ -32,11 +32,13 @@ def answered(clicks: Clicks, counts: Mapping[str, str], *, sessions: bool) -> It
 def _grade(grades: Mapping[str, float], counts: Mapping[str, str]) -> str:
     """The highest grade of what was done; 0 for what has none."""
     best_first = sorted(counts, key=lambda action: -grades.get(action, 0))
-    whens = (f"when {counts[one]} > 0 then {number(grades.get(one, 0))}" for one in best_first)
+    whens = (
+        f"when {counts[action]} > 0 then {number(grades.get(action, 0))}" for action in best_first
+    )
     return "\n    ".join(["case", *whens, "else 0"]) + "\nend"
 
 
 def _is_any(actions: Iterable[str], counts: Mapping[str, str]) -> str:
     """1 where one of some actions was done."""
-    done = [f"{counts[action]} > 0" for action in actions if action in counts]
-    return case(" or ".join(done), "1", "0") if done else "0"
+    conditions = [f"{counts[action]} > 0" for action in actions if action in counts]
+    return case(" or ".join(conditions), "1", "0") if conditions else "0"

@@ -23,7 +23,7 @@ from sqlmetrics.sql.translation import Translation
 def tables_of(
     clicks: Clicks,
     relations: Mapping[str, Relation],
-    at: Translation,
+    translation: Translation,
     kinds: Kinds | None = None,
     *,
     only_days: bool = False,
@@ -33,7 +33,7 @@ def tables_of(
     Args:
         clicks: What was said of it.
         relations: Where each of its sources is.
-        at: The dialect of the database.
+        translation: The dialect of the database.
         kinds: The types of their columns, as far as they are known: of a table that is not
             there, times are taken for timestamps, unless it is a file of texts.
         only_days: Whether only requests of the days that count are read.
@@ -45,10 +45,10 @@ def tables_of(
     """
     for role, relation in relations.items():
         _check_name(role, relation)
-    known = kinds or {}
+    column_kinds = kinds or {}
     texts = frozenset(role for role, relation in relations.items() if relation.texts)
-    timed = _timed(clicks, relations, at, known)
-    names = _names(clicks, at, known, texts)
+    timed = _timed(clicks, relations, translation, column_kinds)
+    names = _names(clicks, translation, column_kinds, texts)
     read = frozenset(
         table
         for table, role in _roles(clicks).items()
@@ -62,7 +62,7 @@ def tables_of(
     first = timed.get("log") or timed.get("impressions") or timed["events"]
     events = timed.get("events", first)
     if clicks.format == "ubi":
-        first = ubi.impressions(clicks, timed, relations.get("requests"), known)
+        first = ubi.impressions(clicks, timed, relations.get("requests"), column_kinds)
     requests = timed.get("requests")
     return _with_views(ClickTables(clicks, names, first, events, requests, only_days=only_days))
 
@@ -93,12 +93,14 @@ def _roles(clicks: Clicks) -> dict[str, str]:
     if clicks.log is not None:
         return {"impressions": "log", "events": "log"}
     of_hits = clicks.lists_from == "hit_ids"
-    shown = "impressions" if clicks.format is None else "requests" if of_hits else "events"
-    return {"impressions": shown, "events": "events", "requests": "requests"}
+    impression_source = (
+        "impressions" if clicks.format is None else "requests" if of_hits else "events"
+    )
+    return {"impressions": impression_source, "events": "events", "requests": "requests"}
 
 
 def _timed(
-    clicks: Clicks, relations: Mapping[str, Relation], at: Translation, kinds: Kinds
+    clicks: Clicks, relations: Mapping[str, Relation], translation: Translation, kinds: Kinds
 ) -> dict[str, Relation]:
     """The relations, with times where theirs are texts or numbers."""
     is_ubi = clicks.format == "ubi"
@@ -108,24 +110,27 @@ def _timed(
         usual = "VARCHAR" if is_ubi or relations[role].texts else None
         kind = kinds.get(role, {}).get((column or "").casefold(), usual)
         unit = source.time_unit or ("ms" if is_ubi else None)
-        read = reading(column, kind, unit, at)
+        read = reading(column, kind, unit, translation)
         if read:
-            timed[role] = read.of(relations[role], at)
+            timed[role] = read.of(relations[role], translation)
     return timed
 
 
-def _names(clicks: Clicks, at: Translation, kinds: Kinds, texts: frozenset[str]) -> Names:
+def _names(clicks: Clicks, translation: Translation, kinds: Kinds, texts: frozenset[str]) -> Names:
     """The names of a log's columns, in the dialect of its database."""
     names = _named(clicks, kinds, texts)
-    given = {"impressions": clicks.impressions or clicks.log, "events": clicks.events or clicks.log}
-    sources = {**given, "requests": clicks.requests}
+    logged_sources = {
+        "impressions": clicks.impressions or clicks.log,
+        "events": clicks.events or clicks.log,
+    }
+    sources = {**logged_sources, "requests": clicks.requests}
     where = {
-        table: at.condition(source.where)
+        table: translation.condition(source.where)
         for table, source in sources.items()
         if source and source.where
     }
-    randomised = at.condition(clicks.propensity.randomised or "")
-    names = replace(names, where=where, at=at, randomised=randomised, zone=clicks.zone)
+    randomised = translation.condition(clicks.propensity.randomised or "")
+    names = replace(names, where=where, at=translation, randomised=randomised, zone=clicks.zone)
     return ubi.where_of(names, clicks) if clicks.format == "ubi" else names
 
 
@@ -149,14 +154,14 @@ def _named(clicks: Clicks, kinds: Kinds, texts: frozenset[str]) -> Names:
 def _wide(log: Log, kinds: Mapping[str, str], *, has_texts: bool) -> Names:
     columns = {"request": NUMBER} | _given(log.columns)
     usual = "VARCHAR" if has_texts else ""
-    done = {
+    condition_by_action = {
         action: flags.is_done(identifier(name), kinds.get(name.casefold(), usual))
         for action, name in (log.columns.done or {CLICK: "clicked"}).items()
     }
     return Names(
         impressions=columns,
         events=columns,
-        done=done,
+        done=condition_by_action,
         segments=tuple(map(identifier, log.columns.segments)),
         first_position=log.first_position,
         has_texts=kinds.get(log.columns.position.casefold(), usual).startswith(TEXTS),
@@ -165,8 +170,8 @@ def _wide(log: Log, kinds: Mapping[str, str], *, has_texts: bool) -> Names:
 
 def _given(columns: Model) -> dict[str, str]:
     """The roles that have a column."""
-    given = columns.model_dump(exclude={"segments", "clicked", "actions"})
-    return {role: identifier(name) for role, name in given.items() if isinstance(name, str)}
+    name_by_role = columns.model_dump(exclude={"segments", "clicked", "actions"})
+    return {role: identifier(name) for role, name in name_by_role.items() if isinstance(name, str)}
 
 
 HIDING = (

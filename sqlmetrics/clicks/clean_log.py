@@ -73,14 +73,14 @@ class CleanLog:
     def tell(self, step: int) -> None:
         """Tell that a step is done; they are counted from the first after the tables."""
         if self.progress:
-            made = len(self.tables.kept)
-            self.progress(made + step, made + EVALUATED, 0)
+            n_tables = len(self.tables.kept)
+            self.progress(n_tables + step, n_tables + EVALUATED, 0)
 
     def counts(self) -> dict[tuple[str, str | None], int]:
         """(`impressions` or an action, why it was left out or None) -> rows."""
         tables = self.tables
         counted, unseen = tables.counted_actions, tables.clicks.cleaning.unseen is not None
-        told = {
+        view = {
             "of": tables.of,
             "deduplicated": DEDUPLICATED,
             "attributed_events": ATTRIBUTED,
@@ -93,12 +93,12 @@ class CleanLog:
         stages = [
             *(tables.stages(tables.left) if unseen else []),
             Stage("request_totals", "clicks/request_totals", of_requests),
-            *[Stage("answer_totals", "clicks/answer_totals", told)] * bool(counted),
+            *[Stage("answer_totals", "clicks/answer_totals", view)] * bool(counted),
         ]
-        rows = self.engine.rows(with_stages(stages, print_template("clicks/totals", told)))
-        counts = {(what, why): n for what, why, n in rows if n}
+        rows = self.engine.rows(with_stages(stages, print_template("clicks/totals", view)))
+        counts = {(kind, reason): n for kind, reason, n in rows if n}
         later = ("repeated", "same position", "below the last click")
-        removed = sum(counts.get((IMPRESSIONS, why), 0) for why in later)
+        removed = sum(counts.get((IMPRESSIONS, reason), 0) for reason in later)
         counts[IMPRESSIONS, None] = counts.get((IMPRESSIONS, None), 0) - removed
         return counts
 
@@ -107,7 +107,7 @@ class CleanLog:
         tables = self.tables
         first = tables.names.first_position
         logged = ["impressions_as_logged"] if first == "each" else []
-        told = {
+        view = {
             "of": tables.of,
             "deduplicated": DEDUPLICATED,
             "impressions": "".join(logged),
@@ -116,18 +116,20 @@ class CleanLog:
             "request": tables.names.requests.get("request", ""),
             "relation": tables.requests,
         }
-        select = print_template("clicks/findings", told)
+        select = print_template("clicks/findings", view)
         rows = self.engine.rows(with_stages(tables.stages(*logged), select))
-        named = {
-            f"{what} {place}" if place is not None else what: n for what, place, n in rows if n
+        count_by_finding = {
+            f"{finding} {detail}" if detail is not None else finding: n
+            for finding, detail, n in rows
+            if n
         }
-        return dict(sorted((named | self._odd()).items()))
+        return dict(sorted((count_by_finding | self._odd()).items()))
 
     def _odd(self) -> dict[str, int]:
         """Times that cannot be read, and lists that no event tells."""
         odd = {
-            f"times of {one.table} that cannot be read, like {one.example!r}": one.count
-            for one in self.unread
+            f"times of {unread.table} that cannot be read, like {unread.example!r}": unread.count
+            for unread in self.unread
         }
         if self.tables.clicks.lists_from == "hit_ids":
             source = self.tables.of["user_impressions"]
@@ -150,11 +152,11 @@ class CleanLog:
         """
         if self.is_dry:
             self._check_systems()
-        told = self._shown_lists()
-        ranks = [Step(told.ranks, shown_ranks(self.tables), VIEW)] if told else []
+        shown_lists = self._shown_lists()
+        ranks = [Step(shown_lists.ranks, shown_ranks(self.tables), VIEW)] if shown_lists else []
         with keeping(self.engine, [*lists(self._labelled), *ranks]):
             try:
-                yield told
+                yield shown_lists
             except InputError as error:
                 self._tell_absence(error)
                 raise
@@ -178,9 +180,9 @@ class CleanLog:
 
     def _tell_absence(self, error: InputError) -> None:
         """Raise an error for an evaluation that failed since there is no list, label or system."""
-        for name, why in ((RANKINGS, absence.of_lists), (LABELS, absence.of_labels)):
+        for name, explain in ((RANKINGS, absence.of_lists), (LABELS, absence.of_labels)):
             if not self.engine.rows(f"select 1 as is_there from {name} limit 1"):
-                raise refusal([why(self.tables, self.engine, self.counts())]) from error
+                raise refusal([explain(self.tables, self.engine, self.counts())]) from error
         if "system is NULL" in str(error):
             self._check_systems()
 
@@ -208,12 +210,12 @@ class CleanLog:
     @property
     def _labelled(self) -> ClickTables:
         """The stages with what labels need to know; of a log without rows, nothing is estimated."""
-        asked = self.tables.clicks
-        if not asked.labels.corrects:
+        clicks = self.tables.clicks
+        if not clicks.labels.corrects:
             return self.tables
-        found = self.propensities
-        given = found.curve if found else PropensityCurve.of(asked.propensity)
-        return replace(self.tables, propensities=given or PropensityCurve.flat(asked.propensity))
+        estimate = self.propensities
+        curve = estimate.curve if estimate else PropensityCurve.of(clicks.propensity)
+        return replace(self.tables, propensities=curve or PropensityCurve.flat(clicks.propensity))
 
     def estimate_propensities(self, progress: Told | None = None) -> PropensityEstimate:
         """How often positions are looked at; by harvesting where no method is said.
@@ -231,10 +233,10 @@ class CleanLog:
         clicks = self.tables.clicks
         if clicks.labels.corrects and self.propensities is not None:
             return self.propensities
-        asked = clicks.propensity
-        if not asked.is_known:
-            asked = asked.model_copy(update={"method": "harvest"})
-        clicks = clicks.model_copy(update={"propensity": asked})
+        propensity_settings = clicks.propensity
+        if not propensity_settings.is_known:
+            propensity_settings = propensity_settings.model_copy(update={"method": "harvest"})
+        clicks = clicks.model_copy(update={"propensity": propensity_settings})
         return self._estimate(replace(self.tables, clicks=clicks), progress)
 
     def _estimate(self, tables: ClickTables, progress: Told | None = None) -> PropensityEstimate:
@@ -269,10 +271,10 @@ class CleanLog:
         columns += ["system"] * ("system" in names.impressions)
         view = {"columns": [*columns, *names.segments], "labels": LABELS, "rankings": RANKINGS}
         with self.views():
-            found = self.engine.table(print_template("clicks/request_labels", view))
-        if not found.num_rows:
+            label_table = self.engine.table(print_template("clicks/request_labels", view))
+        if not label_table.num_rows:
             raise refusal([absence.of_labels(self.tables, self.engine, self.counts())])
-        return found
+        return label_table
 
     def judgments(self, *, some: bool = False) -> pa.Table:
         """The pooled labels by themselves, to look at or to export.
@@ -288,10 +290,12 @@ class CleanLog:
             SpecError: If the labels are not pooled.
             InputError: If there is none, and `some` are wanted.
         """
-        found = self.engine.table(f"{pooled(self._labelled)}\norder by query_text, item_id")
-        if some and not found.num_rows:
+        judgment_table = self.engine.table(
+            f"{pooled(self._labelled)}\norder by query_text, item_id"
+        )
+        if some and not judgment_table.num_rows:
             raise InputError(absence.of_judgments(self.tables, self.engine))
-        return found
+        return judgment_table
 
 
 @contextmanager
@@ -341,11 +345,11 @@ def cleaned_log(
     limit = "\nlimit 0" if dry else ""
     todo = [replace(step, select=step.select + limit) for step in cleaning(tables)]
     choosing = sum(step.name in CHOOSING for step in todo)
-    left = iter(range(1 - len(tables.kept), 1))
+    step_numbers = iter(range(1 - len(tables.kept), 1))
 
     def told(step: Step) -> None:
         if step.kind == TABLE:
-            log.tell(next(left))
+            log.tell(next(step_numbers))
 
     with keeping(engine, todo[:choosing], told):
         looked = named_values.check(tables, names, engine, dry=dry)
@@ -376,9 +380,15 @@ def log_tables(
     clicks = ubi.settled(clicks, relations, kinds, engine)
     tables = tables_of(clicks, relations, engine.translation, kinds, only_days=only_days)
     if files := _near_files(tables, relations, engine):
-        some = tables_of(clicks, relations | files, engine.translation, kinds, only_days=only_days)
-        given = {table: some.relation(table) for table in ("impressions", "events", "requests")}
-        tables = replace(tables, near={name: one for name, one in given.items() if one})
+        near_tables = tables_of(
+            clicks, relations | files, engine.translation, kinds, only_days=only_days
+        )
+        near_relations = {
+            table: near_tables.relation(table) for table in ("impressions", "events", "requests")
+        }
+        tables = replace(
+            tables, near={name: relation for name, relation in near_relations.items() if relation}
+        )
     estimates = clicks.labels.corrects and clicks.propensity.is_estimated
     return replace(tables, keeps_positions=estimates), kinds
 
@@ -387,11 +397,11 @@ def _near_files(
     tables: ClickTables, relations: Mapping[str, Relation], engine: Database
 ) -> dict[str, Relation]:
     """The sources of which fewer files do: those that may have rows of the days that are read."""
-    found = {}
+    near_relations = {}
     for source, relation in relations.items():
         column = tables.clicks.day_column(source)
         if column and tables.days:
             table = "impressions" if source == "log" else source
             days = tables.read.stored_on(table, hive_files.DAY)
-            found[source] = hive_files.near(relation, column, days, engine)
-    return {source: one for source, one in found.items() if one.files}
+            near_relations[source] = hive_files.near(relation, column, days, engine)
+    return {source: relation for source, relation in near_relations.items() if relation.files}

@@ -61,18 +61,18 @@ class ClickTables(LogRows):
 
     def stages(self, *names: str) -> list[Stage]:
         """The stages that lead to some of them, in order, without those that stand as views."""
-        there: dict[str, Stage] = {}
+        stage_by_name: dict[str, Stage] = {}
 
         def add(name: str) -> None:
-            if name not in there and name not in self.standing:
+            if name not in stage_by_name and name not in self.standing:
                 reads, stage = self._stages[name]
-                for one in reads:
-                    add(one)
-                there[name] = stage()
+                for source_name in reads:
+                    add(source_name)
+                stage_by_name[name] = stage()
 
         for name in names:
             add(name)
-        return list(there.values())
+        return list(stage_by_name.values())
 
     def stages_of(self, name: str) -> list[Stage]:
         """The same for what makes one of them, also if it stands as a view."""
@@ -90,8 +90,8 @@ class ClickTables(LogRows):
     @property
     def standing(self) -> frozenset[str]:
         """The stages that stand by themselves, whoever reads them."""
-        kept = {"item_positions"} if self.keeps_positions else set()
-        return self.views | kept | {"answers", "logged_requests", "irregular_requests"}
+        optional_tables = {"item_positions"} if self.keeps_positions else set()
+        return self.views | optional_tables | {"answers", "logged_requests", "irregular_requests"}
 
     @cached_property
     def _stages(self) -> Mapping[str, tuple[tuple[str, ...], Callable[[], Stage]]]:
@@ -134,22 +134,22 @@ class ClickTables(LogRows):
     @cached_property
     def kept(self) -> frozenset[str]:
         """The stages whose rows are kept in tables."""
-        some = {
+        is_stored_by_stage = {
             "numbered": self.unnumbered is not None,
             "chosen_requests": bool(self.days),
             "bot_users": self.bots,
             "excluded_requests": self.leaves_out,
             "item_positions": self.keeps_positions,
         }
-        kept = (name for name, is_kept in some.items() if is_kept)
+        optional_stages = (name for name, is_kept in is_stored_by_stage.items() if is_kept)
         always = ("logged_requests", "deduplicated", "irregular_requests")
-        return frozenset((*kept, *always, "attributed_events", "answers"))
+        return frozenset((*optional_stages, *always, "attributed_events", "answers"))
 
     @property
     def left(self) -> str:
         """The stage of the impressions that are left, but those that nobody looked at."""
-        seen = self.clicks.cleaning.unseen is not None
-        return "seen_impressions" if seen else "clean_impressions"
+        drops_unseen = self.clicks.cleaning.unseen is not None
+        return "seen_impressions" if drops_unseen else "clean_impressions"
 
     @property
     def evaluates(self) -> str:
@@ -171,12 +171,12 @@ class ClickTables(LogRows):
         return self._stage("irregular_impressions", evaluates=self.evaluates)
 
     def _clean(self) -> Stage:
-        known = [*self.names.logged, "position"]
-        columns = [Column(f"impressions_read.{name}", name) for name in known]
+        names = [*self.names.logged, "position"]
+        columns = [Column(f"impressions_read.{name}", name) for name in names]
         return self._stage(
             "clean_impressions",
             columns=columns,
-            names=known,
+            names=names,
             excluded_requests=EXCLUDED if self.leaves_out else "",
             timed=self.reads("impressions"),
         )
@@ -225,7 +225,7 @@ class ClickTables(LogRows):
                 "request": self.names.request(table),
                 "relation": relation,
                 "conditions": self.read.where(table, all_requests=True),
-                "days": [self.names.holds(one, self.names.moment(table)) for one in self.days],
+                "days": [self.names.holds(days, self.names.moment(table)) for days in self.days],
             }
             for table, relation in tables.items()
             if relation
@@ -254,7 +254,7 @@ class ClickTables(LogRows):
         logged = self._as_logged()
         if logged.name == "impressions_read":
             return logged
-        names = [one.name for one in logged.view["columns"] if one.name != "position"]
+        names = [column.name for column in logged.view["columns"] if column.name != "position"]
         return self._stage("impressions_read", "moved_positions", names=names)
 
     def _bot_users(self, events: str) -> Stage:
@@ -279,11 +279,11 @@ class ClickTables(LogRows):
 
     def _events_read(self, *, of_all: bool = False) -> Stage:
         """What was done, one row per event."""
-        known = ", ".join(map(literal, self.actions))
+        action_literals = ", ".join(map(literal, self.actions))
         all_days = of_all and not self.bots_by_day
         view = {
             "branches": self.names.event_columns(self.actions),
-            "known": known,
+            "known": action_literals,
             "relation": self.relation("events", all_days=all_days),
             "conditions": self.read.where("events", all_requests=of_all, all_days=all_days),
         }
@@ -316,17 +316,17 @@ class ClickTables(LogRows):
 
     def _item_positions(self) -> Stage:
         days, when = self.learned or ("", [])
-        left, asked = self.left, self.clicks.propensity
-        keys = [f"{left}.{name}" for name in ("query_text", "item_id", "position")]
-        named = [*keys]
-        if asked.by is not None:
-            by = f"{left}.{identifier(asked.by)}"
+        stage_name, propensity_settings = self.left, self.clicks.propensity
+        keys = [f"{stage_name}.{name}" for name in ("query_text", "item_id", "position")]
+        columns = [*keys]
+        if propensity_settings.by is not None:
+            by = f"{stage_name}.{identifier(propensity_settings.by)}"
             keys.append(by)
-            named.append(str(Column(f"coalesce({by}, '')", "layout")))
-        if asked.randomised is not None:
-            keys.append(f"{left}.is_randomised")
-            named.append(keys[-1])
-        return self._stage("item_positions", keys=keys, named=named, days=days, when=when)
+            columns.append(str(Column(f"coalesce({by}, '')", "layout")))
+        if propensity_settings.randomised is not None:
+            keys.append(f"{stage_name}.is_randomised")
+            columns.append(keys[-1])
+        return self._stage("item_positions", keys=keys, named=columns, days=days, when=when)
 
     def _plain(self, name: str) -> Callable[[], Stage]:
         return lambda: self._stage(name)

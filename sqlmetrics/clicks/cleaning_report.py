@@ -75,16 +75,16 @@ def steps(
         cleaning: What the spec says: a step that it names, and that took nothing of anything,
             is there too, once.
     """
-    used = {why for (_, why), number in counts.items() if number}
-    named = _named(cleaning) if cleaning else ()
-    idle = {why: what for why, what in named if why not in used}
-    for what, (logged, _) in totals(counts).items():
-        left = logged
-        for why in _OF_IMPRESSIONS if what == IMPRESSIONS else _OF_EVENTS:
-            removed = counts.get((what, why), 0)
-            if removed or idle.get(why) == what:
-                yield Step(what, why, left, left - removed)
-            left -= removed
+    used = {reason for (_, reason), number in counts.items() if number}
+    named_steps = _named(cleaning) if cleaning else ()
+    idle = {reason: kind for reason, kind in named_steps if reason not in used}
+    for kind, (logged, _) in totals(counts).items():
+        remaining = logged
+        for reason in _OF_IMPRESSIONS if kind == IMPRESSIONS else _OF_EVENTS:
+            removed = counts.get((kind, reason), 0)
+            if removed or idle.get(reason) == kind:
+                yield Step(kind, reason, remaining, remaining - removed)
+            remaining -= removed
 
 
 def _named(cleaning: Cleaning) -> Iterator[tuple[str, str]]:
@@ -108,36 +108,36 @@ def _named(cleaning: Cleaning) -> Iterator[tuple[str, str]]:
 def totals(counts: Mapping[tuple[str, str | None], int]) -> dict[str, tuple[int, int]]:
     """`impressions` or an action -> how many rows were logged, and how many are left."""
     actions = sorted(
-        {what for what, _ in counts} - {IMPRESSIONS},
-        key=lambda what: ((what, UNUSED) in counts, what),
+        {kind for kind, _ in counts} - {IMPRESSIONS},
+        key=lambda kind: ((kind, UNUSED) in counts, kind),
     )
     return {
-        what: (
-            sum(number for (kind, _), number in counts.items() if kind == what),
-            counts.get((what, None), 0),
+        row_kind: (
+            sum(number for (kind, _), number in counts.items() if kind == row_kind),
+            counts.get((row_kind, None), 0),
         )
-        for what in (IMPRESSIONS, *actions)
+        for row_kind in (IMPRESSIONS, *actions)
     }
 
 
-def cells(done: Sequence[Step], totals: Mapping[str, tuple[int, int]]) -> Cells:
+def cells(cleaning_steps: Sequence[Step], totals: Mapping[str, tuple[int, int]]) -> Cells:
     """The report as a table: what came in, what each step took, what is left."""
-    lines, unused = [], {step.what for step in done if step.why == UNUSED}
-    for what, (before, after) in totals.items():
-        if what in unused:
-            lines.append((what, UNUSED, f"-{before:,}", "0"))
+    lines, unused = [], {step.what for step in cleaning_steps if step.why == UNUSED}
+    for kind, (before, after) in totals.items():
+        if kind in unused:
+            lines.append((kind, UNUSED, f"-{before:,}", "0"))
             continue
-        lines.append((what, "logged", "", f"{before:,}"))
+        lines.append((kind, "logged", "", f"{before:,}"))
         lines += [
             ("", step.why, f"{-step.removed:,}", f"{step.rows_out:,}")
-            for step in done
-            if step.what == what
+            for step in cleaning_steps
+            if step.what == kind
         ]
         lines.append(("", "left", "", f"{after:,}"))
     return Cells(("rows", "step", "left out", "left"), lines, 2)
 
 
-def text(done: Sequence[Step], totals: Mapping[str, tuple[int, int]]) -> str:
+def text(cleaning_steps: Sequence[Step], totals: Mapping[str, tuple[int, int]]) -> str:
     """The same, aligned."""
-    made = cells(done, totals)
-    return aligned(made.names, made.rows, numbers_from=made.left)
+    table = cells(cleaning_steps, totals)
+    return aligned(table.names, table.rows, numbers_from=table.left)

@@ -33,16 +33,16 @@ def check(
     kinds: dict[str, dict[str, str]] = {}
     problems: list[Problem] = []
     for table, source in clicks.sources.items():
-        there = _columns(table, source, relations[table], engine)
-        kinds[table] = folded = {name.casefold(): kind for name, kind in there.items()}
+        kind_by_column = _columns(table, source, relations[table], engine)
+        kinds[table] = folded = {name.casefold(): kind for name, kind in kind_by_column.items()}
         for role, name in _wanted(clicks, table, source):
             if name.casefold() not in folded:
-                what = f"{unknown('column', name, there)} (wanted as {role})"
-                problems.append(Problem(table, what, 1))
+                message = f"{unknown('column', name, kind_by_column)} (wanted as {role})"
+                problems.append(Problem(table, message, 1))
             elif role == "day" and not folded[name.casefold()].startswith((*TIMES, *TEXTS)):
-                what = f"{name} has the type {folded[name.casefold()]}, and is wanted as day"
+                message = f"{name} has the type {folded[name.casefold()]}, and is wanted as day"
                 remedy = "make it a date, or a text like 2026-01-31, in sql"
-                problems.append(Problem(table, what, 1, remedy=remedy))
+                problems.append(Problem(table, message, 1, remedy=remedy))
     problems += _conditions(clicks, relations, engine)
     if problems:
         raise InputError(problems)
@@ -53,9 +53,9 @@ def _conditions(
     clicks: Clicks, relations: Mapping[str, Relation], engine: Database
 ) -> Iterator[Problem]:
     """The conditions that cannot be read."""
-    given = [(table, "where", source.where) for table, source in clicks.sources.items()]
-    shown = next(name for name in ("log", "impressions", "events") if name in relations)
-    for table, key, text in (*given, (shown, "cleaning.test", clicks.cleaning.test)):
+    conditions = [(table, "where", source.where) for table, source in clicks.sources.items()]
+    first_source = next(name for name in ("log", "impressions", "events") if name in relations)
+    for table, key, text in (*conditions, (first_source, "cleaning.test", clicks.cleaning.test)):
         if wrong := wrong_condition(text, relations[table], engine):
             yield Problem(table, f"{key} {text!r}: {wrong}", 1)
 
@@ -64,8 +64,8 @@ def _columns(table: str, source: Source, relation: Relation, engine: Database) -
     try:
         return engine.columns(source_text(relation))
     except InputError as error:
-        what = absent(source, engine) or unreadable(source, relation, error, engine)
-        raise InputError(f"{table}: {what}") from None
+        message = absent(source, engine) or unreadable(source, relation, error, engine)
+        raise InputError(f"{table}: {message}") from None
 
 
 def _wanted(clicks: Clicks, table: str, source: Source) -> Iterator[tuple[str, str]]:

@@ -87,12 +87,12 @@ class Names:
 
     def moment(self, table: str) -> str:
         """When such a row was logged, in microseconds."""
-        given = self._roles(table)
-        if "time" not in given:
+        sql_by_role = self._roles(table)
+        if "time" not in sql_by_role:
             return "cast(null as bigint)"
         if table in self.read:
             return MICROS
-        return self.at.expression(self.at.dialect.times.micros, given["time"])
+        return self.at.expression(self.at.dialect.times.micros, sql_by_role["time"])
 
     def local_moment(self, table: str) -> str:
         """What clocks in the zone of the days show then, in microseconds."""
@@ -119,8 +119,11 @@ class Names:
 
         An hour that clocks show twice is two hours.
         """
-        shown = self._local(micros)
-        return [_floored(shown, "3600e6"), *([f"{shown} - {micros}"] if self.zone else [])]
+        local_micros = self._local(micros)
+        return [
+            _floored(local_micros, "3600e6"),
+            *([f"{local_micros} - {micros}"] if self.zone else []),
+        ]
 
     def _local(self, micros: str) -> str:
         return local(self.at, micros, self.zone) if self.zone else micros
@@ -179,29 +182,37 @@ class Names:
 
     def event_columns(self, actions: tuple[str, ...]) -> Mapping[str, tuple[list[Column], str]]:
         """Action, or all of them -> the columns of its events, and what its rows meet."""
-        given = self.events
-        user = f"cast({given['user']} as varchar)" if "user" in given else "cast(null as varchar)"
-        dwell = f"cast({given['dwell']} as double)" if "dwell" in given else "cast(null as double)"
+        sql_by_role = self.events
+        user = (
+            f"cast({sql_by_role['user']} as varchar)"
+            if "user" in sql_by_role
+            else "cast(null as varchar)"
+        )
+        dwell = (
+            f"cast({sql_by_role['dwell']} as double)"
+            if "dwell" in sql_by_role
+            else "cast(null as double)"
+        )
         columns = [
             Column(self.request("events"), "request_id"),
-            Column(f"cast({given['item']} as varchar)", "item_id"),
+            Column(f"cast({sql_by_role['item']} as varchar)", "item_id"),
             Column(user, "user_id"),
             Column(dwell, "dwell"),
             Column(self.moment("events"), "happened_at"),
             *self.unread("events"),
         ]
         if not self.done:
-            known = ", ".join(map(literal, actions))
-            action = Column(f"cast({given['action']} as varchar)", "action")
-            return {"": ([*columns, action], f"{given['action']} in ({known})")}
+            action_literals = ", ".join(map(literal, actions))
+            action = Column(f"cast({sql_by_role['action']} as varchar)", "action")
+            return {"": ([*columns, action], f"{sql_by_role['action']} in ({action_literals})")}
         return {
             action: ([*columns, Column(literal(action), "action")], condition)
             for action, condition in self.done.items()
         }
 
-    def _texts(self, given: Mapping[str, str]) -> Iterator[Column]:
+    def _texts(self, sql_by_role: Mapping[str, str]) -> Iterator[Column]:
         for role, name in TEXTS.items():
-            text = given.get(role, "null")
+            text = sql_by_role.get(role, "null")
             yield Column(f"cast({text} as varchar)", name)
 
     def _roles(self, table: str) -> Mapping[str, str]:
@@ -209,14 +220,14 @@ class Names:
         return roles
 
     def _day(self, table: str) -> str:
-        given = self._roles(table)
-        if "time" not in given:
+        sql_by_role = self._roles(table)
+        if "time" not in sql_by_role:
             return "cast(null as date)"
         if self.zone:
             return local_day(self.at, self.moment(table), self.zone)
         if table in self.read:
             return day(self.at, MICROS, self.at.dialect.times.day)
-        return self.at.expression(self.at.dialect.times.day, given["time"])
+        return self.at.expression(self.at.dialect.times.day, sql_by_role["time"])
 
 
 def _floored(micros: str, unit: str) -> str:

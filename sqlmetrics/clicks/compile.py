@@ -19,16 +19,16 @@ from sqlmetrics.sql.relation import shown
 from sqlmetrics.sql.translation import Translation
 
 
-def statements(spec: Spec, at: Translation) -> Iterator[str]:
+def statements(spec: Spec, translation: Translation) -> Iterator[str]:
     """The statements in the dialect, in the order in which they run.
 
     Raises:
         SpecError: If the dialect lacks what the log needs, or no text can name its source.
     """
-    for step in steps(spec, log_tables(spec, at)):
-        yield step.create(at)
+    for step in steps(spec, log_tables(spec, translation)):
+        yield step.create(translation)
     if spec.metrics:
-        yield at.text(script.query(plan(spec, tables_of(spec, at))))
+        yield translation.text(script.query(plan(spec, tables_of(spec, translation))))
 
 
 def header(spec: Spec, *, unshown: bool = False) -> str:
@@ -44,16 +44,22 @@ def header(spec: Spec, *, unshown: bool = False) -> str:
     if spec.clicks is None:
         raise SpecError("the spec has no clicks")
     clicks = spec.clicks
-    asked = clicks.counterfactual if unshown else None
-    estimated = spec.estimated if asked else ()
-    corrects = clicks.labels.corrects or (asked is not None and asked.rankings is not None)
+    counterfactual = clicks.counterfactual if unshown else None
+    estimated = spec.estimated if counterfactual else ()
+    corrects = clicks.labels.corrects or (
+        counterfactual is not None and counterfactual.rankings is not None
+    )
     return "".join(
         script.wrapped(f"{title}: ", words)
         for title, words in (
             ("metrics", [*spec.online, *map(str, (*spec.measures, *estimated))]),
             ("labels", list(_conventions(clicks.labels, OF_POOL[clicks.labels.pool]))),
             *([("propensity", _propensity(clicks))] if corrects else []),
-            *([("counterfactual", list(_conventions(asked, _WEIGHING)))] if asked else []),
+            *(
+                [("counterfactual", list(_conventions(counterfactual, _WEIGHING)))]
+                if counterfactual
+                else []
+            ),
             ("cleaning", list(_conventions(clicks.cleaning))),
             ("evaluation", [f"requests {clicks.evaluation}"] * bool(clicks.evaluation)),
         )
@@ -69,16 +75,16 @@ def _propensity(clicks: Clicks) -> list[str]:
     return list(_conventions(clicks.propensity, clicks.propensity.decides))
 
 
-def _conventions(given: Model, names: Iterable[str] = ()) -> Iterator[str]:
+def _conventions(settings: Model, names: Iterable[str] = ()) -> Iterator[str]:
     """Every option and its value, also those that nobody gave."""
-    for name, value in given.model_dump(mode="json").items():
+    for name, value in settings.model_dump(mode="json").items():
         if name == "pool" or not names or name in names:
             yield f"{name}={_told(value)}"
 
 
 def _told(value: object) -> str:
     if isinstance(value, Mapping):
-        return " ".join(f"{name}:{_told(one)}" for name, one in value.items()) or "none"
+        return " ".join(f"{name}:{_told(setting)}" for name, setting in value.items()) or "none"
     if isinstance(value, list | tuple):
         return " ".join(map(_told, value)) or "none"
     if value is None or isinstance(value, bool):
@@ -87,16 +93,18 @@ def _told(value: object) -> str:
     return " ".join(text.split())  # a condition stays on its comment line
 
 
-def log_tables(spec: Spec, at: Translation, *, only_days: bool = False) -> ClickTables:
+def log_tables(spec: Spec, translation: Translation, *, only_days: bool = False) -> ClickTables:
     """The tables of a spec's log, as far as its text tells where they are; see `tables_of`."""
     if spec.clicks is None:
         raise SpecError("the spec has no clicks")
     relations = {
-        name: shown(relation_of(source, f"clicks_{name}"), at)
+        name: shown(relation_of(source, f"clicks_{name}"), translation)
         for name, source in spec.clicks.sources.items()
     }
-    files = [name for name, relation in relations.items() if at.changes and not relation.is_sql]
+    files = [
+        name for name, relation in relations.items() if translation.changes and not relation.is_sql
+    ]
     if files:
-        why = f"{at.dialect.title} reads no files; load it, and give the relation"
-        raise SpecError([f"{one}: {why}" for one in files])
-    return click_tables(spec.clicks, relations, at, only_days=only_days)
+        remedy = f"{translation.dialect.title} reads no files; load it, and give the relation"
+        raise SpecError([f"{name}: {remedy}" for name in files])
+    return click_tables(spec.clicks, relations, translation, only_days=only_days)

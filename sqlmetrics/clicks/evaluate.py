@@ -71,7 +71,7 @@ def evaluate_clicks(
     if not isinstance(log, Spec):
         with connect(session_of(connection, log)) as engine:
             log = with_views(log, engine)
-            spec, said = wide_log(log, engine, metrics, by, time_zone)
+            spec, note = wide_log(log, engine, metrics, by, time_zone)
             result = evaluate_clicks(
                 spec,
                 engine,
@@ -80,7 +80,7 @@ def evaluate_clicks(
                 confidence=confidence,
                 progress=progress,
             )
-            return replace(result, notes=(said, *result.notes))
+            return replace(result, notes=(note, *result.notes))
     if metrics or by or time_zone:
         raise SpecError(
             "a spec says its metrics, segments and zone: leave out metrics, by and time_zone"
@@ -99,12 +99,12 @@ def evaluate_clicks(
         if unshown:  # few logs are asked for that, and its modules are many
             from sqlmetrics.clicks.counterfactual.daily import estimate_rows
 
-            estimated, told = estimate_rows(clean, spec, confidence, some=bool(check))
-            notes = (*result.notes, *told)
+            estimated, estimate_notes = estimate_rows(clean, spec, confidence, required=bool(check))
+            notes = (*result.notes, *estimate_notes)
             result = replace(result, estimates=tuple(estimated), notes=notes)
         if spec.metrics:
-            with clean.views() as shown:
-                tables = replace(opened(spec, engine), shown_lists=shown)
+            with clean.views() as shown_lists:
+                tables = replace(opened(spec, engine), shown_lists=shown_lists)
                 offline = run(
                     spec,
                     tables,
@@ -130,7 +130,7 @@ def counted(clean: CleanLog, spec: Spec, confidence: float | None) -> ClickResul
         spec: What is asked of it.
         confidence: The coverage of intervals; None for none.
     """
-    asked = [online(text) for text in spec.online]
+    online_measures = [online(text) for text in spec.online]
     sums = online_step(clean.tables, spec, moments=confidence is not None)
     unused = {
         (f"events {action}" if action == IMPRESSIONS else action, UNUSED): n
@@ -140,11 +140,15 @@ def counted(clean: CleanLog, spec: Spec, confidence: float | None) -> ClickResul
     clean.tell(COUNTED)
     rows = tuple(online_rows(clean, spec, confidence, sums))
     clean.tell(ADDED_UP)
-    told = (interval_note(confidence),) if confidence is not None and asked else ()
-    done = tuple(steps(counts, clean.tables.clicks.cleaning))
-    known = clean.propensities if spec.metrics else None
-    notes = (*clean.value_notes, *told)
-    return ClickResult(spec, done, totals(counts), findings, None, rows, notes, known)
+    interval_notes = (
+        (interval_note(confidence),) if confidence is not None and online_measures else ()
+    )
+    cleaning_steps = tuple(steps(counts, clean.tables.clicks.cleaning))
+    propensities = clean.propensities if spec.metrics else None
+    notes = (*clean.value_notes, *interval_notes)
+    return ClickResult(
+        spec, cleaning_steps, totals(counts), findings, None, rows, notes, propensities
+    )
 
 
 def online_rows(
@@ -158,10 +162,10 @@ def online_rows(
         confidence: The coverage of intervals; None for none.
         sums: The steps that sum them, if they are there.
     """
-    asked = [online(text) for text in spec.online]
+    online_measures = [online(text) for text in spec.online]
     for step in sums or online_step(clean.tables, spec, moments=confidence is not None):
         rows = map(dated, clean.engine.records(step.select))
-        yield from long(rows, asked, spec, confidence)
+        yield from long(rows, online_measures, spec, confidence)
 
 
 @contextmanager

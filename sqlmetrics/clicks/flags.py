@@ -28,6 +28,6 @@ def is_unclear(kind: str) -> str:
     if kind.startswith("BOOLEAN"):
         return ""
     if kind.startswith(TEXTS):
-        known = ", ".join(map(literal, (*DONE, *NOT_DONE)))
-        return f"{{column}} is not null\n    and {{text}} not in ({known})"
+        literals = ", ".join(map(literal, (*DONE, *NOT_DONE)))
+        return f"{{column}} is not null\n    and {{text}} not in ({literals})"
     return "{column} is not null\n    and {column} not in (0, 1)"

@@ -91,25 +91,27 @@ def labels_note(clicks: Clicks) -> tuple[str, ...]:
     return (POOL_NOTE,) if clicks.labels.pools and clicks.judges_itself else ()
 
 
-def can_leave_own_out(asked: ClickLabels) -> bool:
+def can_leave_own_out(label_settings: ClickLabels) -> bool:
     """Whether a request can be judged by what all others did, without its own."""
-    own = asked.pools and asked.window is None
-    return own and asked.rate in SUBTRACTS and not asked.quantiles
+    judges_itself = label_settings.pools and label_settings.window is None
+    return judges_itself and label_settings.rate in SUBTRACTS and not label_settings.quantiles
 
 
-def labels(tables: ClickTables, kept: str = "") -> str:
+def labels(tables: ClickTables, pooled_table: str = "") -> str:
     """The labels as a `select`: query_id (a request), item_id, grade.
 
     Args:
         tables: The stages of the log.
-        kept: A table of pooled labels that is there already.
+        pooled_table: A table of pooled labels that is there already.
     """
     if not tables.clicks.labels.pools:
         return _answered(tables)
     if tables.leaves_own_out:
         return _of_others(tables)
-    stages = tables.stages("request_queries") if kept else _stages(tables, "request_queries")
-    source = f"{kept} as pooled" if kept else "pooled"
+    stages = (
+        tables.stages("request_queries") if pooled_table else _stages(tables, "request_queries")
+    )
+    source = f"{pooled_table} as pooled" if pooled_table else "pooled"
     view = {
         "of": tables.of,
         "pooled": source,
@@ -125,11 +127,12 @@ def pooled(tables: ClickTables) -> str:
     Raises:
         SpecError: If the labels are not pooled.
     """
-    asked = tables.clicks.labels
-    if not asked.pools:
+    label_settings = tables.clicks.labels
+    if not label_settings.pools:
         raise SpecError(
             "judgments are labels that all requests of a query share; add to the spec: "
-            f"clicks: {{labels: {{pool: query_item}}}}, given pool {asked.pool}; those of single "
+            "clicks: "
+            f"{{labels: {{pool: query_item}}}}, given pool {label_settings.pool}; those of single "
             "requests are clicks --show labels"
         )
     return with_stages(_stages(tables), "select *\nfrom pooled")
@@ -150,66 +153,73 @@ def _answered(tables: ClickTables) -> str:
     return with_stages(tables.stages("request_queries"), select) if days else select
 
 
-def _stages(tables: ClickTables, *more: str) -> list[Stage]:
+def _stages(tables: ClickTables, *log_stages: str) -> list[Stage]:
     """The stages from impressions to one row a query's text and item, and others of the log."""
-    asked = tables.clicks.labels
-    if asked.rate == OPENSEARCH:
-        counted, names = [*tables.stages(*more), *opensearch_coec.rates(tables)], [*COUNTED]
+    label_settings = tables.clicks.labels
+    if label_settings.rate == OPENSEARCH:
+        counted, names = [*tables.stages(*log_stages), *opensearch_coec.rates(tables)], [*COUNTED]
     else:
-        counted = [*tables.stages(*more), *_item_rates(tables)]
-        names = [*COUNTED, *OVER[asked.rate].added]
-    return [*counted, *_pooled(asked, names)]
+        counted = [*tables.stages(*log_stages), *_item_rates(tables)]
+        names = [*COUNTED, *OVER[label_settings.rate].added]
+    return [*counted, *_pooled(label_settings, names)]
 
 
 def _item_rates(tables: ClickTables) -> Iterator[Stage]:
     """Those after the log's own, to the rates."""
-    asked = tables.clicks.labels
-    over, counted = OVER[asked.rate], tables.of["item_positions"]
+    label_settings = tables.clicks.labels
+    over, counted = OVER[label_settings.rate], tables.of["item_positions"]
     stages = [*over.stages(tables)] if over.stages else tables.stages("item_positions")
     yield from stages
     if over.stages:
         counted = f"{stages[-1].name} as item_positions"
     yield _stage("positions", counted=counted)
-    view = {"counted": counted, "added": over.added, "fewest": asked.min_impressions}
+    view = {"counted": counted, "added": over.added, "fewest": label_settings.min_impressions}
     yield _stage("item_counts", **view)
-    overall = asked.prior > 0 and over.mean != ""
+    overall = label_settings.prior > 0 and over.mean != ""
     if overall:
         yield _stage("overall", counted=counted, over=over)
-    own = map(_plain, (*COUNTED, *over.added))
-    yield _stage("item_rates", columns=[*own, _rate(asked)], overall=overall, counts="item_counts")
+    count_columns = map(_plain, (*COUNTED, *over.added))
+    yield _stage(
+        "item_rates",
+        columns=[*count_columns, _rate(label_settings)],
+        overall=overall,
+        counts="item_counts",
+    )
 
 
-def _pooled(asked: ClickLabels, names: Iterable[str]) -> Iterator[Stage]:
+def _pooled(label_settings: ClickLabels, names: Iterable[str]) -> Iterator[Stage]:
     """Those from the rates to the grades."""
-    if asked.quantiles:
+    if label_settings.quantiles:
         yield _stage("rate_quantiles")
-    source = "rate_quantiles" if asked.quantiles else "item_rates"
-    yield _stage("pooled", columns=[*map(_plain, [*names, "rate"]), _grade(asked)], rates=source)
+    source = "rate_quantiles" if label_settings.quantiles else "item_rates"
+    yield _stage(
+        "pooled", columns=[*map(_plain, [*names, "rate"]), _grade(label_settings)], rates=source
+    )
 
 
 def _of_others(tables: ClickTables) -> str:
     """The pooled labels of each request, learned from all requests but itself."""
-    asked = tables.clicks.labels
-    over, left = OVER[asked.rate], tables.left
-    overall = asked.prior > 0 and over.mean != ""
-    counted = [one for one in _item_rates(tables) if one.name != "item_rates"]
-    own = {"of": tables.of, "impressions": left, "clicks": "n_clicks"}
+    label_settings = tables.clicks.labels
+    over, stage_name = OVER[label_settings.rate], tables.left
+    overall = label_settings.prior > 0 and over.mean != ""
+    counted = [stage for stage in _item_rates(tables) if stage.name != "item_rates"]
+    own_view = {"of": tables.of, "impressions": stage_name, "clicks": "n_clicks"}
     when = _evaluated(tables)
-    kept = {"of": tables.of, "when": when, "fewest": asked.min_impressions}
-    columns = [*map(_plain, ("request_id", "item_id")), _rate(asked)]
+    other_view = {"of": tables.of, "when": when, "fewest": label_settings.min_impressions}
+    columns = [*map(_plain, ("request_id", "item_id")), _rate(label_settings)]
     stages = [
-        *tables.stages("request_queries", left, "answers"),
+        *tables.stages("request_queries", stage_name, "answers"),
         *counted,
-        _stage("own_counts", **own),
-        _stage("other_counts", **kept),
+        _stage("own_counts", **own_view),
+        _stage("other_counts", **other_view),
         Stage(
             "other_rates",
             "clicks/item_rates",
             {"columns": columns, "overall": overall, "counts": "other_counts"},
         ),
     ]
-    unique = {one.name: one for one in stages}
-    grade = Column("request_id", "query_id"), _plain("item_id"), _grade(asked)
+    unique = {stage.name: stage for stage in stages}
+    grade = Column("request_id", "query_id"), _plain("item_id"), _grade(label_settings)
     select = f"select\n    {lines(grade)}\nfrom other_rates\nwhere rate is not null"
     return with_stages(unique.values(), select)
 
@@ -220,26 +230,30 @@ def _evaluated(tables: ClickTables) -> list[str]:
     return tables.names.holds(days, "request_queries.started_at") if days else []
 
 
-def _rate(asked: ClickLabels) -> Column:
+def _rate(label_settings: ClickLabels) -> Column:
     """The rate; NULL where it is nothing over nothing."""
-    over = OVER[asked.rate]
-    done, shown = over.done, over.shown
-    if asked.prior:
-        prior = double(asked.prior)
-        done = f"({done} + {prior} * overall.{over.mean})" if over.mean else f"({done} + {prior})"
-        shown = f"{shown} + {prior}"
-    top, bottom = f"{done} * 1e0", f"nullif({shown}, 0) * 1e12 + 0.5e0"
+    over = OVER[label_settings.rate]
+    numerator, denominator = over.done, over.shown
+    if label_settings.prior:
+        prior = double(label_settings.prior)
+        numerator = (
+            f"({numerator} + {prior} * overall.{over.mean})"
+            if over.mean
+            else f"({numerator} + {prior})"
+        )
+        denominator = f"{denominator} + {prior}"
+    top, bottom = f"{numerator} * 1e0", f"nullif({denominator}, 0) * 1e12 + 0.5e0"
     text = f"floor({top} / {bottom}) / 1e12"
     if len(text) > 72:
         text = f"floor(\n    {top}\n        / {bottom}\n) / 1e12"
     return Column(text, "rate")
 
 
-def _grade(asked: ClickLabels) -> Column:
+def _grade(label_settings: ClickLabels) -> Column:
     """The rate itself, or how many cuts it reaches, or how many shares of the pairs it beats."""
-    reached = [f"rate >= {double(cut)}" for cut in asked.cuts]
-    reached += [f"quantile >= {double(share)}" for share in asked.quantiles]
-    steps = [f"case when {one} then 1 else 0 end" for one in reached]
+    reached = [f"rate >= {double(cut)}" for cut in label_settings.cuts]
+    reached += [f"quantile >= {double(share)}" for share in label_settings.quantiles]
+    steps = [f"case when {condition} then 1 else 0 end" for condition in reached]
     return Column("\n    + ".join(steps) or "rate", "grade")
 
 

@@ -19,7 +19,7 @@ Ranges = Callable[[Iterable[date]], Iterable[Days]]
 def days_of_log(
     clicks: Clicks,
     engine: Database,
-    known: Set[date],
+    known_days: Set[date],
     ranges: Ranges,
     days: Days | None = None,
 ) -> set[date]:
@@ -32,7 +32,7 @@ def days_of_log(
     Args:
         clicks: What the log is.
         engine: Where it is.
-        known: Days that need not be looked for: they are of the log if a row is stored there.
+        known_days: Days that need not be looked for: they are of the log if a row is stored there.
         ranges: Makes ranges of days.
         days: Which days are looked at, which `clicks` evaluates; None for all.
     """
@@ -40,18 +40,20 @@ def days_of_log(
         return _days_left(clicks, engine, only_days=days is not None)
     tables, _ = log_tables(clicks, engine)
     read = RowsRead(clicks, tables.names, (days,) if days else (), "")
-    given = " and ".join(read.where("impressions", all_requests=True))
-    stored = _days(engine, read.stored("impressions"), source_text(tables.impressions, given))
+    condition = " and ".join(read.where("impressions", all_requests=True))
+    stored = _days(engine, read.stored("impressions"), source_text(tables.impressions, condition))
     margin, _ = read.margins("impressions")
     near = {day + timedelta(far) for day in stored for far in range(-margin, margin + 1)}
-    asked = tuple(ranges(near - known))
-    if not asked:
-        return stored & known
-    read = RowsRead(clicks, tables.names, asked, "")
+    day_ranges = tuple(ranges(near - known_days))
+    if not day_ranges:
+        return stored & known_days
+    read = RowsRead(clicks, tables.names, day_ranges, "")
     source = source_text(
         tables.impressions, " and ".join(read.where("impressions", all_requests=True))
     )
-    return (_days(engine, tables.names.day_of_time, source) - known) & near | stored & known
+    return (
+        _days(engine, tables.names.day_of_time, source) - known_days
+    ) & near | stored & known_days
 
 
 def _days_left(clicks: Clicks, engine: Database, *, only_days: bool) -> set[date]:
@@ -66,6 +68,8 @@ def _days_left(clicks: Clicks, engine: Database, *, only_days: bool) -> set[date
         )
 
 
-def _days(engine: Database, day: str, source: str, made: Callable[[str], str] = str) -> set[date]:
-    rows = engine.rows(made(f"select distinct {day} as metric_date from {source}"))
-    return {day_of(one) for (one,) in rows if one is not None}
+def _days(
+    engine: Database, day: str, source: str, wrap_select: Callable[[str], str] = str
+) -> set[date]:
+    rows = engine.rows(wrap_select(f"select distinct {day} as metric_date from {source}"))
+    return {day_of(value) for (value,) in rows if value is not None}

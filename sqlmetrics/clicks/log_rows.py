@@ -70,8 +70,8 @@ class LogRows:
     @cached_property
     def event_counts(self) -> Mapping[str, str]:
         """Action -> the column of answers that counts its events."""
-        there = self.names.done or self.actions
-        return {action: f"n_events_{number}" for number, action in enumerate(there, 1)}
+        actions = self.names.done or self.actions
+        return {action: f"n_events_{number}" for number, action in enumerate(actions, 1)}
 
     @property
     def counted_actions(self) -> Mapping[str, str]:
@@ -80,12 +80,18 @@ class LogRows:
 
     def relation(self, table: str, *, all_days: bool = False) -> Relation | None:
         """Where `impressions`, `events` or `requests` are, of the days that are read or of all."""
-        given = {"impressions": self.impressions, "events": self.events, "requests": self.requests}
-        return given[table] if all_days else self.near.get(table, given[table])
+        relation_by_table = {
+            "impressions": self.impressions,
+            "events": self.events,
+            "requests": self.requests,
+        }
+        return (
+            relation_by_table[table] if all_days else self.near.get(table, relation_by_table[table])
+        )
 
     def sources(self, *, of_all_days: bool = False) -> dict[str, str]:
         """`impressions`, `events` and `requests` -> their rows that are read, for FROM."""
-        given = {
+        relation_by_table = {
             table: self.relation(table, all_days=of_all_days)
             for table in ("impressions", "events", "requests")
             if table != "events" or self.clicks.log is None  # else the same rows
@@ -101,7 +107,7 @@ class LogRows:
                     )
                 ),
             )
-            for table, relation in given.items()
+            for table, relation in relation_by_table.items()
             if relation is not None
         }
 
@@ -138,8 +144,8 @@ class LogRows:
         """The days of the requests that are read; none if all are."""
         labels = self.clicks.labels
         days = [self.clicks.evaluation, *([labels.window] if labels.pools else [])]
-        known = [one for one in days if one is not None]
-        return known if self.only_days and len(known) == len(days) else ()
+        day_ranges = [day_range for day_range in days if day_range is not None]
+        return day_ranges if self.only_days and len(day_ranges) == len(days) else ()
 
     @cached_property
     def read(self) -> RowsRead:

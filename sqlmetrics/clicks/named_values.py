@@ -53,25 +53,25 @@ def check(
             the clicks of a metric are spelled differently, or nowhere in the log; or actions
             differ in upper and lower case alone.
     """
-    named = [*of_clicks(tables.clicks), *names]
+    named_values = [*of_clicks(tables.clicks), *names]
     problems: list[Problem] = []
     notes: list[str] = []
     unused: dict[str, int] = {}
-    for table, columns in _columns(tables, named).items():
+    for table, columns in _columns(tables, named_values).items():
         counts = _counts(tables, table, columns, engine, of_all_days=dry)
         if table == "events":
             unused = {name: n for name, n in counts[ACTION].items() if name not in tables.actions}
             _check_case(tables, counts[ACTION])
-        own = [name for name in named if name.role in columns]
-        if not dry and _lacks(tables, own, counts):
+        table_values = [name for name in named_values if name.role in columns]
+        if not dry and _lacks(tables, table_values, counts):
             counts = _counts(tables, table, columns, engine, of_all_days=True)
         if table == "events":
             problems += _unknown_actions(tables, counts[ACTION])
-            notes += _no_event(tables, counts[ACTION], named, engine)
+            notes += _no_event(tables, counts[ACTION], named_values, engine)
         if not problems:
-            found = absent(table, own, counts)
-            problems += found.problems
-            notes += found.notes
+            absence = absent(table, table_values, counts)
+            problems += absence.problems
+            notes += absence.notes
     if problems:
         raise InputError(problems)
     return Looked(tuple(notes), unused)
@@ -83,14 +83,14 @@ def actions(tables: ClickTables, engine: Database) -> Mapping[str, int]:
     return _counts(tables, "events", columns, engine, of_all_days=False)[ACTION]
 
 
-def _columns(tables: ClickTables, named: Sequence[NamedValue]) -> dict[str, dict[str, str]]:
+def _columns(tables: ClickTables, named_values: Sequence[NamedValue]) -> dict[str, dict[str, str]]:
     """Table -> role -> the column that is looked at; of a wide table its actions are columns."""
-    shown = _roles(tables.names, tables.clicks.segments)
-    wanted = {name.role for name in named}
-    impressions = {role: column for role, column in shown.items() if role in wanted}
+    column_by_role = _roles(tables.names, tables.clicks.segments)
+    roles = {name.role for name in named_values}
+    impressions = {role: column for role, column in column_by_role.items() if role in roles}
     events = {ACTION: _action(tables.names)} if tables.clicks.log is None else {}
-    found = {"events": events, "impressions": impressions}
-    return {table: columns for table, columns in found.items() if columns}
+    columns_by_table = {"events": events, "impressions": impressions}
+    return {table: columns for table, columns in columns_by_table.items() if columns}
 
 
 def _action(names: Names) -> str:
@@ -113,10 +113,10 @@ def _counts(
     of_all_days: bool,
 ) -> Counts:
     source = tables.sources(of_all_days=of_all_days)[table]
-    found = {role: {**counts} for role, counts in counted(columns, source, engine).items()}
+    counts_by_role = {role: {**counts} for role, counts in counted(columns, source, engine).items()}
     if tables.clicks.format == "ubi":
-        found.get(ACTION, {}).pop(IMPRESSION, None)
-    return found
+        counts_by_role.get(ACTION, {}).pop(IMPRESSION, None)
+    return counts_by_role
 
 
 def _lacks(tables: ClickTables, names: Sequence[NamedValue], counts: Counts) -> bool:
@@ -128,33 +128,38 @@ def _lacks(tables: ClickTables, names: Sequence[NamedValue], counts: Counts) -> 
 
 def _check_case(tables: ClickTables, counts: Mapping[str, int]) -> None:
     """Raise InputError if actions are written in another case than those that are looked at."""
-    known = {action.strip().casefold(): action for action in tables.actions}
+    action_by_folded = {action.strip().casefold(): action for action in tables.actions}
     turned = {
-        action: known[action.strip().casefold()]
+        action: action_by_folded[action.strip().casefold()]
         for action in counts
-        if action not in tables.actions and action.strip().casefold() in known
+        if action not in tables.actions and action.strip().casefold() in action_by_folded
     }
     if turned:
-        action, meant = next(iter(turned.items()))
+        action, expected = next(iter(turned.items()))
         rows = sum(counts[action] for action in turned)
-        what = f"{rows:,} events have the action {action!r}, which is not {meant!r}; {told(counts)}"
-        raise InputError(Problem("events", what, rows, remedy=REMEDY))
+        message = (
+            f"{rows:,} events have the action {action!r}, which is not {expected!r}; {told(counts)}"
+        )
+        raise InputError(Problem("events", message, rows, remedy=REMEDY))
 
 
 def _unknown_actions(tables: ClickTables, counts: Mapping[str, int]) -> Iterable[Problem]:
     """That no event of any day has an action that is looked at."""
     if not counts or counts.keys() & {*tables.actions}:
         return
-    what = (
+    message = (
         f"no event has an action that is looked at ({', '.join(tables.actions)})"
         f"{did_you_mean(tables.actions[0], counts) or ';'} {told(counts)}"
     )
     remedy = f"name them in labels: {{grades: {{{next(iter(counts))}: 1}}}}"
-    yield Problem("events", what, sum(counts.values()), remedy=remedy)
+    yield Problem("events", message, sum(counts.values()), remedy=remedy)
 
 
 def _no_event(
-    tables: ClickTables, counts: Mapping[str, int], named: Sequence[NamedValue], engine: Database
+    tables: ClickTables,
+    counts: Mapping[str, int],
+    named_values: Sequence[NamedValue],
+    engine: Database,
 ) -> Iterable[str]:
     """A note that there is no event on any day; an error beside many impressions.
 
@@ -162,15 +167,17 @@ def _no_event(
         NoDataError: If what a user did decides a metric, and many impressions have no event.
         InputError: Likewise, if a condition chooses the events.
     """
-    if counts or not any(name.role == ACTION and name.decides for name in named):
+    if counts or not any(name.role == ACTION and name.decides for name in named_values):
         return
     source = tables.sources(of_all_days=True)["impressions"]
     ((n_impressions,),) = engine.rows(f"select count(*) as n_rows from {source}")
     if not n_impressions:
         return
-    what = f"there is no event beside {n_impressions:,} impressions, and so every click is missing"
+    message = (
+        f"there is no event beside {n_impressions:,} impressions, and so every click is missing"
+    )
     if n_impressions >= FEW:
         chosen = tables.clicks.events.where if tables.clicks.events else None
         remedy = "look at clicks.events: its place, and its condition (where)"
-        raise refusal([Problem("events", what, 0, remedy=remedy, may_come=not chosen)])
-    yield f"events: {what}"
+        raise refusal([Problem("events", message, 0, remedy=remedy, may_come=not chosen)])
+    yield f"events: {message}"

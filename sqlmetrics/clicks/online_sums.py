@@ -22,19 +22,21 @@ PER_REQUEST = "per_request"
 """The stage of one row per request, that sums are taken over."""
 
 
-def sums(tables: ClickTables, asked: Sequence[Online], spec: Spec, *, moments: bool = False) -> str:
+def sums(
+    tables: ClickTables, online_measures: Sequence[Online], spec: Spec, *, moments: bool = False
+) -> str:
     """The sums of online metrics by day, system and segment.
 
     Args:
         tables: The stages of the log.
-        asked: The metrics.
+        online_measures: The metrics.
         spec: What is asked.
         moments: Whether there is also what intervals are made of.
 
     Raises:
         SpecError: If the log has not what a metric needs.
     """
-    _check(tables, asked)
+    _check(tables, online_measures)
     daily = tables.clicks.daily
     keys = ["day", "system"] if daily else ["system"]
     segments = [{"name": "all", "value": "'all'", "grouped": keys}]
@@ -49,45 +51,51 @@ def sums(tables: ClickTables, asked: Sequence[Online], spec: Spec, *, moments: b
         "segments": segments,
         "columns": [
             column
-            for one in asked
-            for column in (*one.columns(), *(one.moments() if moments else ()))
+            for measure in online_measures
+            for column in (*measure.columns(), *(measure.moments() if moments else ()))
         ],
         "order": ["metric_date", "system", "segment_name", "segment_value"],
     }
-    return with_stages(per_request(tables, asked), print_template("clicks/online", view))
+    return with_stages(per_request(tables, online_measures), print_template("clicks/online", view))
 
 
-def _check(tables: ClickTables, asked: Sequence[Online]) -> None:
+def _check(tables: ClickTables, online_measures: Sequence[Online]) -> None:
     names = tables.names
     has = {"requests": tables.requests is not None, "time": names.has_times, "": True}
     has["session"] = names.has_sessions
-    lacks = [one for one in asked if not has[one.metric.needs]]
+    lacks = [measure for measure in online_measures if not has[measure.metric.needs]]
     if lacks:
-        what = "; ".join(f"{one} needs {NEEDS[one.metric.needs]}" for one in lacks)
-        raise SpecError(f"the log lacks what metrics need: {what}")
+        needs = "; ".join(f"{measure} needs {NEEDS[measure.metric.needs]}" for measure in lacks)
+        raise SpecError(f"the log lacks what metrics need: {needs}")
 
 
-def per_request(tables: ClickTables, asked: Sequence[Online]) -> Iterator[Stage]:
+def per_request(tables: ClickTables, online_measures: Sequence[Online]) -> Iterator[Stage]:
     """The stages to one row per request, `per_request`.
 
     Args:
         tables: The stages of the log.
-        asked: The online metrics that read it.
+        online_measures: The online metrics that read it.
     """
     requests = ("requests",) if tables.requests is not None else ()
-    rest = ("orderly_requests", "irregular_impressions")
-    read = rest if tables.counts_requests else (tables.evaluates,)
+    request_stages = ("orderly_requests", "irregular_impressions")
+    read = request_stages if tables.counts_requests else (tables.evaluates,)
     yield from tables.stages(*requests, *read, "answers")
     facts = tables.rows.facts
-    shown = list(_shown(facts, cutoffs(asked)))
-    done = [*_done(cutoffs(asked)), *_succeeded(tables)]
-    known = list(_known(facts, cutoffs(asked))) if tables.counts_requests else []
-    listed = {"of": tables.of, "columns": shown, "known": known, "from": read[-1]}
+    shown_columns = list(_shown(facts, cutoffs(online_measures)))
+    answer_columns = [*_done(cutoffs(online_measures)), *_succeeded(tables)]
+    orderly_columns = (
+        list(_known(facts, cutoffs(online_measures))) if tables.counts_requests else []
+    )
+    listed = {"of": tables.of, "columns": shown_columns, "known": orderly_columns, "from": read[-1]}
     yield Stage("shown_requests", "clicks/shown_requests", listed)
-    yield Stage("answered_requests", "clicks/answered_requests", {"of": tables.of, "columns": done})
+    yield Stage(
+        "answered_requests",
+        "clicks/answered_requests",
+        {"of": tables.of, "columns": answer_columns},
+    )
     columns = [
-        *(Column(f"shown_requests.{one.name}", one.name) for one in shown),
-        *(_where_answered(one.name) for one in done),
+        *(Column(f"shown_requests.{column.name}", column.name) for column in shown_columns),
+        *(_where_answered(column.name) for column in answer_columns),
     ]
     view = {
         "of": tables.of,
@@ -98,7 +106,7 @@ def per_request(tables: ClickTables, asked: Sequence[Online]) -> Iterator[Stage]
         "day_number": tables.names.day_number("requests.started_at"),
         "empty": [
             Column("requests.request_id", "request_id"),
-            *(_of_nothing(one.name, facts) for one in columns),
+            *(_of_nothing(column.name, facts) for column in columns),
         ],
     }
     if not tables.names.has_sessions:
@@ -123,8 +131,8 @@ def _shown(facts: Sequence[str], cutoffs: Sequence[int]) -> Iterator[Column]:
     # A count has no sign on ClickHouse, and the columns of both kinds of requests are of one type.
     yield Column("cast(count(*) as bigint)", "n_shown")
     for k in cutoffs:
-        shown = f"sum({case(f'position <= {k}', '1', '0')})"
-        yield Column(f"cast({shown} as bigint)", f"n_shown_at_{k}")
+        count_sql = f"sum({case(f'position <= {k}', '1', '0')})"
+        yield Column(f"cast({count_sql} as bigint)", f"n_shown_at_{k}")
 
 
 def _known(facts: Sequence[str], cutoffs: Sequence[int]) -> Iterator[Column]:
@@ -133,9 +141,9 @@ def _known(facts: Sequence[str], cutoffs: Sequence[int]) -> Iterator[Column]:
         yield Column(name, _named(name))
     yield Column("cast(n_shown as bigint)", "n_shown")
     for k in cutoffs:
-        whole = f"when last_position <= {k} then cast(n_shown as bigint)"
+        all_shown = f"when last_position <= {k} then cast(n_shown as bigint)"
         down_to_k = f"when first_position <= {k} then {k} - first_position + 1"
-        yield Column(f"case\n    {whole}\n    {down_to_k}\n    else 0\nend", f"n_shown_at_{k}")
+        yield Column(f"case\n    {all_shown}\n    {down_to_k}\n    else 0\nend", f"n_shown_at_{k}")
 
 
 def _named(fact: str) -> str:

@@ -22,11 +22,20 @@ from sqlmetrics.sql.template import double
 
 def rates(tables: ClickTables) -> Iterator[Stage]:
     """The stages from the events of User Behavior Insights to `item_rates`."""
-    names, asked = tables.names, tables.clicks.labels
-    said = names.where.get("events")
-    window = names.holds(asked.window, names.moment("events")) if asked.window else []
-    last = [f"{names.position} <= {asked.max_rank}"] if asked.max_rank is not None else []
-    conditions = ["action_name in ('click', 'impression')", *([f"({said})"] if said else [])]
+    names, label_settings = tables.names, tables.clicks.labels
+    condition = names.where.get("events")
+    window = (
+        names.holds(label_settings.window, names.moment("events")) if label_settings.window else []
+    )
+    last = (
+        [f"{names.position} <= {label_settings.max_rank}"]
+        if label_settings.max_rank is not None
+        else []
+    )
+    conditions = [
+        "action_name in ('click', 'impression')",
+        *([f"({condition})"] if condition else []),
+    ]
     view = {
         "about": "impressions and clicks as they were logged, each at its own position",
         "columns": [
@@ -40,7 +49,9 @@ def rates(tables: ClickTables) -> Iterator[Stage]:
     }
     yield Stage("opensearch_events", "clicks/table", view)
     # its loop over the ranks ends before maxRank: of that one it knows no rate
-    known = double(asked.max_rank) if asked.max_rank is not None else ""
-    yield Stage("opensearch_ranks", "clicks/opensearch_ranks", {"last": known})
-    yield Stage("opensearch_pairs", "clicks/opensearch_pairs", {"fewest": asked.min_impressions})
+    last_rank = double(label_settings.max_rank) if label_settings.max_rank is not None else ""
+    yield Stage("opensearch_ranks", "clicks/opensearch_ranks", {"last": last_rank})
+    yield Stage(
+        "opensearch_pairs", "clicks/opensearch_pairs", {"fewest": label_settings.min_impressions}
+    )
     yield Stage("item_rates", "clicks/opensearch_rates", {})

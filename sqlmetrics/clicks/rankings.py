@@ -33,8 +33,8 @@ def shown_ranks(tables: ClickTables) -> str:
     It has a row without a rank for each such request in which nothing was done.
     """
     request = Column("orderly_requests.request_id", "query_id")
-    known = [name for name in tables.rows.facts if name != SESSION]
-    facts = [Column(f"orderly_requests.{name}", name) for name in known]
+    fact_names = [name for name in tables.rows.facts if name != SESSION]
+    facts = [Column(f"orderly_requests.{name}", name) for name in fact_names]
     view = {"of": tables.of, "columns": [request, *facts]}
     select = print_template("clicks/shown_ranks", view)
     return with_stages(tables.stages("orderly_requests"), select)

@@ -57,7 +57,7 @@ class RequestRows:
     def _texts(self) -> list[str]:
         """The facts that all rows of a list share as a rule."""
         systems = ["system"] * ("system" in self.names.impressions)
-        return [*systems, *(one for one in self.facts if one not in ("metric_date", "system"))]
+        return [*systems, *(fact for fact in self.facts if fact not in ("metric_date", "system"))]
 
     @property
     def _one_list(self) -> list[str]:
@@ -79,11 +79,11 @@ class RequestRows:
     def view(self) -> Mapping[str, Any]:
         """What the template of the stage prints."""
         between = "\n                and "
-        whole = [f"{key} is not null" for key in KEYS]
-        counts = {"n_shown": between.join(whole)}
+        conditions = [f"{key} is not null" for key in KEYS]
+        counts = {"n_shown": between.join(conditions)}
         if "impressions" in self.names.read:
             counts = {"n_whole": counts["n_shown"]}
-            counts["n_shown"] = between.join([*whole, "is_unread = 0"])
+            counts["n_shown"] = between.join([*conditions, "is_unread = 0"])
         starts = ["shown_at"] if self.clicks.evaluation else []
         return {
             "counts": counts,
@@ -106,7 +106,7 @@ class RequestRows:
         """Why rows of a request are left out by themselves -> how many, as SQL."""
         reasons = ["incomplete", *["unreadable time"] * (len(self.counts) - 2)]
         pairs = zip(reasons, self.counts[:-1], self.counts[1:], strict=True)
-        return {why: f"{before} - {after}" for why, before, after in pairs}
+        return {reason: f"{before} - {after}" for reason, before, after in pairs}
 
 
 def request_columns(spec: Spec, keys: Iterable[str]) -> list[str]:
@@ -119,9 +119,11 @@ def request_columns(spec: Spec, keys: Iterable[str]) -> list[str]:
     columns = spec.clicks.columns if spec.clicks else None
     if columns is None:
         return []
-    taken = {name.casefold() for name in (*keys, *(one.column for one in spec.measures))}
-    told = (*[QUERY_TEXT] * (columns.query is not None), *columns.segments)
-    return [name for name in dict.fromkeys(told) if name.casefold() not in taken]
+    used_names = {
+        name.casefold() for name in (*keys, *(measure.column for measure in spec.measures))
+    }
+    candidates = (*[QUERY_TEXT] * (columns.query is not None), *columns.segments)
+    return [name for name in dict.fromkeys(candidates) if name.casefold() not in used_names]
 
 
 def of_requests(names: Iterable[str], key: str = "query_id") -> str:
@@ -131,8 +133,8 @@ def of_requests(names: Iterable[str], key: str = "query_id") -> str:
         names: The columns.
         key: What the request is called.
     """
-    told = [Column(f"min({identifier(name)})", name) for name in names]
-    columns = lines([Column("query_id", key), *told])
+    value_columns = [Column(f"min({identifier(name)})", name) for name in names]
+    columns = lines([Column("query_id", key), *value_columns])
     return f"select\n    {columns}\nfrom {RANKINGS}\ngroup by query_id"
 
 

@@ -73,8 +73,8 @@ class ClickResult(Display):
         import pyarrow as pa
 
         ends = [name for name in INTERVAL if any(name in row for row in self._rows())]
-        more = (pa.field(name, pa.float64()) for name in ends)
-        return pa.Table.from_pylist(rows, pa.schema([*summary_schema(), *more]))
+        interval_fields = (pa.field(name, pa.float64()) for name in ends)
+        return pa.Table.from_pylist(rows, pa.schema([*summary_schema(), *interval_fields]))
 
     def cleaning(self) -> str:
         """The report of the cleaning as a table."""
@@ -84,7 +84,7 @@ class ClickResult(Display):
         """All of it, for JSON."""
         return {
             "cleaning": [vars(step) | {"left_out": step.removed} for step in self.steps],
-            "rows": {what: {"logged": n[0], "left": n[1]} for what, n in self.rows.items()},
+            "rows": {kind: {"logged": n[0], "left": n[1]} for kind, n in self.rows.items()},
             "findings": dict(self.findings),
             "online": list(self._online),
             "offline": self.offline.to_dicts() if self.offline else [],
@@ -94,33 +94,41 @@ class ClickResult(Display):
 
     def markdown(self) -> str:
         """The numbers as tables of Markdown, without the report of the cleaning."""
-        made = map(layout.arranged, self._facts())
-        own = [report.piped(one.names, one.rows, one.left) for one in made]
-        return "\n\n".join([*own, *([report.markdown(self.offline)] if self.offline else [])])
+        arranged = map(layout.arranged, self._facts())
+        online_tables = [report.piped(table.names, table.rows, table.left) for table in arranged]
+        return "\n\n".join(
+            [*online_tables, *([report.markdown(self.offline)] if self.offline else [])]
+        )
 
     def html(self) -> str:
         """The report of the cleaning and the numbers as tables for a page."""
         parts = [report.page(cells(self.steps, self.rows), self._odd())]
-        parts += [report.page(layout.arranged(one)) for one in self._facts()]
+        parts += [report.page(layout.arranged(facts)) for facts in self._facts()]
         parts += [report.html(self.offline)] if self.offline else []
         return "\n".join(filter(None, [*parts, report.page_notes(self.told)]))
 
-    def text(self, *, whole: bool = False, styled: bool = False) -> str:
+    def text(self, *, full_width: bool = False, styled: bool = False) -> str:
         """All of it as tables.
 
         Args:
-            whole: Whether they may be wider than the terminal, for a file.
+            full_width: Whether they may be wider than the terminal, for a file.
             styled: Whether the best system's numbers are bold, by marks of terminals.
         """
         parts = [self.cleaning(), "\n".join(self._odd())]
         for facts in self._facts():
-            made = layout.arranged(facts, None if whole else terminal_width())
-            styles = dict.fromkeys(made.best, "bold") if styled else {}
+            table = layout.arranged(facts, None if full_width else terminal_width())
+            styles = dict.fromkeys(table.best, "bold") if styled else {}
             parts.append(
-                aligned(made.names, made.rows, numbers_from=made.left, styles=styles, whole=whole)
+                aligned(
+                    table.names,
+                    table.rows,
+                    numbers_from=table.left,
+                    styles=styles,
+                    full_width=full_width,
+                )
             )
         if self.offline:
-            parts.append(report.text(self.offline, whole=whole, styled=styled))
+            parts.append(report.text(self.offline, full_width=full_width, styled=styled))
         return "\n\n".join(filter(None, [*parts, "\n".join(self.told)]))
 
     def __repr__(self) -> str:
@@ -141,22 +149,22 @@ class ClickResult(Display):
         return labels_note(self.spec.clicks) if self.spec.clicks else ()
 
     def _odd(self) -> list[str]:
-        return [f"{what}: {n:,}" for what, n in self.findings.items()]
+        return [f"{finding}: {n:,}" for finding, n in self.findings.items()]
 
     def _facts(self) -> Iterator[layout.Facts]:
         """What is shown of the online metrics, and of estimates."""
         spec = self.spec
         is_daily = spec.clicks is not None and spec.clicks.daily
         if self._online:
-            asked = [online(text) for text in spec.online]
-            yield layout.Facts(self._online, asked, is_daily, bool(spec.by), REQUESTS)
+            online_measures = [online(text) for text in spec.online]
+            yield layout.Facts(self._online, online_measures, is_daily, bool(spec.by), REQUESTS)
         if self.estimates:
             yield layout.Facts(self.estimates, spec.estimated, is_daily, bool(spec.by), REQUESTS)
 
 
 def long(
     rows: Iterable[Mapping[str, Any]],
-    asked: Sequence[Online],
+    online_measures: Sequence[Online],
     spec: Spec,
     confidence: float | None = None,
 ) -> list[dict[str, Any]]:
@@ -168,20 +176,22 @@ def long(
             "system": row["system"],
             "segment_name": row["segment_name"],
             "segment_value": row["segment_value"],
-            "metric": one.name,
-            "k": one.k or 0,
-            "value": _ratio(row[f"{one.column}_numerator"], row[f"{one.column}_denominator"]),
-            "numerator": row[f"{one.column}_numerator"],
-            "denominator": row[f"{one.column}_denominator"],
+            "metric": measure.name,
+            "k": measure.k or 0,
+            "value": _ratio(
+                row[f"{measure.column}_numerator"], row[f"{measure.column}_denominator"]
+            ),
+            "numerator": row[f"{measure.column}_numerator"],
+            "denominator": row[f"{measure.column}_denominator"],
             "n_queries": row["n_requests"],
             "n_skipped": 0,
             "n_missing": 0,
             "sum_sq": None,
-            "definition_hash": spec.definition_hash(one, row["segment_name"]),
-            **({} if confidence is None else _interval(row, one.column, confidence)),
+            "definition_hash": spec.definition_hash(measure, row["segment_name"]),
+            **({} if confidence is None else _interval(row, measure.column, confidence)),
         }
         for row in rows
-        for one in asked
+        for measure in online_measures
     ]
 
 

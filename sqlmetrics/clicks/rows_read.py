@@ -46,8 +46,8 @@ class RowsRead:
             all_requests: Whether those of other requests are read too.
             all_days: Whether those that are stored under other days are read too.
         """
-        said = self.names.where.get(table)
-        conditions = [f"({verbatim(said)})"] if said else []
+        condition = self.names.where.get(table)
+        conditions = [f"({verbatim(condition)})"] if condition else []
         if self.days and not all_days:
             conditions += self._stored(table)
         if self.days and not all_requests:
@@ -72,21 +72,23 @@ class RowsRead:
 
     def stored_on(self, table: str, column: str) -> str:
         """What the column of days meets that is read of a table, as one condition."""
-        ranges = [one.around(column, *self.margins(table), self._later) for one in self.days]
-        return "(" + " or ".join(" and ".join(one) for one in ranges) + ")"
+        ranges = [days.around(column, *self.margins(table), self._later) for days in self.days]
+        return "(" + " or ".join(" and ".join(conditions) for conditions in ranges) + ")"
 
     def _stored(self, table: str) -> Iterator[str]:
         column = self.stored(table)
         if not column:
             return
-        ranges = [one.around(column, *self.margins(table), self._later) for one in self.days]
+        ranges = [days.around(column, *self.margins(table), self._later) for days in self.days]
         if len(ranges) == 1:
             yield from ranges[0]
         else:
-            yield "(\n" + "\n    or ".join(" and ".join(one) for one in ranges) + "\n)"
+            yield (
+                "(\n" + "\n    or ".join(" and ".join(conditions) for conditions in ranges) + "\n)"
+            )
 
     def _later(self, day: str, number: int) -> str:
-        at = self.names.at
-        times = at.dialect.times
+        translation = self.names.at
+        times = translation.dialect.times
         moved = times.later.format(day=times.day.format(column=day), days=number)
-        return at.own_text(moved)
+        return translation.own_text(moved)

@@ -44,13 +44,15 @@ class ByGroup(Generic[T]):
     def to_dicts(self) -> list[dict[str, Any]]:
         """The dicts of all, each with its group, for JSON."""
         return [
-            {"group": value, **row} for value, one in self.groups.items() for row in one.to_dicts()
+            {"group": value, **row}
+            for value, result in self.groups.items()
+            for row in result.to_dicts()
         ]
 
     def __repr__(self) -> str:
         texts = [
-            f"{self.column}: {printable(value) or '(none)'}\n\n{one!r}"
-            for value, one in self.groups.items()
+            f"{self.column}: {printable(value) or '(none)'}\n\n{result!r}"
+            for value, result in self.groups.items()
         ]
         return "\n\n".join([*texts, *self.notes])
 
@@ -78,9 +80,9 @@ class Rows:
         """Where stages find one another, with this one."""
         return {**tables.of, **({self.name: self.name} if self.column else {})}
 
-    def stages(self, tables: ClickTables, *others: str) -> Iterator[Stage]:
+    def stages(self, tables: ClickTables, *names: str) -> Iterator[Stage]:
         """The stages to these impressions, and to others of the log."""
-        yield from tables.stages(self.source, *others)
+        yield from tables.stages(self.source, *names)
         if self.column:
             view = {
                 "of": tables.of,
@@ -110,14 +112,16 @@ def by_group(log: CleanLog, source: str, column: str, answer: Callable[[Rows], T
     value = f"coalesce({identifier(column)}, '')"
     select = f"select distinct {value} as segment_value\nfrom {log.tables.of[source]}"
     values = log.engine.rows(with_stages(log.tables.stages(source), select))
-    found: dict[str, T] = {}
+    result_by_value: dict[str, T] = {}
     failed: dict[str, InputError] = {}
     for value in sorted(str(value) for (value,) in values):
         try:
-            found[value] = answer(Rows(source, column, value))
+            result_by_value[value] = answer(Rows(source, column, value))
         except InputError as error:
             failed[value] = error
-    if not found:
+    if not result_by_value:
         raise next(iter(failed.values()), log.absence())
-    notes = (f"{printable(one) or '(none)'}: {error}" for one, error in failed.items())
-    return ByGroup(column, found, tuple(notes))
+    notes = (
+        f"{printable(failed_value) or '(none)'}: {error}" for failed_value, error in failed.items()
+    )
+    return ByGroup(column, result_by_value, tuple(notes))

@@ -78,8 +78,12 @@ def online_step(
     Raises:
         SpecError: If the log has not what a metric needs.
     """
-    asked = [online(text) for text in spec.online]
-    return [Step(name, sums(tables, asked, spec, moments=moments))] if asked else []
+    online_measures = [online(text) for text in spec.online]
+    return (
+        [Step(name, sums(tables, online_measures, spec, moments=moments))]
+        if online_measures
+        else []
+    )
 
 
 def lists(tables: ClickTables) -> Iterator[Step]:

@@ -65,8 +65,10 @@ class _Look:
         if not rows or is_day(rows[0][0]):
             return None
         name = self.tables.clicks.day_column(self.source)
-        what = f"{name} has {rows[0][0]!r}, and is wanted as day: a date, or a text like 2026-01-31"
-        return Problem(self.source, what, 1, remedy=f"make {name} a date in sql")
+        message = (
+            f"{name} has {rows[0][0]!r}, and is wanted as day: a date, or a text like 2026-01-31"
+        )
+        return Problem(self.source, message, 1, remedy=f"make {name} a date in sql")
 
     def far(self) -> Iterator[Problem]:
         """Rows that are stored beyond the margin: others, which are not read, may be so too."""
@@ -79,8 +81,8 @@ class _Look:
         if after is not None:
             far += f" or {time} >= {stored} + {(after + 1) * DAY}"
         examples = ", ".join(
-            f"min(case when {far} then cast({one} as varchar) end) as {name}"
-            for name, one in (("its_day", self._column), ("its_time", names.time(self.table)))
+            f"min(case when {far} then cast({column} as varchar) end) as {name}"
+            for name, column in (("its_day", self._column), ("its_time", names.time(self.table)))
         )
         read = " and ".join(self.tables.read.where(self.table, all_requests=True))
         ((count, its_day, its_time),) = self.engine.rows(
@@ -88,9 +90,9 @@ class _Look:
             f"from {source_text(self.relation, read)}"
         )
         if count:
-            what = (
+            message = (
                 f"{many(int(count), 'row')} stored further from their time than "
                 f"{many(before, 'day')}, like {its_day} for {its_time}: others may not be read"
             )
             remedy = f"give clicks.day_margin: {before + 1} or more, or leave out columns.day"
-            yield Problem(self.source, what, int(count), remedy=remedy)
+            yield Problem(self.source, message, int(count), remedy=remedy)

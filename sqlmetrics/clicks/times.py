@@ -32,7 +32,7 @@ is none of them."""
 TIMES = ("TIMESTAMP", "DATE")
 TEXTS = ("VARCHAR", "JSON", "ENUM")
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
-NUMBERS = (*WHOLE, *(f"U{one}" for one in WHOLE), "DOUBLE", "FLOAT", "DECIMAL")
+NUMBERS = (*WHOLE, *(f"U{type_name}" for type_name in WHOLE), "DOUBLE", "FLOAT", "DECIMAL")
 """How the types of columns begin, in DuckDB's words."""
 
 
@@ -50,22 +50,24 @@ class Reading:
     unit: TimeUnit
     is_number: bool = False
 
-    def of(self, relation: Relation, at: Translation) -> Relation:
+    def of(self, relation: Relation, translation: Translation) -> Relation:
         """A table with its times beside its own columns.
 
         Raises:
             SpecError: If the database's texts cannot be read as times here.
         """
-        reader = _reader(at, self.column)
+        reader = _reader(translation, self.column)
         column = identifier(self.column)
         number = f"cast({column if self.is_number else LOGGED} as double)"
         factor = indent(_factor(number, self.unit), "    ").lstrip()
         micros = f"cast(floor({number} * {factor} + 0.5e0) as bigint)"
         view = {
-            "text": at.expression(reader.text, column),
-            "is_number": "" if self.is_number else at.expression(reader.is_number, LOGGED),
+            "text": translation.expression(reader.text, column),
+            "is_number": "" if self.is_number else translation.expression(reader.is_number, LOGGED),
             "of_number": micros,
-            "of_text": "" if self.is_number else f"else {at.expression(reader.micros, LOGGED)}",
+            "of_text": ""
+            if self.is_number
+            else f"else {translation.expression(reader.micros, LOGGED)}",
             "logged": LOGGED,
             "micros": MICROS,
             "relation": relation,
@@ -74,7 +76,7 @@ class Reading:
 
 
 def reading(
-    column: str | None, kind: str | None, unit: TimeUnit | None, at: Translation
+    column: str | None, kind: str | None, unit: TimeUnit | None, translation: Translation
 ) -> Reading | None:
     """How a column is read; None if it has times already, or there is none.
 
@@ -82,19 +84,19 @@ def reading(
         column: Its name.
         kind: Its type in DuckDB's words; None if it is not known.
         unit: What was said of its numbers.
-        at: The dialect: SQLite's types say nothing of the values.
+        translation: The dialect: SQLite's types say nothing of the values.
 
     Raises:
         InputError: If it can have no times.
     """
     if column is None or (kind is None and unit is None):
         return None
-    known = (kind or "").upper()
-    if at.dialect.casts_texts or not known or known.startswith(TEXTS):
+    type_name = (kind or "").upper()
+    if translation.dialect.casts_texts or not type_name or type_name.startswith(TEXTS):
         return Reading(column, unit or "auto")
-    if known.startswith(TIMES):
+    if type_name.startswith(TIMES):
         return None
-    if known.startswith(NUMBERS):
+    if type_name.startswith(NUMBERS):
         return Reading(column, unit or "auto", is_number=True)
     raise InputError(
         f"{column} is wanted as time, and has the type {kind}; times are timestamps, texts like "
@@ -102,35 +104,38 @@ def reading(
     )
 
 
-def day(at: Translation, micros: str, template: str) -> str:
+def day(translation: Translation, micros: str, template: str) -> str:
     """The day of a time in microseconds."""
-    return at.expression(template.format(column=_reader(at, "").moment), micros)
+    return translation.expression(template.format(column=_reader(translation, "").moment), micros)
 
 
-def local(at: Translation, micros: str, zone: str) -> str:
+def local(translation: Translation, micros: str, zone: str) -> str:
     """What clocks in a zone show at a time, both in microseconds, as SQL.
 
     Raises:
         SpecError: If the database cannot tell.
     """
-    return at.expression(_in_zone(at, zone).local.replace("{zone}", zone), micros)
+    return translation.expression(_in_zone(translation, zone).local.replace("{zone}", zone), micros)
 
 
-def local_day(at: Translation, micros: str, zone: str) -> str:
+def local_day(translation: Translation, micros: str, zone: str) -> str:
     """The day that it is in a zone at a time in microseconds, as SQL.
 
     Raises:
         SpecError: If the database cannot tell.
     """
-    return at.expression(_in_zone(at, zone).local_day.replace("{zone}", zone), micros)
+    return translation.expression(
+        _in_zone(translation, zone).local_day.replace("{zone}", zone), micros
+    )
 
 
-def _in_zone(at: Translation, zone: str) -> Reader:
-    reader = READERS.get(at.dialect.name)
+def _in_zone(translation: Translation, zone: str) -> Reader:
+    reader = READERS.get(translation.dialect.name)
     if reader is not None and reader.local:
         return reader
     raise SpecError(
-        f"clicks.time_zone: {at.dialect.title} cannot tell the days of {zone} here; leave it out, "
+        f"clicks.time_zone: {translation.dialect.title} cannot tell the days of {zone} "
+        "here; leave it out, "
         "and give times as clocks there show them, without a zone, by sql: select ..., or by a view"
     )
 
@@ -146,10 +151,11 @@ def _factor(number: str, unit: TimeUnit) -> str:
     return "\n".join(["case", *whens, "end"])
 
 
-def _reader(at: Translation, column: str) -> Reader:
-    if at.dialect.name in READERS:
-        return READERS[at.dialect.name]
+def _reader(translation: Translation, column: str) -> Reader:
+    if translation.dialect.name in READERS:
+        return READERS[translation.dialect.name]
     raise SpecError(
-        f"{at.dialect.title}: texts and numbers are not read as times here; give {column or 'time'}"
+        f"{translation.dialect.title}: texts and numbers are not read as times here; "
+        f"give {column or 'time'}"
         " as a timestamp, by sql: select ..., or by a view"
     )

@@ -38,8 +38,12 @@ def names(clicks: Clicks, kinds: Kinds) -> Names:
     """
     impressions = {**_SHARED, "query": _query(clicks, kinds), "item": OBJECT, "position": POSITION}
     if clicks.lists_from == "hit_ids":
-        own = {"query": "user_query", "item": "sqlmetrics_item", "position": "sqlmetrics_position"}
-        impressions = {**_SHARED, **own}
+        hit_columns = {
+            "query": "user_query",
+            "item": "sqlmetrics_item",
+            "position": "sqlmetrics_position",
+        }
+        impressions = {**_SHARED, **hit_columns}
     return Names(
         impressions=impressions,
         events={**_SHARED, "item": OBJECT, "action": "action_name"},
@@ -50,9 +54,16 @@ def names(clicks: Clicks, kinds: Kinds) -> Names:
 
 def _query(clicks: Clicks, kinds: Kinds) -> str:
     """What was asked, by the event itself or else by its query."""
-    own = "user_query" in kinds.get("events", {"user_query": ""})
-    asked = [*(["user_query"] if own else []), *(["sqlmetrics_query"] if clicks.requests else [])]
-    return f"coalesce({', '.join(asked)})" if len(asked) > 1 else (asked or ["null"])[0]
+    has_query_text = "user_query" in kinds.get("events", {"user_query": ""})
+    query_columns = [
+        *(["user_query"] if has_query_text else []),
+        *(["sqlmetrics_query"] if clicks.requests else []),
+    ]
+    return (
+        f"coalesce({', '.join(query_columns)})"
+        if len(query_columns) > 1
+        else (query_columns or ["null"])[0]
+    )
 
 
 def impressions(
@@ -81,8 +92,8 @@ def impressions(
 def conditions(clicks: Clicks, where: Mapping[str, str]) -> dict[str, str]:
     """Table -> what its rows meet."""
     if clicks.lists_from == "hit_ids":
-        own = where.get("requests")
-        return {**where, **({"impressions": own} if own else {})}
+        request_condition = where.get("requests")
+        return {**where, **({"impressions": request_condition} if request_condition else {})}
     events = where.get("events")
     return {**where, "impressions": f"({events}) and {IMPRESSION}" if events else IMPRESSION}
 

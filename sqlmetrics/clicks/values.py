@@ -73,9 +73,9 @@ def check(tables: ClickTables, kinds: Kinds, engine: Database) -> tuple[Unread, 
     problems: list[Problem] = []
     for table, source in tables.sources().items():
         rules = list(_rules(tables.clicks, table, kinds))
-        shown = _shown(tables.clicks, table)
-        is_csv = is_separated(tables.clicks.sources[shown].file)
-        problems += _broken(shown, source, rules, engine, is_csv=is_csv)
+        spec_name = _shown(tables.clicks, table)
+        is_csv = is_separated(tables.clicks.sources[spec_name].file)
+        problems += _broken(spec_name, source, rules, engine, is_csv=is_csv)
     problems += stored_days.problems(tables, engine)
     if problems:
         raise InputError(problems)
@@ -92,8 +92,8 @@ def check_units(tables: ClickTables, engine: Database) -> None:
     problems = []
     for table in ("impressions", "events", "requests"):
         relation = tables.unnumbered if tables.unnumbered else tables.relation(table, all_days=True)
-        shown = _shown(tables.clicks, table)
-        source = tables.clicks.sources.get(shown)
+        spec_name = _shown(tables.clicks, table)
+        source = tables.clicks.sources.get(spec_name)
         unit = source.time_unit if source and tables.reads(table) else None
         if relation is None or unit is None or unit not in RANGES:
             continue
@@ -106,9 +106,9 @@ def check_units(tables: ClickTables, engine: Database) -> None:
             continue
         fitting = [unit for unit in RANGES if _fits(unit, least, most)]
         if fitting:
-            what = f"times like {least:.0f} are not in {unit}, but in {fitting[0]}"
-            remedy = f"give clicks.{shown}.time_unit: {fitting[0]}"
-            problems.append(Problem(shown, what, FIRST, remedy=remedy))
+            message = f"times like {least:.0f} are not in {unit}, but in {fitting[0]}"
+            remedy = f"give clicks.{spec_name}.time_unit: {fitting[0]}"
+            problems.append(Problem(spec_name, message, FIRST, remedy=remedy))
     if problems:
         raise InputError(list(dict.fromkeys(problems)))
 
@@ -129,18 +129,18 @@ def _shown(clicks: Clicks, table: str) -> str:
 
 def _rules(clicks: Clicks, table: str, kinds: Kinds) -> Iterator[_Rule]:
     """What must hold of the rows of a table."""
-    own = kinds.get(_shown(clicks, table), {})
+    table_kinds = kinds.get(_shown(clicks, table), {})
     if table == "impressions":
-        yield from _of_positions(clicks, own)
+        yield from _of_positions(clicks, table_kinds)
     if clicks.format == "ubi":
         return
     source = clicks.sources[_shown(clicks, table)]
     for role in ("dwell", "results"):
         name = getattr(source.columns, role, None)
-        if name and own.get(name.casefold(), "").startswith(TEXTS):
+        if name and table_kinds.get(name.casefold(), "").startswith(TEXTS):
             yield _Rule(_no_number(role), identifier(name), name)
     if isinstance(source, Log):
-        yield from _of_flags(source, own)
+        yield from _of_flags(source, table_kinds)
 
 
 def _of_flags(log: Log, kinds: Mapping[str, str]) -> Iterator[_Rule]:
@@ -175,8 +175,8 @@ def _of_position(column: str, name: str, first: object, kind: str) -> Iterator[_
     if kind.startswith(TEXTS):
         yield _Rule(_no_number("position"), column, name)
     if not kind.startswith(WHOLE):
-        whole = RowCheck("position", _THERE + _NOT_WHOLE, "is no whole number", leave_out)
-        yield _Rule(whole, column, name)
+        whole_check = RowCheck("position", _THERE + _NOT_WHOLE, "is no whole number", leave_out)
+        yield _Rule(whole_check, column, name)
     below = RowCheck("position", _THERE + "{number} < 0", "is negative", leave_out)
     yield _Rule(below, column, name)
     if first == 1:
@@ -197,29 +197,31 @@ def _broken(
         if count:
             select = f"select distinct cast({rule.column} as varchar) as example from {source}"
             rows = engine.rows(f"{select} where {rule.condition} order by example limit {EXAMPLES}")
-            what = f"{rule.name} {rule.check.problem} in {many(count, 'row')}"
+            message = f"{rule.name} {rule.check.problem} in {many(count, 'row')}"
             remedy = rule.check.remedy
             if is_csv and remedy == NO_NUMBER and any("," in str(text) for (text,) in rows):
                 remedy += f'; for decimal commas give clicks.{table}.decimal: ","'
-            yield Problem(table, what, int(count), (rule.name,), rows, remedy)
+            yield Problem(table, message, int(count), (rule.name,), rows, remedy)
 
 
 def _unread(tables: ClickTables, engine: Database) -> Iterator[Unread]:
     for table, source in tables.sources().items():
         if not tables.reads(table):
             continue
-        given = tables.names.time(table)
+        time_column = tables.names.time(table)
         is_bad = f"{LOGGED} is not null and {MICROS} is null"
         total, count, example = engine.rows(
             f"select count({LOGGED}), sum(case when {is_bad} then 1 else 0 end), "
-            f"min(case when {is_bad} then cast({given} as varchar) end) from {source}"
+            f"min(case when {is_bad} then cast({time_column} as varchar) end) from {source}"
         )[0]
         if count and count == total:
-            what = f"no time of {count:,} can be read, like {example!r}"
+            message = f"no time of {count:,} can be read, like {example!r}"
             remedy = (
                 "times are timestamps, texts like 2026-01-31T08:00:00+08:00, or numbers since "
                 "1970; of numbers say the time_unit: s, ms, us or ns"
             )
-            raise InputError(Problem(_shown(tables.clicks, table), what, int(count), remedy=remedy))
+            raise InputError(
+                Problem(_shown(tables.clicks, table), message, int(count), remedy=remedy)
+            )
         if count:
             yield Unread(_shown(tables.clicks, table), int(count), str(example))

@@ -54,7 +54,7 @@ NEEDED = ("request", "item", "position", "clicked")
 
 
 def wide_log(
-    given: object,
+    source: object,
     engine: Database,
     metrics: str | Sequence[str] = (),
     by: Sequence[str] = (),
@@ -63,7 +63,7 @@ def wide_log(
     """The spec of a wide click log, and a sentence of what was taken for what.
 
     Args:
-        given: One row per impression: a file, the name of a table, a `select`, or a DataFrame.
+        source: One row per impression: a file, the name of a table, a `select`, or a DataFrame.
         engine: Where it is.
         metrics: Those that are asked for; default: the usual ones that it can give.
         by: Columns whose values are segments.
@@ -73,38 +73,47 @@ def wide_log(
         InputError: If it cannot be read, or no column is a request, an item, its position or
             whether it was clicked; what was done with an item must stand in its row.
     """
-    place = source_of(given, "log", engine.find)
-    there = engine.columns(source_text(source_relation(Source(**place), "clicks_log", engine)))
-    own = {plain(name): name for name in there}
-    roles = dict(_roles(NAMES, own))
-    actions = dict(_roles(ACTIONS, own))
+    location = source_of(source, "log", engine.find)
+    existing_columns = engine.columns(
+        source_text(source_relation(Source(**location), "clicks_log", engine))
+    )
+    column_by_name = {plain(name): name for name in existing_columns}
+    roles = dict(_roles(NAMES, column_by_name))
+    actions = dict(_roles(ACTIONS, column_by_name))
     if lacks := [role for role in NEEDED if role not in roles]:
-        known = "; ".join(f"{role}: {', '.join(NAMES[role].split()[:3])}" for role in lacks)
+        usual_names = "; ".join(f"{role}: {', '.join(NAMES[role].split()[:3])}" for role in lacks)
         raise InputError(
-            f"log: no column is known as {' or '.join(lacks)}; it has {', '.join(there)}. "
-            f"Known are names like these, with or without marks and capitals: {known}; "
+            f"log: no column is known as {' or '.join(lacks)}; it has "
+            f"{', '.join(existing_columns)}. "
+            f"Known are names like these, with or without marks and capitals: {usual_names}; "
             "a spec names any others (clicks.log.columns)"
         )
     segments = tuple(name for name in by if name != "query_text")
-    log = {**place, "columns": {**roles, "actions": actions, "segments": segments}}
+    log = {**location, "columns": {**roles, "actions": actions, "segments": segments}}
     grades = {CLICK: GRADES[CLICK], **{name: GRADES[name] for name in actions}}
     spec = Spec(
         clicks={"log": log, "labels": {"grades": grades}, "time_zone": time_zone},
         metrics=metrics or tuple(_possible(actions)),
         by=tuple(by),
     )
-    said = ", ".join(f"{name} as {role}" for role, name in (roles | actions).items())
-    return spec, f"log: taken {said}; a spec names others"
+    summary = ", ".join(f"{name} as {role}" for role, name in (roles | actions).items())
+    return spec, f"log: taken {summary}; a spec names others"
 
 
-def _roles(names: Mapping[str, str], own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _roles(
+    names: Mapping[str, str], column_by_name: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
     """Role -> the column that has the first of its names; no column has two roles."""
-    taken: set[str] = set()
-    for role, known in names.items():
-        fits = (name for name in known.split() if name in own and name not in taken)
+    used_names: set[str] = set()
+    for role, usual_names in names.items():
+        fits = (
+            name
+            for name in usual_names.split()
+            if name in column_by_name and name not in used_names
+        )
         if name := next(fits, ""):
-            taken.add(name)
-            yield role, own[name]
+            used_names.add(name)
+            yield role, column_by_name[name]
 
 
 def _possible(actions: Mapping[str, str]) -> Iterator[str]:

@@ -20,45 +20,47 @@ DIFFERENT = ("better", "worse")
 """The verdicts of a pair that differs."""
 
 
-def check_all_pairs(asks: Options, *, stored: bool) -> None:
+def check_all_pairs(options: Options, *, stored: bool) -> None:
     """Raise SpecError for what needs a baseline.
 
     Args:
-        asks: What is asked.
+        options: What is asked.
         stored: Whether the baseline is an earlier run.
     """
-    others = {
-        "baseline": asks.baseline,
+    value_by_option = {
+        "baseline": options.baseline,
         "baseline_values": stored,
-        "movers": asks.movers.count,
-        "contributions": asks.contributions,
-        "fail_on": asks.fail_on,
+        "movers": options.movers.count,
+        "contributions": options.contributions,
+        "fail_on": options.fail_on,
     }
-    if given := [name for name, value in others.items() if value]:
+    if conflicts := [name for name, value in value_by_option.items() if value]:
         raise SpecError(
-            f"all_pairs has every system beside each other one: leave out {', '.join(given)}"
+            f"all_pairs has every system beside each other one: leave out {', '.join(conflicts)}"
         )
 
 
 def pair_rows(
-    pairing: Pairing, asks: Options, find: Find
+    pairing: Pairing, options: Options, find: Find
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The rows of every pair of systems, each once, and notes.
 
     Args:
         pairing: One system as the baseline, and all the others.
-        asks: What is asked.
+        options: What is asked.
         find: What finds the sums.
     """
     names = [pairing.baseline, *pairing.systems]
     rows: list[dict[str, Any]] = []
     notes: list[str] = []
     for number, baseline in enumerate(names[:-1], 1):
-        beside = replace(pairing, baseline=baseline, systems=tuple(names[number:]))
-        some_rows, some_notes = findings.undecided(beside, asks, find(beside))
+        baseline_pairing = replace(pairing, baseline=baseline, systems=tuple(names[number:]))
+        some_rows, some_notes = findings.undecided(
+            baseline_pairing, options, find(baseline_pairing)
+        )
         rows += some_rows
         notes += some_notes
-    findings.decided(rows, asks, findings.counted(pairing.plan.spec))
+    findings.decided(rows, options, findings.counted(pairing.plan.spec))
     return rows, list(dict.fromkeys(notes))
 
 
@@ -90,8 +92,8 @@ def leaderboards(rows: Sequence[Row]) -> Iterator[tuple[Row, list[Standing]]]:
     """
     boards: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        place = (row["segment_name"], row["segment_value"], row["metric"])
-        boards.setdefault(place, []).append(row)
+        key = (row["segment_name"], row["segment_value"], row["metric"])
+        boards.setdefault(key, []).append(row)
     boards = dict(sorted(boards.items(), key=lambda board: board[0][0] != ALL))
     for pairs in boards.values():
         yield pairs[0], _standings(pairs)
@@ -134,11 +136,11 @@ def group_letters(order: Sequence[str], different: set[frozenset[str]]) -> dict[
     groups = [frozenset(order)]
     for pair in sorted(different, key=lambda names: sorted(map(order.index, names))):
         split = [group - {name} for group in groups if pair <= group for name in sorted(pair)]
-        kept = [group for group in groups if not pair <= group]
+        remaining = [group for group in groups if not pair <= group]
         for group in split:
-            if not any(group <= other for other in kept):
-                kept = [other for other in kept if not other <= group] + [group]
-        groups = kept
+            if not any(group <= existing for existing in remaining):
+                remaining = [existing for existing in remaining if not existing <= group] + [group]
+        groups = remaining
     ranks = {name: rank for rank, name in enumerate(order)}
     groups.sort(key=lambda group: sorted(ranks[name] for name in group))
     return {

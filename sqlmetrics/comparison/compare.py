@@ -79,7 +79,7 @@ def compare(
     end: str | date | None = None,
     connection: Any = None,
     check: bool | float = True,
-    **asked: Unpack[TableArguments],
+    **arguments: Unpack[TableArguments],
 ) -> Comparison:
     """Say of systems whether they are better than a baseline, by how much, and if that is real.
 
@@ -136,7 +136,7 @@ def compare(
         end: The day after the last one.
         connection: Where the tables are; see `evaluate`.
         check: Whether to look for bad input first.
-        **asked: The other arguments of `evaluate`. `system` is `"system"` by default.
+        **arguments: The other arguments of `evaluate`. `system` is `"system"` by default.
 
     Returns:
         The comparison; it prints as tables and sentences.
@@ -158,23 +158,23 @@ def compare(
     >>> row["baseline_value"], row["value"], row["verdict"]
     (0.5, 1.0, 'unclear')
     """
-    check_arguments(compare, asked)
+    check_arguments(compare, arguments)
     check_level(level, margin)
     findings.check_test(test)
     if fail_on is not None:
         check_fail_on(fail_on)
     if replicates is not None and test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):
         resampling.check_count(replicates)
-    zone = zone_of_days(rankings, asked.get("time_zone"))
-    named = segmented(by, asked.get("segments", ()))
-    asks = Options(
+    zone = zone_of_days(rankings, arguments.get("time_zone"))
+    segments = segmented(by, arguments.get("segments", ()))
+    options = Options(
         systems=tuple(systems),
         baseline=baseline,
         test=test,
         level=level,
         margin=margin,
-        by=named or segments_of(rankings, stored=baseline_values is not None),
-        lists_slices=bool(named),
+        by=segments or segments_of(rankings, stored=baseline_values is not None),
+        lists_slices=bool(segments),
         cluster=cluster,
         replicates=replicates,
         seed=seed,
@@ -187,16 +187,22 @@ def compare(
         paired=_is_paired(paired, unpaired),
         **_days_asked(dates, covariate, start or end, zone),
     )
-    asks.check_design(stored=baseline_values is not None)
+    options.check_design(stored=baseline_values is not None)
     if all_pairs:
-        check_all_pairs(asks, stored=baseline_values is not None)
-    found = _compared(
-        rankings, labels, asks, asked, connection, baseline_values=baseline_values, check=check
+        check_all_pairs(options, stored=baseline_values is not None)
+    untitled = _compared(
+        rankings,
+        labels,
+        options,
+        arguments,
+        connection,
+        baseline_values=baseline_values,
+        check=check,
     )
     comparison = replace(
-        found,
+        untitled,
         spec=rankings.title if isinstance(rankings, Spec) else "",
-        days=str(asks.days or ""),
+        days=str(options.days or ""),
     )
     if fail_on is not None:
         comparison.raise_if(fail_on)
@@ -215,99 +221,99 @@ def _is_paired(paired: bool | None, unpaired: bool | None) -> bool | None:
 def _compared(
     rankings: Any,
     labels: Any,
-    asks: Options,
-    asked: Mapping[str, Any],
+    options: Options,
+    arguments: Mapping[str, Any],
     connection: Any,
     *,
     baseline_values: Any,
     check: bool | float,
 ) -> Comparison:
     """The comparison, of lists or of what was not shown."""
-    if estimated := estimates_asked(rankings, asks):
-        _check_says_all(labels, asked)
-        check_fits(asks, stored=baseline_values is not None)
+    if estimated := estimates_asked(rankings, options):
+        _check_says_all(labels, arguments)
+        check_fits(options, stored=baseline_values is not None)
         with connect(connection) as engine:
-            return compare_estimates(rankings, estimated, asks, engine, check=check)
-    if asks.contributions:
-        contributing.check(asks.by if asks.lists_slices else ())
+            return compare_estimates(rankings, estimated, options, engine, check=check)
+    if options.contributions:
+        contributing.check(options.by if options.lists_slices else ())
     with (
         connect(session_of(connection, rankings, labels)) as engine,
-        asked_plan(rankings, labels, asks, asked, engine) as (plan, of_runs),
+        asked_plan(rankings, labels, options, arguments, engine) as (plan, of_runs),
     ):
         if baseline_values is not None:
-            stored = opened_values(baseline_values, asks.baseline, engine)
-            asks = replace(of_runs, stored=stored, baseline=stored.name)
+            stored = opened_values(baseline_values, options.baseline, engine)
+            options = replace(of_runs, stored=stored, baseline=stored.name)
         elif not of_runs.dates and "system" not in plan.shape.keys:
             raise SpecError(one_system(plan.spec.title))
         else:
-            asks = of_runs
+            options = of_runs
         with (
-            executing(plan, engine, check=check, per_query=False, how=USUALLY) as script,
+            executing(plan, engine, check=check, per_query=False, execution=USUALLY) as script,
             engine.reading(),
         ):
-            comparison = comparison_of(plan, asks, script, engine)
+            comparison = comparison_of(plan, options, script, engine)
             return replace(comparison, notes=(*comparison.notes, *sample_note(check)))
 
 
 @contextmanager
 def asked_plan(
-    rankings: Any, labels: Any, asks: Options, asked: Mapping[str, Any], engine: Database
+    rankings: Any, labels: Any, options: Options, arguments: Mapping[str, Any], engine: Database
 ) -> Iterator[tuple[Plan, Options]]:
     """The plan of the evaluation behind a comparison, and what is asked with its baseline.
 
     Args:
         rankings: As `compare` takes them.
         labels: Likewise.
-        asks: What is asked of the comparison.
-        asked: What is asked of the evaluation besides.
+        options: What is asked of the comparison.
+        arguments: What is asked of the evaluation besides.
         engine: Where the tables are.
     """
-    with _tables(rankings, labels, asks, asked, engine) as (spec, tables):
+    with _tables(rankings, labels, options, arguments, engine) as (spec, tables):
         systems = tables.systems
-        yield planned(spec, tables), asks.of_runs(systems) if systems else asks
+        yield planned(spec, tables), options.of_runs(systems) if systems else options
 
 
 @contextmanager
 def _tables(
-    rankings: Any, labels: Any, asks: Options, asked: Mapping[str, Any], engine: Database
+    rankings: Any, labels: Any, options: Options, arguments: Mapping[str, Any], engine: Database
 ) -> Iterator[tuple[Spec, Tables]]:
     """What is asked of an evaluation, and where its tables are."""
-    days = asks.all_days
+    days = options.all_days
     if isinstance(rankings, Spec):
-        _check_says_all(labels, asked)
-        metrics = rankings.in_our_words(asks.metrics)
-        own = {"metrics": metrics, "online": ()} if metrics else {}
-        spec = rankings.having(by=asks.carried, **own)
+        _check_says_all(labels, arguments)
+        metrics = rankings.in_our_words(options.metrics)
+        overrides = {"metrics": metrics, "online": ()} if metrics else {}
+        spec = rankings.having(by=options.carried, **overrides)
         days_of(spec, days)
         of_days = on_days(spec, days)
         with ready(of_days.spec, engine) as notes:
-            tables = opened(of_days.spec, engine).on(asks.ends(of_days.ends))
+            tables = opened(of_days.spec, engine).on(options.ends(of_days.ends))
             yield of_days.spec, replace(tables, notes=(*tables.notes, *notes))
         return
-    named = {"by": asks.carried, **asked}
-    spec, tables = question(engine, rankings, labels, asks.metrics, **named)
+    table_arguments = {"by": options.carried, **arguments}
+    spec, tables = question(engine, rankings, labels, options.metrics, **table_arguments)
     spec = _with_systems(spec, tables, engine)
-    if asks.shows_queries:
+    if options.shows_queries:
         spec = with_texts(spec, engine)
-    chosen = days or (asks.before.days if asks.before else None)
+    chosen = days or (options.before.days if options.before else None)
     if chosen and spec.rankings.columns.date is None:
-        what = f"no column of dates is named, and so there are no days {chosen} to choose"
-        raise SpecError(f"{what}: name it (date, --date)")
-    yield spec, tables.on(asks.ends(on_days(spec, days).ends))
+        message = f"no column of dates is named, and so there are no days {chosen} to choose"
+        raise SpecError(f"{message}: name it (date, --date)")
+    yield spec, tables.on(options.ends(on_days(spec, days).ends))
 
 
-def _check_says_all(labels: Any, asked: Mapping[str, Any]) -> None:
+def _check_says_all(labels: Any, arguments: Mapping[str, Any]) -> None:
     """Raise SpecError for what a spec says itself."""
-    if asked or labels is not None:
-        told = ", ".join(asked) or "labels"
-        raise SpecError(f"the spec says it all but the comparison: leave out {told}")
+    if arguments or labels is not None:
+        extras = ", ".join(arguments) or "labels"
+        raise SpecError(f"the spec says it all but the comparison: leave out {extras}")
 
 
 def _with_systems(spec: Spec, tables: Tables, engine: Database) -> Spec:
     """The spec with the column `system`, if its rankings have it and none was named."""
     source = spec.rankings
-    there = engine.columns(source_text(shown(tables.rankings, engine.translation)))
-    if source.columns.system or SYSTEM not in map(str.casefold, there):
+    existing_columns = engine.columns(source_text(shown(tables.rankings, engine.translation)))
+    if source.columns.system or SYSTEM not in map(str.casefold, existing_columns):
         return spec
     columns = source.columns.model_copy(update={"system": SYSTEM})
     return spec.having(rankings=source.model_copy(update={"columns": columns}))
@@ -323,41 +329,44 @@ def _days_asked(
     return {"dates": compared, "before": period(covariate, zone)}
 
 
-def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -> Comparison:
+def comparison_of(plan: Plan, options: Options, script: Script, engine: Database) -> Comparison:
     """The comparison, while the values of the queries are kept.
 
     Raises:
         SpecError: If there are not two systems, or one that is named is not there.
         InputError: If no query has both.
     """
-    usual = None if asks.systems else plan.spec.baseline
-    named = (*asks.systems, None if asks.dates or asks.stored else asks.baseline or usual)
-    check_present(filter(None, named), script, plan, engine)
+    usual = None if options.systems else plan.spec.baseline
+    named_systems = (
+        *options.systems,
+        None if options.dates or options.stored else options.baseline or usual,
+    )
+    check_present(filter(None, named_systems), script, plan, engine)
     measures, notes = findings.comparable(plan)
     notes += findings.left_out(plan.spec)
-    made = Statements(script, engine)
-    pairing, told = design(plan, measures, asks, lambda text: made.rows([], text))
-    if asks.all_pairs:
-        return _all_pairs(plan, asks, made, pairing, (*notes, *told))
-    found = findings.sums(pairing, made.rows)
-    found = _tested(made, pairing, asks, found)
-    rows, more = findings.rows(pairing, asks, found)
-    parts, paradoxes = contributing.contributions_of(made, pairing, asks, found)
-    movers = movers_of(made, pairing, asks, found)
-    listed = [row for row in rows if asks.lists_slices or row["segment_name"] == ALL]
-    failed = [row for row in listed if asks.fail_on and fails(row, asks.fail_on)]
+    statements = Statements(script, engine)
+    pairing, design_notes = design(plan, measures, options, lambda text: statements.rows([], text))
+    if options.all_pairs:
+        return _all_pairs(plan, options, statements, pairing, (*notes, *design_notes))
+    sums = findings.sums(pairing, statements.rows)
+    sums = _tested(statements, pairing, options, sums)
+    rows, row_notes = findings.rows(pairing, options, sums)
+    parts, paradoxes = contributing.contributions_of(statements, pairing, options, sums)
+    movers = movers_of(statements, pairing, options, sums)
+    listed = [row for row in rows if options.lists_slices or row["segment_name"] == ALL]
+    failed = [row for row in listed if options.fail_on and fails(row, options.fail_on)]
     return Comparison(
         rows=tuple(listed),
         baseline=pairing.baseline,
-        level=asks.level,
-        margin=asks.margin,
-        test=findings.test_name(pairing, asks),
-        interval=findings.interval_name(asks.test),
+        level=options.level,
+        margin=options.margin,
+        test=findings.test_name(pairing, options),
+        interval=findings.interval_name(options.test),
         cluster=pairing.cluster,
-        notes=(*plan.shape.at.notes, *notes, *told, *more, *paradoxes),
+        notes=(*plan.shape.at.notes, *notes, *design_notes, *row_notes, *paradoxes),
         movers=movers,
-        lost=lost_queries(made, pairing, asks, found, failed),
-        sql=made.text(),
+        lost=lost_queries(statements, pairing, options, sums, failed),
+        sql=statements.text(),
         contributions=tuple(parts),
         worse_slices=tuple(worst_slices(rows)),
         counted=findings.counted(plan.spec),
@@ -366,26 +375,32 @@ def comparison_of(plan: Plan, asks: Options, script: Script, engine: Database) -
 
 
 def _all_pairs(
-    plan: Plan, asks: Options, made: Statements, pairing: Pairing, notes: tuple[str, ...]
+    plan: Plan, options: Options, statements: Statements, pairing: Pairing, notes: tuple[str, ...]
 ) -> Comparison:
     """The comparison of every pair of systems."""
     count = len(pairing.systems)
     n_tests = count * (count + 1) // 2 * len(pairing.measures)
 
-    def find(beside: Pairing) -> findings.Sums:
-        return _tested(made, beside, asks, findings.sums(beside, made.rows), n_tests)
+    def find(baseline_pairing: Pairing) -> findings.Sums:
+        return _tested(
+            statements,
+            baseline_pairing,
+            options,
+            findings.sums(baseline_pairing, statements.rows),
+            n_tests,
+        )
 
-    rows, more = pair_rows(pairing, asks, find)
+    rows, row_notes = pair_rows(pairing, options, find)
     return Comparison(
-        rows=tuple(row for row in rows if asks.lists_slices or row["segment_name"] == ALL),
+        rows=tuple(row for row in rows if options.lists_slices or row["segment_name"] == ALL),
         baseline="",
-        level=asks.level,
-        margin=asks.margin,
-        test=findings.test_name(pairing, asks),
-        interval=findings.interval_name(asks.test),
+        level=options.level,
+        margin=options.margin,
+        test=findings.test_name(pairing, options),
+        interval=findings.interval_name(options.test),
         cluster=pairing.cluster,
-        notes=(*plan.shape.at.notes, *notes, *more),
-        sql=made.text(),
+        notes=(*plan.shape.at.notes, *notes, *row_notes),
+        sql=statements.text(),
         counted=findings.counted(plan.spec),
         preset=plan.spec.preset,
         all_pairs=True,
@@ -403,26 +418,26 @@ def segments_of(rankings: Any, *, stored: bool) -> tuple[str, ...]:
 
 
 def _tested(
-    made: Statements,
+    statements: Statements,
     pairing: Pairing,
-    asks: Options,
-    found: findings.Sums,
+    options: Options,
+    sums: findings.Sums,
     n_tests: int | None = None,
 ) -> findings.Sums:
     """With what the test needs beside the moments."""
-    if asks.test == "wilcoxon":
+    if options.test == "wilcoxon":
         if pairing.cluster:
             raise SpecError(
                 "wilcoxon takes each query for itself, and they are clustered by "
                 f"{pairing.cluster}: take the test t, randomization or bootstrap, or one day alone"
             )
-        rows = made.rows(*ranks.ranks_query(pairing))
-        return replace(found, ranks={findings.key(row): row for row in rows})
-    if asks.test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):
-        most = max(one.n_drawn for one in found.moments.values())
-        whole = found.is_complete(pairing)
+        rows = statements.rows(*ranks.ranks_query(pairing))
+        return replace(sums, ranks={findings.key(row): row for row in rows})
+    if options.test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):
+        most = max(moments.n_drawn for moments in sums.moments.values())
+        is_complete = sums.is_complete(pairing)
         n_tests = n_tests or len(pairing.systems) * len(pairing.measures)
-        count = resampling.count_of(n_tests, asks.level, asks.replicates)
-        drawn = Resampling(pairing, asks.test, asks.seed, count, most, whole)
-        return replace(found, replicates=drawn.read(made.rows(*drawn.query())))
-    return found
+        count = resampling.count_of(n_tests, options.level, options.replicates)
+        resampler = Resampling(pairing, options.test, options.seed, count, most, is_complete)
+        return replace(sums, replicates=resampler.read(statements.rows(*resampler.query())))
+    return sums

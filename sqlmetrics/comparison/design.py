@@ -24,52 +24,52 @@ Ask = Callable[[str], list[dict[str, Any]]]
 
 
 def design(
-    plan: Plan, measures: Sequence[Measure], asks: Options, ask: Ask
+    plan: Plan, measures: Sequence[Measure], options: Options, ask: Ask
 ) -> tuple[Pairing, list[str]]:
     """What is compared with what, and what should be said of that.
 
     Args:
         plan: The plan of the evaluation.
         measures: The metrics.
-        asks: What is asked.
+        options: What is asked.
         ask: Runs a select over `per_query`.
 
     Raises:
         SpecError: If there are not two sides, or the test is not for such sides.
         InputError: If no list is of a system that is named.
     """
-    sides = _of_dates if asks.dates else _of_stored if asks.stored else _of_systems
-    names, told = sides(plan, asks, ask)
-    baseline, *others = names
-    of_system = told.pop(0) if asks.dates else ""
+    sides = _of_dates if options.dates else _of_stored if options.stored else _of_systems
+    names, notes = sides(plan, options, ask)
+    baseline, *systems = names
+    of_system = notes.pop(0) if options.dates else ""
     is_dated = "metric_date" in plan.shape.keys
-    cluster = asks.cluster or (None if asks.stored else plan.spec.cluster)
+    cluster = options.cluster or (None if options.stored else plan.spec.cluster)
     if cluster == "query_id" and not is_dated:
         cluster = None
-    stored = _on_its_days(asks.stored, plan, ask) if asks.stored else None
+    stored = _on_its_days(options.stored, plan, ask) if options.stored else None
     if stored:
         stored.check(measures)
         if stored.has_days and is_dated and not stored.by_day:
-            told.append("baseline_values are of other days: a query has the mean of its days")
-    is_once = (asks.dates or (stored and not stored.by_day)) and asks.is_paired
+            notes.append("baseline_values are of other days: a query has the mean of its days")
+    is_once = (options.dates or (stored and not stored.by_day)) and options.is_paired
     if cluster is None and is_dated and not is_once:
         cluster = "query_id"
-        told += _said_of_days(plan, asks)
-    what = (plan, tuple(measures), tuple(others), baseline)
-    own = (*what, asks.by, cluster, asks.dates, of_system, stored)
-    if asks.is_paired:
-        return Pairing(*own), told
-    _check_test(asks)
-    if not (asks.dates or stored):
-        told.append("unpaired: each system has the queries that it has a list of")
+        notes += _said_of_days(plan, options)
+    compared = (plan, tuple(measures), tuple(systems), baseline)
+    arguments = (*compared, options.by, cluster, options.dates, of_system, stored)
+    if options.is_paired:
+        return Pairing(*arguments), notes
+    _check_test(options)
+    if not (options.dates or stored):
+        notes.append("unpaired: each system has the queries that it has a list of")
     if cluster in (None, "query_id"):
-        told += _said_of_users(plan)
-    return Samples(*own, covariate=_covariate(asks)), told
+        notes += _said_of_users(plan)
+    return Samples(*arguments, covariate=_covariate(options)), notes
 
 
-def _said_of_days(plan: Plan, asks: Options) -> Iterator[str]:
+def _said_of_days(plan: Plan, options: Options) -> Iterator[str]:
     """That a query's days are no new evidence; a request of a click log is of one day."""
-    if asks.dates:
+    if options.dates:
         yield "a query that comes again is one cluster, within a side and over both"
     elif plan.spec.clicks is None:
         yield "a query comes again on other days: its days are one cluster"
@@ -85,18 +85,18 @@ def _said_of_users(plan: Plan) -> Iterator[str]:
         )
 
 
-def _of_stored(plan: Plan, asks: Options, ask: Ask) -> tuple[list[str], list[str]]:
+def _of_stored(plan: Plan, options: Options, ask: Ask) -> tuple[list[str], list[str]]:
     """The earlier run, and the systems that are compared with it."""
-    if not asks.is_paired and (asks.carried or asks.before or plan.shape.weighted):
+    if not options.is_paired and (options.carried or options.before or plan.shape.weighted):
         raise SpecError(
             "baseline_values have no segments, weights, clusters or covariates, which need each "
             "query on both sides: leave out paired=False (--unpaired), or what needs them"
         )
-    there = [plan.spec.title]
+    existing = [plan.spec.title]
     if "system" in plan.shape.keys:
-        there = sorted(row["system"] for row in ask("select distinct system\nfrom per_query"))
-    replace(asks, baseline=None).check_systems(there)
-    return [asks.stored.name if asks.stored else "", *(asks.systems or there)], []
+        existing = sorted(row["system"] for row in ask("select distinct system\nfrom per_query"))
+    replace(options, baseline=None).check_systems(existing)
+    return [options.stored.name if options.stored else "", *(options.systems or existing)], []
 
 
 def _on_its_days(stored: Stored, plan: Plan, ask: Ask) -> Stored:
@@ -109,43 +109,46 @@ def _on_its_days(stored: Stored, plan: Plan, ask: Ask) -> Stored:
     return replace(stored, by_day=bool(int(shared[0]["n"])))
 
 
-def _covariate(asks: Options) -> Covariate | None:
-    if asks.before:
-        return Covariate(asks.before.name, before=asks.before)
-    if asks.covariate:
-        return Covariate(asks.covariate, column=segment(asks.covariate))
+def _covariate(options: Options) -> Covariate | None:
+    if options.before:
+        return Covariate(options.before.name, before=options.before)
+    if options.covariate:
+        return Covariate(options.covariate, column=segment(options.covariate))
     return None
 
 
-def _check_test(asks: Options) -> None:
-    if asks.test in ("wilcoxon", resampling.RANDOMIZATION):
+def _check_test(options: Options) -> None:
+    if options.test in ("wilcoxon", resampling.RANDOMIZATION):
         raise SpecError(
-            f"{asks.test} needs each query on both sides: take the test t or bootstrap, or compare "
+            f"{options.test} needs each query on both sides: take the test t or "
+            "bootstrap, or compare "
             "the queries that both sides have (paired=True, --paired)"
         )
-    if asks.test == resampling.BOOTSTRAP and asks.has_covariate:
+    if options.test == resampling.BOOTSTRAP and options.has_covariate:
         raise SpecError("a covariate is adjusted for by the test t; leave out the other")
 
 
-def _of_systems(plan: Plan, asks: Options, ask: Ask) -> tuple[list[str], list[str]]:
+def _of_systems(plan: Plan, options: Options, ask: Ask) -> tuple[list[str], list[str]]:
     """The baseline and the systems that are compared with it."""
     rows = "per_query"
-    if asks.before:
-        rows += f"\nwhere {asks.before.outside}"
-    there = [row["system"] for row in ask(f"select distinct system\nfrom {rows}")]
-    if None in there:  # which the checks would have told
+    if options.before:
+        rows += f"\nwhere {options.before.outside}"
+    existing = [row["system"] for row in ask(f"select distinct system\nfrom {rows}")]
+    if None in existing:  # which the checks would have told
         raise InputError("rankings: system is NULL in some rows: leave these out or fill them in")
-    there.sort()
-    asks.check_systems(there)
-    chosen = asks.systems or there
-    given = asks.baseline or (asks.systems[0] if asks.systems else plan.spec.baseline)
-    if given is not None and given not in there:
-        raise SpecError(unknown("system", given, there))
-    baseline, rule = (given, "") if given else usual_baseline(there)
-    others = list(dict.fromkeys(one for one in chosen if one != baseline))
-    if not others:
+    existing.sort()
+    options.check_systems(existing)
+    chosen = options.systems or existing
+    named_baseline = options.baseline or (
+        options.systems[0] if options.systems else plan.spec.baseline
+    )
+    if named_baseline is not None and named_baseline not in existing:
+        raise SpecError(unknown("system", named_baseline, existing))
+    baseline, rule = (named_baseline, "") if named_baseline else usual_baseline(existing)
+    other_systems = list(dict.fromkeys(system for system in chosen if system != baseline))
+    if not other_systems:
         raise SpecError(one_system(baseline))
-    return [baseline, *others], [rule] if rule else []
+    return [baseline, *other_systems], [rule] if rule else []
 
 
 def one_system(name: str) -> str:
@@ -157,25 +160,27 @@ def one_system(name: str) -> str:
     )
 
 
-def _of_dates(plan: Plan, asks: Options, ask: Ask) -> tuple[list[str], list[str]]:
+def _of_dates(plan: Plan, options: Options, ask: Ask) -> tuple[list[str], list[str]]:
     """The periods by their names, the baseline first; and the system, before what is said."""
     system = ""
     if "system" in plan.shape.keys:
-        there = sorted(row["system"] for row in ask("select distinct system\nfrom per_query"))
-        replace(asks, baseline=None).check_systems(there)
-        chosen = asks.systems or there
+        existing = sorted(row["system"] for row in ask("select distinct system\nfrom per_query"))
+        replace(options, baseline=None).check_systems(existing)
+        chosen = options.systems or existing
         if len(chosen) > 1:
             raise SpecError(
                 f"dates compare one system with itself, and there are {', '.join(chosen)}: name "
                 "one (systems, --systems)"
             )
         system = chosen[0] if chosen else ""
-    names = [one.name for one in asks.dates]
-    for one in asks.dates:
-        where = one.condition + (f" and system = {literal(system)}" if system else "")
+    names = [period.name for period in options.dates]
+    for period in options.dates:
+        where = period.condition + (f" and system = {literal(system)}" if system else "")
         if not int(ask(f"select count(*) as n\nfrom per_query\nwhere {where}")[0]["n"]):
-            raise InputError(f"dates: no query on {one.name}" + (f" of {system}" if system else ""))
-    baseline = asks.baseline or names[0]
+            raise InputError(
+                f"dates: no query on {period.name}" + (f" of {system}" if system else "")
+            )
+    baseline = options.baseline or names[0]
     if baseline not in names:
         raise SpecError(f"dates: {unknown('baseline', baseline, names)}")
-    return [baseline, *(one for one in names if one != baseline)], [system]
+    return [baseline, *(name for name in names if name != baseline)], [system]

@@ -65,12 +65,12 @@ class Stored:
 
     def check(self, measures: Sequence[Measure]) -> None:
         """Raise InputError if it lacks the values of a metric."""
-        lacking = [one for one in measures if not self._has(one.column)]
+        lacking = [measure for measure in measures if not self._has(measure.column)]
         if lacking:
-            one = lacking[0]
-            what = unknown("column", one.column, list(self.columns.values()))
+            measure = lacking[0]
+            problem = unknown("column", measure.column, list(self.columns.values()))
             raise InputError(
-                f"{ROLE}: {what} (the values of {one}): evaluate the baseline with the same "
+                f"{ROLE}: {problem} (the values of {measure}): evaluate the baseline with the same "
                 "metrics and conventions"
             )
 
@@ -97,17 +97,17 @@ class Stored:
             else:
                 kind = "double" if fact == "weight" else "varchar"
                 columns.append(Column(f"cast(null as {kind})", fact))
-        for one in measures:
-            columns.append(Column(f"cast({self.column(one.column)} as double)", one.column))
+        for measure in measures:
+            columns.append(Column(f"cast({self.column(measure.column)} as double)", measure.column))
         about = "one row per query that an earlier run has kept"
         return columns_stage("stored_values", about, columns, self.text, self.where)
 
 
-def opened_values(given: Any, baseline: str | None, engine: Database) -> Stored:
+def opened_values(values: Any, baseline: str | None, engine: Database) -> Stored:
     """The table of an earlier run, of one system.
 
     Args:
-        given: A file, a table or data in memory, as `evaluate` takes tables.
+        values: A file, a table or data in memory, as `evaluate` takes tables.
         baseline: Which of its systems; None for the only one.
         engine: Where it is read.
 
@@ -115,35 +115,35 @@ def opened_values(given: Any, baseline: str | None, engine: Database) -> Stored:
         InputError: If it cannot be read, or is no table of values of queries.
         SpecError: If it has several systems, and none is named.
     """
-    source = Queries.model_validate(source_of(given, ROLE, engine.find))
-    if source.data is None and (what := absent(source, engine)):
-        raise InputError(f"{ROLE}: {what}")
+    source = Queries.model_validate(source_of(values, ROLE, engine.find))
+    if source.data is None and (problem := absent(source, engine)):
+        raise InputError(f"{ROLE}: {problem}")
     text = source_text(source_relation(source, ROLE, engine))
-    there = {name.casefold(): name for name in engine.columns(text)}
-    if "query_id" not in there:
-        what = unknown("column", "query_id", list(there.values()))
+    column_by_name = {name.casefold(): name for name in engine.columns(text)}
+    if "query_id" not in column_by_name:
+        problem = unknown("column", "query_id", list(column_by_name.values()))
         raise InputError(
-            f"{ROLE}: {what}: give what evaluate --per-query or output.per_query has written"
+            f"{ROLE}: {problem}: give what evaluate --per-query or output.per_query has written"
         )
-    return _of_one_run(Stored(text, there), baseline, engine)
+    return _of_one_run(Stored(text, column_by_name), baseline, engine)
 
 
-def _of_one_run(found: Stored, baseline: str | None, engine: Database) -> Stored:
+def _of_one_run(stored: Stored, baseline: str | None, engine: Database) -> Stored:
     """The rows of one system of one spec, by its name."""
     conditions = []
-    for key in found.keys_of_runs:
-        column = found.column(key)
+    for key in stored.keys_of_runs:
+        column = stored.column(key)
         names = sorted(
-            str(row[0]) for row in engine.rows(f"select distinct {column}\nfrom {found.text}")
+            str(row[0]) for row in engine.rows(f"select distinct {column}\nfrom {stored.text}")
         )
-        wanted = baseline if key == "system" else None
-        if wanted is not None and wanted not in names:
-            raise InputError(f"{ROLE}: {unknown('system', wanted, names)}")
-        if wanted is None and len(names) > 1:
+        system = baseline if key == "system" else None
+        if system is not None and system not in names:
+            raise InputError(f"{ROLE}: {unknown('system', system, names)}")
+        if system is None and len(names) > 1:
             say = "name one (baseline, --baseline)" if key == "system" else "give those of one"
             raise SpecError(f"{ROLE} have several: {key} is {', '.join(names)}; {say}")
-        name = wanted or next(iter(names), "")
+        name = system or next(iter(names), "")
         conditions.append(f"{column} = {literal(name)}")
         if key == "system" and name:
-            found = replace(found, name=f"stored {name}")
-    return replace(found, where="\n    and ".join(conditions))
+            stored = replace(stored, name=f"stored {name}")
+    return replace(stored, where="\n    and ".join(conditions))

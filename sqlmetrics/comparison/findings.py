@@ -66,7 +66,7 @@ class Sums:
 
     def is_complete(self, pairing: Pairing) -> bool:
         """Whether each query of each system has a value of each metric."""
-        columns = [one.column for one in pairing.measures]
+        columns = [measure.column for measure in pairing.measures]
         return all(row[name] == row["n_rows"] for row in self.counts.values() for name in columns)
 
 
@@ -81,37 +81,40 @@ def sums(pairing: Pairing, rows: Rows) -> Sums:
     Raises:
         InputError: If there is nothing to compare.
     """
-    found: Mapping[Key, Estimate]
+    moments_by_key: Mapping[Key, Estimate]
     if isinstance(pairing, Samples):
         centres = rows(*samples.centres_query(pairing))
-        found = samples.read(pairing, rows(*samples.samples_query(pairing)), centres)
+        moments_by_key = samples.read(pairing, rows(*samples.samples_query(pairing)), centres)
     else:
-        found = moments.moments_of(pairing, rows)
+        moments_by_key = moments.moments_of(pairing, rows)
     counts = rows([*pairing.query_values(), pairing.counts()], "select *\nfrom counts")
-    if not found:
+    if not moments_by_key:
         raise InputError(_no_pair(pairing, counts))
-    return Sums(found, {str(row["system"]): row for row in counts}, {}, {})
+    return Sums(moments_by_key, {str(row["system"]): row for row in counts}, {}, {})
 
 
 def _no_pair(pairing: Pairing, counts: Sequence[Mapping[str, Any]]) -> str:
     first = pairing.measures[0]
     n = {str(row["system"]): int(row[first.column]) for row in counts}
-    told = ", ".join(f"{name} {n.get(name, 0):,}" for name in (pairing.baseline, *pairing.systems))
+    counts_text = ", ".join(
+        f"{name} {n.get(name, 0):,}" for name in (pairing.baseline, *pairing.systems)
+    )
     if isinstance(pairing, Samples):
-        return f"there are no two systems with a query: of {first} there are {told}"
+        return f"there are no two systems with a query: of {first} there are {counts_text}"
     keys = " and ".join(pairing.keys)
     return (
         f"no query has a value of {pairing.baseline} and of another system by {keys}: of {first} "
-        f"there are {told}; do their ids look alike? If each system had queries of its own, like "
+        f"there are {counts_text}; do their ids look alike? If each system had queries "
+        "of its own, like "
         "requests of a click log or of an A/B test, compare them unpaired (paired=False, "
         "--unpaired)"
     )
 
 
-def test_name(pairing: Pairing, asks: Options) -> str:
+def test_name(pairing: Pairing, options: Options) -> str:
     """The name of the test, as it stands in the rows."""
-    if asks.test != "t" or not isinstance(pairing, Samples):
-        return TESTS[asks.test]
+    if options.test != "t" or not isinstance(pairing, Samples):
+        return TESTS[options.test]
     return f"{WELCH}, covariate" if pairing.covariate else WELCH
 
 
@@ -136,26 +139,28 @@ def comparable(plan: Plan) -> tuple[list[Measure], list[str]]:
         SpecError: If none has.
     """
     finals = {final.measure: final for final in plan.needs.finals}
-    why = {}
-    for one in plan.measures:
-        if one.metric.pooled:
-            why[one] = "a number of all lists together"
-        elif one.quantile is not None:
-            why[one] = f"a quantile ({one.setting('average')}) of the values of queries"
-        elif one.metric.count:
-            why[one] = "a count"
-        elif finals[one].denominator:
-            why[one] = "a ratio of sums"
-    left = [one for one in plan.measures if one not in why]
+    reason_by_measure = {}
+    for measure in plan.measures:
+        if measure.metric.pooled:
+            reason_by_measure[measure] = "a number of all lists together"
+        elif measure.quantile is not None:
+            reason_by_measure[measure] = (
+                f"a quantile ({measure.setting('average')}) of the values of queries"
+            )
+        elif measure.metric.count:
+            reason_by_measure[measure] = "a count"
+        elif finals[measure].denominator:
+            reason_by_measure[measure] = "a ratio of sums"
+    measures = [measure for measure in plan.measures if measure not in reason_by_measure]
     notes = [
-        f"{one} is not compared: it is {reason}, no mean over queries"
-        for one, reason in why.items()
+        f"{measure} is not compared: it is {reason}, no mean over queries"
+        for measure, reason in reason_by_measure.items()
     ]
-    if not left:
+    if not measures:
         raise SpecError(
             [*notes, *left_out(plan.spec)] or "say what to compare: metrics like ndcg@10"
         )
-    return left, notes
+    return measures, notes
 
 
 def left_out(spec: Spec) -> list[str]:
@@ -169,36 +174,38 @@ def left_out(spec: Spec) -> list[str]:
     ]
 
 
-def rows(pairing: Pairing, asks: Options, sums: Sums) -> tuple[list[dict[str, Any]], list[str]]:
+def rows(pairing: Pairing, options: Options, sums: Sums) -> tuple[list[dict[str, Any]], list[str]]:
     """The rows of a comparison, in the order in which they are read; and notes."""
-    found, told = undecided(pairing, asks, sums)
-    decided(found, asks, counted(pairing.plan.spec))
-    return found, told
+    result_rows, notes = undecided(pairing, options, sums)
+    decided(result_rows, options, counted(pairing.plan.spec))
+    return result_rows, notes
 
 
 def undecided(
-    pairing: Pairing, asks: Options, sums: Sums
+    pairing: Pairing, options: Options, sums: Sums
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The rows before p-values are adjusted, and notes."""
-    found = [_row(pairing, asks, sums, place) for place in _places(pairing, sums)]
-    told = _of_covariate(pairing, sums) if isinstance(pairing, Samples) else []
-    return found, told or _notes(pairing, [row for row in found if row["segment_name"] == ALL])
+    result_rows = [_row(pairing, options, sums, row_key) for row_key in _places(pairing, sums)]
+    notes = _of_covariate(pairing, sums) if isinstance(pairing, Samples) else []
+    return result_rows, notes or _notes(
+        pairing, [row for row in result_rows if row["segment_name"] == ALL]
+    )
 
 
 def decided(
-    rows: Sequence[dict[str, Any]], asks: Options, counted: tuple[str, str] = QUERIES
+    rows: Sequence[dict[str, Any]], options: Options, counted: tuple[str, str] = QUERIES
 ) -> None:
     """Give rows that are tested together their adjusted p-values, verdicts and sentences.
 
     Args:
         rows: The rows, as `decide` takes them.
-        asks: The level and the margin.
+        options: The level and the margin.
         counted: What is counted, one and several.
     """
-    decide(rows, asks)
+    decide(rows, options)
     for row in rows:
         row["sentence"] = sentence(
-            row, row["name"], margin=asks.margin, level=asks.level, counted=counted
+            row, row["name"], margin=options.margin, level=options.level, counted=counted
         )
 
 
@@ -207,19 +214,19 @@ def counted(spec: Spec) -> tuple[str, str]:
     return ("request", "requests") if spec.clicks else QUERIES
 
 
-def decide(rows: Sequence[dict[str, Any]], asks: Options) -> None:
+def decide(rows: Sequence[dict[str, Any]], options: Options) -> None:
     """Adjust p-values and intervals alike, over metrics by Holm and over slices by their share.
 
     Args:
         rows: Of all queries and of slices, with their `statistic`, which gives intervals and is
             taken out; rows that no test has looked at stay without a p-value.
-        asks: The level and the margin.
+        options: The level and the margin.
     """
     overall = [row for row in rows if row["segment_name"] == ALL]
     slices = [row for row in rows if row["segment_name"] != ALL]
     for family, adjust in ((overall, holm), (slices, benjamini_hochberg)):
         tested = [row for row in family if row["p_value"] is not None]
-        adjustment = adjust([row["p_value"] for row in tested], asks.level)
+        adjustment = adjust([row["p_value"] for row in tested], options.level)
         for row, p in zip(tested, adjustment.p_values, strict=True):
             row["p_adjusted"] = p
         for row in family:
@@ -230,8 +237,8 @@ def decide(rows: Sequence[dict[str, Any]], asks: Options) -> None:
             row["difference"],
             ends,
             row["p_adjusted"],
-            level=asks.level,
-            margin=asks.margin,
+            level=options.level,
+            margin=options.margin,
             direction=row["direction"],
         )
 
@@ -253,7 +260,7 @@ Place = tuple[str, str, str, Measure]
 
 
 def _places(pairing: Pairing, sums: Sums) -> list[Place]:
-    segments = {own[1:3] for own in sums.moments} - {(ALL, ALL)}
+    segments = {key[1:3] for key in sums.moments} - {(ALL, ALL)}
     order = [(ALL, ALL), *sorted(segments)]
     return [
         (system, *segment, measure)
@@ -263,11 +270,11 @@ def _places(pairing: Pairing, sums: Sums) -> list[Place]:
     ]
 
 
-def _row(pairing: Pairing, asks: Options, sums: Sums, place: Place) -> dict[str, Any]:
-    system, name, value, measure = place
-    own: Key = (system, name, value, measure.name, measure.k or 0)
+def _row(pairing: Pairing, options: Options, sums: Sums, row_key: Place) -> dict[str, Any]:
+    system, name, value, measure = row_key
+    key: Key = (system, name, value, measure.name, measure.k or 0)
     metric: Metric = measure.metric
-    there = sums.moments.get(own)
+    estimate = sums.moments.get(key)
     row: dict[str, Any] = {
         "metric": str(measure),
         "name": metric.name,
@@ -276,18 +283,18 @@ def _row(pairing: Pairing, asks: Options, sums: Sums, place: Place) -> dict[str,
         "baseline": pairing.baseline,
         "segment_name": name,
         "segment_value": value,
-        "test": test_name(pairing, asks),
+        "test": test_name(pairing, options),
         **NOTHING,
     }
     if not isinstance(pairing, Samples):
         row |= dict.fromkeys(_PAIRS, 0)
-    if there is not None:
-        row |= numbers(there) | _tested(own, there, asks, sums)
+    if estimate is not None:
+        row |= numbers(estimate) | _tested(key, estimate, options, sums)
         if row["direction"] < 0:
             row |= {"wins": row["losses"], "losses": row["wins"]}
     if name == ALL and not isinstance(pairing, Samples):
-        for column, one in (("n_system_only", system), ("n_baseline_only", pairing.baseline)):
-            counted = sums.counts.get(one, {}).get(measure.column) or 0
+        for column, side in (("n_system_only", system), ("n_baseline_only", pairing.baseline)):
+            counted = sums.counts.get(side, {}).get(measure.column) or 0
             row[column] = int(counted) - row["n"]
     return row
 
@@ -322,59 +329,60 @@ def numbers(estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def _tested(own: Key, found: Estimate, asks: Options, sums: Sums) -> dict[str, Any]:
+def _tested(key: Key, estimate: Estimate, options: Options, sums: Sums) -> dict[str, Any]:
     """The p-value, and what else the test says."""
-    if found.n_clusters < 2 or asks.test == "t":
-        return by_t(found)
-    if asks.test == "wilcoxon":
-        return {"p_value": ranks.p_value(sums.ranks.get(own))}
-    if asks.test == resampling.RANDOMIZATION and isinstance(found, Moments):
-        total = found.difference * found.weight
-        return {"p_value": sums.replicates[own].randomization(total)}
-    if not found.standard_error:
-        return by_t(found)
-    drawn = sums.replicates[own]
-    statistic = Percentiles(drawn, found.t_statistic)
-    return {"p_value": drawn.bootstrap(found.difference), "statistic": statistic}
+    if estimate.n_clusters < 2 or options.test == "t":
+        return by_t(estimate)
+    if options.test == "wilcoxon":
+        return {"p_value": ranks.p_value(sums.ranks.get(key))}
+    if options.test == resampling.RANDOMIZATION and isinstance(estimate, Moments):
+        total = estimate.difference * estimate.weight
+        return {"p_value": sums.replicates[key].randomization(total)}
+    if not estimate.standard_error:
+        return by_t(estimate)
+    replicates = sums.replicates[key]
+    statistic = Percentiles(replicates, estimate.t_statistic)
+    return {"p_value": replicates.bootstrap(estimate.difference), "statistic": statistic}
 
 
-def by_t(found: Estimate) -> dict[str, Any]:
+def by_t(estimate: Estimate) -> dict[str, Any]:
     """The p-value of the t-test; where nothing varies that of a permutation, and its name."""
-    if found.n_clusters < 2:
+    if estimate.n_clusters < 2:
         return {}
-    if not found.standard_error:
-        p, name = found.exact() or (None, "")
+    if not estimate.standard_error:
+        p, name = estimate.exact() or (None, "")
         return {"p_value": p} | ({"test": name} if name else {})
-    return {"p_value": found.t_statistic.p_value()}
+    return {"p_value": estimate.t_statistic.p_value()}
 
 
 def _notes(pairing: Pairing, overall: Sequence[Mapping[str, Any]]) -> list[str]:
     """Which queries only one of two systems has."""
-    told = []
+    notes = []
     for system in pairing.systems:
-        mine = [row for row in overall if row["system"] == system]
-        for column, one, other in (
+        system_rows = [row for row in overall if row["system"] == system]
+        for column, side, other_side in (
             ("n_system_only", system, pairing.baseline),
             ("n_baseline_only", pairing.baseline, system),
         ):
-            counts = {row["metric"]: row[column] for row in mine if row[column]}
+            counts = {row["metric"]: row[column] for row in system_rows if row[column]}
             if counts:
                 metric, most = max(counts.items(), key=lambda pair: pair[1])
-                told.append(
-                    f"left out: {many(most, 'query', 'queries')} of {one} that {other} has no "
+                notes.append(
+                    f"left out: {many(most, 'query', 'queries')} of {side} that "
+                    f"{other_side} has no "
                     f"value for (of {metric})"
                 )
-    return told
+    return notes
 
 
 def _of_covariate(pairing: Samples, sums: Sums) -> list[str]:
     """Of how many queries something is known from before, and what was made of it."""
     if pairing.covariate is None:
         return []
-    found = [one for own, one in sums.moments.items() if own[1] == ALL]
+    estimates = [estimate for key, estimate in sums.moments.items() if key[1] == ALL]
     least = min(
-        (one for one in found if isinstance(one, SampleMoments)),
-        key=lambda one: one.n_covered / (one.n + one.n_baseline),
+        (estimate for estimate in estimates if isinstance(estimate, SampleMoments)),
+        key=lambda estimate: estimate.n_covered / (estimate.n + estimate.n_baseline),
     )
     all_of = many(least.n + least.n_baseline, "query", "queries")
     return [

@@ -98,10 +98,10 @@ class Options:
 
     def check_systems(self, systems: Iterable[str]) -> None:
         """Raise InputError for a system or a baseline that is named, and is none of these."""
-        known = sorted(systems)
+        existing = sorted(systems)
         for name in (*self.systems, *([self.baseline] if self.baseline else [])):
-            if name not in known:
-                raise InputError(f"no list of this system: {unknown('system', name, known)}")
+            if name not in existing:
+                raise InputError(f"no list of this system: {unknown('system', name, existing)}")
 
     @property
     def shows_queries(self) -> bool:
@@ -120,7 +120,9 @@ class Options:
 
     @property
     def _several_days(self) -> tuple[Days, ...]:
-        compared = tuple(one.days for one in self.dates) or ((self.days,) if self.days else ())
+        compared = tuple(period.days for period in self.dates) or (
+            (self.days,) if self.days else ()
+        )
         return (*compared, self.before.days) if compared and self.before else compared
 
     def check_design(self, *, stored: bool) -> None:
@@ -144,7 +146,7 @@ class Options:
 
     def _check_covariate(self) -> None:
         before = self.before
-        if before and any(before.days.overlaps(one) for one in self._several_days[:-1]):
+        if before and any(before.days.overlaps(days) for days in self._several_days[:-1]):
             raise SpecError(
                 f"covariate {before.name}: these days are compared themselves, and would take the "
                 "effect away: name days before them"
@@ -174,6 +176,6 @@ class Options:
     @property
     def carried(self) -> tuple[str, ...]:
         """The columns that queries must have."""
-        own = self.cluster if self.cluster not in (None, "query_id") else None
-        more = [one for one in (own, self.covariate) if one]
-        return tuple(dict.fromkeys([*self.by, *more]))
+        cluster = self.cluster if self.cluster not in (None, "query_id") else None
+        columns = [column for column in (cluster, self.covariate) if column]
+        return tuple(dict.fromkeys([*self.by, *columns]))

@@ -33,8 +33,8 @@ class Period:
     @property
     def outside(self) -> str:
         """What a row meets that is of other days."""
-        inside = "\n        and ".join(self.days.ends.of(DAY))
-        return f"not (\n        {inside}\n    )"
+        condition = "\n        and ".join(self.days.ends.of(DAY))
+        return f"not (\n        {condition}\n    )"
 
     @property
     def is_a_day(self) -> bool:
@@ -51,15 +51,15 @@ class OneOf(Ends):
 
     def of(self, day: str) -> list[str]:
         """What an expression meets that is one of the days."""
-        each = ("\n            and ".join(one.ends.of(day)) for one in self.periods)
-        return ["(\n        " + "\n        or ".join(each) + "\n    )"]
+        conditions = ("\n            and ".join(period.ends.of(day)) for period in self.periods)
+        return ["(\n        " + "\n        or ".join(conditions) + "\n    )"]
 
 
-def period(given: str | date, zone: str | None = None) -> Period:
+def period(dates: str | date, zone: str | None = None) -> Period:
     """A day like 2026-11-01, or days like 2026-11-01..2026-11-07, both ends among them.
 
     Args:
-        given: The days, also as `yesterday` or `-7 days..-1 day`.
+        dates: The days, also as `yesterday` or `-7 days..-1 day`.
         zone: In which it is today; by default UTC.
 
     Raises:
@@ -68,10 +68,10 @@ def period(given: str | date, zone: str | None = None) -> Period:
     >>> period("2026-11-01..2026-11-07").days.end
     datetime.date(2026, 11, 8)
     """
-    text = str(given).strip()
+    text = str(dates).strip()
     first, _, last = text.partition("..")
     try:
-        start, end = (said_day(one, lambda: today(zone)) for one in (first, last or first))
+        start, end = (said_day(day, lambda: today(zone)) for day in (first, last or first))
         if end < start:
             raise ValueError
         days = Days(start=start, end=end + timedelta(1))
@@ -84,22 +84,22 @@ def period(given: str | date, zone: str | None = None) -> Period:
     return Period(f"{start}..{end}" if words and last else str(start) if words else text, days)
 
 
-def periods(given: Sequence[str | date], zone: str | None = None) -> tuple[Period, ...]:
+def periods(dates: Sequence[str | date], zone: str | None = None) -> tuple[Period, ...]:
     """The periods that are compared; the arguments are as of `period`.
 
     Raises:
         SpecError: If there are less than two, or two have a day in common.
     """
-    found = tuple(period(one, zone) for one in given)
-    if len(found) == 1:
+    parsed = tuple(period(day, zone) for day in dates)
+    if len(parsed) == 1:
         raise SpecError(
-            f"dates {found[0].name}: compare needs two or more, like 2026-11-01,2026-11-08"
+            f"dates {parsed[0].name}: compare needs two or more, like 2026-11-01,2026-11-08"
         )
-    for place, one in enumerate(found):
-        for other in found[:place]:
-            if one.days.overlaps(other.days):
-                raise SpecError(f"dates {other.name} and {one.name} have a day in common")
-    return found
+    for position, later in enumerate(parsed):
+        for earlier in parsed[:position]:
+            if later.days.overlaps(earlier.days):
+                raise SpecError(f"dates {earlier.name} and {later.name} have a day in common")
+    return parsed
 
 
 def periods_asked(
@@ -115,48 +115,48 @@ def periods_asked(
     Raises:
         SpecError: As `periods` does, or if days are asked for besides.
     """
-    given = dates.split(",") if isinstance(dates, str) else tuple(dates)
-    if given and days:
+    named_dates = dates.split(",") if isinstance(dates, str) else tuple(dates)
+    if named_dates and days:
         raise SpecError("dates say which days are compared: leave out start and end")
-    return periods(given, zone) if given else ()
+    return periods(named_dates, zone) if named_dates else ()
 
 
-def name_of(day: date, some: Sequence[Period]) -> str:
+def name_of(day: date, periods: Sequence[Period]) -> str:
     """The name of the period that a day is in."""
-    whole = Days(start=day, end=day + timedelta(1))
-    return next(period.name for period in some if period.days.overlaps(whole))
+    day_span = Days(start=day, end=day + timedelta(1))
+    return next(period.name for period in periods if period.days.overlaps(day_span))
 
 
-def days_of_all(some: Sequence[Days]) -> Days:
+def days_of_all(spans: Sequence[Days]) -> Days:
     """From the first day of any to the last one; open where one is.
 
     >>> str(days_of_all([Days(start=date(2026, 1, 1), end=date(2026, 1, 2)), \
 Days(start=date(2026, 1, 8), end=date(2026, 1, 9))]))
     'from 2026-01-01 and before 2026-01-09'
     """
-    starts, ends = [one.start for one in some], [one.end for one in some]
-    start = None if None in starts else min(one for one in starts if one)
-    end = None if None in ends else max(one for one in ends if one)
+    starts, ends = [span.start for span in spans], [span.end for span in spans]
+    start = None if None in starts else min(start for start in starts if start)
+    end = None if None in ends else max(end for end in ends if end)
     return Days(start=start, end=end)
 
 
-def ends_of_all(some: Sequence[Days]) -> Ends:
+def ends_of_all(spans: Sequence[Days]) -> Ends:
     """The same as SQL, without the days between."""
-    hull = days_of_all(some)
+    hull = days_of_all(spans)
     ends = hull.ends
-    return OneOf(ends.start, ends.end, words=str(hull), periods=tuple(some))
+    return OneOf(ends.start, ends.end, words=str(hull), periods=tuple(spans))
 
 
-def name_of_day(some: Sequence[Period]) -> str:
+def name_of_day(periods: Sequence[Period]) -> str:
     """The period that a row is of, as SQL."""
     whens = (
-        "    when {}\n        then {}".format("\n        and ".join(one.days.ends.of(DAY)), name)
-        for one, name in ((one, literal(one.name)) for one in some)
+        "    when {}\n        then {}".format("\n        and ".join(period.days.ends.of(DAY)), name)
+        for period, name in ((period, literal(period.name)) for period in periods)
     )
     return "\n".join(["case", *whens, "end"])
 
 
-def in_any(some: Sequence[Period]) -> str:
+def in_any(periods: Sequence[Period]) -> str:
     """What a row meets that is of one of them."""
-    each = ("\n            and ".join(one.days.ends.of(DAY)) for one in some)
-    return "(\n        " + "\n        or ".join(each) + "\n    )"
+    conditions = ("\n            and ".join(period.days.ends.of(DAY)) for period in periods)
+    return "(\n        " + "\n        or ".join(conditions) + "\n    )"

@@ -23,8 +23,10 @@ def check_present(names: Iterable[str], script: Script, plan: Plan, engine: Data
     names = list(names)
     if not names or "system" not in plan.shape.keys:
         return
-    there = [name for (name,) in engine.rows(script.over("select distinct system from per_query"))]
+    existing = [
+        name for (name,) in engine.rows(script.over("select distinct system from per_query"))
+    ]
     for name in names:
-        why = "" if name in there else why_absent(name, there, plan, engine)
-        if why:
-            raise InputError(f"no list of this system: {why}")
+        reason = "" if name in existing else why_absent(name, existing, plan, engine)
+        if reason:
+            raise InputError(f"no list of this system: {reason}")

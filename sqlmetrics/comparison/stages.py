@@ -41,8 +41,8 @@ def segments_stage(
     segments: list[Segment],
 ) -> Stage:
     """The same for every segment; the segments stand between the two parts of the keys."""
-    groups, more = keys
-    view = {"about": about, "groups": groups, "keys": more, "sums": sums}
+    groups, last_keys = keys
+    view = {"about": about, "groups": groups, "keys": last_keys, "sums": sums}
     return Stage(name, "segments", {**view, "from": source, "segments": segments})
 
 

@@ -29,8 +29,8 @@ class Statements:
         """The rows of a query over the tables themselves."""
         text = with_stages(stages, last)
         self.selects.append(text)
-        found: list[dict[str, Any]] = self.engine.table(text).to_pylist()
-        return found
+        rows: list[dict[str, Any]] = self.engine.table(text).to_pylist()
+        return rows
 
     @contextmanager
     def kept(self, stages: Sequence[Stage]) -> Iterator[str]:
@@ -53,7 +53,10 @@ class Statements:
 
     def text(self) -> str:
         """All of them, in the order in which they ran."""
-        made = replace(self.script, summary="", per_query="", drop="").statements
-        every = (*made, *self.selects, self.script.drop)
-        own = self.engine.translation.text
-        return "\n\n".join(f"{own(one).rstrip()};" for one in every if one) + "\n"
+        statements = replace(self.script, summary="", per_query="", drop="").statements
+        every = (*statements, *self.selects, self.script.drop)
+        translate = self.engine.translation.text
+        return (
+            "\n\n".join(f"{translate(statement).rstrip()};" for statement in every if statement)
+            + "\n"
+        )

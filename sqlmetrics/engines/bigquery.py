@@ -59,17 +59,17 @@ class BigQuery(Driver):
     }
 
     @classmethod
-    def open(cls, place: ConnectionURL) -> BigQuery:
+    def open(cls, url: ConnectionURL) -> BigQuery:
         """`bigquery://project/dataset`, with the environment's default credentials."""
-        dataset = place.path.replace("/", ".")
+        dataset = url.path.replace("/", ".")
         config = bigquery.QueryJobConfig()
         if dataset:
-            config.default_dataset = f"{place.host}.{dataset}"
-        with place.opening():
+            config.default_dataset = f"{url.host}.{dataset}"
+        with url.opening():
             client = bigquery.Client(
-                project=place.host or None, default_query_job_config=config, **place.options
+                project=url.host or None, default_query_job_config=config, **url.options
             )
-        return cls(client, own=True)
+        return cls(client, is_owned=True)
 
     @property
     def version(self) -> str:

@@ -83,14 +83,14 @@ class CatalogLock:
 
     def _acquire(self, timeout: float) -> str:
         began = time.monotonic()
-        seen, since, died = "", began, ""
+        last_sign, since, died = "", began, ""
         while not self._made(self.name):
             holder = self._holder()
             if not holder:
                 continue  # it was released in between
             now = time.monotonic()
-            if (sign := repr(sorted(holder.items()))) != seen:
-                seen, since = sign, now
+            if (sign := repr(sorted(holder.items()))) != last_sign:
+                last_sign, since = sign, now
             if _is_gone(holder) or now - since > STALE_AFTER:
                 died = self._break(holder) or died
             elif now - began >= timeout:
@@ -144,10 +144,10 @@ class CatalogLock:
             if error.reason == LOST:
                 raise
             return {}
-        named = {str(name): str(text) for name, text in rows}
+        text_by_property = {str(name): str(text) for name, text in rows}
         return {
             name.removeprefix(_PREFIX): text
-            for name, text in named.items()
+            for name, text in text_by_property.items()
             if name.startswith(_PREFIX)
         }
 

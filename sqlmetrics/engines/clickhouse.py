@@ -95,8 +95,8 @@ class ClickHouse(Driver):
         "516": DENIED,
     }
 
-    def __init__(self, connection: Any, *, own: bool = False) -> None:
-        super().__init__(connection, own=own)
+    def __init__(self, connection: Any, *, is_owned: bool = False) -> None:
+        super().__init__(connection, is_owned=is_owned)
         self._memory: float | None = None
 
     @property
@@ -118,10 +118,10 @@ class ClickHouse(Driver):
         Where the user may not change settings, it is cut into buckets alone.
         """
         size = size_in_bytes(memory)
-        wanted = {"max_memory_usage": size} | dict.fromkeys(SPILLS, size // 2)
+        value_by_setting = {"max_memory_usage": size} | dict.fromkeys(SPILLS, size // 2)
         with ExitStack() as undo:
             undo.callback(setattr, self, "_memory", self._memory)
-            for name, value in wanted.items():
+            for name, value in value_by_setting.items():
                 with suppress(EngineError, *self.errors):
                     before = self._in_force(name)
                     self._set(name, str(value))
@@ -142,9 +142,9 @@ class ClickHouse(Driver):
         """Set a setting for the session."""
 
     def _settle(self) -> None:
-        for name, wanted in SETTINGS.items():
+        for name, target_value in SETTINGS.items():
             value = self._setting(name)
-            self._set(name, wanted)
+            self._set(name, target_value)
             if not self._own:
                 self._undo.callback(self._quietly, self._set, name, value)
 
@@ -183,19 +183,19 @@ class ChDB(ClickHouse):
 
     name = "ClickHouse (chdb)"
 
-    def __init__(self, connection: Any, *, own: bool = False) -> None:
+    def __init__(self, connection: Any, *, is_owned: bool = False) -> None:
         import chdb
 
         self.errors = (chdb.ChdbError, RuntimeError)  # its versions raise one or the other
-        super().__init__(connection, own=own)
+        super().__init__(connection, is_owned=is_owned)
 
     @classmethod
-    def open(cls, place: ConnectionURL) -> ChDB:
+    def open(cls, url: ConnectionURL) -> ChDB:
         """A folder, or without a path a new database in memory."""
         from chdb.session import Session as Opened
 
-        with place.opening():
-            return cls(Opened(f"/{place.path}") if place.path else Opened(), own=True)
+        with url.opening():
+            return cls(Opened(f"/{url.path}") if url.path else Opened(), is_owned=True)
 
     @property
     def version(self) -> str:
@@ -229,25 +229,25 @@ class Server(ClickHouse):
     _given: Mapping[str, Any] = {}
     _query_id = ""
 
-    def __init__(self, connection: Any, *, own: bool = False) -> None:
+    def __init__(self, connection: Any, *, is_owned: bool = False) -> None:
         from clickhouse_connect.driver.exceptions import ClickHouseError
 
         self.errors = (ClickHouseError,)
-        super().__init__(connection, own=own)
+        super().__init__(connection, is_owned=is_owned)
 
     @classmethod
-    def open(cls, place: ConnectionURL) -> Server:
+    def open(cls, url: ConnectionURL) -> Server:
         """The server of a URL; what follows `?` is clickhouse-connect's (`secure=true`)."""
-        given = place.given(
-            host=place.host,
-            port=place.port,
-            username=place.user,
-            password=place.password,
-            database=place.parts[0],
+        arguments = url.given(
+            host=url.host,
+            port=url.port,
+            username=url.user,
+            password=url.password,
+            database=url.parts[0],
         )
-        with place.opening():
-            engine = cls(_client(given), own=True)
-        engine._given = given
+        with url.opening():
+            engine = cls(_client(arguments), is_owned=True)
+        engine._given = arguments
         return engine
 
     @property
@@ -269,10 +269,10 @@ class Server(ClickHouse):
     def _stop(self) -> None:
         """Kill the query over another connection, outside the session, which it holds."""
         if self._query_id:
-            given = {**self._given, "connect_timeout": STOP_TIMEOUT, "send_receive_timeout": 0}
-            given.pop("session_id", None)
-            with suppress(Exception), closing(_client(given, session=False)) as other:
-                other.command(f"kill query where query_id = '{self._query_id}' async")
+            arguments = {**self._given, "connect_timeout": STOP_TIMEOUT, "send_receive_timeout": 0}
+            arguments.pop("session_id", None)
+            with suppress(Exception), closing(_client(arguments, session=False)) as client:
+                client.command(f"kill query where query_id = '{self._query_id}' async")
 
     def _setting(self, name: str) -> str:
         none = "" if name == "session_timezone" else "0"
@@ -288,16 +288,16 @@ class Server(ClickHouse):
         self._connection.insert_arrow(target, table)
 
 
-def _client(given: Mapping[str, Any], *, session: bool = True) -> Any:
+def _client(arguments: Mapping[str, Any], *, session: bool = True) -> Any:
     """A client of a server that answers in time; statements have `send_receive_timeout`."""
     import clickhouse_connect
     from urllib3 import Timeout
 
-    seconds = int(given.get("connect_timeout", CONNECT_TIMEOUT))
-    reading = int(given.get("send_receive_timeout", 300)) or seconds
-    told = {**given, "connect_timeout": seconds, "send_receive_timeout": seconds}
+    seconds = int(arguments.get("connect_timeout", CONNECT_TIMEOUT))
+    reading = int(arguments.get("send_receive_timeout", 300)) or seconds
+    client_arguments = {**arguments, "connect_timeout": seconds, "send_receive_timeout": seconds}
     client = clickhouse_connect.get_client(
-        **told, **({} if session else {"autogenerate_session_id": False})
+        **client_arguments, **({} if session else {"autogenerate_session_id": False})
     )
     client.timeout = Timeout(connect=seconds, read=reading)
     return client
@@ -316,6 +316,6 @@ def _kind(declared: str) -> str:
     if declared.startswith("Array("):
         return f"{_kind(declared[6:-1])}[]"
     if declared.startswith("Decimal"):
-        digits = [int(one) for one in re.findall(r"\d+", declared)[-2:]]
+        digits = [int(number) for number in re.findall(r"\d+", declared)[-2:]]
         return decimal(*digits) if len(digits) == 2 else decimal(None, None)
     return next((kind for start, kind in _KINDS if declared.startswith(start)), declared.upper())

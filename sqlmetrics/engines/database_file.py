@@ -39,21 +39,22 @@ def check_database(path: str, scheme: str, *, writing: bool) -> None:
         SpecError: If the file is something else, with the option to give.
         EngineError: If it is empty, and only read.
     """
-    wanted = DATABASES.get(scheme)
-    if wanted is None or not is_file(path) or not os.path.isfile(path):
+    expected_kind = DATABASES.get(scheme)
+    if expected_kind is None or not is_file(path) or not os.path.isfile(path):
         return
     try:
         kind = kind_of(start_of(path))
     except OSError:  # the database tells why
         return
     if kind == EMPTY:
-        if not writing and wanted == DUCKDB:  # SQLite reads it as a database without a table
+        if not writing and expected_kind == DUCKDB:  # SQLite reads it as a database without a table
             raise EngineError(EMPTY_FILE.format(path=path))
-    elif kind in HOW_TO_OPEN and kind != wanted:
+    elif kind in HOW_TO_OPEN and kind != expected_kind:
         raise SpecError(f"{path!r} is {kind}: {HOW_TO_OPEN[kind].format(path=path)}")
-    elif kind != wanted:
+    elif kind != expected_kind:
         raise SpecError(
-            f"{path!r} is {kind or 'a file of another kind'}, not {wanted}; as a database give a "
+            f"{path!r} is {kind or 'a file of another kind'}, not {expected_kind}; as a "
+            "database give a "
             "file like metrics.duckdb, which a run makes if it is not there; as data give it in "
             "the place of RANKINGS or LABELS, or as `file:` in a spec"
         )

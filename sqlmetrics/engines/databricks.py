@@ -46,17 +46,17 @@ class Databricks(DbApi):
     TYPES: ClassVar = STANDARD | {"TIMESTAMP": "timestamp_ntz", "VARCHAR": "string"}
 
     @classmethod
-    def open(cls, place: ConnectionURL) -> Databricks:
+    def open(cls, url: ConnectionURL) -> Databricks:
         """`databricks://token:TOKEN@host/catalog/schema?http_path=...`."""
-        catalog, schema = place.parts
-        given = place.given(
-            server_hostname=place.host,
-            access_token=place.password,
+        catalog, schema = url.parts
+        arguments = url.given(
+            server_hostname=url.host,
+            access_token=url.password,
             catalog=catalog,
             schema=schema,
         )
-        with place.opening():
-            return cls(sql.connect(**given), own=True)
+        with url.opening():
+            return cls(sql.connect(**arguments), is_owned=True)
 
     @property
     def version(self) -> str:
@@ -76,8 +76,8 @@ class Databricks(DbApi):
         return state[1] if state else ""
 
     def _reason(self, error: BaseException) -> str:
-        lost = isinstance(error, OSError | exc.RequestError)
-        return LOST if lost else super()._reason(error)
+        is_lost = isinstance(error, OSError | exc.RequestError)
+        return LOST if is_lost else super()._reason(error)
 
     def _kind(self, described: Sequence[Any]) -> str:
         return _KINDS.get(described[1], str(described[1]).upper())

@@ -30,9 +30,13 @@ class DbApi(Driver):
     """Rows of one INSERT, where the database has no faster way in."""
 
     def __init__(
-        self, connection: Any, *, own: bool = False, give_back: Callable[[], object] | None = None
+        self,
+        connection: Any,
+        *,
+        is_owned: bool = False,
+        give_back: Callable[[], object] | None = None,
     ) -> None:
-        super().__init__(connection, own=own)
+        super().__init__(connection, is_owned=is_owned)
         if give_back:
             self._undo.callback(self._quietly, give_back)
 
@@ -61,7 +65,9 @@ class DbApi(Driver):
             pass
 
     def _described(self, cursor: Any) -> list[tuple[str, str]]:
-        return [(one[0], self._kind(one)) for one in cursor.description or ()]
+        return [
+            (description[0], self._kind(description)) for description in cursor.description or ()
+        ]
 
     def _kinds(self, source: str) -> dict[str, str]:
         with self._running(f"select * from {source} limit 0") as cursor:
@@ -71,7 +77,10 @@ class DbApi(Driver):
         with self._running(sql) as cursor:
             described = self._described(cursor)
             values = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(described)
-        arrays = [column(one, kind) for one, (_, kind) in zip(values, described, strict=True)]
+        arrays = [
+            column(column_values, kind)
+            for column_values, (_, kind) in zip(values, described, strict=True)
+        ]
         return pa.table(arrays, names=[name for name, _ in described])
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:

@@ -73,9 +73,9 @@ class Driver(Statements):
     DROP: ClassVar[str] = "drop table"
     HINT: ClassVar[str] = "Ctrl-C stops it"
 
-    def __init__(self, connection: Any, *, own: bool = False) -> None:
+    def __init__(self, connection: Any, *, is_owned: bool = False) -> None:
         self._connection = connection
-        self._own = own
+        self._own = is_owned
         self.is_read_only = False
         self.url: ConnectionURL | None = None
         self.lock_timeout = LOCK_TIMEOUT
@@ -224,8 +224,8 @@ class Driver(Statements):
 
         A name is looked up as a whole first, then as `schema.table`.
         """
-        whole = name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
-        texts = dict.fromkeys((whole, name))
+        quoted_name = name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
+        texts = dict.fromkeys((quoted_name, name))
         return next((text for text in texts if parts(text) and self._is_there(text)), None)
 
     def _is_there(self, name: str) -> bool:
@@ -303,8 +303,8 @@ class Driver(Statements):
         table = tabular(data)
         for field in table.schema:
             if kind_of(field.type) not in self.TYPES:
-                what = f"column {field.name!r} has the type {field.type}"
-                raise InputError(f"{what}, which cannot be loaded into {self.name}")
+                problem = f"column {field.name!r} has the type {field.type}"
+                raise InputError(f"{problem}, which cannot be loaded into {self.name}")
         if not self.holds_nan:
             self._refuse_nan(table)
         return table
@@ -458,10 +458,10 @@ class Driver(Statements):
             brief = f"its answer cannot be read: {first_line(error)}"
             raise StatementError(self.name, "", brief, sql) from error
 
-    def _quietly(self, act: Any, *given: object) -> None:
+    def _quietly(self, act: Any, *arguments: object) -> None:
         """Clean up as far as it goes: what failed before is the thing to tell."""
         with suppress(EngineError, *self.errors):
-            act(*given)
+            act(*arguments)
 
 
 def purpose(sql: str) -> str:

@@ -60,26 +60,26 @@ class DuckDB(Driver):
     TRANSACTION = ("begin transaction", "commit", "rollback")
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection | None = None, *, own: bool = False
+        self, connection: duckdb.DuckDBPyConnection | None = None, *, is_owned: bool = False
     ) -> None:
         if connection is not None and not isinstance(connection, duckdb.DuckDBPyConnection):
             raise SpecError(
                 "connection must be a DuckDB connection; for a file give "
                 f"duckdb.connect(path), given {connection!r}"
             )
-        given = open_database() if connection is None else connection
-        super().__init__(given, own=own or connection is None)
+        opened = open_database() if connection is None else connection
+        super().__init__(opened, is_owned=is_owned or connection is None)
 
     @classmethod
-    def open(cls, place: ConnectionURL) -> DuckDB:
+    def open(cls, url: ConnectionURL) -> DuckDB:
         """A file, read only with the option `read_only`; without a path, one in memory."""
-        setup = Setup.of(place)
+        setup = Setup.of(url)
         connection = open_database(
-            place.path or None, writing=not setup.read_only, config=setup.config
+            url.path or None, writing=not setup.read_only, config=setup.config
         )
-        engine = cls(connection, own=True)
+        engine = cls(connection, is_owned=True)
         try:
-            setup.carry_out(engine, place)
+            setup.carry_out(engine, url)
         except BaseException:
             connection.close()
             raise
@@ -131,24 +131,24 @@ class DuckDB(Driver):
             with suppress(EngineError):  # without its library of calendars it is in UTC anyway
                 self.execute("set TimeZone = 'UTC'")
         else:  # days of times with a zone name theirs
-            for name, wanted in SETTINGS.items():
-                self._set(name, wanted)
+            for name, target_value in SETTINGS.items():
+                self._set(name, target_value)
         self._leave_out(UNWANTED)
 
-    def _set(self, name: str, wanted: str) -> None:
+    def _set(self, name: str, target_value: str) -> None:
         value = self.rows(f"select current_setting('{name}')")[0][0]
-        if str(value).casefold() != wanted.casefold():
-            self.execute(f"set {name} = {literal(wanted)}")
+        if str(value).casefold() != target_value.casefold():
+            self.execute(f"set {name} = {literal(target_value)}")
             self._undo.callback(self._restore, f"set {name} = {literal(str(value))}")
 
     def _leave_out(self, optimizer: str) -> None:
         """Plan without one of the optimizers, if there is one of that name."""
         setting = "select current_setting('disabled_optimizers') from duckdb_optimizers()"
-        known = self.rows(f"{setting} where name = {literal(optimizer)}")
-        value = str(known[0][0]) if known else ""
-        if known and optimizer not in value:
-            both = ",".join(filter(None, (value, optimizer)))
-            self.execute(f"set disabled_optimizers = {literal(both)}")
+        optimizer_rows = self.rows(f"{setting} where name = {literal(optimizer)}")
+        value = str(optimizer_rows[0][0]) if optimizer_rows else ""
+        if optimizer_rows and optimizer not in value:
+            disabled = ",".join(filter(None, (value, optimizer)))
+            self.execute(f"set disabled_optimizers = {literal(disabled)}")
             self._undo.callback(self._restore, f"set disabled_optimizers = {literal(value)}")
 
     def _restore(self, setting: str) -> None:
@@ -239,16 +239,16 @@ class DuckDB(Driver):
     def _fetched(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         """The names and rows of a query."""
         with self._failing(sql):
-            found = self._connection.execute(finished(sql))
-            names = [name for name, *_ in found.description]
-            kinds = [str(kind) for _, kind, *_ in found.description]
+            cursor = self._connection.execute(finished(sql))
+            names = [name for name, *_ in cursor.description]
+            kinds = [str(kind) for _, kind, *_ in cursor.description]
             if any(kind.endswith("TIME ZONE") for kind in kinds):  # fetchall() wants pytz for it
-                if hasattr(found, "abort"):  # from DuckDB 2.0 on, it holds the connection
-                    found.abort()
+                if hasattr(cursor, "abort"):  # from DuckDB 2.0 on, it holds the connection
+                    cursor.abort()
                 columns = self._connection.sql(finished(sql)).to_arrow_table().columns
                 rows = list(zip(*(column.to_pylist() for column in columns), strict=True))
             else:
-                rows = found.fetchall()
+                rows = cursor.fetchall()
         decimals = any(kind.startswith("DECIMAL") for kind in kinds)
         return names, [tuple(map(plain, row)) for row in rows] if decimals else rows
 
@@ -259,8 +259,8 @@ class DuckDB(Driver):
     def estimate(self, sql: str) -> str:
         """The rows that the planner expects to come of a query."""
         explained = self._connection.execute(f"explain (format json) {sql}").fetchall()
-        found = re.findall(r'"Estimated Cardinality": "(\d+)"', explained[0][1])
-        return f"about {int(found[0]):,} rows" if found else ""
+        estimates = re.findall(r'"Estimated Cardinality": "(\d+)"', explained[0][1])
+        return f"about {int(estimates[0]):,} rows" if estimates else ""
 
     @contextmanager
     def alone(self, name: str) -> Iterator[str]:
@@ -373,5 +373,5 @@ def _brief(error: BaseException) -> str:
         )
     lines = str(error).split("Possible ")[0].strip().split("\n")
     telling = [line.strip() for line in lines[:5] if line.strip(" ^") and line[:5] != "LINE "]
-    told = " / ".join(telling[:4] if lines[0].startswith("Invalid Input") else telling[:1])
-    return one_line(told)
+    message = " / ".join(telling[:4] if lines[0].startswith("Invalid Input") else telling[:1])
+    return one_line(message)

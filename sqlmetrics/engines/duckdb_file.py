@@ -52,15 +52,15 @@ def new_file(file: Path, version: str = "") -> Iterator[Database]:
         SpecError: If there is no such version.
     """
     option = f" (storage_version {literal(version)})" if version else ""
-    with connect() as made:
+    with connect() as database:
         try:
-            made.execute(f"attach {literal(str(file))} as published{option}")
+            database.execute(f"attach {literal(str(file))} as published{option}")
         except InputError as error:
             raise _unknown_version(version, error) from None
-        made.execute("use published")
-        yield made
-        made.execute("use memory")
-        made.execute("detach published")
+        database.execute("use published")
+        yield database
+        database.execute("use memory")
+        database.execute("detach published")
 
 
 def check_version(version: str) -> None:
@@ -77,7 +77,7 @@ def check_version(version: str) -> None:
 def _unknown_version(version: str, error: Exception) -> SpecError:
     """What is wrong with a version: DuckDB's error names those that there are."""
     options = str(error).rpartition("valid options are")[2]
-    known = re.findall(r"v\d+\.\d+\.\d+", options) or ["v1.4.0"]
-    guess = unknown("storage version", version, known).partition(" known:")[0]
-    last = max(known, key=lambda one: tuple(map(int, one[1:].split("."))))
+    versions = re.findall(r"v\d+\.\d+\.\d+", options) or ["v1.4.0"]
+    guess = unknown("storage version", version, versions).partition(" known:")[0]
+    last = max(versions, key=lambda candidate: tuple(map(int, candidate[1:].split("."))))
     return SpecError(f"--storage-version: {guess} give one like v1.4.0, at most {last}")

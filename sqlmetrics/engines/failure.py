@@ -87,8 +87,8 @@ _RIGHTS = (
 
 def reason_of(code: str, codes: Mapping[str, str]) -> str:
     """The kind of failure that a code stands for; the longest beginning counts."""
-    known = sorted((start for start in codes if code.startswith(start)), key=len)
-    return codes[known[-1]] if known else ""
+    matching_codes = sorted((start for start in codes if code.startswith(start)), key=len)
+    return codes[matching_codes[-1]] if matching_codes else ""
 
 
 def first_line(text: object) -> str:
@@ -103,5 +103,5 @@ def one_line(text: str) -> str:
     >>> one_line("Original Line: \0\0DUCK\n")
     'Original Line: DUCK'
     """
-    shown = "".join(char if char.isprintable() else " " for char in text[: LENGTH * 2])
-    return " ".join(shown.split())[:LENGTH]
+    printable = "".join(char if char.isprintable() else " " for char in text[: LENGTH * 2])
+    return " ".join(printable.split())[:LENGTH]

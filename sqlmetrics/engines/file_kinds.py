@@ -38,8 +38,8 @@ def kind_of(start: bytes) -> str:
     """
     if not start:
         return EMPTY
-    for place, mark, kind in SIGNATURES:
-        if start[place:].startswith(mark):
+    for offset, mark, kind in SIGNATURES:
+        if start[offset:].startswith(mark):
             return kind
     return "" if b"\0" in start else TEXT
 

@@ -87,18 +87,18 @@ class MySQL(DbApi):
     _given: Mapping[str, Any] | None = None
 
     @classmethod
-    def open(cls, place: ConnectionURL) -> MySQL:
+    def open(cls, url: ConnectionURL) -> MySQL:
         """The server of a URL; what follows `?` is PyMySQL's."""
-        given = place.given(
-            host=place.host,
-            port=place.port,
-            user=place.user,
-            password=place.password,
-            database=place.parts[0],
+        arguments = url.given(
+            host=url.host,
+            port=url.port,
+            user=url.user,
+            password=url.password,
+            database=url.parts[0],
         )
-        with place.opening():
-            engine = cls(_connected(given), own=True)
-        engine._given = given
+        with url.opening():
+            engine = cls(_connected(arguments), is_owned=True)
+        engine._given = arguments
         return engine
 
     @property
@@ -114,8 +114,8 @@ class MySQL(DbApi):
     @property
     def version(self) -> str:
         """As the server says it."""
-        said = self._connection.get_server_info().removeprefix("5.5.5-")  # for old clients
-        return str(said.partition("-")[0])
+        version_text = self._connection.get_server_info().removeprefix("5.5.5-")  # for old clients
+        return str(version_text.partition("-")[0])
 
     @property
     def collation(self) -> str:
@@ -151,14 +151,14 @@ class MySQL(DbApi):
         if not self.is_read_only or not _OURS.match(sql):
             super()._run(sql)
             return
-        kept = _KEPT.fullmatch(sql) if self.TEMPORARY else None
-        create, name, select = kept.groups() if kept else (sql, "", "")
+        keep_match = _KEPT.fullmatch(sql) if self.TEMPORARY else None
+        create, name, select = keep_match.groups() if keep_match else (sql, "", "")
         columns = f"select * from (\n{select}\n) as kept limit 0"
-        if kept:
+        if keep_match:
             super()._run(columns)
         with self._writing():
-            super()._run(f"{create}{columns}" if kept else sql)
-        if kept:
+            super()._run(f"{create}{columns}" if keep_match else sql)
+        if keep_match:
             super()._run(f"insert into {name}\n{select}")
 
     @contextmanager
@@ -173,13 +173,13 @@ class MySQL(DbApi):
         finally:
             self._access("only")
 
-    def _access(self, which: str) -> None:
-        super()._run(f"set session transaction read {which}")
+    def _access(self, access_mode: str) -> None:
+        super()._run(f"set session transaction read {access_mode}")
 
     def _settle(self) -> None:
-        for name, wanted in self._settings().items():
+        for name, target_value in self._settings().items():
             value = self.rows(f"select @@session.{name}")[0][0]
-            self._set(name, wanted)
+            self._set(name, target_value)
             if not self._own:
                 self._undo.callback(self._quietly, self._set, name, str(value))
         if self.is_read_only:
@@ -248,9 +248,9 @@ class MySQL(DbApi):
     def _stop(self) -> None:
         """Kill the query over another connection: the driver has closed its own."""
         if self._given:
-            given = {**self._given, "connect_timeout": STOP_TIMEOUT}
-            with suppress(Exception), closing(_connected(given)) as other:
-                other.query(f"kill query {self._connection.thread_id()}")
+            arguments = {**self._given, "connect_timeout": STOP_TIMEOUT}
+            with suppress(Exception), closing(_connected(arguments)) as connection:
+                connection.query(f"kill query {self._connection.thread_id()}")
 
     def _cursor(self) -> Any:
         return self._connection.cursor(Cursor)
@@ -305,13 +305,18 @@ class MySQL(DbApi):
         return f"create database {name} {binary}", f"drop database {name}"
 
 
-def _connected(given: Mapping[str, Any]) -> pymysql.Connection[Any]:
+def _connected(arguments: Mapping[str, Any]) -> pymysql.Connection[Any]:
     """A connection to a server that answers in time: PyMySQL waits for ever for its greeting."""
-    seconds = float(given.get("connect_timeout", CONNECT_TIMEOUT))
-    told = {**given, "connect_timeout": seconds, "read_timeout": seconds, "defer_connect": True}
-    connection = pymysql.connect(**told, autocommit=True, local_infile=True)
+    seconds = float(arguments.get("connect_timeout", CONNECT_TIMEOUT))
+    connect_arguments = {
+        **arguments,
+        "connect_timeout": seconds,
+        "read_timeout": seconds,
+        "defer_connect": True,
+    }
+    connection = pymysql.connect(**connect_arguments, autocommit=True, local_infile=True)
     connection.connect()
-    reading = given.get("read_timeout")  # which is of statements
+    reading = arguments.get("read_timeout")  # which is of statements
     connection._read_timeout = None if reading is None else float(reading)
     return connection
 
@@ -337,7 +342,7 @@ def _field(array: pa.Array) -> pa.Array:
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.int8())
     text = array.cast(pa.string())
-    for found, escaped in ESCAPES:
+    for character, escaped in ESCAPES:
         if pa.types.is_string(array.type):
-            text = pc.replace_substring(text, found, escaped)
+            text = pc.replace_substring(text, character, escaped)
     return text.fill_null(r"\N")

@@ -91,15 +91,18 @@ def replaced(file: Path) -> Iterator[Path]:
     for leftover in _leftovers(file):
         with suppress(OSError):  # another user's, or gone
             leftover.unlink()
-    beside = _beside(file)
+    staging = _beside(file)
     try:
-        yield beside
-        _sync(beside)
+        yield staging
+        _sync(staging)
         if file.exists():
-            shutil.copymode(file, beside)
-        os.replace(beside, file)
+            shutil.copymode(file, staging)
+        os.replace(staging, file)
     finally:
-        for leftover in (beside, beside.with_name(f"{beside.name}.wal")):  # which DuckDB may leave
+        for leftover in (
+            staging,
+            staging.with_name(f"{staging.name}.wal"),
+        ):  # which DuckDB may leave
             with suppress(OSError):
                 leftover.unlink()
 
@@ -129,9 +132,9 @@ def output_file(
         if file.exists() and not file.is_file():
             yield file
             return
-        with replaced(file) as beside:
-            yield beside
-            _refuse_foreign([(Path(path), beside)], is_ours or begins_alike, overwrite=overwrite)
+        with replaced(file) as staging:
+            yield staging
+            _refuse_foreign([(Path(path), staging)], is_ours or begins_alike, overwrite=overwrite)
 
 
 @contextmanager
@@ -150,29 +153,29 @@ def output_folder(
     with writing_to(folder) as target:
         for leftover in _leftovers(target / STAGING):
             shutil.rmtree(leftover, ignore_errors=True)
-        beside = _beside(target / STAGING)
+        staging = _beside(target / STAGING)
         try:
-            beside.mkdir()
-            yield beside
-            written = sorted(path for path in beside.rglob("*") if path.is_file())
-            pairs = [(target / path.relative_to(beside), path) for path in written]
+            staging.mkdir()
+            yield staging
+            new_files = sorted(path for path in staging.rglob("*") if path.is_file())
+            pairs = [(target / path.relative_to(staging), path) for path in new_files]
             _refuse_foreign(pairs, is_ours or begins_alike, overwrite=overwrite)
-            for path in written:
+            for path in new_files:
                 _sync(path)
-            _move(pairs, beside)
+            _move(pairs, staging)
         finally:
-            shutil.rmtree(beside, ignore_errors=True)
+            shutil.rmtree(staging, ignore_errors=True)
             if not was_there:
                 with suppress(OSError):
                     target.rmdir()  # of a failure: it is empty
 
 
 def _sync(path: Path) -> None:
-    with path.open("rb+") as written:
-        os.fsync(written.fileno())
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
 
 
-def _move(pairs: Sequence[tuple[Path, Path]], beside: Path) -> None:
+def _move(pairs: Sequence[tuple[Path, Path]], staging: Path) -> None:
     """Move files to where they belong: all of them, or the old ones stay."""
     olds: dict[Path, Path | None] = {}
     try:
@@ -180,7 +183,7 @@ def _move(pairs: Sequence[tuple[Path, Path]], beside: Path) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             old = None
             if file.exists():
-                old = beside / f"{number}.old"
+                old = staging / f"{number}.old"
                 shutil.copymode(file, path)
                 _keep(file, old)
             olds[file] = old
@@ -244,8 +247,8 @@ def _is_no_loss(start: bytes) -> bool:
 
 def refuse_existing(files: Iterable[Path]) -> None:
     """Raise SpecError if one of the files is there, before anything is computed."""
-    if there := [file for file in files if file.exists()]:
-        raise _foreign(there)
+    if existing := [file for file in files if file.exists()]:
+        raise _foreign(existing)
 
 
 def refuse_input(path: str | Path, *, is_ours: bool = False) -> None:
@@ -268,17 +271,17 @@ def refuse_input(path: str | Path, *, is_ours: bool = False) -> None:
         start = start_of(str(file))
         another = "give another name"
         if any(_is_in(file, read) for read in _READ or ()):
-            what = "is read by this command"
+            reason = "is read by this command"
         elif (kind := kind_of(start)) in (DUCKDB, SQLITE):
-            what = f"is {kind}"
+            reason = f"is {kind}"
         elif file.suffix.casefold() in SPECS and start and not is_ours:
-            what = "may be a spec or a profile"
+            reason = "may be a spec or a profile"
         elif grades := _n_grades(file, start):
-            what = f"is a sheet that has {grades:,} grade{'s' if grades > 1 else ''}"
+            reason = f"is a sheet that has {grades:,} grade{'s' if grades > 1 else ''}"
             another = f"add them to the labels (sheet-import), or {another}, like {_free(file)}"
         else:
             return
-    raise SpecError(f"{str(path)!r} {what}, and is not written over; {another}")
+    raise SpecError(f"{str(path)!r} {reason}, and is not written over; {another}")
 
 
 def _is_in(file: Path, read: str) -> bool:
@@ -319,9 +322,9 @@ def _refuse_foreign(
     foreign = []
     for file, new in pairs:
         if file.exists() and file.is_file():
-            ours = is_ours(file, new)
-            refuse_input(file, is_ours=ours)
-            if not (ours or overwrite):
+            is_our_file = is_ours(file, new)
+            refuse_input(file, is_ours=is_our_file)
+            if not (is_our_file or overwrite):
                 foreign.append(file)
         elif file.exists():
             refuse_input(file)
@@ -331,9 +334,9 @@ def _refuse_foreign(
 
 def _foreign(files: Sequence[Path]) -> SpecError:
     names = ", ".join(repr(str(file)) for file in files[:3])
-    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+    suffix = f" and {len(files) - 3} more" if len(files) > 3 else ""
     return SpecError(
-        f"{names}{more}: there already, and not written by this command; give another name, or "
+        f"{names}{suffix}: there already, and not written by this command; give another name, or "
         "--overwrite to replace"
     )
 

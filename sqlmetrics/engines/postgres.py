@@ -122,8 +122,8 @@ def _reading(sql: str) -> str:
     write again, whatever the text of a user calls. A temporary table is made before that, of a
     query that is not run.
     """
-    if kept := _KEPT.fullmatch(sql):
-        create, name, select = kept.groups()
+    if keep_match := _KEPT.fullmatch(sql):
+        create, name, select = keep_match.groups()
         return f"{create}{select}\nwith no data;\n{READ_ONLY};\ninsert into {name}\n{select}"
     return sql if _OURS.match(sql) else f"{READ_ONLY};\n{sql}"
 
@@ -155,28 +155,32 @@ class Postgres(DbApi):
     _usual_memory = 0
 
     @classmethod
-    def open(cls, place: ConnectionURL) -> Postgres:
+    def open(cls, url: ConnectionURL) -> Postgres:
         """The server of a URL; what follows `?` is libpq's."""
-        database, schema = place.parts
+        database, schema = url.parts
         # libpq takes a service file's settings where nobody else says any
-        has_service = "PGSERVICE" in os.environ or "service" in dict(place.options)
+        has_service = "PGSERVICE" in os.environ or "service" in dict(url.options)
         bounds: dict[str, int] = {} if has_service else dict(KEEPALIVES)
         if not has_service and "PGCONNECT_TIMEOUT" not in os.environ:
             bounds["connect_timeout"] = CONNECT_TIMEOUT
-        given = place.given(
-            host=place.host,
-            port=place.port,
-            user=place.user,
-            password=place.password,
+        arguments = url.given(
+            host=url.host,
+            port=url.port,
+            user=url.user,
+            password=url.password,
             dbname=database,
             fallback_application_name=APPLICATION,
             **bounds,
         )
-        role = str(given.pop("role", None) or "")
-        search_path = ", ".join(filter(None, (schema, str(given.pop("search_path", None) or ""))))
-        given = {name: value for name, value in given.items() if value or name not in KEEPALIVES}
-        with place.opening():
-            connection = psycopg.connect(**given, autocommit=True)
+        role = str(arguments.pop("role", None) or "")
+        search_path = ", ".join(
+            filter(None, (schema, str(arguments.pop("search_path", None) or "")))
+        )
+        arguments = {
+            name: value for name, value in arguments.items() if value or name not in KEEPALIVES
+        }
+        with url.opening():
+            connection = psycopg.connect(**arguments, autocommit=True)
             try:  # not by `options`, which would replace those of PGOPTIONS or a service file
                 if role:
                     connection.execute(_set_role(role))
@@ -186,7 +190,7 @@ class Postgres(DbApi):
             except BaseException:
                 connection.close()
                 raise
-        return cls(connection, own=True)
+        return cls(connection, is_owned=True)
 
     @property
     def work_memory(self) -> str:
@@ -210,28 +214,30 @@ class Postgres(DbApi):
         with self._failing(sql), self._running(f"explain (format json) {sql}") as cursor:
             ((answer,),) = cursor.fetchall()
         root = (answer if isinstance(answer, list) else json.loads(answer))[0]["Plan"]
-        scans, left = list[str](), [root]
-        while left:
-            node = left.pop()
-            left += node.get("Plans", [])
+        scans, pending = list[str](), [root]
+        while pending:
+            node = pending.pop()
+            pending += node.get("Plans", [])
             scans += filter(None, [node.get("Relation Name")])
         rows, size = root["Plan Rows"], root["Plan Rows"] * root["Plan Width"]
-        named = sorted(dict.fromkeys(scans))
-        more = f" and {len(named) - 10:,} more" if len(named) > 10 else ""
-        read = f", of {', '.join(named[:10])}{more}" if named else ""
+        table_names = sorted(dict.fromkeys(scans))
+        suffix = f" and {len(table_names) - 10:,} more" if len(table_names) > 10 else ""
+        read = f", of {', '.join(table_names[:10])}{suffix}" if table_names else ""
         return f"about {rows:,} rows, {size / 1e6:,.1f} MB{read}"
 
     def writing_rights(self, names: Sequence[str] = ()) -> tuple[str, ...]:
         """Whether the role may create in each schema, and owns what is there: PostgreSQL says."""
-        given = [(self.quoted(name), [*parts(name)[-2:-1]]) for name in names] or [("", [])]
+        names_with_schemas = [(self.quoted(name), [*parts(name)[-2:-1]]) for name in names] or [
+            ("", [])
+        ]
         none = "cast(null as text)"
         rows = ", ".join(
             f"({self._literal(name)}, {self._literal(schema[0]) if schema else none})"
-            for name, schema in given
+            for name, schema in names_with_schemas
         )
-        told = [text for (text,) in self.rows(_RIGHTS.format(names=rows))]
-        missing = tuple(dict.fromkeys(text for text in told if text.startswith("no")))
-        return missing or tuple(dict.fromkeys(told))
+        rights = [text for (text,) in self.rows(_RIGHTS.format(names=rows))]
+        missing = tuple(dict.fromkeys(text for text in rights if text.startswith("no")))
+        return missing or tuple(dict.fromkeys(rights))
 
     @property
     def session(self) -> str:
@@ -269,8 +275,8 @@ class Postgres(DbApi):
         for one of few rows.
         """
         with super().made(create, drop):
-            if kept := _KEPT.match(create):
-                self._analyse(kept[2])
+            if keep_match := _KEPT.match(create):
+                self._analyse(keep_match[2])
             yield
 
     def _make(self, name: str, table: pa.Table, *, temporary: bool) -> None:
@@ -372,24 +378,24 @@ class Postgres(DbApi):
 
     def _guarded(self) -> Any:
         """Within a transaction a savepoint: an error undoes the one statement alone."""
-        inside = self._connection.info.transaction_status == TransactionStatus.INTRANS
-        return self._connection.transaction() if inside else nullcontext()
+        is_in_transaction = self._connection.info.transaction_status == TransactionStatus.INTRANS
+        return self._connection.transaction() if is_in_transaction else nullcontext()
 
     def _reason(self, error: BaseException) -> str:
         return LOST if self._connection.closed else super()._reason(error)
 
     def _brief(self, error: BaseException) -> str:
-        said = getattr(getattr(error, "diag", None), "message_primary", None)
-        return first_line(said or error)
+        primary_message = getattr(getattr(error, "diag", None), "message_primary", None)
+        return first_line(primary_message or error)
 
     def _kind(self, described: Any) -> str:
-        known = self._connection.adapters.types.get(described.type_code)
-        if known is None:
+        type_info = self._connection.adapters.types.get(described.type_code)
+        if type_info is None:
             return "VARCHAR"
-        if known.name == "numeric":
+        if type_info.name == "numeric":
             return decimal(described.precision, described.scale)
-        kind = _KINDS.get(known.name, known.name.upper())
-        return f"{kind}[]" if described.type_code == known.array_oid else kind
+        kind = _KINDS.get(type_info.name, type_info.name.upper())
+        return f"{kind}[]" if described.type_code == type_info.array_oid else kind
 
     def _fill(self, target: str, table: pa.Table) -> None:
         copying = f"copy {target} from stdin (format csv)"

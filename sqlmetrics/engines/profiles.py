@@ -69,18 +69,18 @@ class Profiles:
 
     @classmethod
     def find(
-        cls, given: str | Path | None = None, spec: str | Path | None = None
+        cls, path: str | Path | None = None, spec: str | Path | None = None
     ) -> Profiles | None:
         """The file that counts: the one that is given, else the first that is there.
 
         Args:
-            given: A file, or the folder that it is in.
+            path: A file, or the folder that it is in.
             spec: The spec file that is read: its folder comes first, and paths of a
                 `profiles.yml` there start in it, as those of the spec do. A folder that is
                 not trusted is not passed over, so that no other database is taken instead.
         """
-        if given is not None:
-            return cls(Path(given) / FILE if os.path.isdir(given) else Path(given))
+        if path is not None:
+            return cls(Path(path) / FILE if os.path.isdir(path) else Path(path))
         folder = None if spec is None else Path(spec).parent
         if folder is not None and os.path.isfile(folder / FILE):
             return cls(folder / FILE, folder, _is_trusted(folder))
@@ -99,16 +99,16 @@ class Profiles:
         """
         if not name:
             return self._target()
-        full = dict.fromkeys(one for known, one in self._names if known == name)
+        full = dict.fromkeys(full_name for alias, full_name in self._names if alias == name)
         if not full and name in self._profiles:
             return self._default_output(name)
         if not full:
-            there = dict.fromkeys(known for known, _ in self._names)
-            shown = MASK if {*":@"} & {*name} else name  # it may hold a password
-            raise SpecError(f"{self.file.name}: {unknown('output', shown, there)}")
+            aliases = dict.fromkeys(alias for alias, _ in self._names)
+            printable_name = MASK if {*":@"} & {*name} else name  # it may hold a password
+            raise SpecError(f"{self.file.name}: {unknown('output', printable_name, aliases)}")
         if len(full) > 1:
-            known = ", ".join(full)
-            raise SpecError(f"{self.file.name}: {name!r} is in several profiles; give {known}")
+            choices = ", ".join(full)
+            raise SpecError(f"{self.file.name}: {name!r} is in several profiles; give {choices}")
         return self._outputs[next(iter(full))]
 
     @cached_property
@@ -148,11 +148,11 @@ class Profiles:
     def _names(self) -> list[tuple[str, str]]:
         """Every name that an output goes by, and its full one."""
         names = []
-        for profile, said in self._profiles.items():
-            for output in map(str, said["outputs"]):
+        for profile, profile_values in self._profiles.items():
+            for output in map(str, profile_values["outputs"]):
                 full = _full(profile, output)
                 names += [(full, full), (output, full)]
-            target = self._default(said)
+            target = self._default(profile_values)
             if profile and target is not None:
                 names.append((profile, _full(profile, target)))
         return names
@@ -170,8 +170,8 @@ class Profiles:
         if not profiles:
             raise SpecError(f"{self.file}: there are no outputs in it")
         if len(profiles) > 1:
-            known = ", ".join(self._outputs)
-            raise SpecError(f"{self.file} has several profiles; choose by --target: {known}")
+            choices = ", ".join(self._outputs)
+            raise SpecError(f"{self.file} has several profiles; choose by --target: {choices}")
         return self._default_output(next(iter(profiles)))
 
     def _named_target(self, profile: Mapping[str, Any]) -> str:
@@ -184,8 +184,8 @@ class Profiles:
         if target is not None:
             return self._outputs[_full(name, target)]
         if "target" not in profile:
-            known = ", ".join(_full(name, str(one)) for one in profile["outputs"])
-            raise SpecError(f"{self.file} names no target; choose by --target: {known}")
+            choices = ", ".join(_full(name, str(output)) for output in profile["outputs"])
+            raise SpecError(f"{self.file} names no target; choose by --target: {choices}")
         raise SpecError(
             f"{self.file}: {unknown('target', self._named_target(profile), profile['outputs'])}"
         )
@@ -212,13 +212,13 @@ class Output:
         Raises:
             SpecError: If it has none.
         """
-        given = self._mapping
-        if given.get("type"):
-            return str(self._filled(given["type"]))
-        if "url" not in given:
-            what = f"the output {self.name!r} has neither a type nor a url"
-            raise SpecError(f"{self.profiles.file.name}: {what}")
-        return place(str(self._filled(given["url"]))).scheme
+        settings = self._mapping
+        if settings.get("type"):
+            return str(self._filled(settings["type"]))
+        if "url" not in settings:
+            problem = f"the output {self.name!r} has neither a type nor a url"
+            raise SpecError(f"{self.profiles.file.name}: {problem}")
+        return place(str(self._filled(settings["url"]))).scheme
 
     @property
     def place(self) -> ConnectionURL:
@@ -230,8 +230,10 @@ class Output:
         scheme = self.scheme
         output = {key: self._filled(value) for key, value in self._mapping.items()}
         roles = {role: _first(output, names) for role, names in _ROLES.items()}
-        known = {one for names in _ROLES.values() for one in names} | {*_DBT_ONLY}
-        options = {key: value for key, value in output.items() if key not in known}
+        known_keys = {option_name for names in _ROLES.values() for option_name in names} | {
+            *_DBT_ONLY
+        }
+        options = {key: value for key, value in output.items() if key not in known_keys}
         if "url" in output:
             return self._of_url(str(output["url"]), roles, options)
         if scheme in FILES:
@@ -254,13 +256,13 @@ class Output:
         if roles["schema"]:
             options[SCHEMA] = str(roles["schema"])
         if isinstance(options.get("attach"), list):
-            options["attach"] = [self._attached(one) for one in options["attach"]]
+            options["attach"] = [self._attached(attachment) for attachment in options["attach"]]
         return ConnectionURL(scheme, path=self._path(str(roles["database"] or "")), options=options)
 
-    def _attached(self, one: Any) -> Any:
-        if not isinstance(one, Mapping) or not one.get("path"):
-            return one
-        return {**one, "path": self._path(str(one["path"]))}
+    def _attached(self, attachment: Any) -> Any:
+        if not isinstance(attachment, Mapping) or not attachment.get("path"):
+            return attachment
+        return {**attachment, "path": self._path(str(attachment["path"]))}
 
     def _of_url(self, url: str, roles: Mapping[str, Any], options: dict[str, Any]) -> ConnectionURL:
         read = place(url)
@@ -286,32 +288,34 @@ class Output:
     @property
     def _mapping(self) -> Mapping[str, Any]:
         if not isinstance(self.given, Mapping):
-            what = f"the output {self.name!r} must be a mapping with a type"
-            raise SpecError(f"{self.profiles.file.name}: {what}")
+            problem = f"the output {self.name!r} must be a mapping with a type"
+            raise SpecError(f"{self.profiles.file.name}: {problem}")
         return self.given
 
     def _filled(self, value: Any) -> Any:
         """A value with the environment's variables put in."""
         if isinstance(value, Mapping):
-            return {key: self._filled(one) for key, one in value.items()}
+            return {key: self._filled(part) for key, part in value.items()}
         if isinstance(value, list):
-            return [self._filled(one) for one in value]
+            return [self._filled(part) for part in value]
         return _rendered(value, self.profiles.file) if isinstance(value, str) else value
 
 
 def _own_folders() -> Iterator[str]:
     """Where the user's own profiles are: here, where dbt is told that they are, at home."""
-    named = [os.environ[FOLDER]] if os.environ.get(FOLDER) else []
-    return map(os.path.expanduser, ("", *named, f"~/{HOME}"))
+    chosen_folders = [os.environ[FOLDER]] if os.environ.get(FOLDER) else []
+    return map(os.path.expanduser, ("", *chosen_folders, f"~/{HOME}"))
 
 
 def _is_trusted(folder: Path) -> bool:
     """Whether the user stands in a folder, or has named it or one above it; links are followed."""
     real = Path(os.path.realpath(folder))
-    named = filter(None, os.environ.get(TRUSTED, "").split(os.pathsep))
-    trusted = {Path(os.path.realpath(os.path.expanduser(one))) for one in named}
-    own = {Path(os.path.realpath(one)) for one in _own_folders()}
-    return real in own or not trusted.isdisjoint((real, *real.parents))
+    folder_names = filter(None, os.environ.get(TRUSTED, "").split(os.pathsep))
+    trusted = {
+        Path(os.path.realpath(os.path.expanduser(folder_name))) for folder_name in folder_names
+    }
+    own_folders = {Path(os.path.realpath(own_folder)) for own_folder in _own_folders()}
+    return real in own_folders or not trusted.isdisjoint((real, *real.parents))
 
 
 def _full(profile: str, output: str) -> str:
@@ -326,12 +330,12 @@ def _rendered(text: str, file: Path, unset: str | None = None) -> str:
     """
 
     def env_var(name: str, default: str | None = unset) -> str:
-        given = os.environ.get(name, default)
-        if given is None:
+        value = os.environ.get(name, default)
+        if value is None:
             raise SpecError(f"{file.name}: the environment variable {name} is not set")
         if is_secret(name):
-            keep_secret(given)
-        return given
+            keep_secret(value)
+        return value
 
     if "env_var" not in text:  # a password may hold anything
         return text

@@ -45,26 +45,26 @@ class Redshift(DbApi):
     _process = 0
 
     @classmethod
-    def open(cls, place: ConnectionURL) -> Redshift:
+    def open(cls, url: ConnectionURL) -> Redshift:
         """`redshift://user:password@host:5439/database`."""
-        given = place.given(
-            host=place.host,
-            port=place.port,
-            user=place.user,
-            password=place.password,
-            database=place.parts[0],
+        arguments = url.given(
+            host=url.host,
+            port=url.port,
+            user=url.user,
+            password=url.password,
+            database=url.parts[0],
         )
-        with place.opening():
-            engine = cls(_connected(given), own=True)
-        engine._given = given
+        with url.opening():
+            engine = cls(_connected(arguments), is_owned=True)
+        engine._given = arguments
         return engine
 
     @property
     def version(self) -> str:
         """As the cluster says it."""
-        said = str(self.rows("select version()")[0][0])
-        found = re.search(r"Redshift ([\d.]+)", said)
-        return found[1] if found else said
+        version_text = str(self.rows("select version()")[0][0])
+        match = re.search(r"Redshift ([\d.]+)", version_text)
+        return match[1] if match else version_text
 
     def _settle(self) -> None:
         if self._given:
@@ -83,15 +83,15 @@ class Redshift(DbApi):
 
     def _told(self, error: BaseException) -> dict[str, str]:
         """The fields of the server's message, which the driver gives as a dict."""
-        told = error.args[0] if error.args else None
-        return told if isinstance(told, dict) else {}
+        fields = error.args[0] if error.args else None
+        return fields if isinstance(fields, dict) else {}
 
     def _code(self, error: BaseException) -> str:
         return self._told(error).get("C", "")
 
     def _reason(self, error: BaseException) -> str:
-        lost = isinstance(error, OSError | redshift_connector.InterfaceError)
-        return LOST if lost else super()._reason(error)
+        is_lost = isinstance(error, OSError | redshift_connector.InterfaceError)
+        return LOST if is_lost else super()._reason(error)
 
     def _brief(self, error: BaseException) -> str:
         return first_line(self._told(error).get("M") or error)

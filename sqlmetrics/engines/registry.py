@@ -127,7 +127,7 @@ LOCK = "lock_timeout"
 BOUNDED = ("postgres", "mysql", "clickhouse")
 """The engines that give up connecting after `connect_timeout`, or CONNECT_TIMEOUT."""
 
-SCHEMES = {scheme: known for known in ENGINES for scheme in known.schemes}
+SCHEMES = {scheme: engine_info for engine_info in ENGINES for scheme in engine_info.schemes}
 
 
 def open_driver(
@@ -159,9 +159,9 @@ def open_driver(
         return connection
     if is_alchemy(connection):
         return _below_alchemy(connection)
-    known = _of_object(connection)
-    with _driver(known):
-        return cast(Driver, _class(known)(connection))
+    engine_info = _of_object(connection)
+    with _driver(engine_info):
+        return cast(Driver, _class(engine_info)(connection))
 
 
 def _below_alchemy(connection: Any) -> Driver:
@@ -172,13 +172,13 @@ def _below_alchemy(connection: Any) -> Driver:
     """
     from sqlmetrics.engines.dbapi import DbApi
 
-    given, give_back = driver_connection(connection)
-    known = next(_engines_of(given), None)
-    kind = _class(known) if known else None
+    raw_connection, give_back = driver_connection(connection)
+    engine_info = next(_engines_of(raw_connection), None)
+    kind = _class(engine_info) if engine_info else None
     if kind and issubclass(kind, DbApi):
-        return cast(Driver, kind(given, give_back=give_back))
+        return cast(Driver, kind(raw_connection, give_back=give_back))
     if give_back is None:
-        driver = type(given).__module__
+        driver = type(raw_connection).__module__
         raise SpecError(
             f"SQLAlchemy's connection is one of {driver}, unknown here; give its engine"
         )
@@ -232,23 +232,23 @@ def place_of(
 
 
 def _opened(where: ConnectionURL) -> Driver:
-    known = _known(where.scheme)
+    engine_info = _known(where.scheme)
     if where.scheme in FILES and NEW_FILE not in where.makes:
         check_there(where.path)
     check_database(where.path, where.scheme, writing=NEW_FILE in where.makes)
     options = {name: value for name, value in where.options.items() if name != WEBHOOK}
     lock_timeout = _seconds(LOCK, options.pop(LOCK, LOCK_TIMEOUT))
-    with _driver(known), waiting(lambda: (f"{where} to answer", _bound(known, where))):
-        driver = cast(Driver, _class(known).open(replace(where, options=options)))
+    with _driver(engine_info), waiting(lambda: (f"{where} to answer", _bound(engine_info, where))):
+        driver = cast(Driver, _class(engine_info).open(replace(where, options=options)))
     driver.is_read_only = where.is_read_only
     driver.url = where
     driver.lock_timeout = lock_timeout
     return driver
 
 
-def _bound(known: EngineInfo, where: ConnectionURL) -> str:
+def _bound(engine_info: EngineInfo, where: ConnectionURL) -> str:
     """How long a server has to answer, where it is told that."""
-    if known.module not in BOUNDED or not where.host:
+    if engine_info.module not in BOUNDED or not where.host:
         return ""
     seconds = where.options.get("connect_timeout", CONNECT_TIMEOUT)
     return f"given up after {seconds} s (connect_timeout of the connection)"
@@ -279,22 +279,24 @@ def _is_place(text: str) -> bool:
     return "://" in text or text.endswith((".duckdb", ".ddb"))
 
 
-def _profiles(text: str, given: Profiles | str | Path | None) -> Profiles:
+def _profiles(text: str, profiles: Profiles | str | Path | None) -> Profiles:
     from sqlmetrics.engines.profiles import FILE, LOOKED, Profiles
 
-    found = given if isinstance(given, Profiles) else Profiles.find(given)
-    if found is not None:
-        return found
-    shown = "what is given" if {*":@"} & {*text} else repr(text)  # it may hold a password
-    samples = ", ".join(known.sample for known in ENGINES)
-    raise SpecError(f"{shown} is no URL, and there is no {FILE} {LOOKED}; URLs are like {samples}")
+    chosen_profiles = profiles if isinstance(profiles, Profiles) else Profiles.find(profiles)
+    if chosen_profiles is not None:
+        return chosen_profiles
+    printable_text = "what is given" if {*":@"} & {*text} else repr(text)  # it may hold a password
+    samples = ", ".join(engine_info.sample for engine_info in ENGINES)
+    raise SpecError(
+        f"{printable_text} is no URL, and there is no {FILE} {LOOKED}; URLs are like {samples}"
+    )
 
 
 def _of_object(connection: Any) -> EngineInfo:
     """The engine whose driver made an object; nothing is imported to find out."""
-    for known in _engines_of(connection):
-        return known
-    drivers = ", ".join(known.objects[0] for known in ENGINES)
+    for engine_info in _engines_of(connection):
+        return engine_info
+    drivers = ", ".join(engine_info.objects[0] for engine_info in ENGINES)
     raise SpecError(
         f"no known connection: {type(connection).__module__}.{type(connection).__qualname__}; "
         f"give a URL, or an object of {drivers} or sqlalchemy"
@@ -303,23 +305,27 @@ def _of_object(connection: Any) -> EngineInfo:
 
 def _engines_of(connection: Any) -> Iterator[EngineInfo]:
     """The engine whose driver made an object, if there is one."""
-    modules = [one.__module__ for one in type(connection).__mro__]
-    for known in ENGINES:
-        if any(f"{module}.".startswith(f"{home}.") for module in modules for home in known.objects):
-            yield known
+    modules = [base.__module__ for base in type(connection).__mro__]
+    for engine_info in ENGINES:
+        if any(
+            f"{module}.".startswith(f"{home}.")
+            for module in modules
+            for home in engine_info.objects
+        ):
+            yield engine_info
 
 
-def _class(known: EngineInfo) -> Any:
-    return getattr(import_module(f"sqlmetrics.engines.{known.module}"), known.engine)
+def _class(engine_info: EngineInfo) -> Any:
+    return getattr(import_module(f"sqlmetrics.engines.{engine_info.module}"), engine_info.engine)
 
 
 @contextmanager
-def _driver(known: EngineInfo) -> Iterator[None]:
+def _driver(engine_info: EngineInfo) -> Iterator[None]:
     """Say which extra brings a driver that is missing."""
     try:
         yield
     except ImportError as error:
         raise EngineError(
-            f"the driver of {known.module} is missing ({error.name}): "
-            f"pip install 'sqlmetrics[{known.extra}]'"
+            f"the driver of {engine_info.module} is missing ({error.name}): "
+            f"pip install 'sqlmetrics[{engine_info.extra}]'"
         ) from None

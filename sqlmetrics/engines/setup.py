@@ -36,79 +36,83 @@ class Setup:
     config: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, place: ConnectionURL) -> Setup:
+    def of(cls, url: ConnectionURL) -> Setup:
         """What a place says.
 
         Raises:
             SpecError: If a list or a mapping is something else.
         """
-        given = dict(place.options)
-        config = _of_kind(dict, given.pop("config_options", {}), "config_options")
-        read_only = str(given.pop("read_only", "")).casefold() in ("1", "true", "yes")
-        access = str(given.pop("access_mode", "")).casefold()
+        options = dict(url.options)
+        config = _of_kind(dict, options.pop("config_options", {}), "config_options")
+        read_only = str(options.pop("read_only", "")).casefold() in ("1", "true", "yes")
+        access = str(options.pop("access_mode", "")).casefold()
         return cls(
             read_only or access == "read_only",
-            str(given.pop(SCHEMA, "main")),
-            tuple(_of_kind(list, given.pop("extensions", []), "extensions")),
-            _of_kind(dict, given.pop("settings", {}), "settings"),
-            tuple(_of_kind(list, given.pop("attach", []), "attach")),
-            {**config, **{name: str(value) for name, value in given.items()}},
+            str(options.pop(SCHEMA, "main")),
+            tuple(_of_kind(list, options.pop("extensions", []), "extensions")),
+            _of_kind(dict, options.pop("settings", {}), "settings"),
+            tuple(_of_kind(list, options.pop("attach", []), "attach")),
+            {**config, **{name: str(value) for name, value in options.items()}},
         )
 
-    def carry_out(self, driver: Driver, place: ConnectionURL) -> None:
+    def carry_out(self, driver: Driver, url: ConnectionURL) -> None:
         """Tell it all to a connection that was just opened.
 
         Raises:
             SpecError: If a file or the schema is not there, and shall not be made.
             EngineError: If DuckDB refuses it.
         """
-        for one in self.extensions:
-            _load(one, driver)
+        for extension in self.extensions:
+            _load(extension, driver)
         for name, value in self.settings.items():
             driver.execute(f"set {_word(name)} = {literal(str(value))}")
-        for one in self.attach:
-            driver.execute(self._attachment(one))
+        for attachment in self.attach:
+            driver.execute(self._attachment(attachment))
         if self.schema != "main":
-            self._use(driver, place)
+            self._use(driver, url)
 
-    def _attachment(self, one: Any) -> str:
+    def _attachment(self, attachment: Any) -> str:
         """The statement that attaches a database."""
-        given = dict(_of_kind(dict, one, "attach"))
-        path, alias = str(given.pop("path", "")), given.pop("alias", None)
+        settings = dict(_of_kind(dict, attachment, "attach"))
+        path, alias = str(settings.pop("path", "")), settings.pop("alias", None)
         if not path:
             raise SpecError("attach: each database has a path")
         check_there(path)
-        check_database(path, str(given.get("type") or DEFAULT).casefold(), writing=False)
-        read_only = given.pop("read_only", False) or self.read_only
-        options = [f"type {_word(given.pop('type'))}"] if given.get("type") else []
+        check_database(path, str(settings.get("type") or DEFAULT).casefold(), writing=False)
+        read_only = settings.pop("read_only", False) or self.read_only
+        options = [f"type {_word(settings.pop('type'))}"] if settings.get("type") else []
         options += ["read_only"] if read_only else []
-        nested = given.pop("options", {}) or {}
-        told = {**given, **_of_kind(dict, nested, "attach.options")}
-        options += [f"{_word(name)} {literal(str(value))}" for name, value in told.items()]
-        named = f" as {_quoted(str(alias))}" if alias else ""
-        return f"attach {literal(path)}{named}" + (f" ({', '.join(options)})" if options else "")
+        nested = settings.pop("options", {}) or {}
+        extra_options = {**settings, **_of_kind(dict, nested, "attach.options")}
+        options += [f"{_word(name)} {literal(str(value))}" for name, value in extra_options.items()]
+        alias_clause = f" as {_quoted(str(alias))}" if alias else ""
+        return f"attach {literal(path)}{alias_clause}" + (
+            f" ({', '.join(options)})" if options else ""
+        )
 
-    def _use(self, driver: Driver, place: ConnectionURL) -> None:
+    def _use(self, driver: Driver, url: ConnectionURL) -> None:
         ((database,),) = driver.rows("select current_database()")
         schemas = f"from duckdb_schemas() where database_name = {literal(database)}"
-        there = [name for (name,) in driver.rows(f"select schema_name {schemas}")]
-        own = f"{_quoted(database)}.{_quoted(self.schema)}"
-        if self.schema.casefold() not in map(str.casefold, there):
-            if NEW_SCHEMA not in place.makes or self.read_only:
-                known = ", ".join(name for name in there if name not in _INTERNAL)
-                what = f"there is no schema {self.schema!r} in {place}"
-                raise SpecError(f"{what}; known: {known}")
-            driver.execute(f"create schema {own}")
-        driver.execute(f"use {own}")
+        existing_schemas = [name for (name,) in driver.rows(f"select schema_name {schemas}")]
+        qualified_schema = f"{_quoted(database)}.{_quoted(self.schema)}"
+        if self.schema.casefold() not in map(str.casefold, existing_schemas):
+            if NEW_SCHEMA not in url.makes or self.read_only:
+                listed_schemas = ", ".join(
+                    name for name in existing_schemas if name not in _INTERNAL
+                )
+                problem = f"there is no schema {self.schema!r} in {url}"
+                raise SpecError(f"{problem}; known: {listed_schemas}")
+            driver.execute(f"create schema {qualified_schema}")
+        driver.execute(f"use {qualified_schema}")
 
 
 _INTERNAL = ("information_schema", "pg_catalog")
 
 
-def _load(one: Any, driver: Driver) -> None:
+def _load(extension: Any, driver: Driver) -> None:
     """Load an extension; one that is not here is installed first."""
-    given = one if isinstance(one, Mapping) else {"name": one}
-    name, repo = _word(given.get("name", "")), given.get("repo")
+    settings = extension if isinstance(extension, Mapping) else {"name": extension}
+    name, repo = _word(settings.get("name", "")), settings.get("repo")
     try:
         driver.execute(f"load {name}")
     except (EngineError, InputError):
@@ -118,8 +122,8 @@ def _load(one: Any, driver: Driver) -> None:
 
 def _of_kind(kind: type, value: Any, name: str) -> Any:
     if not isinstance(value, kind):
-        wanted = "a list" if kind is list else "a mapping"
-        raise SpecError(f"{name} of a DuckDB profile is {wanted}, given {value!r}")
+        expected_kind = "a list" if kind is list else "a mapping"
+        raise SpecError(f"{name} of a DuckDB profile is {expected_kind}, given {value!r}")
     return value
 
 

@@ -52,19 +52,19 @@ class Snowflake(DbApi):
     _given: Mapping[str, Any] = {}
 
     @classmethod
-    def open(cls, place: ConnectionURL) -> Snowflake:
+    def open(cls, url: ConnectionURL) -> Snowflake:
         """`snowflake://user:password@account/database/schema`; the rest is the connector's."""
-        database, schema = place.parts
-        given = place.given(
-            account=place.host,
-            user=place.user,
-            password=place.password,
+        database, schema = url.parts
+        arguments = url.given(
+            account=url.host,
+            user=url.user,
+            password=url.password,
             database=database,
             schema=schema,
         )
-        with place.opening():
-            engine = cls(snowflake.connector.connect(**given), own=True)
-        engine._given = given
+        with url.opening():
+            engine = cls(snowflake.connector.connect(**arguments), is_owned=True)
+        engine._given = arguments
         return engine
 
     @property
@@ -98,7 +98,7 @@ class Snowflake(DbApi):
     def _kinds(self, source: str) -> dict[str, str]:
         with self._connection.cursor() as cursor:
             described = cursor.describe(f"select * from {source}")  # it is not run
-        return {_seen(one[0]): self._kind(one) for one in described}
+        return {_seen(field[0]): self._kind(field) for field in described}
 
     def _arrow(self, sql: str) -> pa.Table:
         with self._running(sql) as cursor:

@@ -106,30 +106,30 @@ class Spark(Driver):
         "VARCHAR": "string",
     }
 
-    def __init__(self, connection: Any, *, own: bool = False) -> None:
+    def __init__(self, connection: Any, *, is_owned: bool = False) -> None:
         from pyspark.errors import PySparkException
 
         self.errors = (PySparkException, ConnectionError, *_thrown())
         self._locks = list[CatalogLock]()
         self._frames: dict[str, Any] = {}
         self._has_loaded = False
-        super().__init__(connection, own=own)
+        super().__init__(connection, is_owned=is_owned)
 
     @classmethod
-    def open(cls, place: ConnectionURL) -> Spark:
+    def open(cls, url: ConnectionURL) -> Spark:
         """`spark://local[2]` starts one here, `sc://host:15002` speaks Spark Connect."""
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder
-        with place.opening():
-            if place.scheme == "sc":
-                return cls(builder.remote(_remote(place)).getOrCreate(), own=True)
-            master = place.host if place.port is None else f"spark://{place.host}:{place.port}"
+        with url.opening():
+            if url.scheme == "sc":
+                return cls(builder.remote(_remote(url)).getOrCreate(), is_owned=True)
+            master = url.host if url.port is None else f"spark://{url.host}:{url.port}"
             builder = builder.master(master or "local[*]")
-            own = OWN if master.startswith("local") else {}
-            for name, value in (own | dict(place.options)).items():
+            defaults = OWN if master.startswith("local") else {}
+            for name, value in (defaults | dict(url.options)).items():
                 builder = builder.config(name, value)
-            return cls(builder.getOrCreate(), own=True)
+            return cls(builder.getOrCreate(), is_owned=True)
 
     @property
     def version(self) -> str:
@@ -144,15 +144,15 @@ class Spark(Driver):
         each reader of which has stages of its own where one is read twice: Spark does not
         know them for those that it kept, and computes all anew.
         """
-        kept = _KEPT.match(create)
-        if not kept:
+        keep_match = _KEPT.match(create)
+        if not keep_match:
             with super().made(create, drop):
                 yield
             return
         with self._failing(create):
-            frame = self._connection.sql(create[kept.end() :]).persist()
+            frame = self._connection.sql(create[keep_match.end() :]).persist()
             frame.count()
-            frame.createTempView(kept["name"])
+            frame.createTempView(keep_match["name"])
         try:
             with self._dropped(drop):
                 yield
@@ -166,12 +166,12 @@ class Spark(Driver):
         The whole past of a cached table is planned anew with every query that reads it: nine of
         ten seconds of a small click log. For it, a lost executor fails the query here.
         """
-        kept = _KEPT.match(create)
-        if not kept:
+        keep_match = _KEPT.match(create)
+        if not keep_match:
             raise ValueError(f"no table is kept by: {create}")
         with self._failing(create):
-            frame = self._connection.sql(create[kept.end() :]).localCheckpoint()
-            frame.createTempView(kept["name"])
+            frame = self._connection.sql(create[keep_match.end() :]).localCheckpoint()
+            frame.createTempView(keep_match["name"])
         with self._dropped(drop):
             yield
 
@@ -206,10 +206,10 @@ class Spark(Driver):
         logger = logging.getLogger("SQLQueryContextLogger")  # it prints Java's traces of errors
         self._undo.callback(logger.setLevel, logger.level)
         logger.setLevel(logging.CRITICAL)
-        for name, wanted in SETTINGS.items():
+        for name, target_value in SETTINGS.items():
             value = self._connection.conf.get(name, None)
-            if str(value).casefold() != wanted.casefold():
-                self._connection.conf.set(name, wanted)
+            if str(value).casefold() != target_value.casefold():
+                self._connection.conf.set(name, target_value)
                 self._undo.callback(self._quietly, _set_back, self._connection, name, value)
 
     def _stop(self) -> None:
@@ -335,11 +335,11 @@ def _set_back(session: Any, name: str, value: str | None) -> None:
         session.conf.set(name, value)
 
 
-def _remote(place: ConnectionURL) -> str:
+def _remote(url: ConnectionURL) -> str:
     """The URL as Spark Connect reads it; the token stands in it."""
-    given = dict(place.options) | ({"token": place.password} if place.password else {})
-    options = "".join(f";{name}={value}" for name, value in given.items())
-    return f"sc://{place.host}:{place.port or 15002}/{options}"
+    parameters = dict(url.options) | ({"token": url.password} if url.password else {})
+    options = "".join(f";{name}={value}" for name, value in parameters.items())
+    return f"sc://{url.host}:{url.port or 15002}/{options}"
 
 
 def _kind(declared: str) -> str:
@@ -353,8 +353,10 @@ def _kind(declared: str) -> str:
     if item := re.fullmatch(r"array<(.*)>", declared):
         return f"{_kind(item[1])}[]"
     if fields := re.fullmatch(r"struct<(.*)>", declared):
-        named = (field.partition(":") for field in _fields(fields[1]))
-        return f"STRUCT({', '.join(f'{identifier(name)} {_kind(k)}' for name, _, k in named)})"
+        field_parts = (field.partition(":") for field in _fields(fields[1]))
+        return (
+            f"STRUCT({', '.join(f'{identifier(name)} {_kind(k)}' for name, _, k in field_parts)})"
+        )
     word = re.match(r"\w+", declared)
     return _KINDS.get(declared, word[0].upper() if word else declared)
 

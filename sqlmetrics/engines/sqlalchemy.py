@@ -10,7 +10,7 @@ _BASE = "sqlalchemy.engine.base"
 
 def is_alchemy(connection: object) -> bool:
     """Whether it is an engine or a connection of SQLAlchemy, or derives from one."""
-    return any(one.__module__ == _BASE for one in type(connection).__mro__)
+    return any(base.__module__ == _BASE for base in type(connection).__mro__)
 
 
 def driver_connection(connection: Any) -> tuple[Any, Callable[[], object] | None]:

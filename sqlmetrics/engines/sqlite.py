@@ -65,16 +65,16 @@ class SQLite(DbApi):
     TYPES: ClassVar = STANDARD | {"BIGINT": "integer", "BLOB": "blob", "VARCHAR": "text"}
 
     @classmethod
-    def open(cls, place: ConnectionURL) -> SQLite:
+    def open(cls, url: ConnectionURL) -> SQLite:
         """A file; without a path, a new database in memory."""
-        options = dict(place.options)
+        options = dict(url.options)
         schema = options.pop(SCHEMA, "main")
         if schema != "main":
             raise SpecError(f"SQLite has no schema but main, given {schema!r}")
-        with place.opening():
-            path, more = _opened(place)
-            connection = sqlite3.connect(path, **more, **options)
-        return cls(connection, own=True)
+        with url.opening():
+            path, keywords = _opened(url)
+            connection = sqlite3.connect(path, **keywords, **options)
+        return cls(connection, is_owned=True)
 
     @contextmanager
     def alone(self, name: str) -> Iterator[str]:  # noqa: ARG002 (it locks the whole file)
@@ -150,8 +150,8 @@ class SQLite(DbApi):
         return bool(self._connection.in_transaction)
 
     def _reason(self, error: BaseException) -> str:
-        found = (reason for words, reason in _REASONS if re.search(words, str(error)))
-        return next(found, "")
+        reasons = (reason for words, reason in _REASONS if re.search(words, str(error)))
+        return next(reasons, "")
 
     def _kind(self, described: Sequence[Any]) -> str:  # noqa: ARG002
         return ""  # the driver tells none
@@ -177,25 +177,25 @@ class SQLite(DbApi):
 
     def _fill(self, target: str, table: pa.Table) -> None:
         marks = ", ".join("?" * table.num_columns)
-        own = not self._connection.in_transaction
-        if own:
+        owns_transaction = not self._connection.in_transaction
+        if owns_transaction:
             self._run("begin")
         for batch in table.to_batches(max_chunksize=50_000):
             arrays = [_storable(array).to_pylist() for array in batch.columns]
             rows = zip(*arrays, strict=True)
             self._connection.executemany(f"insert into {target} values ({marks})", rows)
-        if own:
+        if owns_transaction:
             self._run("commit")
 
     def _scratch(self, name: str) -> tuple[str, str]:
         return f"attach ':memory:' as {name}", f"detach {name}"
 
 
-def _opened(place: ConnectionURL) -> tuple[str, dict[str, Any]]:
+def _opened(url: ConnectionURL) -> tuple[str, dict[str, Any]]:
     """How the driver is told a place, and that nothing in its file may change."""
-    if place.in_memory or not place.is_read_only:
-        return place.path or ":memory:", {}
-    return f"{Path(place.path).absolute().as_uri()}?mode=ro", {"uri": True}
+    if url.in_memory or not url.is_read_only:
+        return url.path or ":memory:", {}
+    return f"{Path(url.path).absolute().as_uri()}?mode=ro", {"uri": True}
 
 
 def _affinity(declared: str) -> str:
@@ -225,13 +225,13 @@ def _local_micros(micros: int | None, zone: str) -> int | None:
     """What clocks in a zone show at a time, both in microseconds since 1970."""
     if micros is None:
         return None
-    seconds, rest = divmod(int(micros), 1_000_000)
+    seconds, fraction = divmod(int(micros), 1_000_000)
     try:
         moment = _EPOCH + timedelta(seconds=seconds)
         offset = moment.astimezone(_zone(zone)).utcoffset() or timedelta()
     except OverflowError:  # no day of the years 1 to 9999
         return None
-    return (seconds + offset // timedelta(seconds=1)) * 1_000_000 + rest
+    return (seconds + offset // timedelta(seconds=1)) * 1_000_000 + fraction
 
 
 @lru_cache(8)
@@ -246,9 +246,9 @@ def _md5(text: Any) -> str | None:
 def _safe(function: Callable[..., float]) -> Callable[..., float | None]:
     """NULL for NULL, and where mathematics has no answer, as SQLite's own functions."""
 
-    def answer(*given: float | None) -> float | None:
+    def answer(*arguments: float | None) -> float | None:
         try:
-            return None if None in given else function(*given)
+            return None if None in arguments else function(*arguments)
         except (ValueError, OverflowError):
             return None
 

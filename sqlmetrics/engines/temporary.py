@@ -28,56 +28,58 @@ class Step:
     select: str
     kind: str = TABLE
 
-    def create(self, at: Translation) -> str:
+    def create(self, translation: Translation) -> str:
         """The statement that makes it, in the dialect.
 
         Raises:
             SpecError: If the database has no such tables.
         """
-        return at.text(self.statement(at))
+        return translation.text(self.statement(translation))
 
-    def drop(self, at: Translation) -> str:
+    def drop(self, translation: Translation) -> str:
         """The statement that drops it; empty if nothing is kept."""
         if not self.name:
             return ""
-        return f"{at.dialect.drop if self.kind == TABLE else 'drop view'} {self.name}"
+        return f"{translation.dialect.drop if self.kind == TABLE else 'drop view'} {self.name}"
 
     def there(self, engine: Database) -> AbstractContextManager[None]:
         """With it, for as long as the block lasts."""
-        at = engine.translation
+        translation = engine.translation
         make = engine.chained if self.kind == TABLE else engine.made
-        return make(self.statement(at), self.drop(at))
+        return make(self.statement(translation), self.drop(translation))
 
-    def statement(self, at: Translation) -> str:
+    def statement(self, translation: Translation) -> str:
         """The statement that makes it, in DuckDB's words; the query itself if nothing is kept."""
         if not self.name:
             return self.select
-        check_keeps(at)
-        keep = at.dialect.keep if self.kind == TABLE else "create temporary view"
+        check_keeps(translation)
+        keep = translation.dialect.keep if self.kind == TABLE else "create temporary view"
         comment, select = commented(self.select)
         return f"{comment}{keep} {self.name} as\n{select}"
 
 
-def check_keeps(at: Translation) -> None:
+def check_keeps(translation: Translation) -> None:
     """Raise SpecError if a database has no tables that are there for a while."""
-    if not at.dialect.keep:
-        raise SpecError(f"{at.dialect.title} keeps no table for a while, as a click log needs it")
+    if not translation.dialect.keep:
+        raise SpecError(
+            f"{translation.dialect.title} keeps no table for a while, as a click log needs it"
+        )
 
 
 @contextmanager
 def keeping(
-    engine: Database, steps: Iterable[Step], done: Callable[[Step], None] | None = None
+    engine: Database, steps: Iterable[Step], on_step: Callable[[Step], None] | None = None
 ) -> Iterator[None]:
     """With all that steps keep, made one after the other, for as long as the block lasts.
 
     Args:
         engine: The database.
         steps: What is kept.
-        done: Is told after each step.
+        on_step: Is told after each step.
     """
-    with ExitStack() as kept:
+    with ExitStack() as stack:
         for step in steps:
-            kept.enter_context(step.there(engine))
-            if done:
-                done(step)
+            stack.enter_context(step.there(engine))
+            if on_step:
+                on_step(step)
         yield

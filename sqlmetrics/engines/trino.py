@@ -52,17 +52,17 @@ class Trino(DbApi):
     }
 
     @classmethod
-    def open(cls, place: ConnectionURL) -> Trino:
+    def open(cls, url: ConnectionURL) -> Trino:
         """`trino://user@host:port/catalog/schema`; with a password through HTTPS."""
-        catalog, schema = place.parts
-        given = place.given(
-            host=place.host, port=place.port, user=place.user, catalog=catalog, schema=schema
+        catalog, schema = url.parts
+        arguments = url.given(
+            host=url.host, port=url.port, user=url.user, catalog=catalog, schema=schema
         )
-        if place.password:
-            login = trino.auth.BasicAuthentication(place.user, place.password)
-            given = {"http_scheme": "https", "auth": login} | given
-        with place.opening():
-            return cls(trino.dbapi.connect(**given), own=True)
+        if url.password:
+            login = trino.auth.BasicAuthentication(url.user, url.password)
+            arguments = {"http_scheme": "https", "auth": login} | arguments
+        with url.opening():
+            return cls(trino.dbapi.connect(**arguments), is_owned=True)
 
     @property
     def version(self) -> str:
@@ -77,8 +77,8 @@ class Trino(DbApi):
         return str(getattr(error, "error_name", ""))
 
     def _reason(self, error: BaseException) -> str:
-        lost = isinstance(error, OSError | trino.exceptions.TrinoConnectionError)
-        return LOST if lost else super()._reason(error)
+        is_lost = isinstance(error, OSError | trino.exceptions.TrinoConnectionError)
+        return LOST if is_lost else super()._reason(error)
 
     def _brief(self, error: BaseException) -> str:
         return first_line(getattr(error, "message", None) or error)

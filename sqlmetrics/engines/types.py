@@ -95,12 +95,14 @@ def column(values: Sequence[Any], kind: str) -> pa.Array:
     """
     if not kind:
         return _guessed(values)
-    wanted = arrow_type(kind)
+    target_type = arrow_type(kind)
     try:
-        return pa.array(values, wanted)
+        return pa.array(values, target_type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        convert = _CONVERT.get(wanted, lambda value: value)
-        return pa.array([None if one is None else convert(one) for one in values], wanted)
+        convert = _CONVERT.get(target_type, lambda value: value)
+        return pa.array(
+            [None if value is None else convert(value) for value in values], target_type
+        )
 
 
 def _guessed(values: Sequence[Any]) -> pa.Array:
@@ -137,12 +139,12 @@ def _settled(array: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = kind_of(array.type)
     if kind not in ARROW and not kind.startswith("DECIMAL"):
         return array
-    wanted = arrow_type(kind)
-    if array.type == wanted:
+    target_type = arrow_type(kind)
+    if array.type == target_type:
         return array
-    exact = pa.types.is_integer(wanted)
+    exact = pa.types.is_integer(target_type)
     try:
-        return array.cast(wanted, safe=exact)
+        return array.cast(target_type, safe=exact)
     except pa.ArrowInvalid:  # a whole number above 2^63
         return array.cast(pa.float64(), safe=False)
 
@@ -163,16 +165,16 @@ def tabular(data: Any) -> pa.Table:
 
 def unreadable(error: Exception) -> str:
     """Why data in memory is no table, in a sentence."""
-    said = " ".join(map(str, error.args))
-    mixed = re.search(r"Conversion failed for column (.*) with type object", said)
+    message = " ".join(map(str, error.args))
+    mixed = re.search(r"Conversion failed for column (.*) with type object", message)
     if isinstance(error, UnicodeEncodeError):
         half = error.object[error.start : error.end]
-        why = f"a text has half a character in it, {half!r}, which UTF-8 does not hold"
+        reason = f"a text has half a character in it, {half!r}, which UTF-8 does not hold"
     elif mixed:
-        why = f"the column {mixed[1]!r} holds values of several types; make them one"
+        reason = f"the column {mixed[1]!r} holds values of several types; make them one"
     else:
-        why = str(error)
-    return f"the data in memory cannot be read as a table: {why}"
+        reason = str(error)
+    return f"the data in memory cannot be read as a table: {reason}"
 
 
 def whole(table: pa.Table) -> pa.Table:

@@ -185,9 +185,9 @@ def secrets_of(value: Any, name: str = "") -> Iterator[str]:
     elif is_secret(name):
         yield str(value)
     elif isinstance(value, str):
-        yield from (unquote(found[1]) for found in _LOGIN.finditer(value))
-        words = (found for found in _WORD.finditer(value) if is_secret(found[1]))
-        for text in (found[2].strip("'\"") for found in words):
+        yield from (unquote(match[1]) for match in _LOGIN.finditer(value))
+        words = (match for match in _WORD.finditer(value) if is_secret(match[1]))
+        for text in (match[2].strip("'\"") for match in words):
             yield from (text, re.sub(r"\\(.)", r"\1", text))
 
 
@@ -231,9 +231,9 @@ def place(url: str) -> ConnectionURL:
     >>> place("spark://local[2]").host, place("duckdb:///a/b.duckdb").path
     ('local[2]', 'a/b.duckdb')
     """
-    scheme, _, rest = url.partition("://")
-    rest, _, query = rest.partition("?")
-    server, _, path = rest.partition("/")
+    scheme, _, remainder = url.partition("://")
+    remainder, _, query = remainder.partition("?")
+    server, _, path = remainder.partition("/")
     if "@" in path:
         raise SpecError("in a connection's URL, write / ? @ : of a password as %2F %3F %40 %3A")
     login, _, host = server.rpartition("@")

@@ -22,12 +22,12 @@ MOST = 100_000
 """As many values a file may have, where what an alias repeats counts each time."""
 
 
-def read_yaml(path: str | Path, what: str, *, has_secrets: bool = False) -> dict[Any, Any]:
+def read_yaml(path: str | Path, label: str, *, has_secrets: bool = False) -> dict[Any, Any]:
     """The mapping in a YAML file, as the safe loader reads it; a key stands in it once.
 
     Args:
         path: The file.
-        what: What it is, as a message calls it: `the spec 'a.yml'`.
+        label: What it is, as a message calls it: `the spec 'a.yml'`.
         has_secrets: Whether a password may stand in it, so that no message may quote it.
 
     Raises:
@@ -38,16 +38,16 @@ def read_yaml(path: str | Path, what: str, *, has_secrets: bool = False) -> dict
         with open(path, "rb") as file:
             content = file.read(LARGEST + 1)
     except OSError as error:
-        raise SpecError(f"cannot read {what}: {error.strerror}") from None
+        raise SpecError(f"cannot read {label}: {error.strerror}") from None
     if len(content) > LARGEST:
-        raise SpecError(f"{what} is larger than {LARGEST:,} bytes")
+        raise SpecError(f"{label} is larger than {LARGEST:,} bytes")
     try:
         values = _values(content, has_secrets)
     except _UnreadableError as error:
         problem = f": {error}" if str(error) else ""
-        raise SpecError(f"{what}{error.place} is not YAML{problem}") from None
+        raise SpecError(f"{label}{error.place} is not YAML{problem}") from None
     if not isinstance(values, dict):
-        raise SpecError(f"{what} must be a mapping of keys to values")
+        raise SpecError(f"{label} must be a mapping of keys to values")
     return values
 
 
@@ -57,10 +57,10 @@ _PAIR = re.compile(
 """How JSON, which is YAML too, writes a character that has more than 16 bits."""
 
 
-def _of_pair(found: re.Match[str]) -> str:
+def _of_pair(match: re.Match[str]) -> str:
     """The same as YAML writes it."""
-    high, low = (int(found[place], 16) for place in (2, 3))
-    return f"{found[1]}\\U{0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00):08X}"
+    high, low = (int(match[group], 16) for group in (2, 3))
+    return f"{match[1]}\\U{0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00):08X}"
 
 
 class _UnreadableError(Exception):

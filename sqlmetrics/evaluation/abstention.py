@@ -49,8 +49,8 @@ class Abstention:
 
     def text(self) -> str:
         """Aligned columns."""
-        names, rows, left = self._cells()
-        return f"{aligned(names, rows, numbers_from=left)}\n\n{LEGEND}"
+        names, rows, n_labels = self._cells()
+        return f"{aligned(names, rows, numbers_from=n_labels)}\n\n{LEGEND}"
 
     def markdown(self) -> str:
         """A GitHub table."""
@@ -108,19 +108,19 @@ def abstention(spec: Spec, connection: Any = None, *, check: bool | float = True
         text = AbstentionQuery(the_plan).text()
         if check:
             check_input(the_plan, engine)
-        found = engine.table(text)
-    return Abstention(_typed(found))
+        answer = engine.table(text)
+    return Abstention(_typed(answer))
 
 
-def _typed(found: pa.Table) -> pa.Table:
+def _typed(table: pa.Table) -> pa.Table:
     """The rows with the types that they have from every database."""
-    found = with_dates(found)
+    table = with_dates(table)
     texts = ("system", "segment_name", "segment_value", "metric", "confidence")
     types = {name: pa.string() for name in texts} | {"k": pa.int64(), "n_queries": pa.int64()}
     numbers = ("nauc", "auc", "flat", "oracle", *(f"at_{10 * tenth}" for tenth in STEPS))
     types |= {name: pa.float64() for name in numbers}
     columns = [
-        found[name].cast(types[name]) if name in types else found[name]
-        for name in found.column_names
+        table[name].cast(types[name]) if name in types else table[name]
+        for name in table.column_names
     ]
-    return pa.table(columns, found.column_names)
+    return pa.table(columns, table.column_names)

@@ -90,26 +90,31 @@ def hashed(plan: Plan, engine: Database) -> tuple[Bucket, ...]:
         return (WHOLE,)
     tables = ("rankings",) if shape.joined else ("rankings", "labels")
     counts = [
-        engine.rows(f"select count(*) from {source_text(shape.tables[one], shape.where[one])}")
-        for one in tables
+        engine.rows(f"select count(*) from {source_text(shape.tables[table], shape.where[table])}")
+        for table in tables
     ]
     rows = [count[0][0] for count in counts]
     number = ceil(sum(rows) * WINDOW_BYTES / (SHARE * (engine.memory or inf)))
     if number < 2:
         return (WHOLE,)
-    each = rows[0] // number
+    bucket_rows = rows[0] // number
     return tuple(
-        Bucket({table: _of_hash(plan, table, number, one) for table in _asked(plan)}, {}, each, one)
-        for one in range(number)
+        Bucket(
+            {table: _of_hash(plan, table, number, index) for table in _asked(plan)},
+            {},
+            bucket_rows,
+            index,
+        )
+        for index in range(number)
     )
 
 
-def _of_hash(plan: Plan, table: str, number: int, one: int) -> str:
+def _of_hash(plan: Plan, table: str, number: int, index: int) -> str:
     """What the rows of a bucket meet; the dialect's own text."""
     translation = plan.shape.at.translation
     column = f"cast({identifier(plan.shape.columns[table]['query'])} as varchar)"
     text = translation.own(translation.dialect.quick_hash, column)
-    return translation.condition(f"{text} % {number} = {one}")
+    return translation.condition(f"{text} % {number} = {index}")
 
 
 def _cut(plan: Plan, engine: Database, number: int, rows: int) -> tuple[Bucket, ...]:
@@ -117,16 +122,19 @@ def _cut(plan: Plan, engine: Database, number: int, rows: int) -> tuple[Bucket, 
     columns = {table: identifier(roles["query"]) for table, roles in _asked(plan).items()}
     conditions = _ranges(plan, engine, columns, number, rows) or _hashes(columns, number)
     systems = _systems(plan, engine) if shape.lives and not shape.spans_pauses else {}
-    each = rows // len(conditions)
-    return tuple(Bucket(one, systems, each, number) for number, one in enumerate(conditions))
+    bucket_rows = rows // len(conditions)
+    return tuple(
+        Bucket(condition, systems, bucket_rows, number)
+        for number, condition in enumerate(conditions)
+    )
 
 
 def _systems(plan: Plan, engine: Database) -> dict[str, tuple[str, ...]]:
     """The systems of each day, column by column."""
     groups = ", ".join(plan.shape.lives)
     select = f"select distinct {groups} from {plan.shape.names['rankings']} order by {groups}"
-    found = engine.rows(with_stages(plan.inputs, select))
-    texts = [tuple(map(_as_sql, one)) for one in found if None not in one]
+    rows = engine.rows(with_stages(plan.inputs, select))
+    texts = [tuple(map(_as_sql, row)) for row in rows if None not in row]
     return dict(zip(plan.shape.lives, zip(*texts, strict=True), strict=bool(texts)))
 
 
@@ -144,10 +152,10 @@ def _hashes(columns: dict[str, str], number: int) -> list[dict[str, str]]:
     text = "hash(cast({column} as varchar)) % {number} = {one}"
     return [
         {
-            table: text.format(column=column, number=number, one=one)
+            table: text.format(column=column, number=number, one=index)
             for table, column in columns.items()
         }
-        for one in range(number)
+        for index in range(number)
     ]
 
 
@@ -160,9 +168,9 @@ def _ranges(
         relation = plan.shape.tables[table]
         if relation.is_sql:  # its column may have a collation
             return []
-        there = engine.columns(source_text(relation))
+        kind_by_column = engine.columns(source_text(relation))
         name = plan.shape.columns[table]["query"].casefold()
-        kinds |= {kind for column, kind in there.items() if column.casefold() == name}
+        kinds |= {kind for column, kind in kind_by_column.items() if column.casefold() == name}
     if len(kinds) != 1 or not kinds <= RANGES:
         return []
     view = {
@@ -171,8 +179,11 @@ def _ranges(
         "parts": [part / number for part in range(1, number)],
         "each": max(1, rows // SAMPLED),
     }
-    found = engine.rows(print_template("plan/bounds", view))[0][0] or []
-    bounds = [literal(one) if isinstance(one, str) else str(one) for one in dict.fromkeys(found)]
+    quantiles = engine.rows(print_template("plan/bounds", view))[0][0] or []
+    bounds = [
+        literal(value) if isinstance(value, str) else str(value)
+        for value in dict.fromkeys(quantiles)
+    ]
     ranges = list(zip(["", *bounds], [*bounds, ""], strict=True))
     conditions = [{t: _between(column, *ends) for t, column in columns.items()} for ends in ranges]
     # those without an id by themselves: beside an `or` DuckDB skips no row group

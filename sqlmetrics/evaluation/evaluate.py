@@ -186,13 +186,13 @@ def evaluate(
             skip_bad=skip_bad,
             **conventions,
         )
-        how = Execution(plan, memory, checkpoint, profile, progress, overwrite)
+        execution = Execution(plan, memory, checkpoint, profile, progress, overwrite)
         return run(
             spec,
             tables,
             engine,
             check=check,
             per_query=per_query,
-            how=how,
+            execution=execution,
             confidence=confidence,
         )

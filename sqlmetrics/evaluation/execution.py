@@ -71,22 +71,22 @@ class Execution:
         name = engine.free_name(KEPT)
         files = self._files(parts)
         script = sql.script(parts, name, per_query=per_query, files=files)
-        with ExitStack() as kept:
-            for done, (file, copy) in enumerate(zip(files, script.copies, strict=True), 1):
+        with ExitStack() as stack:
+            for n_done, (file, copy) in enumerate(zip(files, script.copies, strict=True), 1):
                 self._copy(engine, file, copy)
-                self._tell(done, parts)
+                self._tell(n_done, parts)
             if script.keep:
                 try:
                     followed = self._followed(engine, parts)
                     with nullcontext() if files else self._profiled(engine), followed:
-                        kept.enter_context(engine.made(script.keep, script.drop))
+                        stack.enter_context(engine.made(script.keep, script.drop))
                 except StatementError as error:
                     if error.reason != DENIED:
                         raise
-                    whole = parts[0].by(parts[0].strategy)
-                    script = sql.script([whole], table="", per_query=per_query)
-            for done, statement in enumerate(script.more, 1):
-                self._tell(done, parts)
+                    whole_plan = parts[0].by(parts[0].strategy)
+                    script = sql.script([whole_plan], table="", per_query=per_query)
+            for n_done, statement in enumerate(script.more, 1):
+                self._tell(n_done, parts)
                 engine.execute(statement)
             self._tell(len(parts), parts)
             yield script
@@ -102,8 +102,8 @@ class Execution:
             return
         check_output(self.profile, opening("json"), overwrite=self.overwrite)
         with (
-            output_file(self.profile, overwrite=self.overwrite) as beside,
-            engine.profiled(str(beside)),
+            output_file(self.profile, overwrite=self.overwrite) as output,
+            engine.profiled(str(output)),
         ):
             yield
 
@@ -118,8 +118,8 @@ class Execution:
 
         def follow() -> None:
             while not has_ended.wait(PAUSE):
-                if done := share():
-                    progress(round(100 * done), 100, 0)
+                if share_done := share():
+                    progress(round(100 * share_done), 100, 0)
 
         follower = Thread(target=follow, name="sqlmetrics-progress", daemon=True)
         follower.start()
@@ -129,10 +129,10 @@ class Execution:
             has_ended.set()
             follower.join()
 
-    def _tell(self, done: int, parts: Sequence[Plan]) -> None:
+    def _tell(self, n_done: int, parts: Sequence[Plan]) -> None:
         if self.progress and len(parts) > 1:
-            rows = sum(part.shape.bucket.rows for part in parts[:done])
-            self.progress(done, len(parts), rows)
+            rows = sum(part.shape.bucket.rows for part in parts[:n_done])
+            self.progress(n_done, len(parts), rows)
 
     def _files(self, parts: Sequence[Plan]) -> list[Path]:
         """Where each part is kept: a part of other data, or another one, has another name."""
@@ -162,12 +162,12 @@ def _state(plan: Plan) -> str:
     Raises:
         SpecError: If its tables are no files.
     """
-    told = []
+    lines = []
     for table, relation in plan.shape.tables.items():
         file = Path(relation.place)
         if relation.is_sql or not file.is_file():
-            what = f"the {table} are no single file"
-            raise SpecError(f"a checkpoint must know if its tables change: {what}")
+            reason = f"the {table} are no single file"
+            raise SpecError(f"a checkpoint must know if its tables change: {reason}")
         state = file.stat()
-        told.append(f"{file.resolve()} {state.st_size} {state.st_mtime_ns}")
-    return "\n".join(told)
+        lines.append(f"{file.resolve()} {state.st_size} {state.st_mtime_ns}")
+    return "\n".join(lines)

@@ -77,9 +77,9 @@ def with_intervals(rows: Iterable[Row], level: float) -> tuple[Row, ...]:
         rows: One a metric, system and segment, of a plan with moments.
         level: The coverage, above 0 and below 1.
     """
-    left = {*moments.OWN, *moments.PAIRED}
+    moment_columns = {*moments.OWN, *moments.PAIRED}
     return tuple(
-        {name: cell for name, cell in row.items() if name not in left}
+        {name: cell for name, cell in row.items() if name not in moment_columns}
         | dict(zip(INTERVAL, interval(row, level), strict=True))
         for row in rows
     )
@@ -105,25 +105,25 @@ def quantile(values: Sequence[float], share: float) -> float:
     >>> quantile([1.0, 2.0, 4.0], 0.75)
     3.0
     """
-    place = share * (len(values) - 1)
-    low = min(int(place), len(values) - 2)
-    return values[low] + (place - low) * (values[low + 1] - values[low])
+    position = share * (len(values) - 1)
+    low = min(int(position), len(values) - 2)
+    return values[low] + (position - low) * (values[low + 1] - values[low])
 
 
-def standard_error(row: Mapping[str, Any], of: Ratio = OWN) -> float | None:
+def standard_error(row: Mapping[str, Any], ratio_columns: Ratio = OWN) -> float | None:
     """The standard error of a ratio of sums; None where there is none.
 
     Args:
         row: A row that has its columns.
-        of: These.
+        ratio_columns: These.
     """
-    n, ratio, x2 = row[of.n], row[of.value], row[of.x2]
+    n, ratio, x2 = row[ratio_columns.n], row[ratio_columns.value], row[ratio_columns.x2]
     if n is None or n < 2 or ratio is None or x2 is None:
         return None
-    squares = x2 - 2 * ratio * row[of.xw] + ratio * ratio * row[of.w2]
+    squares = x2 - 2 * ratio * row[ratio_columns.xw] + ratio * ratio * row[ratio_columns.w2]
     if squares <= NOISE * x2:
         return 0.0
-    return math.sqrt(squares * n / (n - 1)) / abs(float(row[of.w]))
+    return math.sqrt(squares * n / (n - 1)) / abs(float(row[ratio_columns.w]))
 
 
 Reach = Callable[[str, Ratio], str]
@@ -132,12 +132,14 @@ Reach = Callable[[str, Ratio], str]
 
 def student_reach(level: float) -> Reach:
     """That of Student's t."""
-    return lambda name, of: student.critical_sql(level, of.n, f"{name}inverse_df")
+    return lambda name, ratio_columns: student.critical_sql(
+        level, ratio_columns.n, f"{name}inverse_df"
+    )
 
 
 def always_reach(level: float) -> Reach:
     """That of an always-valid interval."""
-    return lambda _, of: always_valid.multiple_sql(level, of.n)
+    return lambda _, ratio_columns: always_valid.multiple_sql(level, ratio_columns.n)
 
 
 def interval_stages(
@@ -154,45 +156,56 @@ def interval_stages(
     added: dict[str, tuple[str, list[Column]]] = {
         "deviations": (
             "the sum of squares of what each query is off",
-            [Column(_squares(of), f"{name}squares") for name, of in ratios.items()],
+            [
+                Column(_squares(ratio_columns), f"{name}squares")
+                for name, ratio_columns in ratios.items()
+            ],
         ),
         "errors": (
             "the standard error of a ratio of sums (delta method)",
-            [one for name, of in ratios.items() for one in _errors(name, of)],
+            [
+                column
+                for name, ratio_columns in ratios.items()
+                for column in _errors(name, ratio_columns)
+            ],
         ),
         "reaches": (
             f"an interval's reach to each side: {about}",
             [
-                Column(f"{name}standard_error\n* {reach(name, of)}", f"{name}reach")
-                for name, of in ratios.items()
+                Column(f"{name}standard_error\n* {reach(name, ratio_columns)}", f"{name}reach")
+                for name, ratio_columns in ratios.items()
             ],
         ),
     }
     stages = []
-    for name, (told, columns) in added.items():
-        stages.append(with_columns(name, source, told, columns))
+    for name, (description, columns) in added.items():
+        stages.append(with_columns(name, source, description, columns))
         source = name
     return (*stages,)
 
 
-def _squares(of: Ratio) -> str:
-    return f"{of.x2} - 2e0 * {of.value} * {of.xw}\n+ {of.value} * {of.value} * {of.w2}"
+def _squares(ratio_columns: Ratio) -> str:
+    return (
+        f"{ratio_columns.x2} - 2e0 * {ratio_columns.value} * {ratio_columns.xw}\n+ "
+        f"{ratio_columns.value} * {ratio_columns.value} * {ratio_columns.w2}"
+    )
 
 
-def _errors(name: str, of: Ratio) -> Iterator[Column]:
+def _errors(name: str, ratio_columns: Ratio) -> Iterator[Column]:
     error = (
         "case\n"
-        f"    when {of.n} < 2 then null\n"
-        f"    when {name}squares <= {NOISE:g} * {of.x2} then 0e0\n"
-        f"    else sqrt({name}squares * {of.n} / ({of.n} - 1)) / abs({of.w})\n"
+        f"    when {ratio_columns.n} < 2 then null\n"
+        f"    when {name}squares <= {NOISE:g} * {ratio_columns.x2} then 0e0\n"
+        f"    else sqrt({name}squares * {ratio_columns.n} / ({ratio_columns.n} - 1)) / "
+        f"abs({ratio_columns.w})\n"
         "end"
     )
     yield Column(error, f"{name}standard_error")
-    yield Column(f"1e0 / nullif({of.n} - 1, 0)", f"{name}inverse_df")
+    yield Column(f"1e0 / nullif({ratio_columns.n} - 1, 0)", f"{name}inverse_df")
 
 
 def note(plan: Plan, level: float) -> str:
     """What a reader must know of them."""
-    of = f"queries, drawn by {plan.spec.cluster}" if plan.spec.cluster else "queries"
-    what = f"the {100 * level:g} % interval of a mean over {of} (Student's t)"
-    return f"± (ci_low to ci_high): {what}"
+    population = f"queries, drawn by {plan.spec.cluster}" if plan.spec.cluster else "queries"
+    description = f"the {100 * level:g} % interval of a mean over {population} (Student's t)"
+    return f"± (ci_low to ci_high): {description}"

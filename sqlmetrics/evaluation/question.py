@@ -98,7 +98,7 @@ def question(
     rankings: Any,
     labels: Any,
     metrics: str | Sequence[str],
-    **asked: Unpack[Asked],
+    **keywords: Unpack[Asked],
 ) -> tuple[Spec, Tables]:
     """What the arguments of `evaluate` ask for, and where its tables are.
 
@@ -108,12 +108,12 @@ def question(
     """
     rankings, labels = with_views(rankings, engine), with_views(labels, engine)
     for name in ("queries", "items"):
-        if asked.get(name) is not None:
-            asked[name] = with_views(asked[name], engine)
-    arguments = _Arguments(engine, metrics, asked)
+        if keywords.get(name) is not None:
+            keywords[name] = with_views(keywords[name], engine)
+    arguments = _Arguments(engine, metrics, keywords)
     _check_names(arguments.conventions)
     rankings, left_out = arguments.sound(rankings)
-    rankings, labels = resolved(rankings, labels, engine, asked)
+    rankings, labels = resolved(rankings, labels, engine, keywords)
     rankings, labels, note = in_order(rankings, labels)
     rankings, labels, shape_notes = arguments.shaped(rankings, labels)
     spec, tables = arguments.read(rankings, labels)
@@ -123,9 +123,9 @@ def question(
     tables = replace(tables, notes=(*filter(None, [left_out, note]), *shape_notes, *tables.notes))
     spec, tables = guess(spec, tables, engine)
     spec = _described(_dated(spec, tables, engine), tables, engine)
-    spec = _known(spec, tables, asked.get("weight"), engine)
+    spec = _known(spec, tables, keywords.get("weight"), engine)
     zones = zones_of(spec, tables, engine)
-    spec = _zoned(spec, zones, asked.get("time_zone"))
+    spec = _zoned(spec, zones, keywords.get("time_zone"))
     return spec, replace(tables, zones=zones_of(spec, tables, engine))
 
 
@@ -160,27 +160,31 @@ class _Arguments:
         if self.engine.find(run) or is_query(run):
             return ""
         try:
-            place = source_of(run, "rankings", lambda _: None)
+            source_fields = source_of(run, "rankings", lambda _: None)
         except InputError as error:
             return str(error).removeprefix("rankings: ").removeprefix(f"the file {run!r} ")
         columns = self._columns(has_labels=True)
-        return problem_of(_rankings(place | {"columns": columns}), opened_run)
+        return problem_of(_rankings(source_fields | {"columns": columns}), opened_run)
 
     def shaped(self, rankings: Any, labels: Any) -> tuple[Any, Any, tuple[str, ...]]:
         """Rankings and labels with tables in the place of matrices, and notes of what they hold."""
         runs = self._runs(rankings)
-        given = (labels, *(runs.values() if runs else (rankings,)))
-        are_paths = all(table is None or isinstance(table, str | PurePath) for table in given)
+        inputs = (labels, *(runs.values() if runs else (rankings,)))
+        are_paths = all(table is None or isinstance(table, str | PurePath) for table in inputs)
         if are_paths and self.given.get("mask") is None:
             return rankings, labels, ()
         from sqlmetrics.evaluation.inputs.matrices import Shapes
 
         label_columns = dict(self.given.get("label_columns") or {})
-        own = [label_columns.get(role, self._column(role)) for role in ("query", "item", "grade")]
+        label_names = [
+            label_columns.get(role, self._column(role)) for role in ("query", "item", "grade")
+        ]
         value = self.given.get("rank") or self._column("score")
         columns = (str(self._column("query")), str(self._column("item")), str(value))
         shapes = Shapes(runs or {"": rankings}, labels, self.given.get("mask"))
-        tables, labels, notes = shapes.tables(columns, (str(own[0]), str(own[1]), str(own[2])))
+        tables, labels, notes = shapes.tables(
+            columns, (str(label_names[0]), str(label_names[1]), str(label_names[2]))
+        )
         if not runs:
             return tables[""], labels, notes
         return StageRuns(tables) if isinstance(rankings, StageRuns) else tables, labels, notes
@@ -190,7 +194,9 @@ class _Arguments:
         traces, runs = None, self._runs(rankings)
         if runs and isinstance(labels, References):
             read = {name: self._traces(run, has_labels=False) for name, run in runs.items()}
-            traces = several_traces({name: each for name, each in read.items() if each})
+            traces = several_traces(
+                {name: system_traces for name, system_traces in read.items() if system_traces}
+            )
             if isinstance(rankings, StageRuns):
                 traces = replace(traces, rankings=StageRuns(traces.rankings))
         elif not runs:
@@ -199,12 +205,14 @@ class _Arguments:
                 traces = self._traces(rankings, has_labels=has_labels)
         if traces is None:
             return self.spec(rankings, labels)
-        known: dict[str, Any] = {} if traces.queries is None else {"queries": traces.queries}
+        overrides: dict[str, Any] = {} if traces.queries is None else {"queries": traces.queries}
         if traces.labels is None and "." in str(self._column("item")):  # a key is no column
-            named = self.given.get("label_columns") or {}
-            known["label_columns"] = {"item": USUAL["item"], **named}
-        own = replace(self, given={**self.given, **known, "where": None})
-        spec, tables = own.spec(traces.rankings, labels if traces.labels is None else traces.labels)
+            label_columns = self.given.get("label_columns") or {}
+            overrides["label_columns"] = {"item": USUAL["item"], **label_columns}
+        arguments = replace(self, given={**self.given, **overrides, "where": None})
+        spec, tables = arguments.spec(
+            traces.rankings, labels if traces.labels is None else traces.labels
+        )
         return spec, replace(tables, notes=(*traces.notes, *tables.notes))
 
     def _may_be_traces(self, rankings: Any) -> bool:
@@ -228,22 +236,24 @@ class _Arguments:
 
     def spec(self, rankings: Any, labels: Any) -> tuple[Spec, Tables]:
         """The spec as far as the arguments alone say it, and its tables."""
-        given, grades = self.given, self.given.get("grades") or {}
-        place, runs = self._one_table(rankings, self._columns(has_labels=labels is not None))
-        place |= {"where": given.get("where"), "time_zone": given.get("time_zone")}
-        place["grades"] = grades if labels is None else {}
-        by, segments = given.get("by", ()), given.get("segments", ())
+        keywords, grades = self.given, self.given.get("grades") or {}
+        source_fields, runs = self._one_table(
+            rankings, self._columns(has_labels=labels is not None)
+        )
+        source_fields |= {"where": keywords.get("where"), "time_zone": keywords.get("time_zone")}
+        source_fields["grades"] = grades if labels is None else {}
+        by, segments = keywords.get("by", ()), keywords.get("segments", ())
         spec = Spec(
-            rankings=place,
+            rankings=source_fields,
             labels=self._table("labels", labels, "query", "item", "grade", grades=grades),
-            queries=self._table("queries", given.get("queries"), "query"),
-            items=self._table("items", given.get("items"), "item"),
+            queries=self._table("queries", keywords.get("queries"), "query"),
+            items=self._table("items", keywords.get("items"), "item"),
             metrics=metric_texts(self.metrics),
-            preset=given.get("preset") or "house",
+            preset=keywords.get("preset") or "house",
             by=segmented(by, segments),
             segments=segments,
             conventions=self.conventions,
-            baseline=given.get("baseline"),
+            baseline=keywords.get("baseline"),
         )
         spec, notes = guess_files(spec, self.engine)
         tables = opened(spec, self.engine)
@@ -261,32 +271,34 @@ class _Arguments:
 
     def _columns(self, *, has_labels: bool) -> dict[str, str | None]:
         """Role -> column of the rankings."""
-        given, rank = self.given, self.given.get("rank")
+        keywords, rank = self.given, self.given.get("rank")
         return {
             "query": self._column("query"),
             "item": self._column("item"),
             "rank" if rank else "score": rank or self._column("score"),
-            "system": given.get("system"),
-            "date": given.get("date"),
-            "weight": given.get("weight") if given.get("queries") is None else None,
+            "system": keywords.get("system"),
+            "date": keywords.get("date"),
+            "weight": keywords.get("weight") if keywords.get("queries") is None else None,
             "grade": None if has_labels else self._column("grade"),
         }
 
-    def _table(self, table: str, given: Any, *roles: str, **own: object) -> dict[str, Any] | None:
+    def _table(
+        self, table: str, input_table: Any, *roles: str, **extra_fields: object
+    ) -> dict[str, Any] | None:
         """A table beside the rankings, with its columns; None if it is not given."""
-        if given is None:
+        if input_table is None:
             return None
         columns = {role: self._column(role) for role in roles}
         if table == "labels":
             columns |= {"group": self.given["group"]} if self.given.get("group") else {}
             columns |= dict(self.given.get("label_columns") or {})
-        return self._placed(given, table) | own | {"columns": columns}
+        return self._placed(input_table, table) | extra_fields | {"columns": columns}
 
-    def _placed(self, given: Any, table: str) -> dict[str, Any]:
+    def _placed(self, input_table: Any, table: str) -> dict[str, Any]:
         """Where a table is, and how its lines are written if it is a file that has them."""
-        place = source_of(given, table, self.engine.find)
-        written = {name: self.given.get(name) for name in ("separator", "decimal")}
-        return place | (written if is_separated(place.get("file")) else {})
+        source_fields = source_of(input_table, table, self.engine.find)
+        file_settings = {name: self.given.get(name) for name in ("separator", "decimal")}
+        return source_fields | (file_settings if is_separated(source_fields.get("file")) else {})
 
     def _one_table(
         self, rankings: Any, columns: Mapping[str, str | None]
@@ -300,29 +312,29 @@ class _Arguments:
             for name, run in runs.items()
         }
         precision = str(self.conventions.get("score_precision", "double"))
-        called = STAGE if isinstance(rankings, StageRuns) else SYSTEM
-        one = together(sources, self.engine, precision=precision, called=called)
-        return {"sql": one.sql, "columns": dict(one.columns)}, one
+        run_column = STAGE if isinstance(rankings, StageRuns) else SYSTEM
+        combined = together(sources, self.engine, precision=precision, run_column=run_column)
+        return {"sql": combined.sql, "columns": dict(combined.columns)}, combined
 
 
-def _rankings(given: Mapping[str, Any]) -> Rankings:
+def _rankings(fields: Mapping[str, Any]) -> Rankings:
     """One of several runs.
 
     Raises:
         SpecError: If what is said of it is wrong.
     """
     try:
-        return Rankings.model_validate(given)
+        return Rankings.model_validate(fields)
     except ValidationError as error:
         raise SpecError(sentences(error, "rankings")) from None
 
 
-def check_arguments(function: Callable[..., Any], asked: Mapping[str, Any]) -> None:
+def check_arguments(function: Callable[..., Any], keywords: Mapping[str, Any]) -> None:
     """See that what a function hands on to an evaluation are arguments that this takes.
 
     Args:
         function: What was called.
-        asked: What it does not take by name itself.
+        keywords: What it does not take by name itself.
 
     Raises:
         SpecError: If there is no argument and no option of a name.
@@ -330,7 +342,7 @@ def check_arguments(function: Callable[..., Any], asked: Mapping[str, Any]) -> N
     parameters = signature(function).parameters.values()
     names = [parameter.name for parameter in parameters if parameter.kind != parameter.VAR_KEYWORD]
     _check_names(
-        {name: value for name, value in asked.items() if name not in NAMED},
+        {name: value for name, value in keywords.items() if name not in NAMED},
         f"{function.__name__}: ",
         {*names, *NAMED},
     )
@@ -343,8 +355,10 @@ def _check_names(
 ) -> None:
     """Raise SpecError for what is no option, and looks like an argument."""
     if isinstance(conventions.get("conventions"), Mapping):
-        own = ", ".join(f"{name}={value!r}" for name, value in conventions["conventions"].items())
-        raise SpecError(f"conventions are arguments of their own: give {own}")
+        suggestion = ", ".join(
+            f"{name}={value!r}" for name, value in conventions["conventions"].items()
+        )
+        raise SpecError(f"conventions are arguments of their own: give {suggestion}")
     for name in conventions.keys() - OPTIONS.keys():
         names = [*arguments, *OPTIONS]
         near = nearest(name, names)
@@ -364,10 +378,13 @@ def _dated(spec: Spec, tables: Tables, engine: Database) -> Spec:
 
 def _zoned(spec: Spec, zones: Zones, zone: str | None) -> Spec:
     """With a zone for the other tables whose days are of times with one."""
-    others = [table for table in ("labels", "queries") if zone and table in zones]
-    changed = {table: getattr(spec, table) for table in others if getattr(spec, table)}
+    table_names = [table for table in ("labels", "queries") if zone and table in zones]
+    changed = {table: getattr(spec, table) for table in table_names if getattr(spec, table)}
     return spec.having(
-        **{table: one.model_copy(update={"time_zone": zone}) for table, one in changed.items()}
+        **{
+            table: source.model_copy(update={"time_zone": zone})
+            for table, source in changed.items()
+        }
     )
 
 
@@ -386,20 +403,20 @@ def _known(spec: Spec, tables: Tables, weight: str | None, engine: Database) -> 
         return spec
     columns = [name for name in spec.query_columns if name not in spec.segments]
     segments = [name for name in columns if not _has(tables.rankings, name, engine)]
-    own: dict[str, object] = {
+    query_fields: dict[str, object] = {
         "segments": tuple(name for name in segments if _has(tables.queries, name, engine))
     }
     if QUERY_LENGTH in spec.segments.values():
         texts = (name for name in TEXTS if _has(tables.queries, name, engine))
-        own["text"] = next(texts, None)
+        query_fields["text"] = next(texts, None)
     date = spec.rankings.columns.date
     if date is not None and _has(tables.queries, date, engine):
-        own["date"] = date
+        query_fields["date"] = date
     if weight is not None and _has(tables.rankings, weight, engine):
         spec = _with(spec, "rankings", weight=weight)
     elif weight is not None:
-        own["weight"] = weight
-    return _with(spec, "queries", **own)
+        query_fields["weight"] = weight
+    return _with(spec, "queries", **query_fields)
 
 
 def _described(spec: Spec, tables: Tables, engine: Database) -> Spec:
@@ -416,16 +433,16 @@ def with_texts(spec: Spec, engine: Database) -> Spec:
         source = getattr(spec, table)
         if source is None or getattr(source.columns, role) is not None:
             continue
-        there = engine.columns(source_text(source_relation(source, table, engine)))
-        named = next((name for name in names if name in there), None)
-        columns = source.columns.model_copy(update={role: named})
+        existing = engine.columns(source_text(source_relation(source, table, engine)))
+        column = next((name for name in names if name in existing), None)
+        columns = source.columns.model_copy(update={role: column})
         spec = spec.having(**{table: source.model_copy(update={"columns": columns})})
     return spec
 
 
 def _has(relation: Relation, column: str, engine: Database) -> bool:
-    there = engine.columns(source_text(shown(relation, engine.translation)))
-    return column.casefold() in map(str.casefold, there)
+    existing = engine.columns(source_text(shown(relation, engine.translation)))
+    return column.casefold() in map(str.casefold, existing)
 
 
 def _with(spec: Spec, table: str, **columns: object) -> Spec:

@@ -35,16 +35,18 @@ def run(
     *,
     check: bool | float = True,
     per_query: bool = True,
-    how: Execution = USUALLY,
+    execution: Execution = USUALLY,
     confidence: float | None = None,
 ) -> Result:
     """Evaluate a spec on an engine: plan it, check the input, run the script."""
     check_confidence(confidence)
     the_plan = planned(spec, tables, moments=confidence is not None)
     with (
-        how.limited(engine),
+        execution.limited(engine),
         engine.reading(),
-        executing(the_plan, engine, check=check, per_query=per_query, how=how) as script,
+        executing(
+            the_plan, engine, check=check, per_query=per_query, execution=execution
+        ) as script,
     ):
         return result_of(
             the_plan, script, engine, check=check, per_query=per_query, confidence=confidence
@@ -61,25 +63,25 @@ def result_of(
     confidence: float | None = None,
 ) -> Result:
     """The result of a script, while what it keeps is there."""
-    found = engine.records(script.summary)
+    records = engine.records(script.summary)
     rows = engine.table(script.per_query) if per_query else None
     numbers = [
         (row["system"], row["metric"], row["k"], row["value"])
-        for row in found
+        for row in records
         if row["segment_name"] == ALL
     ]
-    told = [*plan.shape.at.notes, *notes(plan, script, engine, numbers, check=check)]
-    told += caveats(plan.spec, plan.measures, found)
-    told += _low_grades(plan, engine, found)
-    summary = summary_rows(found, plan.measures, plan.spec.definition_hash)
+    result_notes = [*plan.shape.at.notes, *notes(plan, script, engine, numbers, check=check)]
+    result_notes += caveats(plan.spec, plan.measures, records)
+    result_notes += _low_grades(plan, engine, records)
+    summary = summary_rows(records, plan.measures, plan.spec.definition_hash)
     if confidence is not None:
         summary = with_intervals(summary, confidence)
-        told.append(note(plan, confidence))
+        result_notes.append(note(plan, confidence))
     return Result(
         spec=plan.spec,
         measures=plan.measures,
         sql=script.text(engine.translation.text),
-        notes=tuple(told),
+        notes=tuple(result_notes),
         list_keys=plan.shape.keys,
         _rows=summary,
         _per_query=None if rows is None else with_dates(rows),
@@ -93,15 +95,18 @@ def _lazy_frames(plan: Plan, engine: Database) -> dict[bool, Callable[[], Any]]:
     def text(*, per_query: bool) -> str:
         return engine.translation.text(sql.query(plan, per_query=per_query))
 
-    frames = {one: engine.driver.lazy(partial(text, per_query=one)) for one in (False, True)}
+    frames = {
+        per_query: engine.driver.lazy(partial(text, per_query=per_query))
+        for per_query in (False, True)
+    }
     return {per_query: frame for per_query, frame in frames.items() if frame}
 
 
 def _low_grades(plan: Plan, engine: Database, rows: Sequence[Row]) -> Iterator[str]:
     """That no label is relevant to some metrics; looked for where these found nothing at all."""
     values = {(row["metric"], int(row["k"] or 0)): row["value"] for row in rows if row["value"]}
-    blind = [one for one in plan.measures if (one.name, one.k or 0) not in values]
-    if any("rel" in one.metric.parameters for one in blind):
+    blind = [measure for measure in plan.measures if (measure.name, measure.k or 0) not in values]
+    if any("rel" in measure.metric.parameters for measure in blind):
         labels = plan.shape.names["labels"]
         select = f"select max(grade) from {labels}"
         highest = engine.rows(with_stages(plan.inputs, select))[0][0]
@@ -110,7 +115,7 @@ def _low_grades(plan: Plan, engine: Database, rows: Sequence[Row]) -> Iterator[s
 
 @contextmanager
 def executing(
-    plan: Plan, engine: Database, *, check: bool | float, per_query: bool, how: Execution
+    plan: Plan, engine: Database, *, check: bool | float, per_query: bool, execution: Execution
 ) -> Iterator[sql.Script]:
     """The script of an evaluation while what it keeps is there; its input is checked."""
     share = share_of(check)
@@ -118,19 +123,21 @@ def executing(
         checks.check_sample(plan, sampled(plan, share), engine)
         check = False
     suspects = prescan.suspects(plan, engine) if check else ""
-    presumed = plan.choose(TableStatistics(), how.plan, suspects)
+    presumed = plan.choose(TableStatistics(), execution.plan, suspects)
     is_told = presumed.name == SHOWN  # the log was cleaned of what is looked for
     looks = check and not presumed.suspects
     if check:
-        known = ("rankings", "labels") if is_told else () if looks else ("rankings",)
-        checks.check(plan, engine, presumed=known)
+        presumed_tables = ("rankings", "labels") if is_told else () if looks else ("rankings",)
+        checks.check(plan, engine, presumed=presumed_tables)
     measured = TableStatistics() if is_told else statistics_of(plan, engine)
-    whole = plan.by(plan.choose(measured, how.plan, suspects))
-    parts = [plan.by(whole.strategy, one) for one in buckets(whole, engine, measured)]
-    on_the_way = bool(whole.strategy.suspects)
+    whole_plan = plan.by(plan.choose(measured, execution.plan, suspects))
+    parts = [
+        plan.by(whole_plan.strategy, bucket) for bucket in buckets(whole_plan, engine, measured)
+    ]
+    on_the_way = bool(whole_plan.strategy.suspects)
     if check and not (looks or on_the_way):
         checks.check(plan, engine, presumed=("labels",))  # which were looked at already
-    with how.carried_out(parts, engine, per_query=per_query) as script:
+    with execution.carried_out(parts, engine, per_query=per_query) as script:
         if on_the_way:
             checks.confirm(plan, len(parts), script, engine)
         check_kept(plan, script, engine)

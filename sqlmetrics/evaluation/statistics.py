@@ -33,18 +33,20 @@ def statistics_of(plan: Plan, engine: Database) -> TableStatistics | None:
         return None
     if plan.shape.at.rankings.template == "query":
         return TableStatistics()  # even its first row may take long
-    found = TableStatistics()
+    statistics = TableStatistics()
     if lists := _measured(plan, engine, "rankings"):
-        found = TableStatistics(
+        statistics = TableStatistics(
             lists.longest,
             lists.usual,
             lists.tied / lists.number,
             scattered=lists.are_scattered,
         )
     if plan.shape.joined or plan.shape.at.labels.template == "query":
-        return found
+        return statistics
     queries = _measured(plan, engine, "labels")
-    return replace(found, labels=queries.usual, most=queries.longest) if queries else found
+    return (
+        replace(statistics, labels=queries.usual, most=queries.longest) if queries else statistics
+    )
 
 
 class _Lists(NamedTuple):
@@ -81,11 +83,11 @@ def _measured(plan: Plan, engine: Database, table: str) -> _Lists | None:
     relation = plan.shape.tables[table]
     if relation.template in COUNTED:
         rows = engine.rows(f"select count(*) from {source_text(relation)}")[0][0]
-        each = rows // ROWS
-        few = (
-            _look(plan, engine, table, f"where hash(query_id) % {each} = 0") if each > 1 else first
+        step = rows // ROWS
+        sample = (
+            _look(plan, engine, table, f"where hash(query_id) % {step} = 0") if step > 1 else first
         )
-        return few if few.number else None
+        return sample if sample.number else None
     return None if first.are_scattered or not first.number else first
 
 

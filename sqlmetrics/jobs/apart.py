@@ -48,10 +48,10 @@ def apart(spec: Spec, source: str, *, by_day: bool) -> tuple[Stage, ...]:
     same = equal("baseline", "variances", (*day, "segment_name", "segment_value", "metric", "k"))
     name = literal(str(spec.baseline))
     systems = [f"baseline.system = {name}", f"variances.system <> {name}"]
-    told = "the variance of each mean (delta method)"
+    about = "the variance of each mean (delta method)"
     sums = (Column(sql, column) for column, sql in _SUMS.items())
     return (
-        with_columns("variances", source, told, [Column(_VARIANCE, "variance")]),
+        with_columns("variances", source, about, [Column(_VARIANCE, "variance")]),
         Stage("beside_baseline", "jobs/beside_baseline", {"on": [*same, *systems]}),
         with_columns(
             "sums_apart", "beside_baseline", "the difference, as sums that days add up", sums

@@ -53,8 +53,8 @@ def begin(new: NewRows, ends: Ends, engine: Database, entries: Mapping[str, str]
         notes = changes(spec, engine).make(engine)
         notes += [note for row in _open_runs(spec, engine) if (note := _told(row, spec, engine))]
         process = literal(f"process {os.getpid()}, session {engine.driver.session}")
-        told = {"outcome": literal(RUNNING), "message": process, "sources": ""}
-        engine.execute(new.log(ends, **dict(entries) | told))
+        outcome = {"outcome": literal(RUNNING), "message": process, "sources": ""}
+        engine.execute(new.log(ends, **dict(entries) | outcome))
     return notes
 
 
@@ -87,10 +87,11 @@ def _told(row: Mapping[str, Any], spec: Spec, engine: Database) -> str:
         return f"{run}, has not said how it ended: it may go on, or was killed"
     if goes_on:
         return ""
-    at = engine.translation
+    translation = engine.translation
     engine.execute(
-        f"update {at.name(targets(spec)['runs'])} set outcome = 'failed', "
-        f"message = {at.value(literal(DIED))} where run_id = {at.value(literal(row['run_id']))} "
+        f"update {translation.name(targets(spec)['runs'])} set outcome = 'failed', "
+        f"message = {translation.value(literal(DIED))} where run_id = "
+        f"{translation.value(literal(row['run_id']))} "
         f"and {_is_running()}"
     )
     return f"{run}, failed: {DIED}; its days stayed as they were"

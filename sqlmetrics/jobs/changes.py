@@ -20,7 +20,7 @@ LONGEST = 50
 
 
 def create(
-    at: Translation,
+    translation: Translation,
     table: str,
     name: str,
     columns: Mapping[str, str],
@@ -31,52 +31,69 @@ def create(
     """The statement that makes a table, unless it is there.
 
     Args:
-        at: The dialect.
+        translation: The dialect.
         table: Which table.
         name: What it is called.
         columns: Its columns with their types, in DuckDB's words.
         meanings: Column -> what it holds, where the dialect says it as the table is made.
         meaning: What the table itself holds, if it is one beside that.
     """
-    own, told = at.dialect.comments, meanings or {}
-    storage = at.dialect.by_day if "metric_date" in columns else at.dialect.storage
-    about = own.behind.format(text=said(at, meaning or TABLES[table])) if own.behind else ""
-    lines = [_typed(at, column, kind, told.get(column, "")) for column, kind in columns.items()]
-    if at.dialect.key.inline:
-        lines.append(at.dialect.key.inline.format(columns=_keys(at, table)))
+    syntax, meaning_by_column = translation.dialect.comments, meanings or {}
+    storage = (
+        translation.dialect.by_day if "metric_date" in columns else translation.dialect.storage
+    )
+    about = (
+        syntax.behind.format(text=said(translation, meaning or TABLES[table]))
+        if syntax.behind
+        else ""
+    )
+    lines = [
+        _typed(translation, column, kind, meaning_by_column.get(column, ""))
+        for column, kind in columns.items()
+    ]
+    if translation.dialect.key.inline:
+        lines.append(translation.dialect.key.inline.format(columns=_keys(translation, table)))
     body = indent(",\n".join(lines), "    ")
-    end = "".join(f"\n{one}" for one in (storage, about) if one)
-    return f"create table if not exists {at.name(name)} (\n{body}\n){end}"
+    end = "".join(f"\n{clause}" for clause in (storage, about) if clause)
+    return f"create table if not exists {translation.name(name)} (\n{body}\n){end}"
 
 
-def _typed(at: Translation, column: str, kind: str, meaning: str) -> str:
-    inline = at.dialect.comments.inline
-    told = inline.format(text=said(at, meaning)) if inline and meaning else ""
-    return f"{at.column(column)} {at.type(kind)}{told}"
+def _typed(translation: Translation, column: str, kind: str, meaning: str) -> str:
+    inline = translation.dialect.comments.inline
+    comment = inline.format(text=said(translation, meaning)) if inline and meaning else ""
+    return f"{translation.column(column)} {translation.type(kind)}{comment}"
 
 
-def _key(at: Translation, table: str) -> Iterator[str]:
+def _key(translation: Translation, table: str) -> Iterator[str]:
     """The columns of a table's key, as they stand in it."""
     for column in UNIQUE[table]:
-        kind, own = KEPT[table][column], at.dialect.key
-        of_text = own.long if column in LONG else own.text
+        kind, key_syntax = KEPT[table][column], translation.dialect.key
+        of_text = key_syntax.long if column in LONG else key_syntax.text
         template = of_text if kind.startswith("varchar") else "{column}"
-        yield template.format(column=at.column(column))
+        yield template.format(column=translation.column(column))
 
 
-def _keys(at: Translation, table: str) -> str:
+def _keys(translation: Translation, table: str) -> str:
     """The same behind commas: on one line where it fits."""
-    columns = [*_key(at, table)]
+    columns = [*_key(translation, table)]
     line = ", ".join(columns)
     return line if len(line) <= 60 else "\n    " + ",\n    ".join(columns) + "\n"
 
 
-def key(at: Translation, table: str, name: str) -> str:
+def key(translation: Translation, table: str, name: str) -> str:
     """The statement that keeps a table to one row per key; empty where there is none."""
-    *_, own = parts(name)
-    index = f"{own}_key" if len(own) <= LONGEST else f"{own[:LONGEST]}_{_hash(own)}_key"
-    told = {"index": at.column(index), "table": at.name(name), "columns": _keys(at, table)}
-    return at.dialect.key.statement.format(**told)
+    *_, table_name = parts(name)
+    index = (
+        f"{table_name}_key"
+        if len(table_name) <= LONGEST
+        else f"{table_name[:LONGEST]}_{_hash(table_name)}_key"
+    )
+    placeholders = {
+        "index": translation.column(index),
+        "table": translation.name(name),
+        "columns": _keys(translation, table),
+    }
+    return translation.dialect.key.statement.format(**placeholders)
 
 
 def _hash(name: str) -> str:
@@ -84,11 +101,17 @@ def _hash(name: str) -> str:
 
 
 def added(
-    at: Translation, name: str, column: tuple[str, str], meaning: str = "", unless: str = ""
+    translation: Translation,
+    name: str,
+    column: tuple[str, str],
+    meaning: str = "",
+    unless: str = "",
 ) -> str:
     """The statement that gives a table a column more, with its type, which old rows have not."""
-    typed = _typed(at, column[0], column[1].removesuffix(" not null"), meaning)
-    return at.dialect.writing.add_column.format(table=at.name(name), unless=unless, column=typed)
+    typed = _typed(translation, column[0], column[1].removesuffix(" not null"), meaning)
+    return translation.dialect.writing.add_column.format(
+        table=translation.name(name), unless=unless, column=typed
+    )
 
 
 @dataclass(frozen=True)
@@ -149,7 +172,7 @@ def _tried(engine: Database, statements: Sequence[str], else_: str) -> str:
 
 
 def changes(
-    spec: Spec, engine: Database, more: Mapping[str, Mapping[str, str]] | None = None
+    spec: Spec, engine: Database, extra_columns: Mapping[str, Mapping[str, str]] | None = None
 ) -> Changes:
     """The tables and columns that a spec lacks, their keys and comments.
 
@@ -158,25 +181,41 @@ def changes(
     Args:
         spec: What is asked, with its `output`.
         engine: Where the tables are.
-        more: Table -> columns that it shall have beside those of the spec.
+        extra_columns: Table -> columns that it shall have beside those of the spec.
     """
-    at, named = engine.translation, targets(spec)
-    needed, keys, told = list[str](), list[str](), list[str]()
-    is_first = not columns_of(named["metrics"], engine)
-    for table, own in columns(spec).items():
-        if table not in named:
+    translation, name_by_table = engine.translation, targets(spec)
+    required, keys, comment_statements = list[str](), list[str](), list[str]()
+    is_first = not columns_of(name_by_table["metrics"], engine)
+    for table, own_columns in columns(spec).items():
+        if table not in name_by_table:
             continue
-        name, wanted = named[table], {**own, **(more or {}).get(table, {})}
-        meant = {column: meanings(spec, table).get(column, "") for column in wanted}
-        there = {column.casefold() for column in columns_of(name, engine)}
-        if not there:
-            needed.append(create(at, table, name, wanted, meant))
-        lacks = {column: kind for column, kind in wanted.items() if column.casefold() not in there}
-        if there:
-            needed += [added(at, name, one, meant[one[0]]) for one in lacks.items()]
+        name, kind_by_column = (
+            name_by_table[table],
+            {**own_columns, **(extra_columns or {}).get(table, {})},
+        )
+        meaning_by_column = {
+            column: meanings(spec, table).get(column, "") for column in kind_by_column
+        }
+        existing = {column.casefold() for column in columns_of(name, engine)}
+        if not existing:
+            required.append(create(translation, table, name, kind_by_column, meaning_by_column))
+        lacks = {
+            column: kind
+            for column, kind in kind_by_column.items()
+            if column.casefold() not in existing
+        }
+        if existing:
+            required += [
+                added(translation, name, column, meaning_by_column[column[0]])
+                for column in lacks.items()
+            ]
         if is_first or lacks:
-            of = meant if is_first else {column: meant[column] for column in lacks}
-            told += comments(at, table, name, of)
-        if at.dialect.key.statement:
-            keys.append(key(at, table, name))
-    return Changes(needed, keys, told)
+            commented_columns = (
+                meaning_by_column
+                if is_first
+                else {column: meaning_by_column[column] for column in lacks}
+            )
+            comment_statements += comments(translation, table, name, commented_columns)
+        if translation.dialect.key.statement:
+            keys.append(key(translation, table, name))
+    return Changes(required, keys, comment_statements)

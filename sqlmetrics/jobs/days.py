@@ -59,8 +59,8 @@ class ClientDays(Days):
 
     def holds(self, time: str, zone: str = "", local: Callable[[str], str] = str) -> list[str]:
         """What a time in microseconds meets that lies in them: in a zone, what clocks show."""
-        shown = local(time) if zone else time
-        return [f"{shown} >= {self.moments[0]}", f"{shown} < {self.moments[1]}"]
+        clock_time = local(time) if zone else time
+        return [f"{clock_time} >= {self.moments[0]}", f"{clock_time} < {self.moments[1]}"]
 
     def around(self, column: str, before: int, after: int | None, later: Later) -> list[str]:
         """What a column of days meets that lies in them, or so many days before or after."""
@@ -75,15 +75,15 @@ class ClientDays(Days):
         return Ends(*self.dates, words=str(self))
 
 
-def client_days(at: Translation, parameter: str) -> ClientDays:
+def client_days(translation: Translation, parameter: str) -> ClientDays:
     """The days of a compiled job, by how its client names a parameter."""
-    named = [parameter.format(name=name) for name in ("start", "end")]
-    times = (at.dialect.times.moment.format(column=one) for one in named)
-    moments = (at.dialect.times.micros.format(column=one) for one in times)
+    parameters = [parameter.format(name=name) for name in ("start", "end")]
+    times = (translation.dialect.times.moment.format(column=name) for name in parameters)
+    moments = (translation.dialect.times.micros.format(column=time) for time in times)
     return ClientDays(
-        texts=named,
-        dates=[f"cast({at.own_text(one)} as date)" for one in named],
-        moments=[at.own_text(one) for one in moments],
+        texts=parameters,
+        dates=[f"cast({translation.own_text(name)} as date)" for name in parameters],
+        moments=[translation.own_text(moment) for moment in moments],
     )
 
 
@@ -102,9 +102,9 @@ def on_days(spec: Spec, days: Days | None) -> Question:
         is_dated = spec.rankings.columns.date is not None
         first = (ends and ends.start) or NO_DAY
         return Question(spec, ends, "") if is_dated else Question(spec, None, first)
-    own = {name: getattr(spec.clicks, name) for name in Clicks.model_fields}
+    settings = {name: getattr(spec.clicks, name) for name in Clicks.model_fields}
     ranged = _click_log(
-        own | {"daily": True, "evaluation": days}, "clicks, on the days of this run"
+        settings | {"daily": True, "evaluation": days}, "clicks, on the days of this run"
     )
     return Question(spec.having(clicks=ranged, rankings=None, labels=None), None, "")
 
@@ -136,25 +136,27 @@ def in_zone(spec: Spec, zone: str | None) -> Spec:
         return spec
     if spec.clicks is None:
         raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
-    given = {name: getattr(spec.clicks, name) for name in Clicks.model_fields}
-    clicks = _click_log(given | {"time_zone": zone}, "time_zone")
+    settings = {name: getattr(spec.clicks, name) for name in Clicks.model_fields}
+    clicks = _click_log(settings | {"time_zone": zone}, "time_zone")
     return spec.having(clicks=clicks, rankings=None, labels=None)
 
 
-def _click_log(given: Mapping[str, object], place: str) -> Clicks:
+def _click_log(settings: Mapping[str, object], setting_path: str) -> Clicks:
     try:
-        return Clicks(**given)
+        return Clicks(**settings)
     except ValidationError as error:
-        told = "; ".join(one["msg"].removeprefix("Value error, ") for one in error.errors())
-        raise SpecError(f"{place}: {told}") from None
+        message = "; ".join(
+            problem["msg"].removeprefix("Value error, ") for problem in error.errors()
+        )
+        raise SpecError(f"{setting_path}: {message}") from None
 
 
-def zone_of_days(rankings: object, said: str | None = None) -> str | None:
+def zone_of_days(rankings: object, time_zone: str | None = None) -> str | None:
     """The zone whose days are meant; None for UTC.
 
     Args:
         rankings: What is asked: a spec, which says it, or tables.
-        said: For tables: the zone that was given beside them.
+        time_zone: For tables: the zone that was given beside them.
 
     Raises:
         SpecError: If there is no such zone.
@@ -162,7 +164,7 @@ def zone_of_days(rankings: object, said: str | None = None) -> str | None:
     if isinstance(rankings, Spec):
         return (rankings.clicks or rankings.rankings).time_zone
     try:
-        return checked_zone(said) if said else None
+        return checked_zone(time_zone) if time_zone else None
     except ValueError as error:
         raise SpecError(f"time_zone {error}") from None
 
@@ -235,11 +237,11 @@ def days_looked_at(
         SpecError: If one is no day, or a day and a range are given.
     """
     zone = zone_of_days(spec)
-    found = days_between(start, end, zone, option=option)
+    day_range = days_between(start, end, zone, option=option)
     if day is None:
-        return (found,) if found else ()
-    if found:
-        one, two = ("--date", "--start, --end") if option else ("day", "start, end")
-        raise SpecError(f"give one day ({one}) or a range of them ({two})")
+        return (day_range,) if day_range else ()
+    if day_range:
+        day_option, two = ("--date", "--start, --end") if option else ("day", "start, end")
+        raise SpecError(f"give one day ({day_option}) or a range of them ({two})")
     only = day_named(day, zone, option="--date" if option else "day")
     return (Days(start=only, end=only + timedelta(1)),)

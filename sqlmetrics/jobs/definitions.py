@@ -31,8 +31,8 @@ REFRESH = (
 
 def hashes(spec: Spec) -> Iterator[tuple[str, int, str]]:
     """Metric, cutoff (0 for none) and definition_hash of all that a spec asks for."""
-    for one in asked(spec):
-        yield one.name, one.k or 0, spec.definition_hash(one)
+    for metric in asked(spec):
+        yield metric.name, metric.k or 0, spec.definition_hash(metric)
 
 
 def named(text: str, spec: Spec) -> tuple[str, int]:
@@ -61,8 +61,8 @@ def described(spec: Spec) -> list[MetricRow]:
 
 def these(metrics: Iterable[tuple[str, int]]) -> str:
     """What the rows of metrics meet, of their texts and cutoffs."""
-    each = [f"(metric = {literal(metric)} and k = {k})" for metric, k in metrics]
-    return "\n    or ".join(each)
+    conditions = [f"(metric = {literal(metric)} and k = {k})" for metric, k in metrics]
+    return "\n    or ".join(conditions)
 
 
 def segment_hashes(spec: Spec) -> Iterator[tuple[str, str, int, str]]:
@@ -126,16 +126,19 @@ def other_definitions(
     )
     metrics = {(metric.name, metric.k or 0): metric for metric in asked(spec)}
     segments = (ALL, *spec.by)
-    found = [
+    definitions = [
         OtherDefinition(metric, int(k), segment, text, day_of(first), day_of(last))
         for metric, k, segment, text, first, last in sorted(rows)
         if (metric, int(k)) in metrics
         and segment in segments
         and text != spec.definition_hash(metrics[metric, int(k)], segment)
     ]
-    early = {*_early_hashes(spec, engine, found), *_hashes_without_sql(spec, engine, found)}
-    other = [one for one in found if one.hash not in early]
-    return list(_with_changes(spec, engine, other))
+    early = {
+        *_early_hashes(spec, engine, definitions),
+        *_hashes_without_sql(spec, engine, definitions),
+    }
+    changed_definitions = [definition for definition in definitions if definition.hash not in early]
+    return list(_with_changes(spec, engine, changed_definitions))
 
 
 @dataclass(frozen=True)
@@ -202,7 +205,7 @@ def definition_history(spec: Spec, engine: Database) -> list[DefinedDays]:
     for defined in _defined_days(spec, engine):
         days.setdefault((defined.metric, defined.segment), []).append(defined)
     retired = retired_metrics(spec, engine)
-    found: list[DefinedDays] = []
+    history: list[DefinedDays] = []
     for key, parts in days.items():
         hashes = [part.hash for part in parts]
         if key in now and now[key][0] not in hashes:
@@ -211,8 +214,8 @@ def definition_history(spec: Spec, engine: Database) -> list[DefinedDays]:
             definition = part.definition or (now[key][1] if key in now else {})
             changes = differences(before.definition, part.definition) if before else ()
             defined = replace(part, definition=definition, changes=tuple(changes))
-            found.append(replace(defined, retired=retired.get(part.metric)))
-    return found
+            history.append(replace(defined, retired=retired.get(part.metric)))
+    return history
 
 
 def _defined_days(spec: Spec, engine: Database) -> Iterator[DefinedDays]:
@@ -226,9 +229,9 @@ def _defined_days(spec: Spec, engine: Database) -> Iterator[DefinedDays]:
         f"where spec = {literal(spec.title)} and segment_name in ({segments})\n"
         "group by metric, k, segment_name, definition_hash"
     )
-    known = _known_definitions(spec, engine, {text for *_, text, _, _ in rows})
+    definition_by_hash = _known_definitions(spec, engine, {text for *_, text, _, _ in rows})
     for metric, k, segment, text, first, last in sorted(rows, key=lambda row: str(row[4])):
-        name, definition = at_cutoff(metric, int(k)), known.get(text, {})
+        name, definition = at_cutoff(metric, int(k)), definition_by_hash.get(text, {})
         yield DefinedDays(name, segment, text, day_of(first), day_of(last), definition)
 
 
@@ -265,14 +268,14 @@ def check_definitions(spec: Spec, ends: Ends, engine: Database) -> None:
         SpecError: If they were; each metric is named, with the days that it has, and what has
             changed.
     """
-    within = ends.of("metric_date")
-    if not within:
+    day_conditions = ends.of("metric_date")
+    if not day_conditions:
         return
-    other = other_definitions(spec, engine, [f"not ({' and '.join(within)})"])
-    if other:
+    definitions = other_definitions(spec, engine, [f"not ({' and '.join(day_conditions)})"])
+    if definitions:
         raise SpecError(
             f"the table {targets(spec)['facts']} holds other days by another definition of "
-            f"{summary_of(other)}; {REFRESH}"
+            f"{summary_of(definitions)}; {REFRESH}"
         )
 
 
@@ -280,11 +283,12 @@ def note_of_others(spec: Spec, engine: Database) -> str:
     """What a table says by other definitions than the spec has now; empty if nothing."""
     if spec.output is None or not columns_of(targets(spec)["facts"], engine):
         return ""
-    other = other_definitions(spec, engine)
-    if not other:
+    definitions = other_definitions(spec, engine)
+    if not definitions:
         return ""
     return (
-        f"{targets(spec)['facts']} holds another definition of {summary_of(other)}; run {REFRESH}"
+        f"{targets(spec)['facts']} holds another definition of "
+        f"{summary_of(definitions)}; run {REFRESH}"
     )
 
 
@@ -324,13 +328,13 @@ def note_of_retired(spec: Spec, ends: Ends, engine: Database) -> str:
         f"from {relation(targets(spec)['facts'])}\nwhere {where}\ngroup by metric, k"
     )
     n_days = {at_cutoff(metric, int(k)): int(days) for metric, k, days in sorted(rows)}
-    told = [
+    note = [
         f"{name} ({n_days[name]} day{'s' * (n_days[name] != 1)}, {metric})"
         for name, metric in retired.items()
         if name in n_days
     ]
-    keep = f"metrics that the spec asks for no more keep their rows: {', '.join(told)}"
-    return keep if told else ""
+    keep = f"metrics that the spec asks for no more keep their rows: {', '.join(note)}"
+    return keep if note else ""
 
 
 def note_of_days_that_stay(spec: Spec, ends: Ends, engine: Database) -> str:
@@ -339,8 +343,8 @@ def note_of_days_that_stay(spec: Spec, ends: Ends, engine: Database) -> str:
     if not ends.only or not columns_of(facts, engine):
         return ""
     (only,) = ends.of("metric_date")[-1:]
-    whole = replace(ends, only=())
-    where = [f"spec = {literal(spec.title)}", *whole.of("metric_date"), f"not {only}"]
+    all_ends = replace(ends, only=())
+    where = [f"spec = {literal(spec.title)}", *all_ends.of("metric_date"), f"not {only}"]
     rows = engine.rows(
         f"select distinct metric_date from {relation(facts)}\nwhere {' and '.join(where)}"
     )
@@ -353,26 +357,30 @@ def note_of_days_that_stay(spec: Spec, ends: Ends, engine: Database) -> str:
     )
 
 
-def summary_of(other: Sequence[OtherDefinition]) -> str:
+def summary_of(definitions: Sequence[OtherDefinition]) -> str:
     """Each metric with the days that another definition made, and what has changed since."""
     days: dict[str, tuple[date, date]] = {}
-    for one in other:
-        name = at_cutoff(one.metric, one.k)
-        first, last = days.get(name, (one.first, one.last))
-        days[name] = min(first, one.first), max(last, one.last)
+    for definition in definitions:
+        name = at_cutoff(definition.metric, definition.k)
+        first, last = days.get(name, (definition.first, definition.last))
+        days[name] = min(first, definition.first), max(last, definition.last)
     metrics = ", ".join(f"{name} (from {first} to {last})" for name, (first, last) in days.items())
-    changes = "; ".join(dict.fromkeys(one.changes for one in other if one.changes))
+    changes = "; ".join(
+        dict.fromkeys(definition.changes for definition in definitions if definition.changes)
+    )
     return f"{metrics}: {changes or 'conventions or parameters have changed since'}"
 
 
 def _early_hashes(
-    spec: Spec, engine: Database, found: Sequence[OtherDefinition]
+    spec: Spec, engine: Database, definitions: Sequence[OtherDefinition]
 ) -> Collection[str]:
     """Those that a version wrote whose definitions had fewer parts, if all else is the same.
 
     Such a version's runs left no sources in the run log.
     """
-    hashes = {one.hash for one in found} & {early_hash(spec, metric) for metric in asked(spec)}
+    hashes = {definition.hash for definition in definitions} & {
+        early_hash(spec, metric) for metric in asked(spec)
+    }
     runs = targets(spec)["runs"]
     columns = [name.casefold() for name in columns_of(runs, engine)] if hashes else []
     if "sources" not in columns:
@@ -387,7 +395,7 @@ def _early_hashes(
 
 
 def _hashes_without_sql(
-    spec: Spec, engine: Database, found: Sequence[OtherDefinition]
+    spec: Spec, engine: Database, definitions: Sequence[OtherDefinition]
 ) -> Collection[str]:
     """Those that a version wrote whose definitions had no queries, if it read the same tables.
 
@@ -395,7 +403,7 @@ def _hashes_without_sql(
     """
     queries = {role: source.sql for role, source in sources_of(spec).items() if source.sql}
     segments = (ALL, *conditional(spec))
-    hashes = {one.hash for one in found} & {
+    hashes = {definition.hash for definition in definitions} & {
         hash_without_sql(spec, metric, segment) for metric in asked(spec) for segment in segments
     }
     runs = targets(spec)["runs"]
@@ -422,18 +430,18 @@ def _hashes_without_sql(
 
 
 def _with_changes(
-    spec: Spec, engine: Database, other: Sequence[OtherDefinition]
+    spec: Spec, engine: Database, definitions: Sequence[OtherDefinition]
 ) -> Iterator[OtherDefinition]:
-    before = _known_definitions(spec, engine, {one.hash for one in other})
+    before = _known_definitions(spec, engine, {outdated.hash for outdated in definitions})
     now = {(metric.name, metric.k or 0): metric for metric in asked(spec)}
-    for one in other:
-        definition = _as_stored(spec.definition(now[one.metric, one.k], one.segment))
-        changes = differences(before[one.hash], definition) if one.hash in before else ()
-        yield replace(one, changes=", ".join(changes))
+    for outdated in definitions:
+        definition = _as_stored(spec.definition(now[outdated.metric, outdated.k], outdated.segment))
+        changes = differences(before[outdated.hash], definition) if outdated.hash in before else ()
+        yield replace(outdated, changes=", ".join(changes))
 
 
 def differences(
-    before: Mapping[str, Any], now: Mapping[str, Any], place: str = ""
+    before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = ""
 ) -> Iterator[str]:
     """What two definitions say differently, key by key.
 
@@ -445,7 +453,7 @@ def differences(
         if old == new:
             continue
         if isinstance(old or {}, dict) and isinstance(new or {}, dict):
-            yield from differences(old or {}, new or {}, f"{place}{name}.")
+            yield from differences(old or {}, new or {}, f"{prefix}{name}.")
         else:
             words = ["not given" if value is None else repr(value) for value in (old, new)]
-            yield f"{place}{name} was {words[0]}, is {words[1]}"
+            yield f"{prefix}{name} was {words[0]}, is {words[1]}"

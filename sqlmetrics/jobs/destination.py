@@ -40,7 +40,7 @@ class Destination:
         return Path(self.place)
 
 
-def destination(place: str, version: str | None = None) -> Destination:
+def destination(location: str, version: str | None = None) -> Destination:
     """The place that a text names; nothing is opened.
 
     >>> destination("bi/metrics.duckdb").kind, destination("bi/").kind
@@ -49,21 +49,21 @@ def destination(place: str, version: str | None = None) -> Destination:
     Raises:
         SpecError: If it names none, or a version that the place has not.
     """
-    kind = "database" if "://" in place else _kind(place)
-    if kind == "database" and place_of(place).in_memory:
-        raise SpecError(f"--publish {place} is a database in memory, which nobody can read")
+    kind = "database" if "://" in location else _kind(location)
+    if kind == "database" and place_of(location).in_memory:
+        raise SpecError(f"--publish {location} is a database in memory, which nobody can read")
     if version is not None and kind != "file":
         raise SpecError("a storage version is one of DuckDB's files: --publish FILE.duckdb")
-    return Destination(kind, place, version or "")
+    return Destination(kind, location, version or "")
 
 
-def _kind(place: str) -> str:
-    suffix = Path(place).suffix
+def _kind(location: str) -> str:
+    suffix = Path(location).suffix
     if suffix.casefold() in ENDINGS:
         return "file"
-    if suffix and not place.endswith(("/", os.sep)) and not Path(place).is_dir():
+    if suffix and not location.endswith(("/", os.sep)) and not Path(location).is_dir():
         raise SpecError(
-            f"--publish {place}: {unknown('kind of file', suffix, ENDINGS)}; "
+            f"--publish {location}: {unknown('kind of file', suffix, ENDINGS)}; "
             f"give {KINDS} (the name of a folder may end in /)"
         )
     return "folder"
@@ -100,53 +100,66 @@ def check_destination(
         tables_in_file(spec, engine, to.path)
 
 
-def check_writer(other: Database) -> None:
+def check_writer(target: Database) -> None:
     """Whether rows can be published to a database.
 
     Raises:
         SpecError: If not.
     """
-    if not other.translation.dialect.writing.publishes:
-        raise SpecError(f"--publish cannot write to {other.name}; give {KINDS}")
+    if not target.translation.dialect.writing.publishes:
+        raise SpecError(f"--publish cannot write to {target.name}; give {KINDS}")
 
 
 def _check_database(spec: Spec, to: Destination, days: Days | None, *, adopt: bool) -> None:
-    place = place_of(to.place)
-    if place.is_missing:  # it will be made
-        _check_writable(Destination("file", place.path))
-        named = targets(spec).values()
-        dotted = [name for name in named if parts(name)[:-1] not in ([], ["main"])]
+    url = place_of(to.place)
+    if url.is_missing:  # it will be made
+        _check_writable(Destination("file", url.path))
+        table_names = targets(spec).values()
+        dotted = [name for name in table_names if parts(name)[:-1] not in ([], ["main"])]
         if dotted:
             raise SpecError(
                 f"--publish {to.place}: a new database has no schema for {dotted[0]!r}; make it "
                 "first, or publish FILE.duckdb without a URL, which leaves schemas out"
             )
         return
-    with connect(to.place) as other:
-        check_writer(other)
-        check_own(spec, other)
+    with connect(to.place) as target:
+        check_writer(target)
+        check_own(spec, target)
         if not adopt:
-            check_same_spec(spec, other)
+            check_same_spec(spec, target)
         is_known = days is not None and days.start is not None and days.end is not None
-        if is_known and days is not None and other.find(targets(spec)["facts"]):
-            check_definitions(spec, days.ends, other)
+        if is_known and days is not None and target.find(targets(spec)["facts"]):
+            check_definitions(spec, days.ends, target)
 
 
 def _check_writable(to: Destination) -> None:
     path = to.path
     if path.exists() and path.is_dir() != (to.kind == "folder"):
-        other = "folder" if path.is_dir() else "file"
-        raise SpecError(f"--publish {to.place}: there is a {other} of this name; give {KINDS}")
+        existing_kind = "folder" if path.is_dir() else "file"
+        raise SpecError(
+            f"--publish {to.place}: there is a {existing_kind} of this name; give {KINDS}"
+        )
     folder = path if to.kind == "folder" else path.absolute().parent
-    there = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        reason = "permission denied" if there.is_dir() else f"{str(there)!r} is no folder"
+    existing_folder = next(
+        candidate
+        for candidate in (folder.absolute(), *folder.absolute().parents)
+        if candidate.exists()
+    )
+    if not existing_folder.is_dir() or not os.access(existing_folder, os.W_OK | os.X_OK):
+        reason = (
+            "permission denied"
+            if existing_folder.is_dir()
+            else f"{str(existing_folder)!r} is no folder"
+        )
         raise EngineError(f"cannot write {to.place!r}: {reason}")
 
 
 def _check_source(engine: Database, file: Path) -> None:
     """A file that takes the place of the database itself would take its data along."""
-    if any(file.exists() and Path(one).exists() and file.samefile(one) for one in engine.files):
+    if any(
+        file.exists() and Path(source_file).exists() and file.samefile(source_file)
+        for source_file in engine.files
+    ):
         raise SpecError(
             f"--publish {file}: it is the database itself, and would be replaced; "
             "give a file of its own"
@@ -172,17 +185,17 @@ def tables_in_file(spec: Spec, engine: Database, file: Path) -> dict[str, str]:
             "replaced; give another name"
         )
     *schema, _ = parts(targets(spec)["facts"])
-    own = {parts(name)[-1].casefold() for name in targets(spec).values()}
+    own_names = {parts(name)[-1].casefold() for name in targets(spec).values()}
     sources = {
         name: ".".join(f'"{part}"' for part in (*schema, name))
         for name in sorted(tables(file))
-        if name.casefold() not in own
+        if name.casefold() not in own_names
     }
-    lost = [name for name, source in sources.items() if not _is_of_queries(source, engine)]
-    if lost:
+    lost_tables = [name for name, source in sources.items() if not _is_of_queries(source, engine)]
+    if lost_tables:
         raise SpecError(
             f"--publish {file}: it holds other tables, and would be replaced whole: "
-            f"{', '.join(lost)}; give each output a file of its own, or remove this one"
+            f"{', '.join(lost_tables)}; give each output a file of its own, or remove this one"
         )
     return sources
 

@@ -25,23 +25,23 @@ def dictionary(spec: Spec, now: str) -> dict[str, TableRows]:
         spec: What is asked, with its `output`.
         now: An SQL time: when it is.
     """
-    rows, named = described(spec), targets(spec)
-    made = {
+    rows, name_by_table = described(spec), targets(spec)
+    rows_by_table = {
         "metrics": ([*METRICS], [list(_metric(row)) for row in rows]),
         "definitions": ([*DEFINITIONS], list(_definitions(spec, now))),
     }
-    found = {
+    missing_rows = {
         table: lacking(
             table,
-            named[table],
+            name_by_table[table],
             names,
             "new_rows",
-            [Stage("new_rows", "jobs/new_rows", {"rows": told})],
+            [Stage("new_rows", "jobs/new_rows", {"rows": new_rows})],
         )
-        for table, (names, told) in made.items()
+        for table, (names, new_rows) in rows_by_table.items()
     }
-    ours = these((row.metric, row.k) for row in rows)
-    return found | {"metrics": replace(found["metrics"], instead_of=ours)}
+    own_metrics = these((row.metric, row.k) for row in rows)
+    return missing_rows | {"metrics": replace(missing_rows["metrics"], instead_of=own_metrics)}
 
 
 def lacking(
@@ -58,10 +58,10 @@ def lacking(
     """
     keys = ["run_id"] if table == "runs" else [*UNIQUE[table]]
     view = {
-        "columns": [f"new_rows.{identifier(one)}" for one in columns],
+        "columns": [f"new_rows.{identifier(column)}" for column in columns],
         "from": source,
         "table": name,
-        "keys": [f"there.{one} = new_rows.{one}" for one in keys],
+        "keys": [f"there.{key} = new_rows.{key}" for key in keys],
         "first": keys[0],
     }
     select = with_stages(stages, print_template("jobs/lacking", view))
@@ -69,7 +69,7 @@ def lacking(
 
 
 def _metric(row: MetricRow) -> Iterator[Column]:
-    low, high = (None if one is None else double(one) for one in (row.low, row.high))
+    low, high = (None if bound is None else double(bound) for bound in (row.low, row.high))
     texts = {
         "name": row.name,
         "column_name": row.column,

@@ -45,24 +45,27 @@ def dry_run(spec: Spec, engine: Database, part: Part) -> str:
         SpecError: If the spec cannot be run.
         InputError: If a table cannot be read.
     """
-    at, asked = engine.translation, on_days(spec, part.days)
+    translation, question = engine.translation, on_days(spec, part.days)
     metrics = part.metrics or {(metric, k) for metric, k, _ in hashes(spec)}
-    now = at.expression(at.dialect.times.now, "0")
-    new = NewRows(spec, at, "'dry run'", now, asked.day, folder=Path(), metrics=metrics)
+    now = translation.expression(translation.dialect.times.now, "0")
+    new = NewRows(spec, translation, "'dry run'", now, question.day, folder=Path(), metrics=metrics)
     if spec.clicks is None:
-        plan_of(asked, at)  # files that are loaded first are no SQL, which it says
-        the_plan = _planned(asked, engine)
-        told = [*_estimates(the_plan, engine)]
+        plan_of(question, translation)  # files that are loaded first are no SQL, which it says
+        the_plan = _planned(question, engine)
+        notes = [*_estimates(the_plan, engine)]
         script = sql.script([the_plan], engine.free_name(KEPT))
-        kept = Step(NEW_FACTS, script.summary)
-        steps, drops = [script.keep, kept.statement(at)], [kept.drop(at), script.drop]
+        facts_step = Step(NEW_FACTS, script.summary)
+        steps, drops = (
+            [script.keep, facts_step.statement(translation)],
+            [facts_step.drop(translation), script.drop],
+        )
         per_query = script.per_query
     else:
-        told, log_steps = [], list(kept_steps(asked, at))
-        steps = [one.statement(at) for one in log_steps]
-        drops = [one.drop(at) for one in reversed(log_steps)]
-        per_query = sql.script([plan_of(asked, at)]).per_query if spec.metrics else ""
-    ends = part.days.ends if part.days else computed_ends(asked.spec)
+        notes, log_steps = [], list(kept_steps(question, translation))
+        steps = [step.statement(translation) for step in log_steps]
+        drops = [step.drop(translation) for step in reversed(log_steps)]
+        per_query = sql.script([plan_of(question, translation)]).per_query if spec.metrics else ""
+    ends = part.days.ends if part.days else computed_ends(question.spec)
     exchange = new.exchange(per_query, ends)
     counts = {table: exchange.count(table) for table in exchange.rows if table in COUNTED}
     lacking = changes(spec, engine)
@@ -78,12 +81,12 @@ def dry_run(spec: Spec, engine: Database, part: Part) -> str:
         new.log(ends, **counts),
     ]
     views = list(_views(spec, engine))
-    inside = views if at.dialect.undoes_views else []
-    replaced = together(spec, at, [*map(at.text, rows), *inside])
-    statements = [*tables, *map(at.text, filter(None, steps)), *replaced]
-    statements += [*([] if inside else views), *filter(None, drops)]
+    views_inside = views if translation.dialect.undoes_views else []
+    replaced = together(spec, translation, [*map(translation.text, rows), *views_inside])
+    statements = [*tables, *map(translation.text, filter(None, steps)), *replaced]
+    statements += [*([] if views_inside else views), *filter(None, drops)]
     days = f" {part.days}" if part.days else ": all that the data has"
-    head = [f"{at.dialect.title}: a run of {spec.title}{days}", *told]
+    head = [f"{translation.dialect.title}: a run of {spec.title}{days}", *notes]
     return "".join(f"-- {line}\n" for line in head) + "\n" + text(statements)
 
 
@@ -98,10 +101,10 @@ def _has_old_rows(spec: Spec, engine: Database, exchange: Exchange, days: Days |
     return exchange.has_old_rows(engine)
 
 
-def _planned(asked: Question, engine: Database) -> Plan:
+def _planned(question: Question, engine: Database) -> Plan:
     """The plan that a run would take, of tables that are looked at."""
     with engine.reading():
-        the_plan = plan(asked.spec, opened(asked.spec, engine, asked.ends), moments=True)
+        the_plan = plan(question.spec, opened(question.spec, engine, question.ends), moments=True)
         suspects = prescan.suspects(the_plan, engine)
         return the_plan.by(the_plan.choose(statistics_of(the_plan, engine), None, suspects))
 
@@ -119,7 +122,7 @@ def _estimates(the_plan: Plan, engine: Database) -> Iterator[str]:
     for table, relation in shape.tables.items():
         select = f"select * from {source_text(relation, shape.where[table])}"
         try:
-            if said := engine.driver.estimate(engine.translation.text(select)):
-                yield f"{table}: {said}"
+            if estimate := engine.driver.estimate(engine.translation.text(select)):
+                yield f"{table}: {estimate}"
         except SqlmetricsError:  # what cannot be explained is run all the same
             continue

@@ -136,9 +136,11 @@ class Exchange:
                 counts = self._counts(engine)
                 self._forget(archive)
                 if log:
-                    kept = archive.count() if archive else None
+                    n_archived = archive.count() if archive else None
                     engine.execute(
-                        log(counts | ({} if kept is None else {"archived": kept}), notes)
+                        log(
+                            counts | ({} if n_archived is None else {"archived": n_archived}), notes
+                        )
                     )
                 make_views(self.spec, engine, views if is_undone else ())
                 for statement in end or ():
@@ -151,8 +153,8 @@ class Exchange:
         check_definitions(self.spec, self.ends, engine)
         if self.allowed_loss is None:
             return [], 0
-        told, lost_days = check_losses(self, engine, self.allowed_loss, self.option)
-        return [told] if told else [], lost_days
+        note, lost_days = check_losses(self, engine, self.allowed_loss, self.option)
+        return [note] if note else [], lost_days
 
     def _forget(self, archive: Archive | None) -> None:
         if archive and self.forgets:
@@ -166,9 +168,9 @@ class Exchange:
         for table in archive.columns:
             if table in self.rows:
                 rows = self.rows[table]
-                gone = [*self.ends.of("metric_date"), *filter(None, [rows.replaces])]
-                kept = archive.rows(table, self._whole, gone, rows.select)
-                yield insert(self.at, archive.names[table], TableRows(*kept))
+                replaced_conditions = [*self.ends.of("metric_date"), *filter(None, [rows.replaces])]
+                archived_rows = archive.rows(table, self._whole, replaced_conditions, rows.select)
+                yield insert(self.at, archive.names[table], TableRows(*archived_rows))
 
     def has_old_rows(self, engine: Database) -> bool:
         """Whether the fact table has rows of the days, which a run would keep."""
@@ -200,13 +202,13 @@ class Exchange:
         """Delete and insert, one after the other of these tables."""
         for table, rows in self.rows.items():
             if table in tables:
-                gone = [] if rows.are_added else self.of("metric_date")
-                if gone and rows.replaces:
-                    gone.append(rows.replaces)
+                conditions = [] if rows.are_added else self.of("metric_date")
+                if conditions and rows.replaces:
+                    conditions.append(rows.replaces)
                 if rows.instead_of and self.at.dialect.writing.replace == TRANSACTION:
-                    gone = [rows.instead_of]
-                if gone:
-                    where = "\n    and ".join(map(self.at.value, gone))
+                    conditions = [rows.instead_of]
+                if conditions:
+                    where = "\n    and ".join(map(self.at.value, conditions))
                     yield finished(f"delete from {self._name(table)}\nwhere\n    {where}")
                 yield insert(self.at, targets(self.spec)[table], rows)
 
@@ -225,7 +227,9 @@ class Exchange:
 
     def _counts(self, engine: Database) -> dict[str, int]:
         tables = [table for table in COUNTED if table in self.rows]
-        return {one: int(engine.rows(f"select {self.count(one)} as n")[0][0]) for one in tables}
+        return {
+            table: int(engine.rows(f"select {self.count(table)} as n")[0][0]) for table in tables
+        }
 
     def _name(self, table: str) -> str:
         return self.at.name(targets(self.spec)[table])
@@ -238,10 +242,10 @@ def alone(spec: Spec, engine: Database) -> Iterator[list[str]]:
     Two runs that add to one table of files lose each other's on Spark, so a run log that other
     tables share has a lock of its own there.
     """
-    named = targets(spec)
-    names = [named["facts"]]
+    name_by_table = targets(spec)
+    names = [name_by_table["facts"]]
     if engine.translation.dialect.writing.replace == OVERWRITE:
-        names.append(named["runs"])
+        names.append(name_by_table["runs"])
     with ExitStack() as locks:
         deaths = [locks.enter_context(engine.alone(name)) for name in names]
         yield list(filter(None, deaths))
@@ -256,19 +260,21 @@ def adding(spec: Spec, engine: Database) -> Iterator[None]:
         yield
 
 
-def insert(at: Translation, table: str, rows: TableRows) -> str:
+def insert(translation: Translation, table: str, rows: TableRows) -> str:
     """The statement that adds rows to a table."""
-    names = ",\n    ".join(map(at.column, rows.columns))
-    head = f"insert into {at.name(table)} (\n    {names}\n)\n"
-    return head + at.text(finished(rows.select)).rstrip()
+    names = ",\n    ".join(map(translation.column, rows.columns))
+    head = f"insert into {translation.name(table)} (\n    {names}\n)\n"
+    return head + translation.text(finished(rows.select)).rstrip()
 
 
-def together(spec: Spec, at: Translation, statements: Sequence[str]) -> list[str]:
+def together(spec: Spec, translation: Translation, statements: Sequence[str]) -> list[str]:
     """Statements as one transaction, where there are any, and as the only writer."""
-    writing = at.dialect.writing
+    writing = translation.dialect.writing
     if writing.replace == EXCHANGE or not writing.begin:
         return list(statements)
     facts = targets(spec)["facts"]
-    key = writing.lock_key(facts, at.name(facts), lambda text: at.value(literal(text)))
+    key = writing.lock_key(
+        facts, translation.name(facts), lambda text: translation.value(literal(text))
+    )
     lock = [writing.lock.format(key=key)] if writing.lock else []
     return [writing.begin, *lock, *statements, writing.commit]

@@ -33,7 +33,9 @@ NOW = f"(select started_at from {THIS_RUN})"
 
 
 CLIENTS: Mapping[str, Client] = {
-    one.name: one.writing.client for one in DIALECTS.values() if one.writing.client
+    known_dialect.name: known_dialect.writing.client
+    for known_dialect in DIALECTS.values()
+    if known_dialect.writing.client
 }
 """Dialect -> the program that executes a compiled job."""
 
@@ -51,20 +53,24 @@ def compile_job(spec: Spec, name: str = DEFAULT) -> dict[str, str]:
     refuse_pipes(spec)
     the_dialect = dialect(name)
     if name not in CLIENTS:
-        known = ", ".join(CLIENTS)
-        raise SpecError(f"no job is compiled for {the_dialect.title}; there are {known}")
-    kept = CLIENTS[name].keep
-    at = Translation(replace(the_dialect, keep=kept) if kept else the_dialect)
-    days = client_days(at, CLIENTS[name].parameter)
-    job = job_text(spec, at, days, *_moment(spec, at))
+        client_names = ", ".join(CLIENTS)
+        raise SpecError(f"no job is compiled for {the_dialect.title}; there are {client_names}")
+    keep_statement = CLIENTS[name].keep
+    translation = Translation(
+        replace(the_dialect, keep=keep_statement) if keep_statement else the_dialect
+    )
+    days = client_days(translation, CLIENTS[name].parameter)
+    job = job_text(spec, translation, days, *_moment(spec, translation))
     parts: dict[str, list[str]] = {
         "01_tables.sql": [*the_dialect.session, *job.tables],
-        "02_evaluation.sql": [_this_run(at), *job.evaluation] if at.dialect.keep else [],
+        "02_evaluation.sql": [_this_run(translation), *job.evaluation]
+        if translation.dialect.keep
+        else [],
         "03_replacement.sql": [
             *job.replacement,
-            *([f"{at.dialect.drop} {THIS_RUN}"] if at.dialect.keep else []),
+            *([f"{translation.dialect.drop} {THIS_RUN}"] if translation.dialect.keep else []),
         ],
-        "04_views.sql": _views(spec, at),
+        "04_views.sql": _views(spec, translation),
     }
     files = {
         file: f"{_about(spec, the_dialect, file, job)}\n{text(part)}"
@@ -88,9 +94,9 @@ def write_job(spec: Spec, name: str, folder: str | Path, *, overwrite: bool = Fa
         EngineError: If they cannot be written.
     """
     files = compile_job(spec, name)
-    with output_folder(folder, overwrite=overwrite) as beside:
+    with output_folder(folder, overwrite=overwrite) as staging:
         for file, content in files.items():
-            (beside / file).write_text(content, encoding="utf-8")
+            (staging / file).write_text(content, encoding="utf-8")
     target = Path(folder)
     for older in ABOUT.keys() - files.keys():  # a step that this job no longer has
         with suppress(OSError):
@@ -111,50 +117,59 @@ PER_QUERY = (
 )
 
 
-def _about(spec: Spec, at: Dialect, file: str, job: JobText) -> str:
-    told = [f"{spec.title}, for {at.title}: {ABOUT[file]}", str(trust(at))]
+def _about(spec: Spec, the_dialect: Dialect, file: str, job: JobText) -> str:
+    sentences = [f"{spec.title}, for {the_dialect.title}: {ABOUT[file]}", str(trust(the_dialect))]
     if file == "03_replacement.sql":
-        told.append(at.writing.promise)
-        told += [PER_QUERY] if "per_query" in targets(spec) else []
+        sentences.append(the_dialect.writing.promise)
+        sentences += [PER_QUERY] if "per_query" in targets(spec) else []
     of_job = job.about if file == "02_evaluation.sql" else ""  # of lists its statement says it
-    return "".join(map(commented, filter(None, told))) + of_job
+    return "".join(map(commented, filter(None, sentences))) + of_job
 
 
-def _views(spec: Spec, at: Translation) -> list[str]:
+def _views(spec: Spec, translation: Translation) -> list[str]:
     """The views, all or none where that can be."""
-    made = compiled_views(spec, at)
-    return together(spec, at, made) if made and at.dialect.undoes_views else made
+    statements = compiled_views(spec, translation)
+    return (
+        together(spec, translation, statements)
+        if statements and translation.dialect.undoes_views
+        else statements
+    )
 
 
-def _moment(spec: Spec, at: Translation) -> tuple[str, str]:
+def _moment(spec: Spec, translation: Translation) -> tuple[str, str]:
     """What names the run, and when it is; by its days, where nothing is kept."""
-    if at.dialect.keep:
+    if translation.dialect.keep:
         return RUN_ID, NOW
-    start, end = (CLIENTS[at.dialect.name].parameter.format(name=one) for one in ("start", "end"))
+    start, end = (
+        CLIENTS[translation.dialect.name].parameter.format(name=name) for name in ("start", "end")
+    )
     days = f"concat({literal(f'{spec.title} ')}, {start}, ' ', {end})"
-    return at.own_text(days), at.own_text("current_timestamp")
+    return translation.own_text(days), translation.own_text("current_timestamp")
 
 
-def _this_run(at: Translation) -> str:
+def _this_run(translation: Translation) -> str:
     """What names the run, and when it began."""
-    about = f"select\n    {at.dialect.run_id} as run_id,\n    {at.dialect.times.now} as started_at"
-    return f"{at.dialect.keep} {THIS_RUN} as\n{about}"
+    about = (
+        f"select\n    {translation.dialect.run_id} as run_id,\n    "
+        f"{translation.dialect.times.now} as started_at"
+    )
+    return f"{translation.dialect.keep} {THIS_RUN} as\n{about}"
 
 
-def _manifest(spec: Spec, at: Dialect, files: Mapping[str, str]) -> str:
+def _manifest(spec: Spec, the_dialect: Dialect, files: Mapping[str, str]) -> str:
     """What the files are, as JSON."""
     names = list(files)
-    command = CLIENTS[at.name].command.format(
+    command = CLIENTS[the_dialect.name].command.format(
         files=" ".join(names), options=" ".join(f"-f {name}" for name in names)
     )
-    told = {
+    manifest = {
         "spec": spec.title,
-        "dialect": at.name,
-        "client": CLIENTS[at.name].name,
+        "dialect": the_dialect.name,
+        "client": CLIENTS[the_dialect.name].name,
         "version": sqlmetrics.__version__,
         "parameters": {"start": "the first day", "end": "the day after the last one"},
         "run": command,
         "files": {file: hashlib.sha256(body.encode()).hexdigest() for file, body in files.items()},
         "metrics": {at_cutoff(metric, k): definition for metric, k, definition in hashes(spec)},
     }
-    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"

@@ -87,4 +87,7 @@ def views_of(spec: Spec) -> Iterator[str]:
     if spec.output is None or not spec.output.views:
         return
     yield from (spec.output.named(n) for n in NAMES if n != "comparison" or has_baseline(spec))
-    yield from (bounded(spec.output.named(one.suffix)) for one in Wide().cuts(spec, [spec.title]))
+    yield from (
+        bounded(spec.output.named(spec_view.suffix))
+        for spec_view in Wide().cuts(spec, [spec.title])
+    )

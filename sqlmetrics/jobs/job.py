@@ -40,26 +40,28 @@ class JobText:
     about: str = ""
 
     def __str__(self) -> str:
-        first, *others = (*self.evaluation, *self.replacement)
-        return text((*self.tables, self.about + first, *others))
+        first, *remaining = (*self.evaluation, *self.replacement)
+        return text((*self.tables, self.about + first, *remaining))
 
 
 def text(statements: Sequence[str]) -> str:
     """Statements as one text; comments on one table stand together."""
-    told, last = "", ""
-    for one in statements:
-        is_next = one.startswith("comment on column") and last.startswith("comment on")
-        told += ("\n" if is_next else "\n\n" if last else "") + f"{one.rstrip()};"
-        last = one
-    return f"{told}\n"
+    script, last = "", ""
+    for statement in statements:
+        is_next = statement.startswith("comment on column") and last.startswith("comment on")
+        script += ("\n" if is_next else "\n\n" if last else "") + f"{statement.rstrip()};"
+        last = statement
+    return f"{script}\n"
 
 
-def job_text(spec: Spec, at: Translation, days: Days | None, run_id: str, now: str) -> JobText:
+def job_text(
+    spec: Spec, translation: Translation, days: Days | None, run_id: str, now: str
+) -> JobText:
     """The statements of a run.
 
     Args:
         spec: What is asked, with its `output`.
-        at: The dialect.
+        translation: The dialect.
         days: The days that are replaced; None for those that are computed.
         run_id: An SQL text that names the run.
         now: An SQL time: when it is.
@@ -67,39 +69,50 @@ def job_text(spec: Spec, at: Translation, days: Days | None, run_id: str, now: s
     Raises:
         SpecError: If the spec cannot be compiled, or the dialect has no tables for a while.
     """
-    asked = on_days(spec, days)
-    ends = days.ends if days else computed_ends(asked.spec)
-    new = NewRows(spec, at, run_id, now, asked.day)
-    if at.dialect.keep or spec.clicks:
-        kept = list(kept_steps(asked, at))
-        rows = sql.script([plan_of(asked, at)]).per_query if spec.metrics else ""
+    question = on_days(spec, days)
+    ends = days.ends if days else computed_ends(question.spec)
+    new = NewRows(spec, translation, run_id, now, question.day)
+    if translation.dialect.keep or spec.clicks:
+        log_steps = list(kept_steps(question, translation))
+        rows = sql.script([plan_of(question, translation)]).per_query if spec.metrics else ""
     else:
-        kept, new = [], replace(new, plan=plan_of(asked, at))
-        rows = sql.per_query_text(plan_of(asked, at))
+        log_steps, new = [], replace(new, plan=plan_of(question, translation))
+        rows = sql.per_query_text(plan_of(question, translation))
     exchange = new.exchange(rows, ends)
     counts = {table: exchange.count(table) for table in exchange.rows if table in COUNTED}
     return JobText(
-        list(_tables(spec, at)),
-        [step.create(at) for step in kept],
-        [*exchange.printed(new.log(ends, **counts)), *(one.drop(at) for one in reversed(kept))],
-        header(asked.spec, unshown=True) if spec.clicks else "",
+        list(_tables(spec, translation)),
+        [step.create(translation) for step in log_steps],
+        [
+            *exchange.printed(new.log(ends, **counts)),
+            *(step.drop(translation) for step in reversed(log_steps)),
+        ],
+        header(question.spec, unshown=True) if spec.clicks else "",
     )
 
 
-def _tables(spec: Spec, at: Translation) -> Iterator[str]:
+def _tables(spec: Spec, translation: Translation) -> Iterator[str]:
     """The tables, unless they are there, what they may lack, their keys and comments."""
     kinds = columns(spec)
     for table, name in targets(spec).items():
-        told = meanings(spec, table)
-        yield create(at, table, name, kinds[table], told)
+        meaning_by_column = meanings(spec, table)
+        yield create(translation, table, name, kinds[table], meaning_by_column)
         first = len(FIRST.get(table, kinds[table]))
-        if at.dialect.adds_columns:
+        if translation.dialect.adds_columns:
             for column in list(kinds[table])[first:]:
-                one, meaning = (column, kinds[table][column]), told.get(column, "")
-                yield added(at, name, one, meaning, unless="if not exists ")
-        if at.dialect.key.statement:
-            yield key(at, table, name)
-        yield from comments(at, table, name, {one: told.get(one, "") for one in kinds[table]})
+                typed_column, meaning = (
+                    (column, kinds[table][column]),
+                    meaning_by_column.get(column, ""),
+                )
+                yield added(translation, name, typed_column, meaning, unless="if not exists ")
+        if translation.dialect.key.statement:
+            yield key(translation, table, name)
+        yield from comments(
+            translation,
+            table,
+            name,
+            {column: meaning_by_column.get(column, "") for column in kinds[table]},
+        )
 
 
 def computed_ends(spec: Spec) -> Ends:
@@ -109,18 +122,20 @@ def computed_ends(spec: Spec) -> Ends:
     return Ends(first, None, last)
 
 
-def kept_steps(asked: Question, at: Translation) -> Iterator[Step]:
+def kept_steps(question: Question, translation: Translation) -> Iterator[Step]:
     """What is computed before the old rows are touched."""
-    spec = asked.spec
+    spec = question.spec
     if spec.clicks is not None:
-        tables = log_tables(spec, at, only_days=True)
+        tables = log_tables(spec, translation, only_days=True)
         yield from steps(spec, tables, NEW_ONLINE)
-        yield from estimates_step(tables, spec, at)
+        yield from estimates_step(tables, spec, translation)
     if spec.metrics:
-        script = sql.script([plan_of(asked, at)])
+        script = sql.script([plan_of(question, translation)])
         yield from (Step(script.table, script.kept), Step(NEW_FACTS, script.summary))
 
 
-def plan_of(asked: Question, at: Translation) -> Plan:
+def plan_of(question: Question, translation: Translation) -> Plan:
     """The evaluation of lists."""
-    return plan(asked.spec, tables_of(asked.spec, at).on(asked.ends), moments=True)
+    return plan(
+        question.spec, tables_of(question.spec, translation).on(question.ends), moments=True
+    )

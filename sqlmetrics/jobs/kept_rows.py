@@ -40,12 +40,12 @@ def with_kept(job: Exchange, engine: Database) -> Iterator[Mapping[str, TableRow
             continue
         if table == "per_query":
             rows[table] = replace(new, replaces="")
-            kept = _kept_columns(job, new, engine)
-            found = _beside(job, new, kept) if kept else None
+            kept_columns = _kept_columns(job, new, engine)
+            replacement = _beside(job, new, kept_columns) if kept_columns else None
         else:
-            found = _among(job, table, new, engine) if job.at.dialect.by_day else None
-        if found is not None:
-            step, rows[table] = found
+            replacement = _among(job, table, new, engine) if job.at.dialect.by_day else None
+        if replacement is not None:
+            step, rows[table] = replacement
             steps.append(step)
     with keeping(engine, steps):
         yield rows
@@ -54,35 +54,40 @@ def with_kept(job: Exchange, engine: Database) -> Iterator[Mapping[str, TableRow
 def _kept_columns(job: Exchange, new: TableRows, engine: Database) -> list[str]:
     """The columns of the per-query table that hold something and are not computed."""
     name = targets(job.spec)["per_query"]
-    written = {column.casefold() for column in new.columns}
-    others = [one for one in columns_of(name, engine) if one.casefold() not in written]
-    if not others:
+    computed = {column.casefold() for column in new.columns}
+    other_columns = [
+        column for column in columns_of(name, engine) if column.casefold() not in computed
+    ]
+    if not other_columns:
         return []
-    counts = lines(f"count({identifier(one)}) as n_{n}" for n, one in enumerate(others))
+    counts = lines(
+        f"count({identifier(column)}) as n_{n}" for n, column in enumerate(other_columns)
+    )
     where = " and ".join(job.of("metric_date"))
     (row,) = engine.rows(f"select\n    {counts}\nfrom {relation(name)}\nwhere {where}")
-    return [column for column, n in zip(others, row, strict=True) if n]
+    return [column for column, n in zip(other_columns, row, strict=True) if n]
 
 
-def _beside(job: Exchange, new: TableRows, others: Sequence[str]) -> tuple[Step, TableRows]:
+def _beside(job: Exchange, new: TableRows, kept_columns: Sequence[str]) -> tuple[Step, TableRows]:
     """New rows of the per-query table with columns that the old ones have."""
-    name, columns = f"{KEPT}per_query", (*new.columns, *others)
+    name, columns = f"{KEPT}per_query", (*new.columns, *kept_columns)
     view = {
         "kept": name,
         "rows": new.select,
         "keys": [f"kept.{key} = fresh.{key}" for key in PER_QUERY],
         "new_columns": [
-            f"{'kept' if one in others else 'fresh'}.{identifier(one)}" for one in columns
+            f"{'kept' if column in kept_columns else 'fresh'}.{identifier(column)}"
+            for column in columns
         ],
         "old_columns": [
-            f"kept.{identifier(one)}"
-            if one in others or one in PER_QUERY
-            else Column("cast(null as double)", identifier(one))
-            for one in columns
+            f"kept.{identifier(column)}"
+            if column in kept_columns or column in PER_QUERY
+            else Column("cast(null as double)", identifier(column))
+            for column in columns
         ],
     }
     select = print_template("jobs/kept_columns", view)
-    old = _old(job, "per_query", (*PER_QUERY, *others), [])
+    old = _old(job, "per_query", (*PER_QUERY, *kept_columns), [])
     return Step(name, old), replace(new, columns=columns, select=select, replaces="")
 
 
@@ -91,9 +96,9 @@ def _among(
 ) -> tuple[Step, TableRows] | None:
     """New rows with old ones of other metrics, where whole days are replaced; None without such."""
     kinds = engine.columns(relation(targets(job.spec)[table]))
-    columns = (*new.columns, *(one for one in kinds if one not in new.columns))
-    others = [f"not ({new.replaces})"]
-    old = _old(job, table, columns, others)
+    columns = (*new.columns, *(column for column in kinds if column not in new.columns))
+    kept_conditions = [f"not ({new.replaces})"]
+    old = _old(job, table, columns, kept_conditions)
     if not engine.rows(f"select count(*) as n from (\n{old}\n) as kept")[0][0]:
         return None
     name = f"{KEPT}{table}"
@@ -101,19 +106,19 @@ def _among(
         "kept": name,
         "rows": new.select,
         "new_columns": [
-            f"fresh.{identifier(one)}"
-            if one in new.columns
-            else Column(f"cast(null as {kinds[one]})", identifier(one))
-            for one in columns
+            f"fresh.{identifier(column)}"
+            if column in new.columns
+            else Column(f"cast(null as {kinds[column]})", identifier(column))
+            for column in columns
         ],
-        "old_columns": [f"kept.{identifier(one)}" for one in columns],
+        "old_columns": [f"kept.{identifier(column)}" for column in columns],
     }
     select = print_template("jobs/kept_rows", view)
     return Step(name, old), replace(new, columns=columns, select=select, replaces="")
 
 
-def _old(job: Exchange, table: str, columns: Sequence[str], more: Sequence[str]) -> str:
+def _old(job: Exchange, table: str, columns: Sequence[str], extra_conditions: Sequence[str]) -> str:
     """The query of the rows of the days that are there."""
-    where = "\n    and ".join([*job.of("metric_date"), *more])
+    where = "\n    and ".join([*job.of("metric_date"), *extra_conditions])
     source = relation(targets(job.spec)[table])
     return f"select\n    {lines(map(identifier, columns))}\nfrom {source}\nwhere\n    {where}"

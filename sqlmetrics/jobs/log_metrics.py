@@ -49,34 +49,34 @@ def log_metrics(spec: Spec) -> list[LogMetric]:
     return [*(_online(online(text)) for text in spec.online), *_estimates(spec)]
 
 
-def _online(one: Online) -> LogMetric:
-    at = one.column
+def _online(metric: Online) -> LogMetric:
+    column = metric.column
     return LogMetric(
-        metric=one.name,
-        k=one.k or 0,
+        metric=metric.name,
+        k=metric.k or 0,
         table=NEW_ONLINE,
-        numerator=f"{at}_numerator",
-        denominator=f"{at}_denominator",
+        numerator=f"{column}_numerator",
+        denominator=f"{column}_denominator",
         n_queries="n_requests",
-        n_clusters=f"{at}_n_clusters",
-        sum_x2=f"{at}_sum_x2",
-        sum_w2=f"{at}_sum_w2",
-        sum_xw=f"{at}_sum_xw",
+        n_clusters=f"{column}_n_clusters",
+        sum_x2=f"{column}_sum_x2",
+        sum_w2=f"{column}_sum_w2",
+        sum_xw=f"{column}_sum_xw",
     )
 
 
 def _estimates(spec: Spec) -> Iterator[LogMetric]:
-    asked = spec.clicks.counterfactual if spec.clicks else None
-    for term in terms(asked) if asked else ():
+    counterfactual = spec.clicks.counterfactual if spec.clicks else None
+    for term in terms(counterfactual) if counterfactual else ():
         yield _estimate(term)
 
 
 def _estimate(term: Term) -> LogMetric:
-    one = EstimatedMetric(term.measure, term.estimator)
+    metric = EstimatedMetric(term.measure, term.estimator)
     x2, xw, w2 = (product(*pair) for pair in term.products)
     return LogMetric(
-        metric=one.name,
-        k=one.k or 0,
+        metric=metric.name,
+        k=metric.k or 0,
         table=NEW_ESTIMATES,
         numerator=f"sum_{term.x}",
         denominator=f"1e0 * sum_{term.w}",

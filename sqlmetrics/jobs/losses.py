@@ -53,8 +53,12 @@ class Loss:
             words.append(f"all rows of {_days(len(self.days))} ({ends}) that the source has not")
         if self.n_other_rows:
             n_days = _days(self.n_days - len(self.days))
-            of = {"system": self.systems, "segment": self.segments, "metric": self.metrics}
-            parts = "; ".join(_named(kind, rows) for kind, rows in of.items())
+            names_by_kind = {
+                "system": self.systems,
+                "segment": self.segments,
+                "metric": self.metrics,
+            }
+            parts = "; ".join(_named(kind, rows) for kind, rows in names_by_kind.items())
             words.append(f"{self.n_other_rows:,} on {n_days} with no new ones ({parts})")
         return f"{self.n_rows:,} rows: {'; and '.join(words)}"
 
@@ -123,15 +127,15 @@ def _loss(rows_of_parts: Sequence[Sequence[Any]], job: Exchange, engine: Databas
     new = f"select distinct metric_date from (\n{_new(job)}\n) as fresh"
     kept_days = {day_of(day) for (day,) in engine.rows(new)} if rows else set()
     days = {day for day, *_ in rows}
-    others = [row for row in rows if row[0] in kept_days]
+    partial_rows = [row for row in rows if row[0] in kept_days]
     return Loss(
         sorted(days - kept_days),
         len(days),
         sum(n for *_, n in rows),
-        sum(n for *_, n in others),
-        _summed((system, n) for _, system, _, _, n in others),
-        _summed((segment, n) for _, _, segment, _, n in others),
-        _summed((metric, n) for *_, metric, n in others),
+        sum(n for *_, n in partial_rows),
+        _summed((system, n) for _, system, _, _, n in partial_rows),
+        _summed((segment, n) for _, _, segment, _, n in partial_rows),
+        _summed((metric, n) for *_, metric, n in partial_rows),
     )
 
 
@@ -152,8 +156,8 @@ def _changes(job: Exchange, engine: Database, loss: Loss) -> str:
     if n_changed:
         by = f", by {float(largest):.4g} at most" if largest else ""
         changed = f"{int(n_changed):,} values change{by}"
-    gone = f"; gone are {loss}" if loss.n_rows else ""
-    return f"{int(n_rows):,} rows of {_days(int(n_days))} are replaced: {changed}{gone}"
+    loss_note = f"; gone are {loss}" if loss.n_rows else ""
+    return f"{int(n_rows):,} rows of {_days(int(n_days))} are replaced: {changed}{loss_note}"
 
 
 def _printed(job: Exchange, template: str) -> str:
@@ -174,8 +178,8 @@ def _new(job: Exchange) -> str:
 def _named(kind: str, rows: Mapping[str, int]) -> str:
     """The first of them with their rows, and how many others there are."""
     listed = [f"{name} {n:,}" for name, n in rows.items()]
-    more = f" and {len(listed) - NAMED:,} more" if len(listed) > NAMED else ""
-    return f"{kind} {', '.join(listed[:NAMED])}{more}"
+    suffix = f" and {len(listed) - NAMED:,} more" if len(listed) > NAMED else ""
+    return f"{kind} {', '.join(listed[:NAMED])}{suffix}"
 
 
 def _days(n: int) -> str:

@@ -63,7 +63,7 @@ class Macro:
 
     def _body(self) -> str:
         spec = _spec(self.metric)
-        made = plan(spec, tables_of(spec))
+        macro_plan = plan(spec, tables_of(spec))
         view = {
             "rankings": RANKINGS,
             "labels": LABELS,
@@ -71,19 +71,25 @@ class Macro:
         }
         column = spec.measures[0].column
         values = ["query_id", f"{column} as value"] if self.of_queries else list(VALUES)
-        of = {"columns": values, "from": "per_query" if self.of_queries else "summary"}
-        stages = made.inputs + made.per_query + (() if self.of_queries else made.summary)
+        guarded_view = {"columns": values, "from": "per_query" if self.of_queries else "summary"}
+        stages = (
+            macro_plan.inputs
+            + macro_plan.per_query
+            + (() if self.of_queries else macro_plan.summary)
+        )
         mistakes = Stage("mistakes", "jobs/mistakes", view)
-        return _with_arguments(with_stages([*stages, mistakes], print_template("jobs/guarded", of)))
+        return _with_arguments(
+            with_stages([*stages, mistakes], print_template("jobs/guarded", guarded_view))
+        )
 
 
 def _spec(metric: Metric) -> Spec:
-    at = "" if metric.cutoff == "none" else f"@{ANY}"
+    cutoff = "" if metric.cutoff == "none" else f"@{ANY}"
     return Spec(
         name="macro",
         rankings={"relation": RANKINGS},
         labels={"relation": LABELS},
-        metrics=[f"{metric.name}{at}"],
+        metrics=[f"{metric.name}{cutoff}"],
     )
 
 
@@ -111,11 +117,11 @@ def install(engine: Database) -> list[Macro]:
     Raises:
         EngineError: If it cannot be written.
     """
-    made = list(macros())
+    installed = list(macros())
     with engine, engine.transaction():
-        for macro in made:
+        for macro in installed:
             engine.execute(macro.statement())
-    return made
+    return installed
 
 
 def text() -> str:

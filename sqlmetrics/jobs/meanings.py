@@ -159,25 +159,25 @@ VIEWS: Mapping[str, str] = {
 
 
 def comments(
-    at: Translation, table: str, name: str, columns: Mapping[str, str], about: str = ""
+    translation: Translation, table: str, name: str, columns: Mapping[str, str], about: str = ""
 ) -> Iterator[str]:
     """The statements that say in the database what a table and its columns are.
 
     Args:
-        at: The dialect; one that says it as a table is made, or not at all, has none.
+        translation: The dialect; one that says it as a table is made, or not at all, has none.
         table: Which table.
         name: What it is called.
         columns: Column -> what it holds.
         about: What the table itself holds, if it is one beside that.
     """
-    own = at.dialect.comments
-    if own.statement:
-        told = said(at, about or TABLES[table])
-        yield own.statement.format(kind="table", name=at.name(name), text=told)
+    syntax = translation.dialect.comments
+    if syntax.statement:
+        table_comment = said(translation, about or TABLES[table])
+        yield syntax.statement.format(kind="table", name=translation.name(name), text=table_comment)
     for column, meaning in columns.items():
-        if own.column and meaning:
-            given = {"name": at.name(name), "column": at.column(column)}
-            yield own.column.format(**given, text=said(at, meaning))
+        if syntax.column and meaning:
+            fields = {"name": translation.name(name), "column": translation.column(column)}
+            yield syntax.column.format(**fields, text=said(translation, meaning))
 
 
 def meanings(spec: Spec, table: str) -> dict[str, str]:
@@ -192,6 +192,6 @@ def meanings(spec: Spec, table: str) -> dict[str, str]:
     return {**COLUMNS[table], **of_metrics, **REPLACED}
 
 
-def said(at: Translation, text: str) -> str:
+def said(translation: Translation, text: str) -> str:
     """A text as the dialect writes it."""
-    return at.value(literal(text))
+    return translation.value(literal(text))

@@ -75,8 +75,8 @@ def _wanted(
     end = days.end if days else None
     missing, again = set[date](), set[date]()
     if backfill:
-        done = done_days(spec, engine)
-        missing = data_days(spec, engine, done, days) - done
+        computed_days = done_days(spec, engine)
+        missing = data_days(spec, engine, computed_days, days) - computed_days
     if lookback and not end and (last := _last_day(spec, engine, days)):
         end = last + timedelta(1)
     if lookback and end:
@@ -106,8 +106,8 @@ def _last_day(spec: Spec, engine: Database, days: Days | None) -> date | None:
         last = engine.rows(sql)[0][0] if engine.find(facts) else None
         after = Days(start=max(filter(None, (start, day_of(last))))) if last else None
         for looked_at in dict.fromkeys(filter(None, (after, days))):
-            if there := data_days(spec, engine, days=looked_at):
-                return max(there)
+            if source_days := data_days(spec, engine, days=looked_at):
+                return max(source_days)
         return None if days else max(data_days(spec, engine), default=None)
 
 
@@ -159,11 +159,13 @@ def parts(
         return [Part(batch, keeps_days=days is None) for batch in batches_of_all]
     missing, again = _wanted(spec, engine, days, backfill=backfill, lookback=lookback)
     lacking = lacking_metrics(spec, engine) if backfill and not recompute else {}
-    found = {day: None if day in again else lacking.get(day) for day in sorted(missing | again)}
+    metrics_by_day = {
+        day: None if day in again else lacking.get(day) for day in sorted(missing | again)
+    }
     longest = batch_days or (USUAL_BATCH if backfill else 0)
     return [
         Part(batch, metrics)
-        for metrics, group in groupby(found, found.__getitem__)
+        for metrics, group in groupby(metrics_by_day, metrics_by_day.__getitem__)
         for part in ranges(group)
         for batch in _batches(spec, engine, part, longest)
     ]
@@ -202,23 +204,23 @@ def batches(days: Days, data: Set[date], longest: int) -> Iterator[Days]:
 
 
 def data_days(
-    spec: Spec, engine: Database, known: Set[date] = frozenset(), days: Days | None = None
+    spec: Spec, engine: Database, known_days: Set[date] = frozenset(), days: Days | None = None
 ) -> set[date]:
     """The days that the rankings, or what is left of a click log, have.
 
     Args:
         spec: What is asked.
         engine: Where its tables are.
-        known: Days of which it need not be known: their rows are not read, so that a night does
+        known_days: Days of which it need not be known: their rows are not read, so a night does
             not cost more with each day of history.
         days: Which days are looked at; None for all.
     """
     with engine:
         if spec.clicks is not None:
             log = on_days(spec, days).spec.clicks
-            there = days_of_log(log, engine, known, ranges, days) if log else set()
-            return {day for day in there if days is None or _is_in(day, days)}
-        parts = [*between(days, known)]
+            log_days = days_of_log(log, engine, known_days, ranges, days) if log else set()
+            return {day for day in log_days if days is None or _is_in(day, days)}
+        parts = [*between(days, known_days)]
         looked_at = parts if len(parts) <= MOST_PARTS else [days]
         return {day for part in looked_at for day in _days_of_rankings(spec, engine, part)}
 
@@ -246,7 +248,7 @@ def _days_of_rankings(spec: Spec, engine: Database, days: Days | None) -> set[da
     with engine:
         asked = on_days(spec, days)
         the_plan = plan(spec, opened(spec, engine, asked.ends))
-        check_columns(the_plan, engine, apart=("labels", "queries", "items"))
+        check_columns(the_plan, engine, ignored_tables=("labels", "queries", "items"))
         shape = the_plan.shape
         day = shape.day("rankings")
         source = source_text(shape.tables["rankings"], shape.where["rankings"])
@@ -271,21 +273,30 @@ def lacking_metrics(spec: Spec, engine: Database) -> dict[date, frozenset[Metric
             f"from {relation(facts)}\nwhere spec = {literal(spec.title)}\n"
             "group by metric_date, metric, k"
         )
-    there: dict[date, dict[Metric, Moment]] = {}
+    times_by_day: dict[date, dict[Metric, Moment]] = {}
     for day, metric, k, moment in rows:
-        there.setdefault(day_of(day), {})[metric, int(k)] = str(moment)
-    asked = {(metric, k) for metric, k, _ in hashes(spec)}
+        times_by_day.setdefault(day_of(day), {})[metric, int(k)] = str(moment)
+    requested = {(metric, k) for metric, k, _ in hashes(spec)}
     first = {
-        metric: min((own[metric] for own in there.values() if metric in own), default="")
-        for metric in asked
+        metric: min(
+            (
+                time_by_metric[metric]
+                for time_by_metric in times_by_day.values()
+                if metric in time_by_metric
+            ),
+            default="",
+        )
+        for metric in requested
     }
     return {
-        day: frozenset(metric for metric in asked if _lacks(own, metric, first[metric]))
-        for day, own in there.items()
+        day: frozenset(
+            metric for metric in requested if _lacks(time_by_metric, metric, first[metric])
+        )
+        for day, time_by_metric in times_by_day.items()
     }
 
 
-def _lacks(own: Mapping[Metric, Moment], one: Metric, first: Moment) -> bool:
+def _lacks(time_by_metric: Mapping[Metric, Moment], metric: Metric, first: Moment) -> bool:
     """Whether a day has still to be computed for a metric.
 
     Metrics of lists come together, and so do those of the log itself and estimates of what was
@@ -294,15 +305,15 @@ def _lacks(own: Mapping[Metric, Moment], one: Metric, first: Moment) -> bool:
     asked for already.
 
     Args:
-        own: What the day has, and when it was computed.
-        one: The metric.
+        time_by_metric: What the day has, and when it was computed.
+        metric: The metric.
         first: When any day was computed with it; empty if none was.
     """
-    if one in own:
+    if metric in time_by_metric:
         return False
-    if any(_kind(other) == _kind(one[0]) for other, _ in own):
+    if any(_kind(name) == _kind(metric[0]) for name, _ in time_by_metric):
         return True
-    return not first or max(own.values()) < first
+    return not first or max(time_by_metric.values()) < first
 
 
 def _kind(metric: str) -> tuple[bool, bool]:

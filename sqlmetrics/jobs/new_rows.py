@@ -140,7 +140,7 @@ class NewRows:
             ends: Of the days that were replaced.
             values: Column of the log -> an SQL value; the others are NULL.
         """
-        known = {
+        entries = {
             "run_id": self.run_id,
             "spec": literal(self.spec.title),
             "started_at": self.now,
@@ -152,9 +152,13 @@ class NewRows:
             **log_entries(self.spec, self.folder),
             **values,
         }
-        given = {name: known.get(name) or f"cast(null as {kind})" for name, kind in RUNS.items()}
-        select = "select\n    " + ",\n    ".join(given.values())
-        return insert(self.at, targets(self.spec)["runs"], TableRows(tuple(given), select))
+        value_by_column = {
+            name: entries.get(name) or f"cast(null as {kind})" for name, kind in RUNS.items()
+        }
+        select = "select\n    " + ",\n    ".join(value_by_column.values())
+        return insert(
+            self.at, targets(self.spec)["runs"], TableRows(tuple(value_by_column), select)
+        )
 
     def _facts(self) -> str:
         """The summary and metrics of a log, with what a job adds."""
@@ -177,16 +181,16 @@ class NewRows:
     def _intervals(self, source: str) -> tuple[Stage, ...]:
         about = f"{100 * self.spec.confidence:g} % by Student's t"
         ratios, stages = {"": OWN}, list[Stage]()
-        beside: tuple[Stage, ...] = ()
+        baseline_stages: tuple[Stage, ...] = ()
         if has_baseline(self.spec) and self.spec.clicks is not None:
-            beside, source = apart(self.spec, source, by_day=not self.day), "sums_apart"
+            baseline_stages, source = apart(self.spec, source, by_day=not self.day), "sums_apart"
         if has_baseline(self.spec):
             difference = Column("sum_d / nullif(pair_w, 0e0)", "difference")
-            told = "the mean difference from the baseline"
-            stages.append(with_columns("differences", source, told, [difference]))
+            meaning = "the mean difference from the baseline"
+            stages.append(with_columns("differences", source, meaning, [difference]))
             ratios, source = ratios | {"difference_": PAIRED}, "differences"
         return (
-            *beside,
+            *baseline_stages,
             *stages,
             *interval_stages(source, ratios, about, student_reach(self.spec.confidence)),
         )
@@ -224,9 +228,9 @@ class NewRows:
         by_request = list[str]()
         if self.spec.cluster:
             by_request = list(dict.fromkeys(online(text).name for text in self.spec.online))
-        by_user = list(dict.fromkeys(one.name for one in self.spec.estimated))
-        found = {BY_REQUEST: by_request, self._users: by_user}
-        return {by: names for by, names in found.items() if names}
+        by_user = list(dict.fromkeys(metric.name for metric in self.spec.estimated))
+        metrics_by_unit = {BY_REQUEST: by_request, self._users: by_user}
+        return {by: names for by, names in metrics_by_unit.items() if names}
 
     @property
     def _users(self) -> str:
@@ -257,12 +261,12 @@ class NewRows:
         return {(metric, k) for metric, k, _ in hashes(self.spec)}
 
     def _rows(self, per_query: str) -> str:
-        told = {"spec": literal(self.spec.title), "metric_date": self.day or "metric_date"}
-        asked = self._request_columns
+        sql_by_column = {"spec": literal(self.spec.title), "metric_date": self.day or "metric_date"}
+        request_columns = self._request_columns
         view = {
-            "columns": [self._named(name, told) for name in self._per_query_columns],
+            "columns": [self._named(name, sql_by_column) for name in self._per_query_columns],
             "rows": per_query,
-            "requests": of_requests(asked, "asked_id") if asked else "",
+            "requests": of_requests(request_columns, "asked_id") if request_columns else "",
         }
         rows = print_template("jobs/per_query", view)
         if self.plan is None:
@@ -270,6 +274,10 @@ class NewRows:
         return with_stages((*self.plan.inputs, *self.plan.per_query), rows)
 
     @staticmethod
-    def _named(name: str, told: Mapping[str, str]) -> str:
-        own = identifier(name)
-        return f"{told[name]} as {own}" if told.get(name, own) != own else own
+    def _named(name: str, sql_by_column: Mapping[str, str]) -> str:
+        column = identifier(name)
+        return (
+            f"{sql_by_column[name]} as {column}"
+            if sql_by_column.get(name, column) != column
+            else column
+        )

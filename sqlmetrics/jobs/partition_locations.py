@@ -127,15 +127,15 @@ class PartitionLocations:
     def _switch(self, folder_by_day: Mapping[date, str]) -> None:
         """Name the new files in the catalog, each day in one step."""
         self.engine.driver.check_alone()
-        named = self._partitions(self._table)
+        existing_days = self._partitions(self._table)
         added = "".join(
             f"\n    {self._partition(day)} location {self._text(folder)}"
             for day, folder in sorted(folder_by_day.items())
-            if day not in named
+            if day not in existing_days
         )
         if added:
             self._execute(f"alter table {self._table} add if not exists{added}")
-        for day in sorted(folder_by_day.keys() & named):
+        for day in sorted(folder_by_day.keys() & existing_days):
             replaced = self._location(self._table, self._partition(day))
             self._execute(
                 f"alter table {self._table} {self._partition(day)}\n"
@@ -181,10 +181,10 @@ class PartitionLocations:
     def _drop_left_behind(self) -> None:
         """Drop the tables of runs that were killed: the lock says that none is there."""
         *schema, table = parts(self.name)
-        place = f"in {self._quoted('.'.join(map(identifier, schema)))} " if schema else ""
-        for _, name, *_ in self._rows(f"show tables {place}like '{table}_beside_*'"):
-            left = ".".join(map(identifier, (*schema, str(name))))
-            self._execute(f"drop table if exists {self._quoted(left)}")
+        in_schema = f"in {self._quoted('.'.join(map(identifier, schema)))} " if schema else ""
+        for _, name, *_ in self._rows(f"show tables {in_schema}like '{table}_beside_*'"):
+            leftover = ".".join(map(identifier, (*schema, str(name))))
+            self._execute(f"drop table if exists {self._quoted(leftover)}")
 
     def _location(self, table: str, partition: str) -> str:
         return self._described(f"describe extended {table} {partition}")["Location"]

@@ -35,17 +35,19 @@ def replace_by_day(job: Exchange, table: str, engine: Database) -> None:
         PartitionLocations(job, name, engine).replace(rows, old)
         return
     new = _days(engine, f"(\n{rows.select}\n) as fresh")
-    beside = job.at.name(_key(job, name))
-    made = engine.made(f"create table {beside} as {job.at.name(name)}", f"drop table {beside}")
-    with made:
+    staging_name = job.at.name(_key(job, name))
+    staging = engine.made(
+        f"create table {staging_name} as {job.at.name(name)}", f"drop table {staging_name}"
+    )
+    with staging:
         for statement in _exchanged(job, name, rows, new, old - new):
             engine.execute(statement)
 
 
 def _key(job: Exchange, name: str) -> str:
     """The name of a run's own table beside another one, in the same schema."""
-    *schema, own = parts(name)
-    return ".".join(f'"{part}"' for part in (*schema, f"{own}_{job.key}"))
+    *schema, table_name = parts(name)
+    return ".".join(f'"{part}"' for part in (*schema, f"{table_name}_{job.key}"))
 
 
 def _days(engine: Database, source: str) -> set[date]:
@@ -54,14 +56,14 @@ def _days(engine: Database, source: str) -> set[date]:
 
 
 def _exchanged(
-    job: Exchange, name: str, rows: TableRows, new: Iterable[date], gone: Iterable[date]
+    job: Exchange, name: str, rows: TableRows, new: Iterable[date], dropped_days: Iterable[date]
 ) -> Iterator[str]:
     """ClickHouse: the new rows are written beside, and each day's part changes places."""
-    into, beside = job.at.name(name), job.at.name(_key(job, name))
+    into, staging_name = job.at.name(name), job.at.name(_key(job, name))
     columns = ", ".join(map(job.at.column, rows.columns))
     spec = job.at.value(literal(job.spec.title))
-    yield f"insert into {beside} ({columns})\n{job.at.text(finished(rows.select)).rstrip()}"
+    yield f"insert into {staging_name} ({columns})\n{job.at.text(finished(rows.select)).rstrip()}"
     for day in sorted(new):
-        yield f"alter table {into} replace partition ({spec}, '{day}') from {beside}"
-    for day in sorted(gone):
+        yield f"alter table {into} replace partition ({spec}, '{day}') from {staging_name}"
+    for day in sorted(dropped_days):
         yield f"alter table {into} drop partition ({spec}, '{day}')"

@@ -64,8 +64,11 @@ def rollup(facts: str, where: str = "") -> str:
     """
     sums = {name: f"sum({name})" for name in ("numerator", "denominator", *_COUNTED)}
     sums |= {"first_date": "min(metric_date)", "last_date": "max(metric_date)"}
-    whole = "count(sum_x2) = count(numerator)"  # days of an older version have no such sums
-    sums |= {"n_days": "count(*)", "n_clusters": f"case when {whole} then sum(n_clusters) end"}
+    has_all_sums = "count(sum_x2) = count(numerator)"  # days of an older version have no such sums
+    sums |= {
+        "n_days": "count(*)",
+        "n_clusters": f"case when {has_all_sums} then sum(n_clusters) end",
+    }
     sums |= {name: f"sum({name})" for name in _SUMS}
     sums["n_copies"] = _copies()
     view = {
@@ -93,14 +96,14 @@ def _copies(over: str = "") -> str:
     return "case\n" + indent("\n".join(lines), "    ") + "\nend"
 
 
-def _units(of: Ratio) -> dict[str, str]:
+def _units(ratio: Ratio) -> dict[str, str]:
     """The columns of a ratio's independent units."""
-    return {name: sql.format(n=of.n, w=of.w) for name, sql in _UNITS.items()}
+    return {name: sql.format(n=ratio.n, w=ratio.w) for name, sql in _UNITS.items()}
 
 
-def _together(of: Ratio) -> Ratio:
+def _together(ratio: Ratio) -> Ratio:
     """The ratio with the units of days together."""
-    return replace(of, n="n_units", w="unit_weight")
+    return replace(ratio, n="n_units", w="unit_weight")
 
 
 ROLLUP: Mapping[str, str] = {
@@ -148,7 +151,7 @@ def comparison(facts: str) -> str:
     sums = {"all_clusters": "pair_clusters", "all_w": "pair_w", "all_w2": "pair_w2"}
     sums |= {"all_d": "sum_d", "all_d2": "sum_d2", "all_dw": "sum_dw"}
     keys = (*_KEYS, "baseline", "definition_hash")
-    own = ["sum_y", "pair_w", "n_pairs", "difference", "difference_low", "difference_high"]
+    day_columns = ["sum_y", "pair_w", "n_pairs", "difference", "difference_low", "difference_high"]
     means = {
         "value": "difference + sum_y / nullif(pair_w, 0e0)",
         "baseline_value": "sum_y / nullif(pair_w, 0e0)",
@@ -156,7 +159,7 @@ def comparison(facts: str) -> str:
         **_units(RUNNING),
     }
     stages = [
-        _days_so_far(facts, keys, sums, own, where="baseline is not null"),
+        _days_so_far(facts, keys, sums, day_columns, where="baseline is not null"),
         _with("ratios", "days_so_far", means, "means over the queries that both have"),
     ]
     return _select("comparison", stages, _together(RUNNING), ALWAYS, always_reach(LEVEL))
@@ -167,11 +170,16 @@ _WHOLE = ("n_clusters", "all_clusters", "n_queries")
 
 
 def _days_so_far(
-    facts: str, keys: Sequence[str], sums: Mapping[str, str], own: Sequence[str], *, where: str
+    facts: str,
+    keys: Sequence[str],
+    sums: Mapping[str, str],
+    day_columns: Sequence[str],
+    *,
+    where: str,
 ) -> Stage:
     """Each day with the sums of all days up to it, of the same definition."""
     window = Window(keys, ["metric_date asc"], "unbounded preceding")
-    columns: list[object] = [*keys, "metric_date", *own]
+    columns: list[object] = [*keys, "metric_date", *day_columns]
     columns.append(Column(f"min(metric_date) over {window}", "first_date"))
     columns.append(Column(f"count(*) over {window}", "n_days"))
     columns.append(Column(_copies(f" over {window}"), "n_copies"))
@@ -188,9 +196,9 @@ def _days_so_far(
 
 
 def _with(name: str, source: str, added: Mapping[str, str], about: str) -> Stage:
-    return with_columns(name, source, about, (Column(sql, own) for own, sql in added.items()))
+    return with_columns(name, source, about, (Column(sql, column) for column, sql in added.items()))
 
 
-def _select(view: str, stages: Sequence[Stage], of: Ratio, about: str, reach: Reach) -> str:
-    intervals = interval_stages("ratios", {"": of}, about, reach)
+def _select(view: str, stages: Sequence[Stage], ratio: Ratio, about: str, reach: Reach) -> str:
+    intervals = interval_stages("ratios", {"": ratio}, about, reach)
     return with_stages([*stages, *intervals], print_template(f"jobs/{view}", {}))

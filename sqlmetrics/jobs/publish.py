@@ -50,7 +50,7 @@ ARROW = {
 def publish(
     spec: Spec,
     engine: Database,
-    place: str,
+    location: str,
     *,
     storage_version: str | None = None,
     full_refresh: bool = False,
@@ -64,7 +64,7 @@ def publish(
     Args:
         spec: What is asked, with its `output`.
         engine: Where its tables are.
-        place: A file that ends in `.duckdb`, with the views and macros in it; a folder for one
+        location: A file that ends in `.duckdb`, with the views and macros in it; a folder for one
             Parquet file a table; or the URL of a database, whose rows of the spec are replaced
             in one transaction, from the first to the last day that there is here.
         storage_version: The oldest DuckDB that shall read the file, like `v1.5.0`.
@@ -79,11 +79,11 @@ def publish(
             by another definition of a metric.
         EngineError: If it cannot be written.
     """
-    to = destination(place, storage_version)
+    to = destination(location, storage_version)
     with engine:
         if to.kind == "database":
             allowed = allow_loss if full_refresh else None
-            return _to_database(spec, engine, place, allowed)
+            return _to_database(spec, engine, location, allowed)
         check_destination(spec, engine, to)
         if to.kind == "file":
             return list(_to_file(spec, engine, to.path, to.version))
@@ -113,21 +113,21 @@ class _Published:
         return self.rows.select(list(self.kinds)).cast(pa.schema(fields))
 
     def _field(self, name: str, kind: str) -> pa.Field:
-        known = ARROW.get(kind.removesuffix(" not null"), self.rows.schema.field(name).type)
-        return pa.field(name, known, nullable=not kind.endswith(" not null"))
+        arrow_type = ARROW.get(kind.removesuffix(" not null"), self.rows.schema.field(name).type)
+        return pa.field(name, arrow_type, nullable=not kind.endswith(" not null"))
 
-    def filled(self, known: Mapping[str, str]) -> _Published:
+    def filled(self, known_columns: Mapping[str, str]) -> _Published:
         """The same without columns of which no row has anything, but those that are known."""
-        there = {
+        filled_kinds = {
             name: kind
             for name, kind in self.kinds.items()
-            if name in known or self.rows[name].null_count < self.rows.num_rows
+            if name in known_columns or self.rows[name].null_count < self.rows.num_rows
         }
-        return replace(self, kinds=there)
+        return replace(self, kinds=filled_kinds)
 
 
 def _tables(
-    spec: Spec, engine: Database, only: str = "", others: Iterable[str] = ()
+    spec: Spec, engine: Database, only: str = "", other_tables: Iterable[str] = ()
 ) -> Iterator[_Published]:
     """Each table of the output with its rows; or with those of one spec and its metrics.
 
@@ -135,17 +135,19 @@ def _tables(
         spec: What is asked.
         engine: Where its tables are.
         only: The spec's name, where other specs' rows are left out.
-        others: Per-query tables of other specs.
+        other_tables: Per-query tables of other specs.
     """
-    known = columns(spec)
-    for key, name in (*targets(spec).items(), *(("per_query", name) for name in others)):
+    kinds_by_table = columns(spec)
+    for key, name in (*targets(spec).items(), *(("per_query", name) for name in other_tables)):
         if engine.find(name) is None:  # of a version that had none, before it runs again
             continue
-        where = f" where spec = {literal(only)}" if only and "spec" in known[key] else ""
+        where = f" where spec = {literal(only)}" if only and "spec" in kinds_by_table[key] else ""
         rows = engine.table(f"select * from {relation(name)}{where}")
-        there = engine.columns(relation(name))
+        database_kinds = engine.columns(relation(name))
         kinds = {
-            column: _kind(rows[column], known[key].get(column, there[column].lower()))
+            column: _kind(
+                rows[column], kinds_by_table[key].get(column, database_kinds[column].lower())
+            )
             for column in rows.column_names
         }
         yield _Published(key, name, rows, kinds)
@@ -158,10 +160,10 @@ def _kind(column: pa.ChunkedArray, kind: str) -> str:
 
 def _to_parquet(spec: Spec, engine: Database, folder: Path) -> Iterator[str]:
     with writing_to(folder):
-        for one in _tables(spec, engine):
-            file = folder / f"{parts(one.name)[-1]}.parquet"
-            with replaced(file) as beside:
-                pq.write_table(one.typed, beside)
+        for table in _tables(spec, engine):
+            file = folder / f"{parts(table.name)[-1]}.parquet"
+            with replaced(file) as staging_file:
+                pq.write_table(table.typed, staging_file)
             yield str(file)
 
 
@@ -169,32 +171,34 @@ def _to_file(spec: Spec, engine: Database, file: Path, version: str) -> Iterator
     """A new DuckDB file, in the old one's place."""
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-        others = tables_in_file(spec, engine, file).values()
-        with replaced(file) as beside, new_file(beside, version) as made:
-            for one in _tables(spec, engine, others=others):
-                _load(made, one, meanings(spec, one.key))
+        other_tables = tables_in_file(spec, engine, file).values()
+        with replaced(file) as staging_file, new_file(staging_file, version) as target:
+            for table in _tables(spec, engine, other_tables=other_tables):
+                _load(target, table, meanings(spec, table.key))
             alone = _alone_spec(spec)
-            changes(alone, made).carry_out(made)  # of a version that had fewer tables
-            make_views(alone, made, view_statements(alone, made, wide(spec, engine), every=True))
-            install(made)
+            changes(alone, target).carry_out(target)  # of a version that had fewer tables
+            make_views(
+                alone, target, view_statements(alone, target, wide(spec, engine), every=True)
+            )
+            install(target)
     yield str(file)
 
 
-def _load(made: Database, one: _Published, meant: Mapping[str, str]) -> None:
+def _load(target: Database, table: _Published, meaning_by_column: Mapping[str, str]) -> None:
     """A table as it was: its types, what is never NULL, the order of its columns, and comments."""
-    own = _alone(one.name)
-    held = made.register("sqlmetrics_published", one.rows)
-    made.execute(create(made.translation, one.key, own, one.kinds))
-    made.execute(f"insert into {relation(own)} by name select * from {held}")
-    told = {column: meant.get(column, "") for column in one.kinds}
-    for statement in comments(made.translation, one.key, own, told):
-        made.execute(statement)
+    table_name = _alone(table.name)
+    held = target.register("sqlmetrics_published", table.rows)
+    target.execute(create(target.translation, table.key, table_name, table.kinds))
+    target.execute(f"insert into {relation(table_name)} by name select * from {held}")
+    column_comments = {column: meaning_by_column.get(column, "") for column in table.kinds}
+    for statement in comments(target.translation, table.key, table_name, column_comments):
+        target.execute(statement)
 
 
 def _alone(name: str) -> str:
     """A table's own name, quoted where it must be; a file has no other schema."""
-    own = parts(name)[-1]
-    return own if own.isidentifier() else '"' + own.replace('"', '""') + '"'
+    table_name = parts(name)[-1]
+    return table_name if table_name.isidentifier() else '"' + table_name.replace('"', '""') + '"'
 
 
 def _alone_spec(spec: Spec) -> Spec:
@@ -207,34 +211,37 @@ def _alone_spec(spec: Spec) -> Spec:
 
 def _to_database(spec: Spec, engine: Database, url: str, allowed_loss: int | None) -> list[str]:
     """The spec's rows in another database, in the place of those of the same days."""
-    known = columns(spec)
-    tables = {one.key: one.filled(known[one.key]) for one in _tables(spec, engine, spec.title)}
+    kinds_by_table = columns(spec)
+    tables = {
+        table.key: table.filled(kinds_by_table[table.key])
+        for table in _tables(spec, engine, spec.title)
+    }
     source = wide(spec, engine)
-    with connect(url, create=True) as other:
-        check_writer(other)
-        check_own(spec, other)
-        at = other.translation
+    with connect(url, create=True) as target:
+        check_writer(target)
+        check_own(spec, target)
+        translation = target.translation
         rows = {}
-        for key, one in tables.items():
-            held = other.register(f"sqlmetrics_published_{key}", one.typed)
-            rows[key] = _put(one, held)
+        for key, table in tables.items():
+            held = target.register(f"sqlmetrics_published_{key}", table.typed)
+            rows[key] = _put(table, held)
         ends = _days(tables["facts"]) if allowed_loss is None else ALL_DAYS
-        kinds = {key: one.kinds for key, one in tables.items()}
+        kinds = {key: table.kinds for key, table in tables.items()}
         key = secrets.token_hex(4)
-        Exchange(spec, at, rows, ends, key, kinds, source, allowed_loss).carry_out(other)
-    return [one.name for one in tables.values()]
+        Exchange(spec, translation, rows, ends, key, kinds, source, allowed_loss).carry_out(target)
+    return [table.name for table in tables.values()]
 
 
-def _put(one: _Published, held: str) -> TableRows:
+def _put(table: _Published, held: str) -> TableRows:
     """The rows of a table, as those of a spec and its days, or as those that are not there yet."""
-    names = tuple(one.kinds)
-    if one.key in COUNTED:
+    names = tuple(table.kinds)
+    if table.key in COUNTED:
         return TableRows(names, f"select\n    {lines(map(identifier, names))}\nfrom {held}")
-    rows = lacking(one.key, one.name, names, held)
-    if one.key != "metrics":
+    rows = lacking(table.key, table.name, names, held)
+    if table.key != "metrics":
         return rows
-    there = one.rows.select(["metric", "k"]).to_pylist()
-    return replace(rows, instead_of=these((row["metric"], row["k"]) for row in there))
+    published_metrics = table.rows.select(["metric", "k"]).to_pylist()
+    return replace(rows, instead_of=these((row["metric"], row["k"]) for row in published_metrics))
 
 
 def _days(facts: _Published) -> Ends:

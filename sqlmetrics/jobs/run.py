@@ -93,7 +93,7 @@ def write(
     allow_loss: int = 0,
     adopt: bool = False,
     check: bool | float = True,
-    how: Execution = USUALLY,
+    execution: Execution = USUALLY,
     provenance: Provenance = UNNAMED,
 ) -> RunReport:
     """Evaluate a spec, and put its numbers in place of those of the same days.
@@ -114,7 +114,7 @@ def write(
         allow_loss: Of so many days these two may take numbers away that the data has no more.
         adopt: Whether rows of its name are the spec's own, whatever wrote them.
         check: Whether to look for bad input first.
-        how: How the evaluation is carried out.
+        execution: How the evaluation is carried out.
         provenance: What the run log says of whoever runs it.
 
     Raises:
@@ -125,9 +125,11 @@ def write(
     """
     targets(spec)
     if not engine.translation.dialect.writing.by_run:
-        known = ", ".join(one.title for one in DIALECTS.values() if one.writing.by_run)
+        dialect_titles = ", ".join(
+            dialect.title for dialect in DIALECTS.values() if dialect.writing.by_run
+        )
         raise SpecError(
-            f"run writes to {known}; for {engine.name} print the statements: "
+            f"run writes to {dialect_titles}; for {engine.name} print the statements: "
             "sqlmetrics compile SPEC --job FOLDER"
         )
     part = days if isinstance(days, Part) else Part(days, keeps_days=days is None)
@@ -143,7 +145,7 @@ def write(
         option = FULL_REFRESH if full_refresh else "--recompute"
         job = _Run(spec, engine, part, allowed, option, datetime.now(UTC), provenance)
         try:
-            return job.done(check=check, how=how)
+            return job.done(check=check, execution=execution)
         except (SqlmetricsError, KeyboardInterrupt) as error:
             job.log_failure(str(error) or STOPPED)
             raise
@@ -163,11 +165,14 @@ class _Run:
         self.run_id = str(uuid.uuid4())
         self._begun = time.monotonic()
 
-    def done(self, *, check: bool | float, how: Execution) -> RunReport:
+    def done(self, *, check: bool | float, execution: Execution) -> RunReport:
         """Evaluate, then exchange the rows."""
         self.engine.driver.name_session(f"{self.spec.title} {self.run_id[:8]}")
         died = self._begin()
-        with _evaluated(self._asked, self.engine, check=check, how=how) as (per_query, notes):
+        with _evaluated(self._asked, self.engine, check=check, execution=execution) as (
+            per_query,
+            notes,
+        ):
             days = self._replaced_days()
             last_day, headline = self._headline()
             ends = self._replaced_ends(days)
@@ -194,8 +199,8 @@ class _Run:
 
     def _begin(self) -> list[str]:
         """Say that it has begun, to programs that listen and in the run log; what died before."""
-        named = {"run_id": self.run_id, "spec": self.spec.title}
-        LOG.info("run %s of %s begins", self.run_id[:8], self.spec.title, extra=named)
+        log_fields = {"run_id": self.run_id, "spec": self.spec.title}
+        LOG.info("run %s of %s begins", self.run_id[:8], self.spec.title, extra=log_fields)
         return begin(self._new_rows(), self._ends, self.engine, self.provenance.log_entries())
 
     @property
@@ -220,11 +225,11 @@ class _Run:
                     self._log_failure(engine, message)
 
     def _log_failure(self, engine: Database, message: str) -> None:
-        told = self._told("failed", " ".join(message.split()), engine=engine)
+        entries = self._told("failed", " ".join(message.split()), engine=engine)
         with adding(self.spec, engine):
             changes(self.spec, engine).make(engine)
             ended(self._new_rows(), engine)
-            engine.execute(self._new_rows().log(self._ends, **told))
+            engine.execute(self._new_rows().log(self._ends, **entries))
 
     @cached_property
     def _asked(self) -> Question:
@@ -235,13 +240,13 @@ class _Run:
         return time.monotonic() - self._begun
 
     def _new_rows(self) -> NewRows:
-        at = self.engine.translation
+        translation = self.engine.translation
         now = self.started.replace(tzinfo=None).isoformat(" ")
-        moment = at.expression(at.dialect.times.moment, literal(now))
+        moment = translation.expression(translation.dialect.times.moment, literal(now))
         run_id = literal(self.run_id)
         metrics = self.part.metrics or {(metric, k) for metric, k, _ in hashes(self.spec)}
         return NewRows(
-            self.spec, at, run_id, moment, self._asked.day, folder=Path(), metrics=metrics
+            self.spec, translation, run_id, moment, self._asked.day, folder=Path(), metrics=metrics
         )
 
     def _told(
@@ -253,11 +258,11 @@ class _Run:
     ) -> dict[str, str]:
         """What the run log says beside the days."""
         engine = engine or self.engine
-        told = {table: str(n) for table, n in (counts or {}).items()}
-        told |= {"seconds": f"{self._seconds:.3f}e0", "outcome": literal(outcome)}
-        told |= self.provenance.log_entries()
-        told["engine"] = literal(f"{engine.name} {engine.version}")
-        return told | ({"message": literal(message[:MESSAGE])} if message else {})
+        entries = {table: str(n) for table, n in (counts or {}).items()}
+        entries |= {"seconds": f"{self._seconds:.3f}e0", "outcome": literal(outcome)}
+        entries |= self.provenance.log_entries()
+        entries["engine"] = literal(f"{engine.name} {engine.version}")
+        return entries | ({"message": literal(message[:MESSAGE])} if message else {})
 
     def _replaced_days(self) -> Days | None:
         """The days that are replaced: those given, else those that there are; None for all."""
@@ -268,10 +273,10 @@ class _Run:
         if self._asked.day:  # a click log as a whole, whose rows have no day of their own
             no_day = date.fromisoformat(NO_DATE)
             return Days(start=no_day, end=no_day + timedelta(1))
-        there = self._new_days
-        if not there:
+        new_days = self._new_days
+        if not new_days:
             return Days(start=date.max - timedelta(1), end=date.max)  # nothing is replaced
-        return Days(start=min(there), end=max(there) + timedelta(1))
+        return Days(start=min(new_days), end=max(new_days) + timedelta(1))
 
     def _replaced_ends(self, days: Days | None) -> Ends:
         """The same as SQL, without days that nobody named and of which there is nothing new."""
@@ -284,12 +289,12 @@ class _Run:
     @cached_property
     def _new_days(self) -> set[date]:
         """The days that have a new row."""
-        asked = {
+        metrics_by_table = {
             NEW_FACTS: self.spec.metrics,
             NEW_ONLINE: self.spec.online,
             NEW_ESTIMATES: self.spec.estimated,
         }
-        tables = [name for name, metrics in asked.items() if metrics]
+        tables = [name for name, metrics in metrics_by_table.items() if metrics]
         if self._asked.day:
             tables = []
         rows = [
@@ -315,18 +320,18 @@ class _Run:
 
 @contextmanager
 def _evaluated(
-    asked: Question, engine: Database, *, check: bool | float, how: Execution
+    question: Question, engine: Database, *, check: bool | float, execution: Execution
 ) -> Iterator[tuple[str, list[str]]]:
     """The query of the per-query table, with notes, while it and the new rows are there."""
-    spec = asked.spec
+    spec = question.spec
     if spec.clicks is None:
-        with _lists(asked, engine, check=check, how=how) as lists:
+        with _lists(question, engine, check=check, execution=execution) as lists:
             yield lists
         return
     with (
         cleaned_log(spec.clicks, engine, names=named_in(spec), only_days=True) as log,
         keeping(engine, online_step(log.tables, spec, NEW_ONLINE, moments=True)),
-        kept_estimates(log, spec, some=bool(check)) as estimated,
+        kept_estimates(log, spec, required=bool(check)) as estimated,
     ):
         if not spec.metrics:
             if check and not engine.rows(f"select 1 as is_there from {NEW_ONLINE} limit 1"):
@@ -334,29 +339,34 @@ def _evaluated(
             yield "", [*estimated, *log.label_notes]
             return
         with (
-            log.views() as told,
-            _lists(asked, engine, check=check, how=how, told=told) as (per_query, notes_of_lists),
+            log.views() as shown_lists,
+            _lists(question, engine, check=check, execution=execution, shown_lists=shown_lists) as (
+                per_query,
+                notes_of_lists,
+            ),
         ):
             yield per_query, [*notes_of_lists, *estimated, *log.label_notes]
 
 
 @contextmanager
 def _lists(
-    asked: Question,
+    question: Question,
     engine: Database,
     *,
     check: bool | float,
-    how: Execution,
-    told: ShownLists | None = None,
+    execution: Execution,
+    shown_lists: ShownLists | None = None,
 ) -> Iterator[tuple[str, list[str]]]:
-    with ExitStack() as kept:
+    with ExitStack() as exit_stack:
         with engine.reading():
-            tables = replace(opened(asked.spec, engine, asked.ends), shown_lists=told)
-            the_plan = planned(asked.spec, tables, moments=True)
-            kept.enter_context(how.limited(engine))
-            evaluation = executing(the_plan, engine, check=check, per_query=True, how=how)
-            script = kept.enter_context(evaluation)
-        kept.enter_context(keeping(engine, [Step(NEW_FACTS, script.summary)]))
+            tables = replace(opened(question.spec, engine, question.ends), shown_lists=shown_lists)
+            the_plan = planned(question.spec, tables, moments=True)
+            exit_stack.enter_context(execution.limited(engine))
+            evaluation = executing(
+                the_plan, engine, check=check, per_query=True, execution=execution
+            )
+            script = exit_stack.enter_context(evaluation)
+        exit_stack.enter_context(keeping(engine, [Step(NEW_FACTS, script.summary)]))
         select = f"select system, metric, k, value from {NEW_FACTS} where segment_name = 'all'"
         numbers = engine.rows(select)
         of_input = notes(the_plan, script, engine, numbers, check=check)
@@ -377,10 +387,10 @@ def evaluated(
 
     The arguments are those of `write`, of `evaluate` and of `evaluate_clicks`.
     """
-    asked = on_days(spec, days)
+    question = on_days(spec, days)
     if spec.clicks is not None:
         return evaluate_clicks(
-            asked.spec,
+            question.spec,
             engine,
             check=check,
             per_query=per_query,
@@ -390,9 +400,9 @@ def evaluated(
         )
     days_of(spec, days)
     with engine:
-        tables = opened(asked.spec, engine, asked.ends)
+        tables = opened(question.spec, engine, question.ends)
         return run(
-            asked.spec,
+            question.spec,
             tables,
             engine,
             check=check,

@@ -85,10 +85,10 @@ def check_same_spec(spec: Spec, engine: Database) -> None:
         words = ("a table of requests", "none")
         read, reads = words if "requests" in before else reversed(words)
         differences.append(f"it read {read}, and this one reads {reads}")
-    own = _metrics(spec)
-    if metrics and not {*metrics} & {*own}:
-        told = " and this one ".join(", ".join(names) for names in (metrics, own))
-        differences.append(f"it asked for {told}: no metric is the same")
+    metrics_now = _metrics(spec)
+    if metrics and not {*metrics} & {*metrics_now}:
+        comparison = " and this one ".join(", ".join(names) for names in (metrics, metrics_now))
+        differences.append(f"it asked for {comparison}: no metric is the same")
     if differences:
         raise SpecError(
             f"{targets(spec)['facts']} has rows of another spec with the name {spec.title}, which "
@@ -100,15 +100,17 @@ def check_same_spec(spec: Spec, engine: Database) -> None:
 
 def _last_run(spec: Spec, engine: Database) -> tuple[object, Mapping[str, Place], list[str]] | None:
     """When it began, what it read and what it asked for; None if it has left no row or no word."""
-    named = targets(spec)
-    has_sources = "sources" in map(str.casefold, columns_of(named["runs"], engine))
-    if not has_sources or not columns_of(named["facts"], engine):
+    name_by_table = targets(spec)
+    has_sources = "sources" in map(str.casefold, columns_of(name_by_table["runs"], engine))
+    if not has_sources or not columns_of(name_by_table["facts"], engine):
         return None
     is_own = f"where spec = {literal(spec.title)}"
-    if not engine.rows(f"select 1 as is_there from {relation(named['facts'])} {is_own} limit 1"):
+    if not engine.rows(
+        f"select 1 as is_there from {relation(name_by_table['facts'])} {is_own} limit 1"
+    ):
         return None
     rows = engine.rows(
-        f"select started_at, sources, metrics from {relation(named['runs'])} {is_own} "
+        f"select started_at, sources, metrics from {relation(name_by_table['runs'])} {is_own} "
         "and outcome = 'replaced' and sources is not null order by started_at desc limit 1"
     )
     for started, sources, metrics in rows:
@@ -123,15 +125,21 @@ def _metrics(spec: Spec) -> list[str]:
 def _place(source: Source, folder: Path | None) -> Place:
     """Where a source is; of data in memory only its columns are known."""
     columns = source.columns.model_dump()
-    named = {"columns": {role: name for role, name in columns.items() if isinstance(name, str)}}
-    named |= {"actions": columns["actions"]} if "actions" in columns else {}
+    column_fields = {
+        "columns": {role: name for role, name in columns.items() if isinstance(name, str)}
+    }
+    column_fields |= {"actions": columns["actions"]} if "actions" in columns else {}
     if source.file is not None:
-        return {"file": _file(source.file, folder), **named}
+        return {"file": _file(source.file, folder), **column_fields}
     if source.relation is not None:
-        return {"relation": source.relation, **named}
+        return {"relation": source.relation, **column_fields}
     if source.sql is not None:
-        return {"sql": names_in(source.sql) or [], "text": spelled_alike(source.sql), **named}
-    return named
+        return {
+            "sql": names_in(source.sql) or [],
+            "text": spelled_alike(source.sql),
+            **column_fields,
+        }
+    return column_fields
 
 
 def _file(path: str, folder: Path | None) -> str:
@@ -151,9 +159,9 @@ def _differences(role: str, before: Place, now: Place, engine: Database) -> Iter
     columns, columns_before = now["columns"], before["columns"]
     if "actions" in before and "actions" in now:
         columns, columns_before = (
-            place["columns"]
-            | {f"actions.{action}": name for action, name in place["actions"].items()}
-            for place in (now, before)
+            origin["columns"]
+            | {f"actions.{action}": name for action, name in origin["actions"].items()}
+            for origin in (now, before)
         )
     for column in dict.fromkeys((*columns_before, *columns)):
         name, name_now = columns_before.get(column), columns.get(column)
@@ -165,8 +173,8 @@ def _differences(role: str, before: Place, now: Place, engine: Database) -> Iter
         yield f"its {role} {had}, and this one {has}"
 
 
-def _tables(place: Place) -> list[str]:
-    tables = place.get("sql") or [place.get("relation") or place.get("file")]
+def _tables(origin: Place) -> list[str]:
+    tables = origin.get("sql") or [origin.get("relation") or origin.get("file")]
     return [table for table in tables if table]
 
 
@@ -184,8 +192,8 @@ def _name(table: str) -> str:
 def _stem(path: str) -> str:
     """The name of a file or folder; of files below a folder the folder's."""
     names = [name for name in path.split("/") if name.strip("*")]
-    named = [name for name in names if "*." not in name] or names or [path]
-    return named[-1].split(".")[0] or named[-1]
+    plain_names = [name for name in names if "*." not in name] or names or [path]
+    return plain_names[-1].split(".")[0] or plain_names[-1]
 
 
 def _is_left(before: str, now: str, engine: Database) -> bool:
@@ -206,6 +214,6 @@ def _path(table: str) -> Sequence[str]:
     return [unnumbered(part) for part in re.split(r"[./]", table.replace('"', ""))]
 
 
-def _said(place: Place) -> str:
-    kind = next(kind for kind in _WORDS if place.get(kind))
-    return f"{_WORDS[kind]} {', '.join(_tables(place))}"
+def _said(origin: Place) -> str:
+    kind = next(kind for kind in _WORDS if origin.get(kind))
+    return f"{_WORDS[kind]} {', '.join(_tables(origin))}"

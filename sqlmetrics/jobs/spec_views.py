@@ -84,8 +84,12 @@ class SpecView:
         >>> SpecView("search", "all", []).suffix, SpecView("search", "country", []).suffix
         ('search_all', 'search_by_country')
         """
-        own = own_name(self.title)
-        return f"{own}_all" if self.segment == ALL else f"{own}_by_{own_name(self.segment)}"
+        spec_name = own_name(self.title)
+        return (
+            f"{spec_name}_all"
+            if self.segment == ALL
+            else f"{spec_name}_by_{own_name(self.segment)}"
+        )
 
     @property
     def meaning(self) -> str:
@@ -109,15 +113,20 @@ class SpecView:
     @property
     def columns(self) -> list[Column]:
         """Those of its metrics: first those that are there already."""
-        known = {one.name: one for metric in self.metrics for one in metric.of(OWN_PARTS)}
-        names = dict.fromkeys((*self.there, *known))
-        return [known.get(name) or Column(f"cast(null as {_kind(name)})", name) for name in names]
+        column_by_name = {
+            column.name: column for metric in self.metrics for column in metric.of(OWN_PARTS)
+        }
+        names = dict.fromkeys((*self.there, *column_by_name))
+        return [
+            column_by_name.get(name) or Column(f"cast(null as {_kind(name)})", name)
+            for name in names
+        ]
 
     @property
     def keys(self) -> str:
         """The columns before the metrics, as SQL."""
-        own = f", segment_value as {identifier(self.column)}" if self.column else ""
-        return f"metric_date, system{own}"
+        segment_column = f", segment_value as {identifier(self.column)}" if self.column else ""
+        return f"metric_date, system{segment_column}"
 
     @property
     def groups(self) -> str:
@@ -165,9 +174,9 @@ def bounded(name: str) -> str:
     >>> bounded("bi.ranking_metrics_search_all")
     'bi.ranking_metrics_search_all'
     """
-    *schema, own = parts(name)
-    if len(own) <= LONGEST_NAME:
+    *schema, view_name = parts(name)
+    if len(view_name) <= LONGEST_NAME:
         return name
-    mark = hashlib.sha256(own.encode()).hexdigest()[:6]
-    cut = (*schema, f"{own[: LONGEST_NAME - 7]}_{mark}")
+    mark = hashlib.sha256(view_name.encode()).hexdigest()[:6]
+    cut = (*schema, f"{view_name[: LONGEST_NAME - 7]}_{mark}")
     return ".".join('"' + part.replace('"', '""') + '"' for part in cut)

@@ -13,45 +13,45 @@ from sqlmetrics.sql.template import literal, relation
 from sqlmetrics.sql.translation import Translation
 
 
-def days(at: Translation, named: Mapping[str, str]) -> str:
+def days(translation: Translation, name_by_table: Mapping[str, str]) -> str:
     """One row per spec and calendar day from its first to its last, with those that are missing.
 
     Args:
-        at: The dialect.
-        named: Table -> what it is called.
+        translation: The dialect.
+        name_by_table: Table -> what it is called.
     """
-    facts = named["facts"]
-    later = at.dialect.times.later.format(day="spans.first_date", days="numbers.number")
+    facts = name_by_table["facts"]
+    later = translation.dialect.times.later.format(day="spans.first_date", days="numbers.number")
     counted = {"n_systems": "count(distinct system)", "n_values": "count(*)"}
     stages = [
         _of_each("done_days", facts, "the days that have rows", ["metric_date"], counted),
         _spans(facts),
         Stage("digits", "jobs/digits", {}),
         Stage("numbers", "jobs/numbers", {}),
-        Stage("calendar", "jobs/calendar", {"later": at.own_text(later)}),
+        Stage("calendar", "jobs/calendar", {"later": translation.own_text(later)}),
     ]
     return with_stages(stages, print_template("jobs/days", {}))
 
 
-def status(at: Translation, named: Mapping[str, str]) -> str:
+def status(translation: Translation, name_by_table: Mapping[str, str]) -> str:
     """One row per spec: how old it is, its last run, what has holes, and rows of unknown runs.
 
     The arguments are those of `days`.
     """
-    facts = named["facts"]
+    facts = name_by_table["facts"]
     ages = {
-        f"{end}_age": at.expression(at.dialect.times.age, f"spans.{end}_date")
+        f"{end}_age": translation.expression(translation.dialect.times.age, f"spans.{end}_date")
         for end in ("first", "last")
     }
     aged = [Column(sql, name) for name, sql in ages.items()]
     stages = [
-        *_metric_spans(at, named),
+        *_metric_spans(translation, name_by_table),
         _of_each("system_days", facts, "the days of each system", ["system"], _LASTING),
         Stage("metrics_by_spec", "jobs/metrics_by_spec", {}),
         Stage("systems_by_spec", "jobs/systems_by_spec", {}),
         with_columns("aged_spans", "spans", "how many days ago both ends were", aged),
-        Stage("last_runs", "jobs/last_runs", named),
-        Stage("unlogged", "jobs/unlogged", named),
+        Stage("last_runs", "jobs/last_runs", name_by_table),
+        Stage("unlogged", "jobs/unlogged", name_by_table),
         Stage("specs", "jobs/specs", {}),
     ]
     return with_stages(stages, print_template("jobs/status", {}))
@@ -97,7 +97,7 @@ def _of_each(
     view = {
         "about": about,
         "keys": ["spec", *keys],
-        "columns": [Column(sql, own) for own, sql in columns.items()],
+        "columns": [Column(sql, column) for column, sql in columns.items()],
         "from": relation(facts),
         "joins": {},
         "where": f"segment_name = {literal(ALL)}",

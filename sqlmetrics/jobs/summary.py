@@ -60,34 +60,37 @@ class Summary:
     @property
     def days(self) -> tuple[date | None, date | None]:
         """The first day and the day after the last one; None where that is open or unknown."""
-        known = [one.days for one in self.reports if one.days]
-        if not known and self.asked:
-            known = [self.asked]
-        starts, ends = [one.start for one in known], [one.end for one in known]
-        start = min((one for one in starts if one), default=None) if all(starts) else None
-        return start, max((one for one in ends if one), default=None) if all(ends) else None
+        day_ranges = [report.days for report in self.reports if report.days]
+        if not day_ranges and self.asked:
+            day_ranges = [self.asked]
+        starts, ends = (
+            [day_range.start for day_range in day_ranges],
+            [day_range.end for day_range in day_ranges],
+        )
+        start = min((day for day in starts if day), default=None) if all(starts) else None
+        return start, max((day for day in ends if day), default=None) if all(ends) else None
 
     @property
     def rows(self) -> dict[str, int]:
         """Table by its name -> the rows that the run put into it."""
-        named = targets(self.spec)
+        name_by_table = targets(self.spec)
         counts: dict[str, int] = {}
         for report in self.reports:
             for table, n in report.rows.items():
-                counts[named[table]] = counts.get(named[table], 0) + n
+                counts[name_by_table[table]] = counts.get(name_by_table[table], 0) + n
         return counts
 
     @property
     def definitions(self) -> dict[str, str]:
         """Metric like `ndcg@10` -> its definition_hash."""
-        return {at_cutoff(metric, k): told for metric, k, told in hashes(self.spec)}
+        return {at_cutoff(metric, k): definition for metric, k, definition in hashes(self.spec)}
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as values that JSON has."""
         from sqlmetrics import __version__
 
         start, end = self.days
-        told = {
+        content = {
             "spec": self.spec.title,
             "outcome": self.outcome,
             "exit_code": self.exit_code,
@@ -97,24 +100,24 @@ class Summary:
             "rows": self.rows,
             "definitions": self.definitions,
             "published": self.published,
-            "runs": [_run(one, targets(self.spec)) for one in self.reports],
+            "runs": [_run(report, targets(self.spec)) for report in self.reports],
             "seconds": round(time.monotonic() - self._begun, 3),
             "database": self.database or None,
             "sqlmetrics": __version__,
         }
         if self.verdicts is not None:
-            told["checks"] = [one.to_dict() for one in self.verdicts]
-        return told
+            content["checks"] = [verdict.to_dict() for verdict in self.verdicts]
+        return content
 
 
-def _run(report: RunReport, named: Mapping[str, str]) -> dict[str, Any]:
+def _run(report: RunReport, name_by_table: Mapping[str, str]) -> dict[str, Any]:
     """A range of days, as the run log has it under the same `run_id`."""
     start, end = (report.days.start, report.days.end) if report.days else (None, None)
     return {
         "run_id": report.run_id,
         "start": start and str(start),
         "end": end and str(end),
-        "rows": {named[table]: n for table, n in report.rows.items()},
+        "rows": {name_by_table[table]: n for table, n in report.rows.items()},
         "last_day": report.last_day and str(report.last_day),
         "values": dict(report.headline),
         "notes": list(report.notes),

@@ -166,13 +166,17 @@ def targets(spec: Spec) -> dict[str, str]:
     if output is None:
         raise SpecError("the spec has no output; add: output: {relation: ranking_metrics}")
     per_query = {"per_query": output.per_query} if output.per_query and spec.metrics else {}
-    named = {"facts": output.relation, **per_query, "runs": output.runs or output.named("runs")}
-    named |= {table: output.named(table) for table in ("metrics", "definitions")}
-    names = [*named.values(), *_archives(named).values()]
+    name_by_table = {
+        "facts": output.relation,
+        **per_query,
+        "runs": output.runs or output.named("runs"),
+    }
+    name_by_table |= {table: output.named(table) for table in ("metrics", "definitions")}
+    names = [*name_by_table.values(), *_archives(name_by_table).values()]
     if len({name.casefold() for name in names}) < len(names):
-        given = ", ".join(f"{KEYS[table]}: {name}" for table, name in named.items())
-        raise SpecError(f"each table of the output needs a name of its own; given {given}")
-    return named
+        listing = ", ".join(f"{KEYS[table]}: {name}" for table, name in name_by_table.items())
+        raise SpecError(f"each table of the output needs a name of its own; given {listing}")
+    return name_by_table
 
 
 def archives(spec: Spec) -> dict[str, str]:
@@ -180,8 +184,12 @@ def archives(spec: Spec) -> dict[str, str]:
     return _archives(targets(spec))
 
 
-def _archives(named: Mapping[str, str]) -> dict[str, str]:
-    return {table: beside_table(named[table], "archive") for table in COUNTED if table in named}
+def _archives(name_by_table: Mapping[str, str]) -> dict[str, str]:
+    return {
+        table: beside_table(name_by_table[table], "archive")
+        for table in COUNTED
+        if table in name_by_table
+    }
 
 
 def check_own(spec: Spec, engine: Database) -> None:
@@ -197,12 +205,12 @@ def check_own(spec: Spec, engine: Database) -> None:
     """
     problems: list[str] = []
     for table, name in targets(spec).items():
-        there = {column.casefold() for column in columns_of(name, engine)}
-        if not there:
+        existing = {column.casefold() for column in columns_of(name, engine)}
+        if not existing:
             problems += _without_schema(table, name, engine)
             continue
         keys = (column for column, kind in KEPT[table].items() if kind.endswith(" not null"))
-        if lacks := [column for column in keys if column not in there]:
+        if lacks := [column for column in keys if column not in existing]:
             problems.append(
                 f"output.{KEYS[table]}: {name!r} is there already and was not made by a run: it "
                 f"has no column {lacks[0]}; give another name"
@@ -226,8 +234,8 @@ def _without_schema(table: str, name: str, engine: Database) -> Iterator[str]:
         return
     with suppress(SqlmetricsError):
         rows = engine.rows("select catalog_name, schema_name from information_schema.schemata")
-        known = {str(one).casefold() for row in rows for one in row}
-        if schema[-1].casefold() not in known:
+        known_schemas = {str(cell).casefold() for row in rows for cell in row}
+        if schema[-1].casefold() not in known_schemas:
             yield (
                 f"output.{KEYS[table]}: there is no schema {schema[-1]!r} for {name!r}; create "
                 "it, or leave it out"
@@ -236,7 +244,7 @@ def _without_schema(table: str, name: str, engine: Database) -> Iterator[str]:
 
 def columns(spec: Spec) -> dict[str, Mapping[str, str]]:
     """Table -> its columns with their types, in DuckDB's words."""
-    metrics = {one.column: "double" for one in spec.measures if not one.metric.pooled}
+    metrics = {measure.column: "double" for measure in spec.measures if not measure.metric.pooled}
     paired = BASELINE if has_baseline(spec) else {}
     of_requests = dict.fromkeys(request_columns(spec, PER_QUERY), "varchar")
     return {

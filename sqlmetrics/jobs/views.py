@@ -55,17 +55,22 @@ class Wide:
     @property
     def metrics(self) -> list[Metric]:
         """The metrics of all specs, by their columns."""
-        return sorted({one for *_, one in self.cells}, key=lambda one: one.column)
+        return sorted({metric for *_, metric in self.cells}, key=lambda metric: metric.column)
 
     def cuts(self, spec: Spec, titles: Iterable[str]) -> Iterator[SpecView]:
         """The views of specs: of all queries, and by each segment that there is."""
         for title in titles:
-            mine = [(segment, one) for name, segment, one in self.cells if name == title]
-            own = metrics_of(spec) if title == spec.title else []
-            others = sorted({one for _, one in mine} - {*own}, key=lambda one: one.column)
+            spec_cells = [
+                (segment, metric) for name, segment, metric in self.cells if name == title
+            ]
+            own_metrics = metrics_of(spec) if title == spec.title else []
+            other_metrics = sorted(
+                {metric for _, metric in spec_cells} - {*own_metrics},
+                key=lambda metric: metric.column,
+            )
             by = (ALL, *spec.by) if title == spec.title else ()
-            for segment in dict.fromkeys((*by, *sorted({segment for segment, _ in mine}))):
-                yield SpecView(title, segment, (*own, *others))
+            for segment in dict.fromkeys((*by, *sorted({segment for segment, _ in spec_cells}))):
+                yield SpecView(title, segment, (*own_metrics, *other_metrics))
 
 
 def wide(spec: Spec, engine: Database) -> Wide:
@@ -77,11 +82,11 @@ def wide(spec: Spec, engine: Database) -> Wide:
             is not there would end.
     """
     view = spec.output.named("wide") if spec.output else ""
-    there = columns_of(view, engine)[KEYS:] if view else []
+    existing_columns = columns_of(view, engine)[KEYS:] if view else []
     facts = relation(targets(spec)["facts"])
-    found = engine.rows(f"select distinct spec, segment_name, metric, k from {facts}")
-    cells = [(title, segment, Metric(metric, int(k))) for title, segment, metric, k in found]
-    return Wide(there, [one for one in cells if _is_known(one[2])])
+    rows = engine.rows(f"select distinct spec, segment_name, metric, k from {facts}")
+    cells = [(title, segment, Metric(metric, int(k))) for title, segment, metric, k in rows]
+    return Wide(existing_columns, [cell for cell in cells if _is_known(cell[2])])
 
 
 def view_statements(
@@ -100,22 +105,22 @@ def view_statements(
     """
     if spec.output is None or not spec.output.views:
         return []
-    there, more = wide(spec, engine), source or Wide()
-    metrics = (*metrics_of(spec), *there.metrics, *more.metrics)
-    known = {column.name: column for metric in metrics for column in metric.columns}
-    names = dict.fromkeys((*there.columns, *more.columns, *known))
-    columns = [known.get(name, Column("cast(null as double)", name)) for name in names]
-    at, facts = engine.translation, targets(spec)["facts"]
+    existing, additions = wide(spec, engine), source or Wide()
+    metrics = (*metrics_of(spec), *existing.metrics, *additions.metrics)
+    column_by_name = {column.name: column for metric in metrics for column in metric.columns}
+    names = dict.fromkeys((*existing.columns, *additions.columns, *column_by_name))
+    columns = [column_by_name.get(name, Column("cast(null as double)", name)) for name in names]
+    translation, facts = engine.translation, targets(spec)["facts"]
     has = {name.casefold() for name in engine.columns(relation(facts))}
-    selects = _selects(spec, at, columns, is_paired={*BASELINE} <= has)
-    cells = Wide(cells=list({*there.cells, *more.cells}))
+    selects = _selects(spec, translation, columns, is_paired={*BASELINE} <= has)
+    cells = Wide(cells=list({*existing.cells, *additions.cells}))
     titles = {spec.title, *(title for title, *_ in cells.cells)} if every else {spec.title}
     cuts = list(cells.cuts(spec, sorted(titles)))
-    for one in cuts:
-        name = bounded(spec.output.named(one.suffix))
-        grown = replace(one, there=columns_of(name, engine)[one.n_keys :])
-        selects[one.suffix] = at.text(finished(grown.select(facts))).rstrip()
-    return [*_statements(spec, at, selects, cuts), *_functions(spec, at)]
+    for spec_view in cuts:
+        name = bounded(spec.output.named(spec_view.suffix))
+        grown = replace(spec_view, there=columns_of(name, engine)[spec_view.n_keys :])
+        selects[spec_view.suffix] = translation.text(finished(grown.select(facts))).rstrip()
+    return [*_statements(spec, translation, selects, cuts), *_functions(spec, translation)]
 
 
 def make_views(spec: Spec, engine: Database, statements: Iterable[str]) -> None:
@@ -137,7 +142,7 @@ def make_views(spec: Spec, engine: Database, statements: Iterable[str]) -> None:
         ) from error
 
 
-def compiled_views(spec: Spec, at: Translation) -> list[str]:
+def compiled_views(spec: Spec, translation: Translation) -> list[str]:
     """The statements that make a spec's views, for whoever cannot look at the table first.
 
     A text knows the metrics of its own spec alone. So its wide view is of this spec, and has
@@ -145,27 +150,35 @@ def compiled_views(spec: Spec, at: Translation) -> list[str]:
 
     Args:
         spec: What is asked, with its `output`.
-        at: The dialect.
+        translation: The dialect.
     """
     if spec.output is None or not spec.output.views:
         return []
-    columns = [column for one in metrics_of(spec) for column in one.columns]
-    selects = _selects(spec, at, columns, spec.title, is_paired=has_baseline(spec))
-    own, facts = f"wide_{own_name(spec.title)}", targets(spec)["facts"]
+    columns = [column for metric in metrics_of(spec) for column in metric.columns]
+    selects = _selects(spec, translation, columns, spec.title, is_paired=has_baseline(spec))
+    wide_name, facts = f"wide_{own_name(spec.title)}", targets(spec)["facts"]
     cuts = list(Wide().cuts(spec, [spec.title]))
-    functions = list(_functions(spec, at))
-    if at.dialect.writing.grows_views:
+    functions = list(_functions(spec, translation))
+    if translation.dialect.writing.grows_views:
         del selects["wide"]
-        grown = (_growing(spec, at, one.suffix, one) for one in cuts)
-        return [*_statements(spec, at, selects), _growing(spec, at, own), *grown, *functions]
-    selects = {own: selects.pop("wide")} | selects
-    selects |= {one.suffix: at.text(finished(one.select(facts))).rstrip() for one in cuts}
-    return [*_statements(spec, at, selects, cuts), *functions]
+        grown = (_growing(spec, translation, spec_view.suffix, spec_view) for spec_view in cuts)
+        return [
+            *_statements(spec, translation, selects),
+            _growing(spec, translation, wide_name),
+            *grown,
+            *functions,
+        ]
+    selects = {wide_name: selects.pop("wide")} | selects
+    selects |= {
+        spec_view.suffix: translation.text(finished(spec_view.select(facts))).rstrip()
+        for spec_view in cuts
+    }
+    return [*_statements(spec, translation, selects, cuts), *functions]
 
 
 def _selects(
     spec: Spec,
-    at: Translation,
+    translation: Translation,
     columns: Sequence[Column],
     only: str | None = None,
     *,
@@ -174,54 +187,62 @@ def _selects(
     """View -> its query in the dialect, from a file of its own where it plans ours badly."""
     facts = targets(spec)["facts"]
     view = {"facts": facts, "columns": columns, "spec": only}
-    made = {name: _OF_DAYS[name](facts) for name in NAMES if name in _OF_DAYS}
-    made |= {name: of(at, targets(spec)) for name, of in _OF_CALENDAR.items()}
-    made |= {name: print_template(f"jobs/{name}", view) for name in NAMES if name not in made}
+    text_by_view = {name: _OF_DAYS[name](facts) for name in NAMES if name in _OF_DAYS}
+    text_by_view |= {
+        name: make_select(translation, targets(spec)) for name, make_select in _OF_CALENDAR.items()
+    }
+    text_by_view |= {
+        name: print_template(f"jobs/{name}", view) for name in NAMES if name not in text_by_view
+    }
     if not is_paired:
-        del made["comparison"]
-    texts = {name: finished(made[name]) for name in NAMES if name in made}
-    told = {name: at.text(text).rstrip() for name, text in texts.items()}
-    return told | {
-        name: print_template(file, {"facts": at.name(facts)}).rstrip()
-        for name in told
-        if (file := variant(f"jobs/{name}", at.dialect.name)) != f"jobs/{name}"
+        del text_by_view["comparison"]
+    texts = {name: finished(text_by_view[name]) for name in NAMES if name in text_by_view}
+    select_by_view = {name: translation.text(text).rstrip() for name, text in texts.items()}
+    return select_by_view | {
+        name: print_template(file, {"facts": translation.name(facts)}).rstrip()
+        for name in select_by_view
+        if (file := variant(f"jobs/{name}", translation.dialect.name)) != f"jobs/{name}"
     }
 
 
 def _statements(
-    spec: Spec, at: Translation, selects: Mapping[str, str], cuts: Iterable[SpecView] = ()
+    spec: Spec, translation: Translation, selects: Mapping[str, str], cuts: Iterable[SpecView] = ()
 ) -> Iterator[str]:
-    meanings = {**VIEWS, **{one.suffix: one.meaning for one in cuts}}
+    meanings = {**VIEWS, **{spec_view.suffix: spec_view.meaning for spec_view in cuts}}
     for name, select in selects.items():
-        own = at.name(bounded(spec.output.named(name))) if spec.output else ""
-        text = said(at, meanings.get(name, VIEWS["wide"]))
-        for statement in at.dialect.view:
-            yield statement.format(name=own, select=select, text=text)
-        if at.dialect.comments.statement:
-            yield at.dialect.comments.statement.format(kind="view", name=own, text=text)
+        view_name = translation.name(bounded(spec.output.named(name))) if spec.output else ""
+        text = said(translation, meanings.get(name, VIEWS["wide"]))
+        for statement in translation.dialect.view:
+            yield statement.format(name=view_name, select=select, text=text)
+        if translation.dialect.comments.statement:
+            yield translation.dialect.comments.statement.format(
+                kind="view", name=view_name, text=text
+            )
 
 
-def _growing(spec: Spec, at: Translation, name: str, own: SpecView | None = None) -> str:
+def _growing(
+    spec: Spec, translation: Translation, name: str, spec_view: SpecView | None = None
+) -> str:
     """PostgreSQL's own statement for a wide view that keeps the columns that it has.
 
     Args:
         spec: What is asked.
-        at: PostgreSQL.
+        translation: PostgreSQL.
         name: What stands behind the fact table's name.
-        own: What the view is of; None for the wide view of a spec, with all segments.
+        spec_view: What the view is of; None for the wide view of a spec, with all segments.
     """
     keys = "spec, metric_date, system, segment_name, segment_value"
-    parts = OWN_PARTS if own else PARTS
+    parts = OWN_PARTS if spec_view else PARTS
     view = {
-        "facts": at.name(targets(spec)["facts"]),
-        "view": at.name(bounded(spec.output.named(name))) if spec.output else "",
-        "keys": own.keys if own else keys,
-        "groups": own.groups if own else keys,
-        "n_keys": own.n_keys if own else KEYS,
-        "where": own.where if own else f"spec = {literal(spec.title)}",
+        "facts": translation.name(targets(spec)["facts"]),
+        "view": translation.name(bounded(spec.output.named(name))) if spec.output else "",
+        "keys": spec_view.keys if spec_view else keys,
+        "groups": spec_view.groups if spec_view else keys,
+        "n_keys": spec_view.n_keys if spec_view else KEYS,
+        "where": spec_view.where if spec_view else f"spec = {literal(spec.title)}",
         "metrics": metrics_of(spec),
         "parts": parts,
-        "about": VIEWS["of_spec" if own else "wide"],
+        "about": VIEWS["of_spec" if spec_view else "wide"],
     }
     body = finished(print_template("jobs/grown", view))
     tag = "$wide$"
@@ -230,23 +251,26 @@ def _growing(spec: Spec, at: Translation, name: str, own: SpecView | None = None
     return f"do {tag}\n{body}\n{tag}"
 
 
-def _functions(spec: Spec, at: Translation) -> Iterator[str]:
+def _functions(spec: Spec, translation: Translation) -> Iterator[str]:
     """The statement that makes the roll-up of some days, where the dialect has such functions."""
-    if spec.output is None or not at.dialect.function:
+    if spec.output is None or not translation.dialect.function:
         return
     first, end = (
-        at.own_text(at.dialect.argument.format(name=name)) for name in ("start_date", "end_date")
+        translation.own_text(translation.dialect.argument.format(name=name))
+        for name in ("start_date", "end_date")
     )
     where = f"metric_date >= cast({first} as date)\n    and metric_date < cast({end} as date)"
-    text = at.text(finished(rollup(targets(spec)["facts"], where))).rstrip()
-    typed = (f"    {at.column(name)} {at.type(kind)}" for name, kind in ROLLUP.items())
-    name = at.name(bounded(spec.output.named("between")))
-    yield at.dialect.function.format(name=name, select=text, columns=",\n".join(typed))
+    text = translation.text(finished(rollup(targets(spec)["facts"], where))).rstrip()
+    typed = (
+        f"    {translation.column(name)} {translation.type(kind)}" for name, kind in ROLLUP.items()
+    )
+    name = translation.name(bounded(spec.output.named("between")))
+    yield translation.dialect.function.format(name=name, select=text, columns=",\n".join(typed))
 
 
-def _is_known(one: Metric) -> bool:
+def _is_known(metric: Metric) -> bool:
     """Whether a metric's text can be read: another version may have written it."""
     try:
-        return bool(one.column)
+        return bool(metric.column)
     except SpecError:
         return False

@@ -73,10 +73,10 @@ class AbstentionQuery:
         if shape.weighted:
             yield "abstention counts each query once; leave the weight out"
         if not self._finals:
-            asked = ", ".join(map(str, self.plan.measures))
+            metric_names = ", ".join(map(str, self.plan.measures))
             yield (
                 f"abstention needs a metric that is a mean over queries, like ndcg@10; "
-                f"{asked} is none"
+                f"{metric_names} is none"
             )
 
     @cached_property
@@ -90,8 +90,8 @@ class AbstentionQuery:
 
     def _per_query(self) -> tuple[Stage, ...]:
         """The evaluation's own stages that are not there yet."""
-        there = {stage.name for stage in self.plan.lists}
-        return tuple(stage for stage in self.plan.per_query if stage.name not in there)
+        existing = {stage.name for stage in self.plan.lists}
+        return tuple(stage for stage in self.plan.per_query if stage.name not in existing)
 
     def _own_lists(self) -> Iterator[Stage]:
         """From the rankings to the confidences of one row per list."""
@@ -111,10 +111,10 @@ class AbstentionQuery:
     def _curves(self) -> Iterator[Stage]:
         shape = self.plan.shape
         keys = (*shape.groups, *SEGMENT, "metric", "k")
-        own = [(name, segment(name)) for name in shape.spec.by]
+        segment_columns = [(name, segment(name)) for name in shape.spec.by]
         values = {
             "groups": shape.keys,
-            "segments": [(ALL, literal(ALL)), *own],
+            "segments": [(ALL, literal(ALL)), *segment_columns],
             "metrics": list(map(self._metric, self._finals)),
         }
         yield Stage("segment_values", "segment_values", values)

@@ -10,13 +10,13 @@ from sqlmetrics.sql.stage import Stage, Window, equal
 from sqlmetrics.sql.template import literal
 
 
-def stages(shape: Shape, sums: SumStage, shown: str) -> Iterator[Stage]:
+def stages(shape: Shape, sums: SumStage, condition: str) -> Iterator[Stage]:
     """The stages from the ranked rows to `compared`, one row per list and depth.
 
     Args:
         shape: What the tables hold.
         sums: What is summed over these rows.
-        shown: The condition of the rows that count, empty if all do.
+        condition: The condition of the rows that count, empty if all do.
     """
     keys, ranked = shape.keys, "ranked"
     view = {
@@ -24,7 +24,7 @@ def stages(shape: Shape, sums: SumStage, shown: str) -> Iterator[Stage]:
         "query_keys": shape.query_keys,
         "ranked": ranked,
         "name": literal(shape.spec.baseline or ""),
-        "shown": shown,
+        "shown": condition,
         "same_query": equal("baseline", ranked, shape.query_keys),
         "same_list": equal("baseline", "lists", shape.query_keys),
         "list": Window(keys, []),

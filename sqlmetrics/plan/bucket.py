@@ -25,7 +25,7 @@ class Bucket:
 
     def of(self, table: str, condition: str) -> str:
         """A condition of a table's rows together with that of the bucket."""
-        conditions = [one for one in (condition, self.conditions.get(table, "")) if one]
+        conditions = [part for part in (condition, self.conditions.get(table, "")) if part]
         return conditions[0] if len(conditions) == 1 else " and ".join(f"({c})" for c in conditions)
 
 

@@ -102,8 +102,10 @@ class MetricContext:
     @property
     def every_novelty(self) -> str:
         """The most that a group can add in the top k: every item is of it, as a number."""
-        left = 1 - self._settings.parameter("alpha")
-        return double(sum(left ** (rank - 1) * self._weight(rank) for rank in self._ranks))
+        remaining_share = 1 - self._settings.parameter("alpha")
+        return double(
+            sum(remaining_share ** (rank - 1) * self._weight(rank) for rank in self._ranks)
+        )
 
     @property
     def every_discount(self) -> str:
@@ -117,8 +119,10 @@ class MetricContext:
 
     def _weight(self, rank: int) -> float:
         """What a rank is worth, as a number."""
-        known = {name: self._settings.parameter(name) for name in self.measure.metric.parameters}
-        return self.choice("discount").weight(rank, known)
+        parameters = {
+            name: self._settings.parameter(name) for name in self.measure.metric.parameters
+        }
+        return self.choice("discount").weight(rank, parameters)
 
 
 class RowContext(MetricContext):
@@ -186,8 +190,8 @@ class RowContext(MetricContext):
     def discount(self, rank: str) -> str:
         """What a rank is worth."""
         text = self.choice("discount").sql
-        given = {"p": self.p, "last": self._last} if "{p}" in text else {}
-        return text.format(rank=rank, **given)
+        placeholders = {"p": self.p, "last": self._last} if "{p}" in text else {}
+        return text.format(rank=rank, **placeholders)
 
     @property
     def _last(self) -> int:
@@ -244,13 +248,13 @@ class RowContext(MetricContext):
         """The value for rows down to a rank, 0 for others."""
         return case(f"rnk <= {rank}", value)
 
-    def in_hits(self, value: str, condition: str = "", worth: str = "1e0") -> str:
+    def in_hits(self, value: str, condition: str = "", weight: str = "1e0") -> str:
         """The value for relevant rows in the top k, times what each is worth, 0 for others."""
         if not self._all_orders:
-            product = value if worth == "1e0" else f"{value} * {worth}"
+            product = value if weight == "1e0" else f"{value} * {weight}"
             return case(both(self._top, condition, self.relevant), product)
-        name = "relevant" if worth == "1e0" else "relevant_grade"
-        mean = self._rows.mean(f"{name}{self.suffix}", case(self.relevant, worth))
+        name = "relevant" if weight == "1e0" else "relevant_grade"
+        mean = self._rows.mean(f"{name}{self.suffix}", case(self.relevant, weight))
         product = mean if value == "1e0" else f"{mean} * {value}"
         top = both(self._top, condition)
         return case(top, product) if top else product
@@ -313,18 +317,18 @@ class _Fields(dict[str, str]):
         return str(getattr(self._view, name))
 
 
-def novelty(alpha: float, seen: str, most: int | None) -> str:
+def novelty(alpha: float, n_seen: str, most: int | None) -> str:
     """(1 - alpha)^seen as SQL, 0 where that is below e^-150: its square would be too small.
 
     Args:
         alpha: From 0, where nothing fades, to 1, where the first time alone counts.
-        seen: The column of how often a group came before.
-        most: What `seen` is always below; None if nobody knows.
+        n_seen: The column of how often a group came before.
+        most: What `n_seen` is always below; None if nobody knows.
     """
     if alpha in (0, 1):
-        return case(f"{seen} = 0e0", "1e0") if alpha else "1e0"
-    power, last = f"power({double(1 - alpha)}, {seen})", _last_power(1 - alpha)
-    return power if most and most <= last else case(f"{seen} < {last}e0", power)
+        return case(f"{n_seen} = 0e0", "1e0") if alpha else "1e0"
+    power, last = f"power({double(1 - alpha)}, {n_seen})", _last_power(1 - alpha)
+    return power if most and most <= last else case(f"{n_seen} < {last}e0", power)
 
 
 def _last_power(base: float) -> int:
@@ -339,17 +343,17 @@ def part_of(measure: Measure, name: str) -> Measure:
 
 def part_named(measure: Measure, text: str) -> Measure:
     """A metric with what it shares with another, `@list` behind its name: over the whole list."""
-    metric, whole, _ = text.partition(WHOLE_LIST)
+    metric, marker, _ = text.partition(WHOLE_LIST)
     part = measure.part(catalog()[metric])
-    return part.uncut() if whole else part
+    return part.uncut() if marker else part
 
 
 def used_parts(spec: Spec, measure: Measure) -> list[Measure]:
     """The metrics that one is made of, under the choices that hold."""
-    found: dict[Measure, None] = {}
+    parts: dict[Measure, None] = {}
 
     def noted(part: Measure) -> str:
-        found[part] = None
+        parts[part] = None
         return "0"
 
     if measure.metric.pooled:
@@ -357,7 +361,7 @@ def used_parts(spec: Spec, measure: Measure) -> list[Measure]:
     view = RowContext(spec, measure, noted, RowColumns())
     for macro in ("numerator", "denominator") if measure.metric.ratio else ("value",):
         measure.metric.sql(macro, view)
-    return list(found)
+    return list(parts)
 
 
 def sums_of(spec: Spec, measure: Measure) -> Iterator[Measure]:
@@ -375,12 +379,15 @@ def graded_part(spec: Spec, measure: Measure, count: str) -> Measure | None:
     Whoever sorts the items by their grades looks at the whole list, and so does who puts those of
     a set of evidence at one rank.
     """
-    sums = [one for one in sums_of(spec, measure) if _is_graded(spec, one)]
+    sums = [sum_measure for sum_measure in sums_of(spec, measure) if _is_graded(spec, sum_measure)]
     if not sums:
         return None
     part = part_named(measure, count)
-    whole = any(one.k is None or one.metric.over in ("ideal_shown", "evidence") for one in sums)
-    return part.uncut() if whole else part
+    is_uncut = any(
+        sum_measure.k is None or sum_measure.metric.over in ("ideal_shown", "evidence")
+        for sum_measure in sums
+    )
+    return part.uncut() if is_uncut else part
 
 
 def _is_graded(spec: Spec, measure: Measure) -> bool:

@@ -152,7 +152,11 @@ def _scores(shape: Shape, needs: Needs) -> GlobalMetrics:
     return GlobalMetrics(
         "scores",
         "score",
-        [one for one in (_counts(measures), "ranked.judged = 1e0", needs.depth) if one],
+        [
+            condition
+            for condition in (_counts(measures), "ranked.judged = 1e0", needs.depth)
+            if condition
+        ],
         [column for auc in aucs for column in auc.tallies()],
         [(*step, added) for step, added in zip(steps, columns, strict=True) if added],
         {auc.measure: auc.value() for auc in aucs},
@@ -177,15 +181,15 @@ class _Auc:
         """Its settings."""
         return MetricContext(self.needs.spec, self.measure, str)
 
-    def name(self, what: str) -> str:
+    def name(self, suffix: str) -> str:
         """A column."""
-        return f"{self.measure.column}_{what}"
+        return f"{self.measure.column}_{suffix}"
 
     def tallies(self) -> Iterator[Column]:
         """Relevant items and others, of the queries that count."""
         flag, high = f"per_query.{self.measure.column} = 1e0", self.view.relevant
-        for what, condition in (("highs", f"ranked.{high}"), ("lows", f"not ranked.{high}")):
-            yield Column(f"sum({case(f'{flag} and {condition}', '1e0')})", self.name(what))
+        for suffix, condition in (("highs", f"ranked.{high}"), ("lows", f"not ranked.{high}")):
+            yield Column(f"sum({case(f'{flag} and {condition}', '1e0')})", self.name(suffix))
 
     def in_order(self) -> Iterator[Column]:
         """What stands above a score, and what is left of the limit there."""
@@ -199,8 +203,11 @@ class _Auc:
     def cut(self) -> Iterator[Column]:
         """How many of a score's others are within the limit."""
         if self.max_fpr < 1:
-            left, lows = self.name("left"), self.name("lows")
-            whens = f"when {left} >= {lows} then {lows}\n    when {left} > 0e0 then {left}"
+            remaining, lows = self.name("left"), self.name("lows")
+            whens = (
+                f"when {remaining} >= {lows} then {lows}\n    when {remaining} > "
+                f"0e0 then {remaining}"
+            )
             yield Column(f"case\n    {whens}\n    else 0e0\nend", self.name("within"))
 
     def value(self) -> str:
@@ -227,7 +234,11 @@ def _items(shape: Shape, needs: Needs) -> GlobalMetrics:
     return GlobalMetrics(
         "items",
         "item_id",
-        [one for one in (_counts(measures), f"ranked.rnk <= {deepest}", needs.depth) if one],
+        [
+            condition
+            for condition in (_counts(measures), f"ranked.rnk <= {deepest}", needs.depth)
+            if condition
+        ],
         [_shown(measure) for measure in measures],
         [("in_order", "and its place, from the most shown item on", places)] if places else [],
         {measure: _over_items(measure) for measure in measures},

@@ -45,16 +45,18 @@ class GroupRows:
 
     def stages(self, sums: Sequence[SumStage]) -> Iterator[Stage]:
         """Those that sums over groups need, each once and after those that it reads."""
-        grouped = [one for one in sums if one.over in OF_GROUPS]
-        for of_rel in dict.fromkeys(one.of_rel for one in grouped):
-            mine = [one for one in grouped if one.of_rel == of_rel]
-            asked = (_MADE.index(one.over) for one in mine if one.over in _MADE)
+        grouped = [sum_stage for sum_stage in sums if sum_stage.over in OF_GROUPS]
+        for of_rel in dict.fromkeys(sum_stage.of_rel for sum_stage in grouped):
+            same_rel = [sum_stage for sum_stage in grouped if sum_stage.of_rel == of_rel]
+            maker_indexes = (
+                _MADE.index(sum_stage.over) for sum_stage in same_rel if sum_stage.over in _MADE
+            )
             makers = (self._labels, self._hits, self._shown, self._evidence)
-            for make in makers[: max(asked, default=0) + 1]:
-                yield make(mine[0])
-            for one in mine:
-                if one.over == IDEAL_GROUPS:
-                    yield from self._ideal(one)
+            for make in makers[: max(maker_indexes, default=0) + 1]:
+                yield make(same_rel[0])
+            for sum_stage in same_rel:
+                if sum_stage.over == IDEAL_GROUPS:
+                    yield from self._ideal(sum_stage)
 
     def _labels(self, sums: SumStage) -> Stage:
         size = f"cast(count(*) over {Window([*self.label_keys, 'group_id'])} as double)"
@@ -121,10 +123,10 @@ class GroupRows:
         }
         for first in range(1, last + 1, self.places):
             places = range(first, min(first + self.places, last + 1))
-            of = f"place {first}" if len(places) == 1 else f"places {first} to {places[-1]}"
-            for place in places:
-                view = {**choice, "place": place, "about": of, "from": rows}
-                stage = Stage(f"{sums.rows}_{place}", "ideal_place", view)
+            place_text = f"place {first}" if len(places) == 1 else f"places {first} to {places[-1]}"
+            for rank in places:
+                view = {**choice, "place": rank, "about": place_text, "from": rows}
+                stage = Stage(f"{sums.rows}_{rank}", "ideal_place", view)
                 rows = _nested(stage)
             yield stage
             rows = stage.name

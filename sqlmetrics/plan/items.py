@@ -39,31 +39,33 @@ FEATURES: Mapping[str, Feature] = {
 """What metrics may read of a ranked item."""
 
 
-def stages(shape: Shape, sums: SumStage, shown: str) -> Iterator[Stage]:
+def stages(shape: Shape, sums: SumStage, condition: str) -> Iterator[Stage]:
     """The stages from the ranked rows and the items to `described`, one row per ranked item.
 
     Args:
         shape: What the tables hold.
         sums: What is summed over these rows; they have what it reads.
-        shown: The condition of the rows that count, empty if all do.
+        condition: The condition of the rows that count, empty if all do.
     """
     ranked, items, keys = "ranked", shape.names["items"], shape.keys
-    own = [f"{ranked}.{key}" for key in keys]
-    alike = Window([*own, f"{items}.category"], [f"{ranked}.rnk asc"])
+    row_keys = [f"{ranked}.{key}" for key in keys]
+    alike = Window([*row_keys, f"{items}.category"], [f"{ranked}.rnk asc"])
     read = {name: feature for name, feature in FEATURES.items() if sums.reads(name)}
     columns = [
         Column(feature.sql.format(items=items, ranked=ranked, alike=alike), name)
         for name, feature in read.items()
     ]
     before = tuple(dict.fromkeys(name for feature in read.values() for name in feature.stages))
-    above = Window([*own, "components.dimension"], [f"{ranked}.rnk asc"], "unbounded preceding")
+    above = Window(
+        [*row_keys, "components.dimension"], [f"{ranked}.rnk asc"], "unbounded preceding"
+    )
     view = {
         "keys": keys,
-        "columns": [*own, f"{ranked}.rnk", *columns],
-        "own": [*own, f"{ranked}.rnk"],
+        "columns": [*row_keys, f"{ranked}.rnk", *columns],
+        "own": [*row_keys, f"{ranked}.rnk"],
         "ranked": ranked,
         "items": items,
-        "shown": shown,
+        "shown": condition,
         "roles": [role for role in ROLES if role in shape.columns["items"]],
         "stages": before,
         "above": Window(above.partition, above.order, above.frame, "1 preceding"),

@@ -74,10 +74,10 @@ class Moments:
         """Every query of a system, with the baseline's values of it."""
         columns: list[object] = ["queries.*"]
         columns += [self._of_baseline(final) for final in self.needs.finals if is_mean(final)]
-        others = [f"queries.system <> {literal(str(self.shape.spec.baseline))}"]
+        challenger_conditions = [f"queries.system <> {literal(str(self.shape.spec.baseline))}"]
         same = equal("baseline", "queries", self.shape.query_keys)
-        of = [f"baseline.system = {literal(str(self.shape.spec.baseline))}"]
-        view = {"columns": columns, "on": [*same, *of, *others]}
+        baseline_conditions = [f"baseline.system = {literal(str(self.shape.spec.baseline))}"]
+        view = {"columns": columns, "on": [*same, *baseline_conditions, *challenger_conditions]}
         return Stage("paired_queries", "paired_queries", view)
 
     def _of_baseline(self, final: MetricColumn) -> Column:
@@ -90,14 +90,16 @@ class Moments:
     def value_column(self, final: MetricColumn) -> Iterator[Column]:
         """What `metric_values` has of the baseline."""
         if self.is_paired:
-            own = f"{final.measure.column}_of_baseline"
-            yield Column(own if is_mean(final) else "cast(null as double)", "baseline_value")
+            baseline_column = f"{final.measure.column}_of_baseline"
+            yield Column(
+                baseline_column if is_mean(final) else "cast(null as double)", "baseline_value"
+            )
 
-    def terms(self, kept: Sequence[str], parts: tuple[str, str]) -> Stage:
+    def terms(self, carried_columns: Sequence[str], parts: tuple[str, str]) -> Stage:
         """What each query adds.
 
         Args:
-            kept: The columns of `metric_values` that are summed otherwise.
+            carried_columns: The columns of `metric_values` that are summed otherwise.
             parts: What is added to the numerator and to the denominator, before weights.
         """
         weight = " * weight" if "weight" in self.shape.facts else ""
@@ -106,19 +108,19 @@ class Moments:
             text = f"{part}{weight}".removeprefix("1e0 * ")
             return f"case when {condition} then {text} else 0e0 end"
 
-        known = f"{parts[0]} is not null"
+        value_condition = f"{parts[0]} is not null"
         columns = [
-            *(*self.shape.groups, *self.shape.facts, "metric", "k", *kept),
-            Column(term(known, parts[0]), "x"),
-            Column(term(known, parts[1]), "w"),
+            *(*self.shape.groups, *self.shape.facts, "metric", "k", *carried_columns),
+            Column(term(value_condition, parts[0]), "x"),
+            Column(term(value_condition, parts[1]), "w"),
         ]
         if self.is_paired:
-            both = "metric_value is not null and baseline_value is not null"
+            pair_condition = "metric_value is not null and baseline_value is not null"
             columns += [
-                Column(f"case when {both} then 1 else 0 end", "n_pairs"),
-                Column(term(both, "1e0"), "pair_w"),
-                Column(term(both, "baseline_value"), "y"),
-                Column(term(both, "(metric_value - baseline_value)"), "d"),
+                Column(f"case when {pair_condition} then 1 else 0 end", "n_pairs"),
+                Column(term(pair_condition, "1e0"), "pair_w"),
+                Column(term(pair_condition, "baseline_value"), "y"),
+                Column(term(pair_condition, "(metric_value - baseline_value)"), "d"),
             ]
         about = "what each query adds to sums: x to the numerator, w to the denominator"
         if self.is_paired:
@@ -148,17 +150,17 @@ class Moments:
     def totals(self) -> dict[str, str]:
         """What `totals` sums over terms, or clusters."""
         counted = "case when {} > 0 then 1 else 0 end" if self.cluster else ""
-        found = {"numerator": "sum(x)", "denominator": "sum(w)"}
+        sum_by_name = {"numerator": "sum(x)", "denominator": "sum(w)"}
         if counted:
-            found["n_clusters"] = f"sum({counted.format('n_queries')})"
-        found |= {name: f"sum({a} * {b})" for name, (a, b) in _SQUARES.items()}
+            sum_by_name["n_clusters"] = f"sum({counted.format('n_queries')})"
+        sum_by_name |= {name: f"sum({a} * {b})" for name, (a, b) in _SQUARES.items()}
         if self.is_paired:
             pairs = counted.format("n_pairs") or "n_pairs"
-            found |= {"n_pairs": "sum(n_pairs)", "pair_clusters": f"sum({pairs})"}
-            found["pair_w"] = "sum(pair_w)"
-            found |= {"sum_y": "sum(y)", "sum_xy": "sum((y + d) * y)", "sum_d": "sum(d)"}
-            found |= {name: f"sum({a} * {b})" for name, (a, b) in _PAIRED_SQUARES.items()}
-        return found
+            sum_by_name |= {"n_pairs": "sum(n_pairs)", "pair_clusters": f"sum({pairs})"}
+            sum_by_name["pair_w"] = "sum(pair_w)"
+            sum_by_name |= {"sum_y": "sum(y)", "sum_xy": "sum((y + d) * y)", "sum_d": "sum(d)"}
+            sum_by_name |= {name: f"sum({a} * {b})" for name, (a, b) in _PAIRED_SQUARES.items()}
+        return sum_by_name
 
     def totals_of_clusters(self, sums: Mapping[str, str]) -> Stage:
         """One row per system, segment and metric, over clusters."""

@@ -165,7 +165,7 @@ class Needs:
     @property
     def has_groups(self) -> bool:
         """Whether some metric looks at groups of labels."""
-        return any(one.over in OF_GROUPS for one in self.sums.values())
+        return any(sum_stage.over in OF_GROUPS for sum_stage in self.sums.values())
 
     @property
     def reads_score(self) -> bool:
@@ -179,7 +179,7 @@ class Needs:
 
     def _is_over(self, *relations: str) -> bool:
         overs = {sums.over for sums in self.sums.values()}
-        return not {*relations}.isdisjoint(overs | {one.metric.over for one in self.pooled})
+        return not {*relations}.isdisjoint(overs | {measure.metric.over for measure in self.pooled})
 
     @property
     def border(self) -> str:
@@ -205,7 +205,7 @@ class Needs:
     @cached_property
     def counts_unlabelled(self) -> bool:
         """Whether queries without a label can be counted too."""
-        return any("is_labelled" not in self._over(one).only for one in self.spec.measures)
+        return any("is_labelled" not in self._over(measure).only for measure in self.spec.measures)
 
     def _final(self, measure: Measure) -> MetricColumn:
         settings = self.spec.settings(measure)
@@ -311,11 +311,11 @@ class Needs:
     def _beside(self, sums: SumStage, part: Measure) -> str:
         """Another sum's column beside every row of this one."""
         self._summed(part)
-        other = self._sums_of(part)
-        reference = f"{other.name}.{part.column}"
-        if sums is other:
+        joined_sums = self._sums_of(part)
+        reference = f"{joined_sums.name}.{part.column}"
+        if sums is joined_sums:
             return f"max({reference})"
-        sums.joined[other.name] = None
+        sums.joined[joined_sums.name] = None
         return reference
 
     def _sums_of(self, measure: Measure) -> SumStage:

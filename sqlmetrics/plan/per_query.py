@@ -129,12 +129,14 @@ class PerQuery:
         """The rows of the lists, and which time their item comes up there."""
         shape = self.shape
         columns = (*shape.keys, "item_id", *shape.sorters, *shape.listed_facts)
-        known = [name for name in dict.fromkeys(columns) if name != "grade"]
-        order = [one for one in shape.order if one.split()[0] not in ("item_id", "grade")]
+        column_names = [name for name in dict.fromkeys(columns) if name != "grade"]
+        order = [
+            sort_key for sort_key in shape.order if sort_key.split()[0] not in ("item_id", "grade")
+        ]
         times = Column(f"row_number() over {Window([*shape.keys, 'item_id'], order)}", OCCURRENCE)
         view = {
             "about": "one row per ranked item; a repeat comes up a second time, at a later place",
-            "columns": [*known, times],
+            "columns": [*column_names, times],
             "from": shape.names["rankings"],
             "where": "",
         }
@@ -159,21 +161,23 @@ class PerQuery:
         """The labels' sums first: the rankings' may be joined with them."""
         sums = self.needs.sums.values()
         order = list(SUMS)
-        return sorted(sums, key=lambda one: (max(1, order.index(one.over)), one.name))
+        return sorted(
+            sums, key=lambda sum_stage: (max(1, order.index(sum_stage.over)), sum_stage.name)
+        )
 
     def _sum_keys(self, sums: SumStage) -> tuple[str, ...]:
         return self.shape.keys if sums.a_list else self.shape.label_keys
 
     def _row_stages(self, sums: SumStage) -> Iterator[Stage]:
         """The stages of the rows that are summed, where they are made of the ranked ones."""
-        made = {"item_features": items.stages, "rank_agreement": baseline.stages}
+        makers = {"item_features": items.stages, "rank_agreement": baseline.stages}
         if sums.over == "pairs":
             yield from pair_stages(sums, self.shape.keys, self.needs.depth)
-        elif sums.over in made:
+        elif sums.over in makers:
             ends = (sums.deepest, self.shape.spec.options["depth"])
             last = min((end for end in ends if isinstance(end, int)), default=None)
-            shown = f"rnk <= {last}" if last else ""
-            yield from made[sums.over](self.shape, sums, shown)
+            condition = f"rnk <= {last}" if last else ""
+            yield from makers[sums.over](self.shape, sums, condition)
 
     def _ideal_stage(self, sums: SumStage, labels: str) -> Stage:
         over = labels if sums.over == "ideal" else "ranked"
@@ -186,20 +190,20 @@ class PerQuery:
 
     def _sums_stage(self, sums: SumStage, labels: str) -> Stage:
         rows = {"labels": labels, "ranked": self.needs.rows.stage}.get(sums.over, sums.rows)
-        over, *others = [rows, *sums.joined]
+        over, *joined = [rows, *sums.joined]
         if sums.over == "ideal_returned":
-            over, *others = [*others, over]
+            over, *joined = [*joined, over]
         keys = self._sum_keys(sums)
         columns = list(sums.columns.values())
         if sums.name == self.needs.lists:
             columns = [Column("1", "is_ranked"), *columns]
             columns += [Column(f"min({name})", name) for name in self.shape.listed_facts]
-        joins = {name: equal(name, over, self.shape.label_keys) for name in others}
+        joins = {name: equal(name, over, self.shape.label_keys) for name in joined}
         return Stage(
             sums.name,
             "sums",
             {
-                "keys": [f"{over}.{key}" for key in keys] if others else keys,
+                "keys": [f"{over}.{key}" for key in keys] if joined else keys,
                 "columns": columns,
                 "from": over,
                 "joins": joins,
@@ -265,13 +269,13 @@ class PerQuery:
 
     def _fact(self, name: str) -> str:
         if name in self.shape.derived_facts:
-            own = self.shape.derived_facts[name]
-            return self.shape.made_of.fact(own, self.needs.relevant_labels)
-        known = name in self.shape.known_facts
-        fact = f"{self.shape.names['queries'] if known else 'query_facts'}.{name}"
+            segment_name = self.shape.derived_facts[name]
+            return self.shape.made_of.fact(segment_name, self.needs.relevant_labels)
+        is_known_fact = name in self.shape.known_facts
+        fact = f"{self.shape.names['queries'] if is_known_fact else 'query_facts'}.{name}"
         if name == "weight":
             return fact
-        source = self.shape.spec.queries if known else self.shape.spec.rankings
+        source = self.shape.spec.queries if is_known_fact else self.shape.spec.rankings
         if source and name == segment(source.columns.query):
             # by the query itself: known also where the table has no row of it
             return f"coalesce({fact}, {self._population.stage}.query_id)"

@@ -77,10 +77,12 @@ class Plan:
         copies = self.shape.at.translation.dialect.copies_stages
         by_window = self.strategy.name == WINDOW
         suspects = self.strategy.suspects
-        more = {self.shape.names["rankings"]: [Column(suspects, "is_suspect")] * bool(suspects)}
+        extra_columns = {
+            self.shape.names["rankings"]: [Column(suspects, "is_suspect")] * bool(suspects)
+        }
         stages = []
         for stage in self.shape.stages():
-            columns = [*stage.view["columns"], *more.get(stage.name, ())]
+            columns = [*stage.view["columns"], *extra_columns.get(stage.name, ())]
             is_table = stage.view["relation"].template == "table"
             hint = "not materialized" if not by_window or (copies and is_table) else ""
             stages.append(replace(stage, view={**stage.view, "columns": columns}, hint=hint))
@@ -142,7 +144,7 @@ class Plan:
         dialect = self.shape.at.translation.dialect
         kinds = [INLINED] * dialect.inlines_stages
         names = (dialect.name, dialect.relative, *kinds)
-        return tuple(replace(one, template=variant(one.template, *names)) for one in stages)
+        return tuple(replace(stage, template=variant(stage.template, *names)) for stage in stages)
 
 
 def plan(spec: Spec, tables: Tables, *, moments: bool = False) -> Plan:

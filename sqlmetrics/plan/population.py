@@ -110,9 +110,9 @@ class Population:
         if not self._has_systems:
             return
         if self.shape.spans_pauses:
-            own = [key for key in groups if key != "metric_date"]
-            yield Stage("lifetimes", "lifetimes", {"keys": own, "from": APPEARANCES})
-            yield Stage("systems", "systems_of_lifetimes", {"keys": own})
+            life_keys = [key for key in groups if key != "metric_date"]
+            yield Stage("lifetimes", "lifetimes", {"keys": life_keys, "from": APPEARANCES})
+            yield Stage("systems", "systems_of_lifetimes", {"keys": life_keys})
             return
         view = {
             "about": " and ".join({"metric_date": "day"}.get(key, key) for key in groups),

@@ -60,7 +60,7 @@ class SortedLists(WindowRanking):
         yield from self._list_stages()
         yield _chosen("list_ranks", _LIST_RANKS, self._list_ranks(), "list_labels", "materialized")
         yield from self._open_stages()
-        names = [one.name for one in (*self._graded(), *self._ranks())]
+        names = [column.name for column in (*self._graded(), *self._ranks())]
         columns = _same(*self.shape.keys, *self.shape.listed_facts, *names)
         yield Stage("ranked", "ranks_of_lists", {"columns": columns, "keys": self.shape.keys})
 
@@ -88,10 +88,10 @@ class SortedLists(WindowRanking):
     def _open_stages(self) -> Iterator[Stage]:
         """The lists with a rank that is open, ranked by the window."""
         yield Stage("open_lists", "open_lists", {"keys": self.shape.keys, "open": OPEN})
-        rest = WindowRanking(self.shape, self.needs, "open_rankings", "open_labels")
-        yield _in_open_lists(rest.rankings, self.rankings, self.shape.keys)
-        yield _in_open_lists(rest.labels, self.labels, self.shape.label_keys)
-        yield rest.stage("window_ranks")
+        window_ranking = WindowRanking(self.shape, self.needs, "open_rankings", "open_labels")
+        yield _in_open_lists(window_ranking.rankings, self.rankings, self.shape.keys)
+        yield _in_open_lists(window_ranking.labels, self.labels, self.shape.label_keys)
+        yield window_ranking.stage("window_ranks")
 
     @property
     def _on(self) -> list[str]:
@@ -139,13 +139,13 @@ class SortedLists(WindowRanking):
             table, labels, item_hash = GATHERED, GATHERED, f"{GATHERED}.item_hash"
         value = f"{table}.{self._by}"
         labelled = f"filter (where {labels}.grade is not null)"
-        columns = [Column(f"min({table}.{one})", one) for one in self.shape.listed_facts]
+        columns = [Column(f"min({table}.{fact})", fact) for fact in self.shape.listed_facts]
         if self._keeps_all:
             columns.append(Column(self._kept(value, self.longest), f"{self._by}s"))
         for name, hit in self.needs.rows.running_hits.items():
             among = f"\n    filter (where {labels}.{hit})"
-            kept = self._kept(value, self.most)
-            columns.append(Column(f"{kept}{among}", f"{self._by}s_of_{name}"))
+            top_values = self._kept(value, self.most)
+            columns.append(Column(f"{top_values}{among}", f"{self._by}s_of_{name}"))
         columns += [
             Column(f"list({value})\n    {labelled}", f"labelled_{self._by}s"),
             Column(f"list({labels}.grade)\n    {labelled}", "grades"),

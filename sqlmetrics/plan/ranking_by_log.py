@@ -32,9 +32,13 @@ class ShownRanks(SortedLists):
         yield Stage("open_labels", "open", {"from": self.labels, "keys": keys})
         if self.screened:
             yield Stage("list_checks", "open_checks", {})
-        rest = WindowRanking(self.shape, self.needs, "open_rankings", "open_labels")
-        yield rest.stage("window_ranks")
-        names = [*self.shape.keys, *self.shape.listed_facts, *(one.name for one in self._told())]
+        window_ranking = WindowRanking(self.shape, self.needs, "open_rankings", "open_labels")
+        yield window_ranking.stage("window_ranks")
+        names = [
+            *self.shape.keys,
+            *self.shape.listed_facts,
+            *(column.name for column in self._told()),
+        ]
         columns = [Column(name, name) for name in names]
         yield Stage("ranked", "both_ranks", {"columns": columns, "from": "shown_ranks"})
 

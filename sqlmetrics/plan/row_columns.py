@@ -100,7 +100,8 @@ class RowColumns:
         if self.above:
             down = Window(keys, ["rnk asc"], "unbounded preceding", "1 preceding")
             sums = [
-                Column(_over(f"sum({one})", str(down)), name) for name, one in self.above.items()
+                Column(_over(f"sum({expression})", str(down)), name)
+                for name, expression in self.above.items()
             ]
             about = "the ranked items, with sums over those above each"
             yield _chosen("ranked_with_sums", about, [*ranked, *sums], "ranked")

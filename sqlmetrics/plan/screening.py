@@ -35,6 +35,6 @@ def clues(item_hash: str, bad: str, rank: str = "") -> Iterator[Column]:
         yield Column("count(*)", "n_items")
     yield Column(f"count(*) filter (where {bad})", "n_bad")
     if rank:
-        within = f"filter (where {rank} between 1 and {LONGEST})"
-        different = f"bit_count(bitstring_agg({rank}, 1, {LONGEST})\n    {within})"
+        rank_filter = f"filter (where {rank} between 1 and {LONGEST})"
+        different = f"bit_count(bitstring_agg({rank}, 1, {LONGEST})\n    {rank_filter})"
         yield Column(f"max({rank}) = count(*)\n    and {different} = count(*)", "is_gapless")

@@ -48,14 +48,14 @@ class Script:
 
     def text(self, translated: Callable[[str], str]) -> str:
         """All of it as one text, each statement as a function has it."""
-        texts = (translated(one).rstrip() for one in self.statements)
+        texts = (translated(statement).rstrip() for statement in self.statements)
         return "\n\n".join(f"{text};" for text in texts) + "\n"
 
     @property
     def statements(self) -> tuple[str, ...]:
         """All of them, in the order in which they run."""
-        kept = (*self.copies, self.keep, *self.more)
-        return tuple(filter(None, (*kept, self.summary, self.per_query, self.drop)))
+        keep_statements = (*self.copies, self.keep, *self.more)
+        return tuple(filter(None, (*keep_statements, self.summary, self.per_query, self.drop)))
 
     def over(self, select: str) -> str:
         """Another select from `per_query`."""
@@ -94,23 +94,23 @@ def script(
     if not (dialect.keep and table):
         rows = query(plan, per_query=True).rstrip() if per_query else ""
         return Script("", rows, query(plan).rstrip(), "", stages)
-    kept = Stage("per_query", "kept", {"table": table})
+    kept_stage = Stage("per_query", "kept", {"table": table})
     again = plan.inputs + plan.again if plan.again else ()
-    first, *others = (_kept(part) for part in parts)
+    first, *other_selects = (_kept(part) for part in parts)
     if files:
-        there = ", ".join(literal(str(file)) for file in files)
-        copies = zip((first, *others), files, strict=True)
-        first, others = f"select *\nfrom read_parquet([{there}])", []
+        file_list = ", ".join(literal(str(file)) for file in files)
+        copies = zip((first, *other_selects), files, strict=True)
+        first, other_selects = f"select *\nfrom read_parquet([{file_list}])", []
     return Script(
         copies=tuple(_copied(body, file) for body, file in copies) if files else (),
         table=table,
         kept=about(plan) + first,
         keep=about(plan) + f"{dialect.keep} {table} as\n{first}",
-        summary=with_stages((*again, kept, *plan.summary), "select *\nfrom summary"),
+        summary=with_stages((*again, kept_stage, *plan.summary), "select *\nfrom summary"),
         per_query=per_query_text(plan, table) if per_query else "",
         drop=f"{dialect.drop} {table}",
-        stages=(kept,),
-        more=tuple(f"insert into {table}\n{other}" for other in others),
+        stages=(kept_stage,),
+        more=tuple(f"insert into {table}\n{select}" for select in other_selects),
         lists=_lists(plan, table),
     )
 
@@ -119,8 +119,8 @@ def _lists(plan: Plan, table: str) -> str:
     """How many lists there are, with and without labels; empty where that was not counted."""
     if plan.counted_lists:
         return f"select coalesce(max({LISTS}), 0) from {table}"
-    each = f"select distinct {BUCKET}, {LISTS} from {table}"
-    counted = f"select coalesce(sum({LISTS}), 0) from ({each}) as buckets"
+    list_counts = f"select distinct {BUCKET}, {LISTS} from {table}"
+    counted = f"select coalesce(sum({LISTS}), 0) from ({list_counts}) as buckets"
     return counted if plan.strategy.suspects else ""
 
 

@@ -75,7 +75,7 @@ class Segments:
 
     def having(self, kind: str) -> str:
         """The first segment of a kind, empty if there is none."""
-        return next((one for one in self.spec.query_columns if self.kind(one) == kind), "")
+        return next((name for name in self.spec.query_columns if self.kind(name) == kind), "")
 
     def _table(self, name: str) -> str:
         """Where a segment stands: a condition is one on `queries`, where there is such a table."""
@@ -95,24 +95,24 @@ class Segments:
 
     def columns(self, table: str, dialect: Dialect) -> dict[str, str]:
         """What segments are made of in a table: what to call it -> its column."""
-        found: dict[str, str] = {}
+        column_by_use: dict[str, str] = {}
         for name in self.of(table):
             if name not in self.spec.segments:
-                found[f"by {name}" if name in self.spec.by else "the cluster"] = name
+                column_by_use[f"by {name}" if name in self.spec.by else "the cluster"] = name
             elif not self.kind(name):
                 from sqlmetrics.sql.transpile import columns_named
 
-                own = columns_named(self.spec.segments[name], dialect)
-                found |= {f"by {name}, {one}": one for one in own}
-        return found
+                condition_columns = columns_named(self.spec.segments[name], dialect)
+                column_by_use |= {f"by {name}, {column}": column for column in condition_columns}
+        return column_by_use
 
-    def value(self, name: str, at: Translation) -> str:
+    def value(self, name: str, translation: Translation) -> str:
         """The value of a segment in a row of its table, as SQL; NULL where it is not known."""
         if name not in self.spec.segments:
             return f"cast({identifier(name)} as varchar)"
         if self.kind(name) == QUERY_LENGTH:
-            return at.expression(_LENGTH, f"cast({identifier(self.text)} as varchar)")
-        met, unmet = (verbatim(at.condition(self.spec.segments[name])) for _ in range(2))
+            return translation.expression(_LENGTH, f"cast({identifier(self.text)} as varchar)")
+        met, unmet = (verbatim(translation.condition(self.spec.segments[name])) for _ in range(2))
         return f"case\n    when {met} then 'true'\n    when not ({unmet}) then 'false'\nend"
 
     def fact(self, name: str, relevant: str) -> str:
@@ -123,7 +123,7 @@ class Segments:
             relevant: The number of the query's relevant labels, as SQL.
         """
         if self.kind(name) == TRAFFIC:
-            above, total = (f"{BY_TRAFFIC}.{one}" for one in ("above", "total"))
+            above, total = (f"{BY_TRAFFIC}.{column}" for column in ("above", "total"))
             whens = THIRDS.format(above=above, total=total)
             return whens.replace("case", f"case\n    when {above} is null then '{UNKNOWN}'", 1)
         return (

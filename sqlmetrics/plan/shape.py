@@ -61,7 +61,9 @@ def worth(text: str, grades: Mapping[str, float], *, braces: bool = False) -> st
     >>> worth("grade", {"good": 2, "bad": 0})
     "case grade when 'good' then 2e0 when 'bad' then 0e0 end"
     """
-    whens = " ".join(f"when {literal(one)} then {double(n)}" for one, n in grades.items())
+    whens = " ".join(
+        f"when {literal(label_text)} then {double(n)}" for label_text, n in grades.items()
+    )
     if braces:
         whens = whens.replace("{", "{{").replace("}", "}}")
     return f"case {text} {whens} end"
@@ -89,9 +91,11 @@ class Shape:
     @cached_property
     def _sources(self) -> dict[str, Relation]:
         items = self.at.items if self.spec.needs_items else None
-        known = {"queries": self.at.queries, "items": items}
-        there = {name: relation for name, relation in known.items() if relation is not None}
-        return {"rankings": self.at.rankings, "labels": self.at.labels} | there
+        optional_tables = {"queries": self.at.queries, "items": items}
+        given_tables = {
+            name: relation for name, relation in optional_tables.items() if relation is not None
+        }
+        return {"rankings": self.at.rankings, "labels": self.at.labels} | given_tables
 
     @cached_property
     def where(self) -> dict[str, str]:
@@ -102,19 +106,28 @@ class Shape:
         """What the rows of a table meet that are looked at: of some days, of a bucket."""
         is_column = self.joined and table == "labels"
         label = f"{identifier(self.columns['labels']['grade'])} is not null"
-        own = [*[label] * is_column, *self.days_of(table)]
-        given = [self.given(table), self.bucket.conditions.get(table, "")]
-        both = [one for one in given if one]
-        said = both if len(own + both) == 1 else [f"({one})" for one in both]
-        return [*said[: bool(given[0])], *own, *said[bool(given[0]) :], *self._of_stages(table)]
+        requirements = [*[label] * is_column, *self.days_of(table)]
+        candidates = [self.given(table), self.bucket.conditions.get(table, "")]
+        conditions = [condition for condition in candidates if condition]
+        wrapped = (
+            conditions
+            if len(requirements + conditions) == 1
+            else [f"({condition})" for condition in conditions]
+        )
+        return [
+            *wrapped[: bool(candidates[0])],
+            *requirements,
+            *wrapped[bool(candidates[0]) :],
+            *self._of_stages(table),
+        ]
 
     def _of_stages(self, table: str) -> list[str]:
         """What the rows of a table meet that are of the stages that are looked at."""
         funnel = self.at.funnel
         if funnel is None or not funnel.names or table != "rankings":
             return []
-        named = ", ".join(map(literal, funnel.names))
-        return [f"cast({identifier(funnel.column)} as varchar) in ({named})"]
+        stage_names = ", ".join(map(literal, funnel.names))
+        return [f"cast({identifier(funnel.column)} as varchar) in ({stage_names})"]
 
     def given(self, table: str) -> str:
         """What was said of the rows of a table, of all days and queries; empty if nothing."""
@@ -171,8 +184,8 @@ class Shape:
         """What a ranked list is identified by."""
         has = self.columns["rankings"]
         date = ("metric_date",) if "date" in has else ()
-        more = tuple(role for role in ("system", STAGE) if role in has)
-        return (*date, *more, "query_id")
+        roles = tuple(role for role in ("system", STAGE) if role in has)
+        return (*date, *roles, "query_id")
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
@@ -238,8 +251,8 @@ class Shape:
     @cached_property
     def derived_facts(self) -> dict[str, str]:
         """The facts that stand in no table -> their segments."""
-        there = {name for names in self.segments.values() for name in names}
-        return {segment(n): n for n in self.spec.query_columns if n not in there}
+        table_facts = {name for names in self.segments.values() for name in names}
+        return {segment(n): n for n in self.spec.query_columns if n not in table_facts}
 
     @cached_property
     def known_keys(self) -> tuple[str, ...]:
@@ -297,30 +310,30 @@ class Shape:
         Of all days there are, where a system counts between its first and last day.
         """
         has = self.columns["rankings"]
-        given = [one] if (one := self.given("rankings")) else []
-        there, everyone = self.tables["rankings"], replace(self, bucket=WHOLE)
+        conditions = [condition] if (condition := self.given("rankings")) else []
+        rankings, everyone = self.tables["rankings"], replace(self, bucket=WHOLE)
         days = "all days there are" if self.spans_pauses else "all queries"
         view = {
             "about": f"one row per ranked item, of {days}: its day and system",
             "distinct": False,
             "columns": list(self._select_groups(has)),
-            "relation": there.of_all_files if self.spans_pauses else there,
-            "where": given if self.spans_pauses else everyone._conditions("rankings"),
+            "relation": rankings.of_all_files if self.spans_pauses else rankings,
+            "where": conditions if self.spans_pauses else everyone._conditions("rankings"),
         }
         return Stage(APPEARANCES, "table", view)
 
-    def shown_ranks(self, told: list[Column]) -> Stage:
+    def shown_ranks(self, rank_columns: list[Column]) -> Stage:
         """The ranks that a click log tells, as far as they are of the days that are looked at.
 
         Args:
-            told: What it tells beside the list.
+            rank_columns: What it tells beside the list.
         """
         lists = self.at.shown_lists
         columns = [*self._select_groups(self.columns["rankings"]), Column("query_id", "query_id")]
         view = {
             "about": "the ranks of labelled items in lists that the log vouches for",
             "distinct": False,
-            "columns": [*columns, *self._select_facts("rankings"), *told],
+            "columns": [*columns, *self._select_facts("rankings"), *rank_columns],
             "relation": Relation("table", lists.ranks if lists else ""),
             "where": self._conditions("rankings"),
         }
@@ -433,41 +446,47 @@ class Shape:
 
     def _ranking_columns(self) -> dict[str, str]:
         columns = self.spec.rankings.columns
-        own = dict(self.at.rankings.columns)
-        order = "rank" if columns.rank or "rank" in own else "score"
-        named = {"query": columns.query, "item": columns.item, order: columns.order}
+        file_columns = dict(self.at.rankings.columns)
+        order = "rank" if columns.rank or "rank" in file_columns else "score"
+        column_by_role = {"query": columns.query, "item": columns.item, order: columns.order}
         for role in ("system", "date", "weight"):
             if getattr(columns, role):
-                named[role] = getattr(columns, role)
+                column_by_role[role] = getattr(columns, role)
         if self.at.funnel:
-            named[STAGE] = self.at.funnel.column
-        fixed = {role: name for role, name in own.items() if role != "score" or role in named}
-        return named | fixed
+            column_by_role[STAGE] = self.at.funnel.column
+        fixed = {
+            role: name
+            for role, name in file_columns.items()
+            if role != "score" or role in column_by_role
+        }
+        return column_by_role | fixed
 
     def _label_columns(self) -> dict[str, str]:
         columns = self.spec.truth.columns
-        named = {"query": columns.query, "item": columns.item, "grade": columns.grade}
+        column_by_role = {"query": columns.query, "item": columns.item, "grade": columns.grade}
         for role in ("group", "date"):
             if getattr(columns, role):
-                named[role] = getattr(columns, role)
+                column_by_role[role] = getattr(columns, role)
         fixed = {} if self.joined else dict(self.at.labels.columns)
         if not (columns.group or GROUPS in self.spec.needed):
             fixed.pop("group", None)  # TREC's second field, which says nothing elsewhere
-        return named | fixed
+        return column_by_role | fixed
 
     def _query_columns(self) -> dict[str, str]:
         columns = self.spec.queries.columns if self.spec.queries else QueryColumns()
-        named = {"query": columns.query}
+        column_by_role = {"query": columns.query}
         for role in ("date", "weight"):
             if getattr(columns, role):
-                named[role] = getattr(columns, role)
-        return named | ({"text": self.made_of.text} if self.made_of.text else {})
+                column_by_role[role] = getattr(columns, role)
+        return column_by_role | ({"text": self.made_of.text} if self.made_of.text else {})
 
     def _item_columns(self) -> dict[str, str]:
         """The columns that metrics need."""
         columns = self.spec.items.columns if self.spec.items else ItemColumns()
-        named = {role: getattr(columns, role) for role in self._item_roles}
-        return {"item": columns.item} | {role: name for role, name in named.items() if name}
+        column_by_role = {role: getattr(columns, role) for role in self._item_roles}
+        return {"item": columns.item} | {
+            role: name for role, name in column_by_role.items() if name
+        }
 
     @property
     def _item_roles(self) -> list[str]:

@@ -100,8 +100,8 @@ class Strategy:
             SHOWN: ShownRanks,
         }[self.name]
         screened = bool(self.suspects)
-        known = (self.longest, self.most, screened, self.gathers)
-        return kind(shape, needs, rankings, labels, *known)
+        limits = (self.longest, self.most, screened, self.gathers)
+        return kind(shape, needs, rankings, labels, *limits)
 
     def bytes_a_row(self, measured: TableStatistics, needs: Needs) -> float:
         """About how much memory a row of the rankings takes."""
@@ -143,17 +143,19 @@ def choose(
         raise SpecError(unknown("plan", name, PLANS))
     if name == WINDOW or (name is None and measured is None):
         return PORTABLE
-    found = measured or TableStatistics()
+    table_statistics = measured or TableStatistics()
     obstacles: list[str] = []
-    for one in [name] if name else (SHOWN, RANKS, COUNTS, LISTS):
-        doubts = {RANKS: _doubts(shape, suspects), SHOWN: _unknown(shape)}.get(one, ())
-        costs = () if name else _costs(one, needs, found)
+    for plan_name in [name] if name else (SHOWN, RANKS, COUNTS, LISTS):
+        doubts = {RANKS: _doubts(shape, suspects), SHOWN: _unknown(shape)}.get(plan_name, ())
+        costs = () if name else _costs(plan_name, needs, table_statistics)
         obstacles = [*_obstacles(shape, needs), *doubts, *costs]
         if not obstacles:
-            why = _WHY.get(one) or f"there are {found}"
-            most = _power(found.most)
-            gathers = found.scattered and bool(suspects) and one != SHOWN
-            return Strategy(one, why, _last_rank(needs, found), most, suspects, gathers)
+            reason = _WHY.get(plan_name) or f"there are {table_statistics}"
+            most = _power(table_statistics.most)
+            gathers = table_statistics.scattered and bool(suspects) and plan_name != SHOWN
+            return Strategy(
+                plan_name, reason, _last_rank(needs, table_statistics), most, suspects, gathers
+            )
     if name:
         raise SpecError(f"the plan {name} cannot be taken: {obstacles[0]}")
     return Strategy(WINDOW, obstacles[0])
@@ -203,8 +205,8 @@ def _unknown(shape: Shape) -> Iterator[str]:
     if lists is None:
         yield "there is no click log that tells ranks of most lists, with labels of its own"
         return
-    if others := [one for one in shape.segments["rankings"] if one not in lists.facts]:
-        yield f"the log tells no {others[0]} of a request without its impressions"
+    if missing_facts := [fact for fact in shape.segments["rankings"] if fact not in lists.facts]:
+        yield f"the log tells no {missing_facts[0]} of a request without its impressions"
 
 
 def _costs(name: str, needs: Needs, measured: TableStatistics) -> Iterator[str]:
@@ -219,8 +221,8 @@ def _costs(name: str, needs: Needs, measured: TableStatistics) -> Iterator[str]:
 
 def _last_rank(needs: Needs, measured: TableStatistics) -> int:
     """The deepest cutoff, or that of the longest list, with some room."""
-    whole = _power(measured.longest)
-    return min(whole, needs.sums["list_sums"].deepest or whole)
+    longest_list = _power(measured.longest)
+    return min(longest_list, needs.sums["list_sums"].deepest or longest_list)
 
 
 def _power(number: int) -> int:

@@ -107,14 +107,14 @@ class Summary:
         if moments and moments.has_terms:
             flags = ["is_count"] * self._counts + ["is_pooled"] * self._whole
             parts = ("numerator", "denominator") if self._micro else ("metric_value", "1e0")
-            kept = [*flags, "is_missing", "metric_value"]
-            yield moments.terms(kept, parts)
-            others = {n: s for n, s in sums.items() if n not in ("numerator", "denominator")}
+            carried_columns = [*flags, "is_missing", "metric_value"]
+            yield moments.terms(carried_columns, parts)
+            other_sums = {n: s for n, s in sums.items() if n not in ("numerator", "denominator")}
             if moments.cluster:
-                yield moments.cluster_sums(others, self._segments)
-                yield moments.totals_of_clusters(others)
+                yield moments.cluster_sums(other_sums, self._segments)
+                yield moments.totals_of_clusters(other_sums)
                 return
-            sums, source = moments.totals() | others, "terms"
+            sums, source = moments.totals() | other_sums, "terms"
         view = {
             "about": "one row per system, segment and metric: what its mean is made of",
             "groups": [*self.shape.groups],
@@ -158,23 +158,23 @@ class Summary:
     @property
     def _segments(self) -> list[Segment]:
         """Name, value and column of every segment; `all` has no column."""
-        own = [(name, segment(name), [segment(name)]) for name in self.shape.spec.by]
-        return [(ALL, literal(ALL), []), *own]
+        by_segments = [(name, segment(name), [segment(name)]) for name in self.shape.spec.by]
+        return [(ALL, literal(ALL), []), *by_segments]
 
     def _summary_stage(self) -> Stage:
         names = ("segment_name", "segment_value", "metric", "k")
-        of = "totals." if self._whole else ""
+        prefix = "totals." if self._whole else ""
         columns = [
             Column(literal(self.shape.spec.title), "spec"),
-            *self._named_keys(of),
-            *(Column(f"{of}{name}", name) for name in names),
+            *self._named_keys(prefix),
+            *(Column(f"{prefix}{name}", name) for name in names),
             *self._numbers(),
             *(Column(f"cast({n} as bigint)", n) for n in ("n_queries", "n_skipped", "n_missing")),
             Column(self._added_up("sum_sq", counts=False), "sum_sq"),
             *self._moment_columns(),
         ]
         on = equal("global_metrics", "totals", (*self.shape.groups, *names))
-        return Stage("summary", "summary", {"columns": columns, "pooled": on * bool(of)})
+        return Stage("summary", "summary", {"columns": columns, "pooled": on * bool(prefix)})
 
     def _numbers(self) -> Iterator[Column]:
         """Value, numerator and denominator; both are NULL for what cannot be added up."""
@@ -200,9 +200,9 @@ class Summary:
         conditions = ["total is null"] * counts + ["is_pooled = 0"] * self._whole
         return f"case when {' and '.join(conditions)} then {name} end" if conditions else name
 
-    def _named_keys(self, of: str = "") -> Iterator[Column]:
+    def _named_keys(self, prefix: str = "") -> Iterator[Column]:
         has_date = "metric_date" in self.shape.keys
-        date = f"{of}metric_date" if has_date else f"cast({literal(NO_DATE)} as date)"
+        date = f"{prefix}metric_date" if has_date else f"cast({literal(NO_DATE)} as date)"
         yield Column(date, "metric_date")
         has_system = "system" in self.shape.keys
-        yield Column(f"{of}system" if has_system else literal(self.shape.spec.title), "system")
+        yield Column(f"{prefix}system" if has_system else literal(self.shape.spec.title), "system")

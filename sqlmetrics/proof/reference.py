@@ -85,29 +85,29 @@ Value = float | None
 Rounding = str | int
 
 
-def gain(grade: float | None, how: Gain, rel: float) -> float:
+def gain(grade: float | None, rule: Gain, rel: float) -> float:
     """What a grade is worth; an item without a label has grade 0."""
     grade = 0.0 if grade is None else grade
-    if isinstance(how, Mapping):
-        return how.get(grade, 0.0)
-    if how == "exp":
+    if isinstance(rule, Mapping):
+        return rule.get(grade, 0.0)
+    if rule == "exp":
         return math.pow(2.0, grade) - 1.0
-    if how == "linear":
+    if rule == "linear":
         return grade
     return 1.0 if grade >= rel else 0.0
 
 
-def discount(rank: int, how: str, p: float = 0.8) -> float:
+def discount(rank: int, rule: str, p: float = 0.8) -> float:
     """What a rank is worth, rank 1 being the best; geometric, p times what the last one was."""
-    if how == "geometric":
+    if rule == "geometric":
         return float(p ** (rank - 1))
-    if how == "log2":
+    if rule == "log2":
         return 1.0 / math.log2(rank + 1)
-    if how == "log2_max2":
+    if rule == "log2_max2":
         return 1.0 / math.log2(max(rank, 2))
-    if how == "reciprocal":
+    if rule == "reciprocal":
         return 1.0 / rank
-    return 1.0 if how == "none" else 1.0 / math.log(rank + 1)
+    return 1.0 if rule == "none" else 1.0 / math.log(rank + 1)
 
 
 def cg(grades: Grades, labels: Grades, *, k: int | None) -> Value:
@@ -170,39 +170,39 @@ def ndcg(
     rounding: Rounding = "none",
 ) -> Value:
     """DCG / IDCG, undefined if IDCG is 0."""
-    how: dict[str, Any] = {"k": k, "gain": gain, "discount": discount, "rel": rel, "p": p}
-    best = idcg(grades, labels, ideal=ideal, rounding=rounding, **how)
-    return _ratio(dcg(grades, labels, rounding=rounding, **how), best)
+    settings: dict[str, Any] = {"k": k, "gain": gain, "discount": discount, "rel": rel, "p": p}
+    best = idcg(grades, labels, ideal=ideal, rounding=rounding, **settings)
+    return _ratio(dcg(grades, labels, rounding=rounding, **settings), best)
 
 
-def best_dcg(grades: Grades, labels: Grades, **how: Any) -> Value:
+def best_dcg(grades: Grades, labels: Grades, **settings: Any) -> Value:
     """DCG of the labels, best first."""
-    return idcg(grades, labels, ideal="labels_at_k", **how)
+    return idcg(grades, labels, ideal="labels_at_k", **settings)
 
 
-def best_dcg_shown(grades: Grades, labels: Grades, **how: Any) -> Value:
+def best_dcg_shown(grades: Grades, labels: Grades, **settings: Any) -> Value:
     """DCG of the items of the list, best first."""
-    return idcg(grades, labels, ideal="shown_at_k", **how)
+    return idcg(grades, labels, ideal="shown_at_k", **settings)
 
 
-def best_dcg_returned(grades: Grades, labels: Grades, **how: Any) -> Value:
+def best_dcg_returned(grades: Grades, labels: Grades, **settings: Any) -> Value:
     """DCG of as many labels as items were returned, best first."""
-    return idcg(grades, labels, ideal="returned", **how)
+    return idcg(grades, labels, ideal="returned", **settings)
 
 
-def hits_first_dcg(grades: Grades, labels: Grades, **how: Any) -> Value:
+def hits_first_dcg(grades: Grades, labels: Grades, **settings: Any) -> Value:
     """DCG of the hits, put first."""
-    return idcg(grades, labels, ideal="hits", **how | {"gain": "binary"})
+    return idcg(grades, labels, ideal="hits", **settings | {"gain": "binary"})
 
 
-def every_rank_dcg(grades: Grades, labels: Grades, **how: Any) -> Value:
+def every_rank_dcg(grades: Grades, labels: Grades, **settings: Any) -> Value:
     """DCG of k relevant items."""
-    return idcg(grades, labels, ideal="all_k", **how | {"gain": "binary"})
+    return idcg(grades, labels, ideal="all_k", **settings | {"gain": "binary"})
 
 
-def every_returned_dcg(grades: Grades, labels: Grades, **how: Any) -> Value:
+def every_returned_dcg(grades: Grades, labels: Grades, **settings: Any) -> Value:
     """DCG of relevant items alone, as many as were returned."""
-    return idcg(grades, labels, ideal="all_returned", **how | {"gain": "binary"})
+    return idcg(grades, labels, ideal="all_returned", **settings | {"gain": "binary"})
 
 
 def num_q(grades: Grades, labels: Grades) -> Value:
@@ -261,24 +261,28 @@ def f1(
     recall_denominator: str,
 ) -> Value:
     """Harmonic mean of precision and recall, 0 if both are 0."""
-    found = recall(grades, labels, k=k, rel=rel, recall_denominator=recall_denominator)
+    recall_value = recall(grades, labels, k=k, rel=rel, recall_denominator=recall_denominator)
     exact = precision(grades, labels, k=k, rel=rel, precision_denominator=precision_denominator)
-    if found is None:
+    if recall_value is None:
         return None
-    return 2 * found * exact / (found + exact) if exact else 0.0
+    return 2 * recall_value * exact / (recall_value + exact) if exact else 0.0
 
 
-def recall_bottom(grades: Grades, labels: Grades, k: int | None, rel: float, what: str) -> float:
+def recall_bottom(
+    grades: Grades, labels: Grades, k: int | None, rel: float, denominator: str
+) -> float:
     """What the hits of recall are divided by."""
     relevant = n_relevant(labels, rel)
-    shown = len(hit_ranks(grades, None, rel))
-    return {"r": relevant, "min_k_r": min(k or relevant, relevant), "shown": shown}[what]
+    n_relevant_shown = len(hit_ranks(grades, None, rel))
+    return {"r": relevant, "min_k_r": min(k or relevant, relevant), "shown": n_relevant_shown}[
+        denominator
+    ]
 
 
-def precision_bottom(grades: Grades, labels: Grades, k: int, rel: float, what: str) -> float:
+def precision_bottom(grades: Grades, labels: Grades, k: int, rel: float, denominator: str) -> float:
     """What the hits of precision are divided by."""
     relevant = n_relevant(labels, rel)
-    return {"k": k, "returned": len(grades[:k]), "min_k_r": min(k, relevant)}[what]
+    return {"k": k, "returned": len(grades[:k]), "min_k_r": min(k, relevant)}[denominator]
 
 
 def f(
@@ -292,11 +296,11 @@ def f(
     recall_denominator: str,
 ) -> Value:
     """Harmonic mean of precision and recall, recall counting beta times as much."""
-    found = recall(grades, labels, k=k, rel=rel, recall_denominator=recall_denominator)
+    recall_value = recall(grades, labels, k=k, rel=rel, recall_denominator=recall_denominator)
     exact = precision(grades, labels, k=k, rel=rel, precision_denominator=precision_denominator)
-    if found is None:
+    if recall_value is None:
         return None
-    return (1 + beta**2) * exact * found / (beta**2 * exact + found) if exact else 0.0
+    return (1 + beta**2) * exact * recall_value / (beta**2 * exact + recall_value) if exact else 0.0
 
 
 def set_precision(grades: Grades, labels: Grades, *, rel: float) -> Value:
@@ -311,10 +315,13 @@ def set_recall(grades: Grades, labels: Grades, *, rel: float) -> Value:
 
 def set_f(grades: Grades, labels: Grades, *, beta: float, rel: float) -> Value:
     """Harmonic mean of these two, recall counting beta times as much."""
-    found, exact = set_recall(grades, labels, rel=rel), set_precision(grades, labels, rel=rel)
-    if found is None or exact is None:
+    recall_value, exact = (
+        set_recall(grades, labels, rel=rel),
+        set_precision(grades, labels, rel=rel),
+    )
+    if recall_value is None or exact is None:
         return None
-    return (1 + beta**2) * exact * found / (beta**2 * exact + found) if exact else 0.0
+    return (1 + beta**2) * exact * recall_value / (beta**2 * exact + recall_value) if exact else 0.0
 
 
 def set_hit(grades: Grades, labels: Grades, *, rel: float) -> Value:
@@ -361,21 +368,21 @@ def highest_reciprocal_rank(grades: Grades, labels: Grades, *, k: int | None, re
 def sum_precision(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
     """Precision at the rank of each relevant item retrieved, summed."""
     ranks = hit_ranks(grades, k, rel)
-    return math.fsum(found / rank for found, rank in enumerate(ranks, start=1))
+    return math.fsum(n_hits / rank for n_hits, rank in enumerate(ranks, start=1))
 
 
 def ap(grades: Grades, labels: Grades, *, k: int | None, rel: float, ap_denominator: str) -> Value:
     """Sum of precisions / R, or what else counts as all of them."""
     relevant, returned = n_relevant(labels, rel), len(grades[:k])
-    shown = len(hit_ranks(grades, None, rel))
+    n_relevant_shown = len(hit_ranks(grades, None, rel))
     bottom = {
         "r": relevant,
         "min_k_r": min(k or relevant, relevant),
-        "min_k_shown": min(k or shown, shown),
+        "min_k_shown": min(k or n_relevant_shown, n_relevant_shown),
         "k": k,
         "min_r_returned": min(relevant, returned),
         "hits": len(hit_ranks(grades, k, rel)),
-        "shown": shown,
+        "shown": n_relevant_shown,
     }[ap_denominator]
     return _ratio(sum_precision(grades, labels, k=k, rel=rel), bottom)
 
@@ -387,14 +394,16 @@ def rprec(grades: Grades, labels: Grades, *, rel: float) -> Value:
 
 def misplaced_pairs(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
     """Pairs of a relevant item of the top k and another above it."""
-    return float(sum(rank - place for place, rank in enumerate(hit_ranks(grades, k, rel), start=1)))
+    return float(
+        sum(rank - hit_number for hit_number, rank in enumerate(hit_ranks(grades, k, rel), start=1))
+    )
 
 
 def list_auc(grades: Grades, labels: Grades, *, k: int | None, rel: float) -> Value:
     """The share of the pairs of the top k that the relevant item wins, one by one."""
     hits = hit_ranks(grades, k, rel)
-    others = [rank for rank in range(1, len(grades[:k]) + 1) if rank not in hits]
-    won = [hit < other for hit in hits for other in others]
+    miss_ranks = [rank for rank in range(1, len(grades[:k]) + 1) if rank not in hits]
+    won = [hit < miss for hit in hits for miss in miss_ranks]
     return sum(won) / len(won) if won else float(bool(hits))
 
 
@@ -409,9 +418,9 @@ def rbp(
 ) -> Value:
     """What a reader gains who goes on to the next item with probability p."""
     ranks = hit_ranks(grades, k, rel)
-    worth = [1.0 if rbp_of == "relevant" else grades[rank - 1] or 0.0 for rank in ranks]
+    gains = [1.0 if rbp_of == "relevant" else grades[rank - 1] or 0.0 for rank in ranks]
     return math.fsum(
-        (1 - p) * p ** (rank - 1) * gained for rank, gained in zip(ranks, worth, strict=True)
+        (1 - p) * p ** (rank - 1) * gained for rank, gained in zip(ranks, gains, strict=True)
     )
 
 
@@ -431,15 +440,15 @@ def pfound(
     """The chance that a reader finds what is sought, who may give up after each item."""
     total, look = 0.0, 1.0
     for grade in grades[:k]:
-        found = _stops(grade, max_grade, stop)
-        total += look * found
-        look *= (1 - found) * (1 - p_break)
+        stop_chance = _stops(grade, max_grade, stop)
+        total += look * stop_chance
+        look *= (1 - stop_chance) * (1 - p_break)
     return total
 
 
-def _stops(grade: float | None, max_grade: float, how: str) -> float:
+def _stops(grade: float | None, max_grade: float, rule: str) -> float:
     """The chance that a reader stops at an item."""
-    if how == "linear":
+    if rule == "linear":
         return (grade or 0) / max_grade
     return (2 ** (grade or 0) - 1) / 2**max_grade
 
@@ -455,9 +464,13 @@ def bpref_sum(grades: Grades, labels: Grades, *, rel: float) -> Value:
     """For each relevant item the share of the judged bad items that it stands above."""
     bound = bpref_bound(grades, labels, rel=rel)
     total = 0.0
-    for place, grade in enumerate(grades):
+    for position, grade in enumerate(grades):
         if grade is not None and grade >= rel:
-            bad = sum(1 for other in grades[:place] if other is not None and other < rel)
+            bad = sum(
+                1
+                for grade_above in grades[:position]
+                if grade_above is not None and grade_above < rel
+            )
             total += 1 - min(bad, bound) / bound if bad and bound else 1.0
     return total
 
@@ -500,8 +513,8 @@ def iprec(
     """The best precision at any rank that has at least a share of the relevant items."""
     if not n_relevant(labels, rel):
         return None
-    given: dict[str, Any] = {"rel": rel, "recall": recall, "recall_level": recall_level}
-    return best_precision(grades, labels, k=k, **given)
+    settings: dict[str, Any] = {"rel": rel, "recall": recall, "recall_level": recall_level}
+    return best_precision(grades, labels, k=k, **settings)
 
 
 def best_precision(
@@ -510,21 +523,21 @@ def best_precision(
     """The best of the precisions at every rank where enough is found, 0 without such a rank."""
     part = {"at_least": 0.9, "nearest": 0.5}[recall_level]
     enough = math.floor(recall * n_relevant(labels, rel) + part)
-    found = [len(hit_ranks(grades, rank, rel)) for rank in range(1, len(grades[:k]) + 1)]
-    precisions = (hits / rank for rank, hits in enumerate(found, start=1) if hits >= enough)
+    hit_counts = [len(hit_ranks(grades, rank, rel)) for rank in range(1, len(grades[:k]) + 1)]
+    precisions = (hits / rank for rank, hits in enumerate(hit_counts, start=1) if hits >= enough)
     return max(precisions, default=0.0)
 
 
 def overlap(items: Ids, other: Ids, *, k: int) -> Value:
     """Items in the top k of both lists / length of the longer top k."""
-    one, two = items[:k], other[:k]
-    return len(set(one) & set(two)) / max(len(one), len(two)) if one and two else 0.0
+    top, two = items[:k], other[:k]
+    return len(set(top) & set(two)) / max(len(top), len(two)) if top and two else 0.0
 
 
 def jaccard(items: Ids, other: Ids, *, k: int) -> Value:
     """Items in the top k of both lists / of either."""
-    one, two = set(items[:k]), set(other[:k])
-    return len(one & two) / len(one | two) if one and two else 0.0
+    top, two = set(items[:k]), set(other[:k])
+    return len(top & two) / len(top | two) if top and two else 0.0
 
 
 def unexpectedness(items: Ids, other: Ids, *, k: int) -> Value:
@@ -539,10 +552,10 @@ def rbo(items: Ids, other: Ids, *, k: int | None, p: float) -> Value:
     if not s:
         return 0.0
     x = [len(set(short[:d]) & set(long[:d])) for d in range(l + 1)]
-    seen = [x[d] / d * p**d for d in range(1, l + 1)]
+    agreements = [x[d] / d * p**d for d in range(1, l + 1)]
     uneven = [x[s] * (d - s) / (s * d) * p**d for d in range(s + 1, l + 1)]
     tail = ((x[l] - x[s]) / l + x[s] / s) * p**l
-    return (1 - p) / p * math.fsum(seen + uneven) + tail
+    return (1 - p) / p * math.fsum(agreements + uneven) + tail
 
 
 @dataclass(frozen=True)
@@ -573,10 +586,10 @@ def miuf(items: Ids, catalogue: Catalogue, *, k: int) -> Value:
 
 def surprisal(items: Ids, catalogue: Catalogue, *, k: int) -> Value:
     """The same in units of the most that an item can have, summed / k."""
-    known = [catalogue[item] for item in items[:k]]
-    most = [math.log2(item.users or 1.0) for item in known]
+    entries = [catalogue[item] for item in items[:k]]
+    most = [math.log2(item.users or 1.0) for item in entries]
     shares = [
-        _self_information(item) / m if m else 0.0 for item, m in zip(known, most, strict=True)
+        _self_information(item) / m if m else 0.0 for item, m in zip(entries, most, strict=True)
     ]
     return math.fsum(shares) / k
 
@@ -588,22 +601,22 @@ def _self_information(item: Item) -> float:
 def serendipity(items: Ids, grades: Grades, catalogue: Catalogue, *, k: int, rel: float) -> Value:
     """How far relevant items stand above their places by popularity, as a share of all items."""
     places = sorted({item.popularity or 0.0 for item in catalogue.values()}, reverse=True)
-    n, found = len(catalogue), []
+    n, surprises = len(catalogue), []
     for rank, (item, grade) in enumerate(zip(items[:k], grades[:k], strict=True), start=1):
         by_popularity = 1 + places.index(catalogue[item].popularity or 0.0)
-        own, others = (n + 1 - rank) / n, (n + 1 - by_popularity) / n
+        rank_share, popularity_share = (n + 1 - rank) / n, (n + 1 - by_popularity) / n
         is_relevant = grade is not None and grade >= rel
-        found.append(max(own - others, 0.0) if is_relevant else 0.0)
-    return math.fsum(found) / len(found) if found else None
+        surprises.append(max(rank_share - popularity_share, 0.0) if is_relevant else 0.0)
+    return math.fsum(surprises) / len(surprises) if surprises else None
 
 
 def ils(items: Ids, catalogue: Catalogue, *, k: int, similarity: str) -> Value:
     """Mean similarity over the pairs of the top k."""
     pairs = list(combinations((catalogue[item] for item in items[:k]), 2))
     if similarity == "category":
-        alike = [1.0 if one.category == two.category else 0.0 for one, two in pairs]
+        alike = [1.0 if first.category == two.category else 0.0 for first, two in pairs]
     else:
-        alike = [_cosine(one.vector, two.vector) for one, two in pairs]
+        alike = [_cosine(first.vector, two.vector) for first, two in pairs]
     return math.fsum(alike) / len(alike) if alike else None
 
 
@@ -616,9 +629,9 @@ def alpha_dcg(
     items: Ids, groups: Groups, *, k: int, alpha: float, rel: float, discount: str, p: float
 ) -> Value:
     """What the items add to those above, discounted / that of items that are of every group."""
-    wanted = relevant_in(groups, rel)
+    relevant_groups = relevant_in(groups, rel)
     gained = group_dcg(items, groups, k=k, alpha=alpha, rel=rel, discount=discount, p=p)
-    most = [len(wanted) * (1 - alpha) ** above for above in range(k)]
+    most = [len(relevant_groups) * (1 - alpha) ** above for above in range(k)]
     return _ratio(gained, _discounted(most, discount, p, "none"))
 
 
@@ -626,8 +639,8 @@ def alpha_ndcg(
     items: Ids, groups: Groups, *, k: int, alpha: float, rel: float, discount: str, p: float
 ) -> Value:
     """The same / that of the greedy list."""
-    how: dict[str, Any] = {"k": k, "alpha": alpha, "rel": rel, "discount": discount, "p": p}
-    return _ratio(group_dcg(items, groups, **how), best_group_dcg(items, groups, **how))
+    settings: dict[str, Any] = {"k": k, "alpha": alpha, "rel": rel, "discount": discount, "p": p}
+    return _ratio(group_dcg(items, groups, **settings), best_group_dcg(items, groups, **settings))
 
 
 def group_dcg(
@@ -646,9 +659,9 @@ def best_group_dcg(
     return group_dcg(ideal, groups, k=k, alpha=alpha, rel=rel, discount=discount, p=p)
 
 
-def _cosine(one: Sequence[float], two: Sequence[float]) -> float:
-    product = math.fsum(a * b for a, b in zip(one, two, strict=True))
-    return product / (math.hypot(*one) * math.hypot(*two))
+def _cosine(first: Sequence[float], two: Sequence[float]) -> float:
+    product = math.fsum(a * b for a, b in zip(first, two, strict=True))
+    return product / (math.hypot(*first) * math.hypot(*two))
 
 
 def num_pos(rows: Scored, *, rel: float) -> Value:
@@ -732,9 +745,9 @@ def auc(rows: Scored, *, rel: float, max_fpr: float) -> Value:
         return (num_won(rows, rel=rel) or 0.0) / (positives * negatives)
     area, fpr, tpr = 0.0, 0.0, 0.0
     for threshold in sorted({score for score, _ in rows}, reverse=True):
-        shown = [grade for score, grade in rows if score >= threshold]
-        new_fpr = sum(1 for grade in shown if grade < rel) / negatives
-        new_tpr = sum(1 for grade in shown if grade >= rel) / positives
+        grades_above = [grade for score, grade in rows if score >= threshold]
+        new_fpr = sum(1 for grade in grades_above if grade < rel) / negatives
+        new_tpr = sum(1 for grade in grades_above if grade >= rel) / positives
         end = min(new_fpr, max_fpr)
         if end > fpr:
             at_end = tpr + (new_tpr - tpr) * (end - fpr) / (new_fpr - fpr)
@@ -751,11 +764,11 @@ def coverage(lists: Shown, catalogue: Catalogue, *, k: int) -> Value:
 
 def gini(lists: Shown, catalogue: Catalogue, *, k: int) -> Value:
     """How unequally the places in the top k go to the items: mean difference / 2 means."""
-    shown = Counter(item for items in lists for item in items[:k])
-    counts = [*shown.values(), *[0] * (len(catalogue) - len(shown))]
+    count_by_item = Counter(item for items in lists for item in items[:k])
+    counts = [*count_by_item.values(), *[0] * (len(catalogue) - len(count_by_item))]
     items = Counter(counts)  # by count: many items are shown as often as others
-    apart = sum(m * n * abs(x - y) for x, m in items.items() for y, n in items.items())
-    return _ratio(apart, 2 * len(counts) * sum(counts))
+    difference_sum = sum(m * n * abs(x - y) for x, m in items.items() for y, n in items.items())
+    return _ratio(difference_sum, 2 * len(counts) * sum(counts))
 
 
 OF_SETS = {"auc", "coverage", "gini"}
@@ -764,18 +777,18 @@ OF_SETS = {"auc", "coverage", "gini"}
 _gain = gain  # metrics have a parameter of this name
 
 
-def _discounted(gains: Iterable[float], how: str, p: float, rounding: Rounding) -> float:
-    terms = (g * discount(rank, how, p) for rank, g in enumerate(gains, start=1))
+def _discounted(gains: Iterable[float], rule: str, p: float, rounding: Rounding) -> float:
+    terms = (g * discount(rank, rule, p) for rank, g in enumerate(gains, start=1))
     return math.fsum(rounded(term, rounding) if rounding == "floor2" else term for term in terms)
 
 
-def rounded(value: float, how: Rounding) -> float:
+def rounded(value: float, rounding: Rounding) -> float:
     """A value to some decimals; what is nearer than 1e-9 to a border counts as on it."""
-    if how == "none" or not math.isfinite(value):
+    if rounding == "none" or not math.isfinite(value):
         return value
-    if how == "floor2":
+    if rounding == "floor2":
         return math.floor((value + 1e-9) * 100) / 100
-    units = 10.0 ** int(how)
+    units = 10.0 ** int(rounding)
     return math.floor((value + 1e-9) * units + 0.5) / units
 
 
@@ -834,25 +847,25 @@ class Question:
     count: bool = False
 
 
-def looks_at_grades(one: Question) -> bool:
+def looks_at_grades(question: Question) -> bool:
     """Whether a metric looks at the grades of the items of a list."""
-    if one.name == "idcg":
-        return one.arguments["ideal"] in ("shown_at_k", "hits")
-    function: Callable[..., Value] = globals()[one.name]
-    given = function.__annotations__.keys() & {"grades", "groups"}
-    return bool(given) and one.name not in OF_NO_LIST
+    if question.name == "idcg":
+        return question.arguments["ideal"] in ("shown_at_k", "hits")
+    function: Callable[..., Value] = globals()[question.name]
+    inputs = function.__annotations__.keys() & {"grades", "groups"}
+    return bool(inputs) and question.name not in OF_NO_LIST
 
 
-def looks_at_all(one: Question) -> bool:
+def looks_at_all(question: Question) -> bool:
     """Whether it looks at all of them, whatever its cutoff."""
-    whole = (
+    whole_list_choices = (
         ("ideal", ("shown_at_k",)),
         ("recall_denominator", ("shown",)),
         ("ap_denominator", ("shown", "min_k_shown")),
         ("rr_of", ("all",)),
     )
-    by_choice = any(one.arguments.get(name) in choices for name, choices in whole)
-    return one.arguments.get("k") is None or one.name in OF_WHOLE_LIST or by_choice
+    by_choice = any(question.arguments.get(name) in choices for name, choices in whole_list_choices)
+    return question.arguments.get("k") is None or question.name in OF_WHOLE_LIST or by_choice
 
 
 OF_NO_LIST = {
@@ -869,8 +882,8 @@ OF_WHOLE_LIST = {
 """Metrics that look at all of them, whatever their cutoff; a set of evidence takes one rank."""
 
 
-def computed(one: Question, given: Mapping[str, Any]) -> Value:
+def computed(question: Question, inputs: Mapping[str, Any]) -> Value:
     """A metric of what its function asks for by name, before any policy."""
-    function: Callable[..., Value] = globals()[one.name]
-    wanted = {name: given[name] for name in function.__annotations__ if name in given}
-    return function(**wanted, **one.arguments)
+    function: Callable[..., Value] = globals()[question.name]
+    function_inputs = {name: inputs[name] for name in function.__annotations__ if name in inputs}
+    return function(**function_inputs, **question.arguments)

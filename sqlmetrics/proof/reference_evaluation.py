@@ -66,7 +66,7 @@ class Evaluation:
 def evaluate(
     rankings: Sequence[RankedRow],
     labels: Sequence[Label],
-    asked: Sequence[Question],
+    questions: Sequence[Question],
     *,
     ties: str = "id_asc",
     score_precision: str = "double",
@@ -80,7 +80,7 @@ def evaluate(
     absent_systems: str = "skip",
     of_one_system: bool = False,
     segments: Sequence[str] = (),
-    known: Sequence[QueryRow] = (),
+    query_rows: Sequence[QueryRow] = (),
     catalogue: Catalogue | None = None,
     baseline: str | None = None,
     derived: Mapping[str, str] | None = None,
@@ -91,7 +91,7 @@ def evaluate(
     Args:
         rankings: In input order, for ties=input_order.
         labels: With dates, or without.
-        asked: The metrics.
+        questions: The metrics.
         ties: id_asc, id_desc, input_order, best, worst, include or average.
         score_precision: double, float32 or decimal6; exact for scores as they are given.
         duplicate_rankings: best_score, first or count.
@@ -106,27 +106,33 @@ def evaluate(
         absent_systems: skip, or missing for days between a system's first and last day.
         of_one_system: Whether a query is of the system alone that has a list for it.
         segments: The names of the segments, in the order in which the rankings have them.
-        known: The queries table.
+        query_rows: The queries table.
         catalogue: The items table.
         baseline: The system that the others are compared with.
         derived: Segments that are told by no row: name -> traffic or relevant_labels.
         rel: The grade from which a label is relevant, to them.
     """
     rows = rows_of(rankings, score_precision, min_score)
-    scores = {key: best_of(own) for key, own in rows.items()}
+    scores = {key: best_of(list_rows) for key, list_rows in rows.items()}
     once = duplicate_rankings not in ("first", "count")
     world = World(
         {
             key: in_order(
-                [*scores[key].items()] if once else own, ties, marked=duplicate_rankings == "first"
+                [*scores[key].items()] if once else list_rows,
+                ties,
+                marked=duplicate_rankings == "first",
             )
-            for key, own in rows.items()
+            for key, list_rows in rows.items()
         },
         scores,
         grades_of(labels, negative_grades),
         groups_of(labels, negative_grades),
-        facts_of(rankings, known, segments),
-        frozenset((one.date, one.query) for one in known if one.date is not None),
+        facts_of(rankings, query_rows, segments),
+        frozenset(
+            (query_row.date, query_row.query)
+            for query_row in query_rows
+            if query_row.date is not None
+        ),
         missing,
         absent_systems,
         of_one_system,
@@ -138,11 +144,11 @@ def evaluate(
         baseline,
     )
     result = Evaluation()
-    parts = thirds(rankings, known)
+    parts = thirds(rankings, query_rows)
     groups: dict[tuple[Any, str, str, str], list[tuple[Any, str, str]]] = defaultdict(list)
-    for key in _population(world, asked):
+    for key in _population(world, questions):
         date, system, query = key
-        result.per_query[key] = [_per_query(one, world, key) for one in asked]
+        result.per_query[key] = [_per_query(question, world, key) for question in questions]
         groups[date, system, "all", "all"].append(key)
         fact = world.facts.get((date, query), Facts())
         for name in segments:
@@ -154,8 +160,8 @@ def evaluate(
             groups[date, system, name, value].append(key)
     for group, keys in groups.items():
         result.summary[group] = [
-            _mean(one, {key: result.per_query[key][i] for key in keys}, world)
-            for i, one in enumerate(asked)
+            _mean(question, {key: result.per_query[key][i] for key in keys}, world)
+            for i, question in enumerate(questions)
         ]
     return result
 
@@ -166,7 +172,7 @@ def _how_many_relevant(labels: Mapping[str, Value], rel: float) -> str:
     return str(number) if number < 2 else "2-5" if number < 6 else "6+"
 
 
-def _population(world: World, asked: Sequence[Question]) -> list[Key]:
+def _population(world: World, questions: Sequence[Question]) -> list[Key]:
     """Every (day, system, query) that some metric's mean runs over."""
     days = {(date, query) for date, _, query in world.lists} | world.searched
     if all(date is None for date, _ in days):
@@ -176,7 +182,7 @@ def _population(world: World, asked: Sequence[Question]) -> list[Key]:
     if world.of_one_system:
         keys &= set(world.lists)
     labelled = {key for key in keys if world.labels(key) is not None}
-    if any(one.average_over in ("rankings", "either") for one in asked):
+    if any(question.average_over in ("rankings", "either") for question in questions):
         labelled |= set(world.lists)
     return sorted(labelled, key=str)
 
@@ -187,30 +193,34 @@ def _systems(world: World, day: Any) -> set[str]:
     for date, system, _ in world.lists:
         days[system].add(date)
     if day is None or world.absent_systems == "skip":
-        return {system for system, own in days.items() if day in own}
-    return {system for system, own in days.items() if min(own) <= day <= max(own)}
+        return {system for system, system_days in days.items() if day in system_days}
+    return {
+        system
+        for system, system_days in days.items()
+        if min(system_days) <= day <= max(system_days)
+    }
 
 
-def _per_query(one: Question, world: World, key: Key) -> Value:
+def _per_query(question: Question, world: World, key: Key) -> Value:
     """A metric of one query, None where it is left out of the mean."""
-    one = world.asked(one, key)
-    if not _is_counted(one, world, key):
+    question = world.asked(question, key)
+    if not _is_counted(question, world, key):
         return None
-    if _looks_at_unjudged(one, world, key):
+    if _looks_at_unjudged(question, world, key):
         return math.nan if world.unjudged == "nan" else None
-    value = world.value(one, key)
+    value = world.value(question, key)
     if value is None:
-        return _undefined(one, world, key)
-    return rounded(value, one.rounding)
+        return _undefined(question, world, key)
+    return rounded(value, question.rounding)
 
 
-def _looks_at_unjudged(one: Question, world: World, key: Key) -> bool:
+def _looks_at_unjudged(question: Question, world: World, key: Key) -> bool:
     """Whether an item without a label, among those that a metric looks at, forbids a value."""
-    if world.unjudged not in ("skip", "nan") or not looks_at_grades(one):
+    if world.unjudged not in ("skip", "nan") or not looks_at_grades(question):
         return False
-    ends = [] if looks_at_all(one) else [one.arguments["k"]]
+    ends = [] if looks_at_all(question) else [question.arguments["k"]]
     last = min((end for end in (*ends, world.depth) if end is not None), default=math.inf)
-    tied = (one.ties or world.ties) == "average"
+    tied = (question.ties or world.ties) == "average"
     groups = world.groups(key) if tied else [[grade] for grade in world.grades(key)[0]]
     first = 0
     for group in groups:
@@ -220,70 +230,70 @@ def _looks_at_unjudged(one: Question, world: World, key: Key) -> bool:
     return False
 
 
-def _undefined(one: Question, world: World, key: Key) -> Value:
+def _undefined(question: Question, world: World, key: Key) -> Value:
     """What a query counts for which a metric is undefined."""
     _, labels = world.grades(key)
-    is_empty = key not in world.lists and not n_relevant(labels, one.arguments.get("rel", 1))
+    is_empty = key not in world.lists and not n_relevant(labels, question.arguments.get("rel", 1))
     values = {"skip": None, "zero": 0.0, "nan": math.nan, "one": 1.0, "one_if_empty": is_empty}
-    value = values[one.no_relevant]
+    value = values[question.no_relevant]
     return None if value is None else float(value)
 
 
-def _is_counted(one: Question, world: World, key: Key) -> bool:
+def _is_counted(question: Question, world: World, key: Key) -> bool:
     """Whether a query is one of those that the mean of a metric is for."""
-    is_ranked, one = key in world.lists, world.asked(one, key)
-    if not _counts(one.average_over, world.labels(key) is not None, is_ranked):
+    is_ranked, question = key in world.lists, world.asked(question, key)
+    if not _counts(question.average_over, world.labels(key) is not None, is_ranked):
         return False
     if not is_ranked and world.missing == "drop":
         return False
-    k, rel = one.arguments.get("k"), one.arguments.get("rel", 1)
-    return _has_relevant(one.average_over, *world.grades(key), k, rel)
+    k, rel = question.arguments.get("k"), question.arguments.get("rel", 1)
+    return _has_relevant(question.average_over, *world.grades(key), k, rel)
 
 
 def _has_relevant(
     average_over: str, grades: Grades, labels: Grades, k: int | None, rel: float
 ) -> bool:
     """Whether something relevant is where the mean wants it, if it wants any."""
-    found: dict[str, Callable[[], int]] = {
+    counters: dict[str, Callable[[], int]] = {
         "relevant": lambda: n_relevant(labels, rel),
         "common_relevant": lambda: n_relevant(labels, rel),
         "hits": lambda: len(hit_ranks(grades, k, rel)),
         "relevant_shown": lambda: len(hit_ranks(grades, None, rel)),
     }
-    return average_over not in found or found[average_over]() > 0
+    return average_over not in counters or counters[average_over]() > 0
 
 
-def _mean(one: Question, values: Mapping[Key, Value], world: World) -> Mean:
+def _mean(question: Question, values: Mapping[Key, Value], world: World) -> Mean:
     """The summary of one metric over some queries."""
-    top, bottom, known, absent, skipped = [], [], [], 0, 0
+    top, bottom, counted_values, absent, skipped = [], [], [], 0, 0
     counted = sum(1 for value in values.values() if value is not None)
     for key, value in values.items():
         is_ranked = key in world.lists
-        if not _counts(one.average_over, world.labels(key) is not None, is_ranked):
+        if not _counts(question.average_over, world.labels(key) is not None, is_ranked):
             continue
         absent += not is_ranked
         skipped += value is None and (is_ranked or world.missing != "drop")
-        if not _is_counted(one, world, key):
+        if not _is_counted(question, world, key):
             continue
-        known.append(value)
+        counted_values.append(value)
         weight = world.facts.get((key[0], key[2]), Facts()).weight
-        above, below = mean_parts(one, value, world, key)
-        top.append(above * (1.0 if one.count else weight))
+        above, below = mean_parts(question, value, world, key)
+        top.append(above * (1.0 if question.count else weight))
         bottom.append(below * weight)
-    if one.name in OF_SETS:
+    if question.name in OF_SETS:
         keys = [key for key, value in values.items() if value is not None]
-        given = {
+        inputs = {
             "rows": [row for key in keys for row in world.rows(key)],
             "lists": [world.items(key) for key in keys],
             "catalogue": world.catalogue,
         }
-        return Mean(computed(one, given) if keys else None, counted, skipped, absent)
-    if one.average in SHARES:
-        values_known = [value for value in known if value is not None]
-        return Mean(quantile(values_known, SHARES[one.average]), counted, skipped, absent)
+        return Mean(computed(question, inputs) if keys else None, counted, skipped, absent)
+    if question.average in SHARES:
+        values_known = [value for value in counted_values if value is not None]
+        return Mean(quantile(values_known, SHARES[question.average]), counted, skipped, absent)
     total = sum(top) if any(map(math.isnan, top)) else math.fsum(top)
     mean = total / math.fsum(bottom) if math.fsum(bottom) else None
-    return Mean(total if one.count else mean, counted, skipped, absent)
+    return Mean(total if question.count else mean, counted, skipped, absent)
 
 
 SHARES = {"median": 0.5, "min": 0.0, "p10": 0.1, "p90": 0.9, "max": 1.0}
@@ -295,8 +305,8 @@ def quantile(values: Sequence[float], share: float) -> Value:
     if not values or any(map(math.isnan, values)):
         return math.nan if values else None
     ordered = sorted(values)
-    whole, beyond = divmod(share * (len(ordered) - 1), 1)
-    low, high = ordered[int(whole)], ordered[min(int(whole) + 1, len(ordered) - 1)]
+    position, beyond = divmod(share * (len(ordered) - 1), 1)
+    low, high = ordered[int(position)], ordered[min(int(position) + 1, len(ordered) - 1)]
     return low + beyond * (high - low)
 
 
@@ -313,22 +323,22 @@ def _counts(average_over: str, is_labelled: bool, is_ranked: bool) -> bool:
     }[average_over]
 
 
-def mean_parts(one: Question, value: Value, world: World, key: Key) -> tuple[float, float]:
+def mean_parts(question: Question, value: Value, world: World, key: Key) -> tuple[float, float]:
     """What a query adds to the numerator and the denominator of a mean."""
-    one = world.asked(one, key)
-    if one.average == "micro":
-        above, below = micro_parts(one, world, key)
-        if not _looks_at_unjudged(one, world, key):
+    question = world.asked(question, key)
+    if question.average == "micro":
+        above, below = micro_parts(question, world, key)
+        if not _looks_at_unjudged(question, world, key):
             return above, below
         return (math.nan, below) if world.unjudged == "nan" else (0.0, 0.0)
     if value is None:
         return 0.0, 0.0
     weight = 1.0
-    if one.name == "gauc":
+    if question.name == "gauc":
         rows = world.rows(key)
-        positives = sum(1 for _, grade in rows if grade >= one.arguments["rel"])
+        positives = sum(1 for _, grade in rows if grade >= question.arguments["rel"])
         weights = {"none": 1.0, "impressions": len(rows), "positives": positives}
-        weight = weights[one.arguments["gauc_weight"]]
+        weight = weights[question.arguments["gauc_weight"]]
     return value * weight, weight
 
 
@@ -351,27 +361,30 @@ def _parts_of_whole_list(metric: Question, world: World, key: Key) -> tuple[floa
     return (1 + weight) * hits, returned + weight * relevant if relevant else 0.0
 
 
-def micro_parts(one: Question, world: World, key: Key) -> tuple[float, float]:
+def micro_parts(question: Question, world: World, key: Key) -> tuple[float, float]:
     """What a query adds to the numerator and the denominator of a micro mean."""
-    if one.name == "pnr":
-        return pnr_parts(world.rows(key), **one.arguments)
+    if question.name == "pnr":
+        return pnr_parts(world.rows(key), **question.arguments)
     grades, labels = world.grades(key)
-    given = dict(one.arguments)
-    if one.name == "ndcg":
-        best = idcg(grades, labels, **given) or 0.0
-        del given["ideal"]
-        return world.value(replace(one, name="dcg", arguments=given), key) or 0.0, best
-    if one.name == "arp" or one.name.startswith("set_"):
-        return _parts_of_whole_list(one, world, key)
-    k, rel = given["k"], given["rel"]
-    found = (
-        world.value(replace(one, name="num_rel_ret", arguments={"k": k, "rel": rel}), key) or 0.0
+    arguments = dict(question.arguments)
+    if question.name == "ndcg":
+        best = idcg(grades, labels, **arguments) or 0.0
+        del arguments["ideal"]
+        return world.value(replace(question, name="dcg", arguments=arguments), key) or 0.0, best
+    if question.name == "arp" or question.name.startswith("set_"):
+        return _parts_of_whole_list(question, world, key)
+    k, rel = arguments["k"], arguments["rel"]
+    n_hits = (
+        world.value(replace(question, name="num_rel_ret", arguments={"k": k, "rel": rel}), key)
+        or 0.0
     )
-    wanted = recall_bottom(grades, labels, k, rel, given.get("recall_denominator", "r"))
-    if one.name == "recall":
-        return found, wanted
-    listed = precision_bottom(grades, labels, k, rel, given["precision_denominator"])
-    if one.name == "precision":
-        return found, listed
-    weight = given.get("beta", 1) ** 2
-    return (1 + weight) * found, listed + weight * wanted if wanted else 0
+    recall_denominator = recall_bottom(
+        grades, labels, k, rel, arguments.get("recall_denominator", "r")
+    )
+    if question.name == "recall":
+        return n_hits, recall_denominator
+    listed = precision_bottom(grades, labels, k, rel, arguments["precision_denominator"])
+    if question.name == "precision":
+        return n_hits, listed
+    weight = arguments.get("beta", 1) ** 2
+    return (1 + weight) * n_hits, listed + weight * recall_denominator if recall_denominator else 0

@@ -16,11 +16,11 @@ Value = float | None
 
 def relevant_in(groups: Groups, rel: float) -> dict[str, set[str]]:
     """The relevant items of every group that has one."""
-    found = {
+    items_by_group = {
         group: {item for item, grade in graded.items() if grade is not None and grade >= rel}
         for group, graded in groups.items()
     }
-    return {group: items for group, items in found.items() if items}
+    return {group: items for group, items in items_by_group.items() if items}
 
 
 def novel_gains(items: Ids, groups: Mapping[str, set[str]], alpha: float) -> list[float]:
@@ -28,9 +28,9 @@ def novel_gains(items: Ids, groups: Mapping[str, set[str]], alpha: float) -> lis
     above = dict.fromkeys(groups, 0)
     gains = []
     for item in items:
-        mine = [group for group, its in groups.items() if item in its]
-        gains.append(math.fsum((1 - alpha) ** above[group] for group in mine))
-        for group in mine:
+        item_groups = [group for group, group_items in groups.items() if item in group_items]
+        gains.append(math.fsum((1 - alpha) ** above[group] for group in item_groups))
+        for group in item_groups:
             above[group] += 1
     return gains
 
@@ -40,13 +40,13 @@ def greedy(groups: Mapping[str, set[str]], alpha: float, k: int) -> list[str]:
 
     Gains that differ less than 1e-9 are equal: sums differ in their last bits.
     """
-    left = {item for items in groups.values() for item in items}
+    remaining = {item for items in groups.values() for item in items}
     chosen: list[str] = []
-    while left and len(chosen) < k:
-        adds = {item: novel_gains([*chosen, item], groups, alpha)[-1] for item in left}
-        best = max(left, key=lambda item: (math.floor(adds[item] * 1e9 + 0.5), item.encode()))
+    while remaining and len(chosen) < k:
+        adds = {item: novel_gains([*chosen, item], groups, alpha)[-1] for item in remaining}
+        best = max(remaining, key=lambda item: (math.floor(adds[item] * 1e9 + 0.5), item.encode()))
         chosen.append(best)
-        left.remove(best)
+        remaining.remove(best)
     return chosen
 
 
@@ -63,14 +63,16 @@ def group_rbp(items: Ids, groups: Groups, *, alpha: float, beta: float, rel: flo
 
 def nrbp(items: Ids, groups: Groups, *, alpha: float, beta: float, rel: float) -> Value:
     """The same, divided by what a list has whose every item is of every group."""
-    wanted = relevant_in(groups, rel)
+    relevant_groups = relevant_in(groups, rel)
     gained = group_rbp(items, groups, alpha=alpha, beta=beta, rel=rel) or 0.0
-    return (1 - (1 - alpha) * beta) * gained / len(wanted) if wanted else None
+    return (1 - (1 - alpha) * beta) * gained / len(relevant_groups) if relevant_groups else None
 
 
 def groups_found(items: Ids, groups: Groups, *, k: int | None, rel: float) -> Value:
     """How many groups the top k shows an item of."""
-    return float(sum(1 for its in relevant_in(groups, rel).values() if its & set(items[:k])))
+    return float(
+        sum(1 for group_items in relevant_in(groups, rel).values() if group_items & set(items[:k]))
+    )
 
 
 def subtopic_recall(items: Ids, groups: Groups, *, k: int | None, rel: float) -> Value:
@@ -80,7 +82,9 @@ def subtopic_recall(items: Ids, groups: Groups, *, k: int | None, rel: float) ->
 
 def num_group_hits(items: Ids, groups: Groups, *, k: int, rel: float) -> Value:
     """Relevant items of each group in the top k, added."""
-    return float(sum(len(its & set(items[:k])) for its in relevant_in(groups, rel).values()))
+    return float(
+        sum(len(group_items & set(items[:k])) for group_items in relevant_in(groups, rel).values())
+    )
 
 
 def p_ia(items: Ids, groups: Groups, *, k: int, rel: float) -> Value:
@@ -91,9 +95,9 @@ def p_ia(items: Ids, groups: Groups, *, k: int, rel: float) -> Value:
 def sum_group_precision(items: Ids, groups: Groups, *, k: int | None, rel: float) -> Value:
     """Average precision of each group, added."""
     total = []
-    for its in relevant_in(groups, rel).values():
-        ranks = [rank for rank, item in enumerate(items[:k], start=1) if item in its]
-        total += [found / rank / len(its) for found, rank in enumerate(ranks, start=1)]
+    for group_items in relevant_in(groups, rel).values():
+        ranks = [rank for rank, item in enumerate(items[:k], start=1) if item in group_items]
+        total += [n_hits / rank / len(group_items) for n_hits, rank in enumerate(ranks, start=1)]
     return math.fsum(total)
 
 
@@ -105,8 +109,10 @@ def ap_ia(items: Ids, groups: Groups, *, k: int | None, rel: float) -> Value:
 def sum_group_rr(items: Ids, groups: Groups, *, k: int | None, rel: float) -> Value:
     """1 / rank of the first item of each group, added."""
     first = (
-        next((rank for rank, item in enumerate(items[:k], start=1) if item in its), math.inf)
-        for its in relevant_in(groups, rel).values()
+        next(
+            (rank for rank, item in enumerate(items[:k], start=1) if item in group_items), math.inf
+        )
+        for group_items in relevant_in(groups, rel).values()
     )
     return math.fsum(1 / rank for rank in first)
 
@@ -118,11 +124,13 @@ def mrr_ia(items: Ids, groups: Groups, *, k: int | None, rel: float) -> Value:
 
 def group_f1(items: Ids, groups: Groups, *, k: int | None, rel: float) -> Value:
     """Harmonic mean of groups found / groups and relevant items / items, both of the top k."""
-    wanted, top = relevant_in(groups, rel), items[:k]
-    if not wanted:
+    relevant_groups, top = relevant_in(groups, rel), items[:k]
+    if not relevant_groups:
         return None
-    recall = (groups_found(items, groups, k=k, rel=rel) or 0.0) / len(wanted)
-    hits = sum(1 for item in top if any(item in its for its in wanted.values()))
+    recall = (groups_found(items, groups, k=k, rel=rel) or 0.0) / len(relevant_groups)
+    hits = sum(
+        1 for item in top if any(item in group_items for group_items in relevant_groups.values())
+    )
     return 2 * recall * hits / len(top) / (recall + hits / len(top)) if hits else 0.0
 
 
@@ -148,8 +156,14 @@ def evidence_hit(items: Ids, groups: Groups, *, k: int, rel: float) -> Value:
 
 def best_early_share(items: Ids, groups: Groups, *, rel: float) -> Value:
     """The largest R-precision of any group."""
-    wanted = relevant_in(groups, rel).values()
-    return max((len(its & set(items[: len(its)])) / len(its) for its in wanted), default=0.0)
+    relevant_sets = relevant_in(groups, rel).values()
+    return max(
+        (
+            len(group_items & set(items[: len(group_items)])) / len(group_items)
+            for group_items in relevant_sets
+        ),
+        default=0.0,
+    )
 
 
 def evidence_rprec(items: Ids, groups: Groups, *, rel: float) -> Value:
@@ -160,14 +174,16 @@ def evidence_rprec(items: Ids, groups: Groups, *, rel: float) -> Value:
 def _closed_up(items: Ids, groups: Mapping[str, set[str]]) -> list[bool]:
     """The list with one entry a group, at its last item: whether it is a group, and complete."""
     entries: list[str | None] = []
-    seen: dict[str, set[str]] = {group: set() for group in groups}
+    seen_items: dict[str, set[str]] = {group: set() for group in groups}
     for item in items:
-        mine = sorted((group for group, its in groups.items() if item in its), key=str.encode)
-        for group in mine:
-            seen[group].add(item)
+        item_groups = sorted(
+            (group for group, group_items in groups.items() if item in group_items), key=str.encode
+        )
+        for group in item_groups:
+            seen_items[group].add(item)
             entries = [entry for entry in entries if entry != group]
-        entries += mine or [None]
-    return [entry is not None and seen[entry] == groups[entry] for entry in entries]
+        entries += item_groups or [None]
+    return [entry is not None and seen_items[entry] == groups[entry] for entry in entries]
 
 
 def _mean(total: Value, groups: Groups, rel: float) -> Value:

@@ -40,9 +40,9 @@ class Request:
 
     def down_to(self, k: int | None) -> Request:
         """The request with its first k positions alone; None for all."""
-        shown = self.shown[:k]
-        clicks = tuple(click for click in self.clicks if click.item in shown)
-        return replace(self, shown=shown, clicks=clicks)
+        shown_items = self.shown[:k]
+        clicks = tuple(click for click in self.clicks if click.item in shown_items)
+        return replace(self, shown=shown_items, clicks=clicks)
 
 
 Part = tuple[float, float]
@@ -51,22 +51,27 @@ Part = tuple[float, float]
 
 def _of_clicked(value: Callable[[list[int]], float]) -> Callable[[Request], Part]:
     """A value of the clicked positions, over the requests that have some."""
-    return lambda of: (value(of.ranks), 1) if of.clicks else (0, 0)
+    return lambda request: (value(request.ranks), 1) if request.clicks else (0, 0)
 
 
 PARTS: Mapping[str, Callable[[Request], Part]] = {
-    "ctr": lambda of: (len(of.clicks), len(of.shown)),
-    "abandonment": lambda of: (bool(of.shown) and not of.clicks, bool(of.shown)),
-    "zero_result_rate": lambda of: (not of.shown, 1),
+    "ctr": lambda request: (len(request.clicks), len(request.shown)),
+    "abandonment": lambda request: (
+        bool(request.shown) and not request.clicks,
+        bool(request.shown),
+    ),
+    "zero_result_rate": lambda request: (not request.shown, 1),
     "first_click_rank": _of_clicked(lambda ranks: ranks[0]),
     "last_click_rank": _of_clicked(lambda ranks: ranks[-1]),
     "max_rr": _of_clicked(lambda ranks: 1 / ranks[0]),
     "min_rr": _of_clicked(lambda ranks: 1 / ranks[-1]),
-    "p_skip": lambda of: (of.ranks[-1] - len(of.ranks), of.ranks[-1]) if of.clicks else (0, 0),
-    "time_to_first_click": lambda of: (
-        (min(click.after for click in of.clicks), 1) if of.clicks else (0, 0)
+    "p_skip": lambda request: (
+        (request.ranks[-1] - len(request.ranks), request.ranks[-1]) if request.clicks else (0, 0)
     ),
-    "purchases": lambda of: (len(of.bought), 1),
+    "time_to_first_click": lambda request: (
+        (min(click.after for click in request.clicks), 1) if request.clicks else (0, 0)
+    ),
+    "purchases": lambda request: (len(request.bought), 1),
 }
 """Online metric of single requests -> what a request adds."""
 
@@ -84,7 +89,12 @@ def online_parts(metric: str, requests: Sequence[Request], k: int | None = None)
         if metric != "session_success":
             yield PARTS[metric](request.down_to(k))
             continue
-        own = (one for one in requests if one.session == request.session)
+        session_requests = (
+            other_request for other_request in requests if other_request.session == request.session
+        )
         is_first = request.session not in met
         met.add(request.session)
-        yield is_first and any(one.clicks for one in own), is_first
+        yield (
+            is_first and any(session_request.clicks for session_request in session_requests),
+            is_first,
+        )

@@ -141,8 +141,8 @@ class World:
         labels = self.labels(key) or {}
         groups = list(self.lists.get(key, []))
         if self.identical_ids == "drop":
-            own = (key[2], again(key[2]))
-            groups = [[item for item in group if item not in own] for group in groups]
+            identical_ids = (key[2], again(key[2]))
+            groups = [[item for item in group if item not in identical_ids] for group in groups]
         if self.unjudged == "condensed":
             groups = [[i for i in group if labels.get(i) is not None] for group in groups]
         if self.ties in ("best", "worst"):
@@ -173,29 +173,33 @@ class World:
         graded = ((item, labels.get(item)) for item in self.items(key))
         return [(scores[item], grade) for item, grade in graded if grade is not None]
 
-    def asked(self, one: Question, key: Key) -> Question:
+    def asked(self, question: Question, key: Key) -> Question:
         """The metric at the cutoff that holds for a list: with ties=include there can be more."""
-        k = one.arguments.get("k")
-        if (one.ties or self.ties) != "include" or one.name not in OF_THE_TOP or k is None:
-            return one
-        shown = 0
+        k = question.arguments.get("k")
+        if (
+            (question.ties or self.ties) != "include"
+            or question.name not in OF_THE_TOP
+            or k is None
+        ):
+            return question
+        n_shown = 0
         for group in self.tied(key):
-            shown += len(group) if shown < k else 0
-        counted = shown if self.depth is None else min(shown, self.depth)
-        return replace(one, arguments={**one.arguments, "k": max(k, counted)})
+            n_shown += len(group) if n_shown < k else 0
+        counted = n_shown if self.depth is None else min(n_shown, self.depth)
+        return replace(question, arguments={**question.arguments, "k": max(k, counted)})
 
-    def value(self, one: Question, key: Key) -> Value:
+    def value(self, question: Question, key: Key) -> Value:
         """A metric of one list, before any policy."""
-        given = self.given(key)
-        if one.name in OF_SETS:
-            return 1.0 if given["rows" if one.name == "auc" else "grades"] else None
-        if (one.ties or self.ties) != "average":
-            return computed(one, given)
+        inputs = self.given(key)
+        if question.name in OF_SETS:
+            return 1.0 if inputs["rows" if question.name == "auc" else "grades"] else None
+        if (question.ties or self.ties) != "average":
+            return computed(question, inputs)
 
         def metric(grades: Grades) -> Value:
-            return computed(one, given | {"grades": grades[: self.depth]})
+            return computed(question, inputs | {"grades": grades[: self.depth]})
 
-        return expected(one, metric, self.groups(key), self.depth)
+        return expected(question, metric, self.groups(key), self.depth)
 
 
 def rows_of(
@@ -206,11 +210,11 @@ def rows_of(
     rounded = {"float32": float32, "decimal6": decimal6}.get(precision, float)
     for row in rankings:
         score = row.order if precision == "exact" else rounded(float(row.order))
-        own = rows[row.date, row.system, row.query]
+        list_rows = rows[row.date, row.system, row.query]
         least = -math.inf if min_score is None else min_score
         is_exact = precision == "exact" and not isinstance(score, float)
         if score >= (Decimal(str(least)) if is_exact else rounded(least)):
-            own.append((row.item, score))
+            list_rows.append((row.item, score))
     return rows
 
 
@@ -241,13 +245,13 @@ def in_order(
     if ties != "input_order":
         order.sort(key=lambda row: row[0].encode(), reverse=ties == "id_desc")
     order.sort(key=lambda row: row[1], reverse=True)
-    seen: set[str] = set()
+    seen_items: set[str] = set()
     groups = []
     for _, group in groupby(order, key=lambda row: row[1]):
         items = []
         for item, _ in group:
-            items.append(again(item) if marked and item in seen else item)
-            seen.add(item)
+            items.append(again(item) if marked and item in seen_items else item)
+            seen_items.add(item)
         groups.append(items)
     return groups
 
@@ -273,13 +277,16 @@ def groups_of(labels: Sequence[Label], negative_grades: str) -> dict[tuple[Any, 
     for row in labels:
         rows[row.date, row.query][row.group].append(row)
     return {
-        key: {group: grades_of(own, negative_grades)[key] for group, own in groups.items()}
+        key: {
+            group: grades_of(group_labels, negative_grades)[key]
+            for group, group_labels in groups.items()
+        }
         for key, groups in rows.items()
     }
 
 
 def facts_of(
-    rankings: Sequence[RankedRow], known: Sequence[QueryRow], segments: Sequence[str]
+    rankings: Sequence[RankedRow], query_rows: Sequence[QueryRow], segments: Sequence[str]
 ) -> dict[tuple[Any, str], Facts]:
     """What the rankings and the queries table say of each query, by day and query."""
     facts: dict[tuple[Any, str], Facts] = defaultdict(Facts)
@@ -288,18 +295,26 @@ def facts_of(
         fact.weight = row.weight
         pairs = zip(segments, row.segments, strict=True)
         fact.segments |= {name: value for name, value in pairs if value is not None}
-    for one in known:
-        days = {date for date, _ in facts} if one.date is None else {one.date}
-        for date in days | {one.date}:
-            fact = facts[date, one.query]
-            fact.weight = fact.weight if one.weight is None else one.weight
-            fact.segments |= {n: value for n, value in one.segments.items() if value is not None}
+    for query_row in query_rows:
+        days = {date for date, _ in facts} if query_row.date is None else {query_row.date}
+        for date in days | {query_row.date}:
+            fact = facts[date, query_row.query]
+            fact.weight = fact.weight if query_row.weight is None else query_row.weight
+            fact.segments |= {
+                n: value for n, value in query_row.segments.items() if value is not None
+            }
     return facts
 
 
-def thirds(rankings: Sequence[RankedRow], known: Sequence[QueryRow]) -> dict[tuple[Any, str], str]:
+def thirds(
+    rankings: Sequence[RankedRow], query_rows: Sequence[QueryRow]
+) -> dict[tuple[Any, str], str]:
     """Head, torso and tail: which third of a day's traffic a query begins in, by day and query."""
-    weights = {(one.date, one.query): one.weight for one in known if one.weight is not None}
+    weights = {
+        (query_row.date, query_row.query): query_row.weight
+        for query_row in query_rows
+        if query_row.weight is not None
+    }
     if not weights:
         weights = {(row.date, row.query): row.weight for row in rankings}
     parts: dict[tuple[Any, str], str] = {}

@@ -15,7 +15,7 @@ PRECISIONS = ("sum_precision", "ap")
 
 
 def expected(
-    one: Question,
+    question: Question,
     metric: Callable[[Grades], Value],
     groups: Sequence[Sequence[Value]],
     depth: int | None,
@@ -23,16 +23,16 @@ def expected(
     """A metric's mean over all orders of the items of each group.
 
     Args:
-        one: What is asked.
+        question: What is asked.
         metric: Its value for a list in rank order.
         groups: The grades of items with equal scores, best group first.
         depth: How many items count.
     """
-    rel = one.arguments.get("rel", 1)
-    if one.name in FIRST_ALONE and one.arguments.get("rr_of", "first") == "first":
+    rel = question.arguments.get("rel", 1)
+    if question.name in FIRST_ALONE and question.arguments.get("rr_of", "first") == "first":
         return _expected_of_first(metric, groups, rel)
-    if one.name in PRECISIONS:
-        return _expected_precisions(one, metric, groups, depth)
+    if question.name in PRECISIONS:
+        return _expected_precisions(question, metric, groups, depth)
     return _expected_sum(metric, groups)
 
 
@@ -43,8 +43,8 @@ def _expected_sum(metric: Callable[[Grades], Value], groups: Sequence[Sequence[V
         return None
     changes = []
     for number, group in enumerate(groups):
-        before = [grade for other in groups[:number] for grade in other]
-        after = [grade for other in groups[number + 1 :] for grade in other]
+        before = [grade for other_group in groups[:number] for grade in other_group]
+        after = [grade for other_group in groups[number + 1 :] for grade in other_group]
         for turn in range(1, len(group)):
             value = metric([*before, *group[turn:], *group[:turn], *after])
             changes.append(((value or 0.0) - base) / len(group))
@@ -61,8 +61,11 @@ def _expected_of_first(
         if m:
             # the first of m among n items is the one at place: the others lie behind it
             values = (
-                (math.comb(n - place, m - 1) / math.comb(n, m), _only(metric, above + place, rel))
-                for place in range(1, n - m + 2)
+                (
+                    math.comb(n - position, m - 1) / math.comb(n, m),
+                    _only(metric, above + position, rel),
+                )
+                for position in range(1, n - m + 2)
             )
             chances = [(chance, value) for chance, value in values if value is not None]
             return math.fsum(c * v for c, v in chances) if chances else None
@@ -76,23 +79,23 @@ def _only(metric: Callable[[Grades], Value], rank: int, rel: float) -> Value:
 
 
 def _expected_precisions(
-    one: Question,
+    question: Question,
     metric: Callable[[Grades], Value],
     groups: Sequence[Sequence[Value]],
     depth: int | None,
 ) -> Value:
     """Of a sum of precisions: a rank is relevant by chance, and so are those above it."""
-    k, rel = one.arguments["k"], one.arguments["rel"]
+    k, rel = question.arguments["k"], question.arguments["rel"]
     shares, above, sure = [], 0, 0
     for group in groups:
         n, m = len(group), len(hit_ranks(group, None, rel))
-        for place in range(1, n + 1):
-            others = (m - 1) / (n - 1) if n > 1 else 0.0
-            shares.append(m / n * (sure + 1 + (place - 1) * others) / (above + place))
+        for position in range(1, n + 1):
+            other_share = (m - 1) / (n - 1) if n > 1 else 0.0
+            shares.append(m / n * (sure + 1 + (position - 1) * other_share) / (above + position))
         above, sure = above + n, sure + m
     ends = [end for end in (k, depth, len(shares)) if end is not None]
     total = math.fsum(shares[: min(ends)])
-    if one.name == "sum_precision":
+    if question.name == "sum_precision":
         return total
     listed = [grade for group in groups for grade in group]
     value = metric(listed)

@@ -50,7 +50,7 @@ class TieAudit:
     def text(self) -> str:
         """Aligned columns."""
         counts, metrics = (
-            aligned(names, rows, numbers_from=left) for names, rows, left in self._cells()
+            aligned(names, rows, numbers_from=n_labels) for names, rows, n_labels in self._cells()
         )
         return "\n\n".join([counts, metrics, LEGEND])
 
@@ -92,7 +92,7 @@ def tie_audit(
     metrics: str | Sequence[str] = (),
     *,
     connection: Any = None,
-    **asked: Unpack[Asked],
+    **keywords: Unpack[Asked],
 ) -> TieAudit:
     """Count equal scores, and evaluate with the worst and the best order of them.
 
@@ -101,7 +101,7 @@ def tie_audit(
         labels: As `evaluate` takes them; None with a spec.
         metrics: Likewise.
         connection: Likewise.
-        **asked: The other arguments of `evaluate`.
+        **keywords: The other arguments of `evaluate`.
 
     Raises:
         SqlmetricsError: As `evaluate` does; ties=error does not refuse here.
@@ -109,26 +109,26 @@ def tie_audit(
     >>> print(tie_audit([[0.5, 0.5]], [[0, 1]], "mrr").metrics["spread"].to_pylist())
     [0.5]
     """
-    if isinstance(rankings, Spec) and (labels is not None or metrics or asked):
+    if isinstance(rankings, Spec) and (labels is not None or metrics or keywords):
         raise SpecError("the spec says it all: leave out labels, metrics and their arguments")
     with connect(connection) as engine:
         if isinstance(rankings, Spec):
             spec, tables = rankings, opened(rankings, engine)
         else:
-            spec, tables = question(engine, rankings, labels, metrics, **asked)
+            spec, tables = question(engine, rankings, labels, metrics, **keywords)
         return _audit(spec, tables, engine)
 
 
 def _audit(spec: Spec, tables: Tables, engine: Database) -> TieAudit:
-    own = "id_asc" if spec.options["ties"] == "error" else str(spec.options["ties"])
-    results = {own: run(_with(spec, own), tables, engine)}
-    for rule in (rule for rule in RULES if rule != own):
+    spec_rule = "id_asc" if spec.options["ties"] == "error" else str(spec.options["ties"])
+    results = {spec_rule: run(_with(spec, spec_rule), tables, engine)}
+    for rule in (rule for rule in RULES if rule != spec_rule):
         fitting = _fitting(spec, rule)
         if fitting:
-            asked = spec.having(metrics=fitting)
-            results[rule] = run(_with(asked, rule), tables, engine, check=False)
+            fitting_spec = spec.having(metrics=fitting)
+            results[rule] = run(_with(fitting_spec, rule), tables, engine, check=False)
     counts = tied_rows(plan(_with(spec, "id_asc"), tables), engine)
-    return TieAudit(counts, _metrics(results, own))
+    return TieAudit(counts, _metrics(results, spec_rule))
 
 
 def _with(spec: Spec, rule: str) -> Spec:
@@ -173,24 +173,28 @@ def tied_rows(the_plan: Plan, engine: Database) -> pa.Table:
     return pa.table([counts["system"] if has_system else title, *columns], ["system", *names])
 
 
-def _metrics(results: dict[str, Result], own: str) -> pa.Table:
-    found: dict[tuple[Any, str, str], dict[str, float | None]] = {}
+def _metrics(results: dict[str, Result], spec_rule: str) -> pa.Table:
+    values_by_key: dict[tuple[Any, str, str], dict[str, float | None]] = {}
     for rule, result in results.items():
         for row in result.to_dicts():
             if row["segment_name"] == "all":
                 text = at_cutoff(row["metric"], row["k"])
-                found.setdefault((row["metric_date"], row["system"], text), {})[rule] = row["value"]
-    return pa.Table.from_pylist([_row(*key, values, own) for key, values in found.items()], _SCHEMA)
+                values_by_key.setdefault((row["metric_date"], row["system"], text), {})[rule] = row[
+                    "value"
+                ]
+    return pa.Table.from_pylist(
+        [_row(*key, values, spec_rule) for key, values in values_by_key.items()], _SCHEMA
+    )
 
 
 def _row(
-    day: Any, system: str, metric: str, values: dict[str, float | None], own: str
+    day: Any, system: str, metric: str, values: dict[str, float | None], spec_rule: str
 ) -> dict[str, Any]:
     worst, best = (values.get(rule) for rule in ("worst", "best"))
-    known = {rule: values.get(rule) for rule in RULES}
+    value_by_rule = {rule: values.get(rule) for rule in RULES}
     spread = None if worst is None or best is None else abs(best - worst)
     keys = {"metric_date": day, "system": system, "metric": metric}
-    return keys | known | {"value": values.get(own), "spread": spread}
+    return keys | value_by_rule | {"value": values.get(spec_rule), "spread": spread}
 
 
 _SCHEMA = pa.schema(

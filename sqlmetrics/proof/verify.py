@@ -76,26 +76,30 @@ def sampled(spec: Spec, engine: Database, most: int = SAMPLE) -> tuple[Spec, int
     Returns:
         The spec, and how many queries it now has.
     """
-    at = engine.translation
+    translation = engine.translation
     tables = opened(spec, engine)
     check_columns(plan(spec, tables), engine)
-    source = source_text(tables.shown(tables.rankings), at.condition(spec.rankings.where or ""))
+    source = source_text(
+        tables.shown(tables.rankings), translation.condition(spec.rankings.where or "")
+    )
     column = identifier(spec.rankings.columns.query)
-    hashed = at.expression(at.dialect.hashed, f"cast({column} as varchar)")
+    hashed = translation.expression(translation.dialect.hashed, f"cast({column} as varchar)")
     ids = f"select distinct {hashed} as hash from {source}"
     counted = int(engine.rows(f"select count(*) as n from ({ids}) as ids")[0][0])
     if counted <= most:
         return spec, counted
     numbered = f"select hash, row_number() over (order by hash asc) as place from ({ids}) as ids"
     last = engine.rows(f"select hash from ({numbered}) as numbered where place = {most}")
-    return _restricted(spec, str(last[0][0]), at), most
+    return _restricted(spec, str(last[0][0]), translation), most
 
 
-def _restricted(spec: Spec, last: str, at: Translation) -> Spec:
+def _restricted(spec: Spec, last: str, translation: Translation) -> Spec:
     """The spec with the queries alone whose hash is not above one, in its rankings and labels."""
 
     def part(source: Source, query: str) -> Source:
-        hashed = at.own(at.dialect.hashed, f"cast({identifier(query)} as varchar)")
+        hashed = translation.own(
+            translation.dialect.hashed, f"cast({identifier(query)} as varchar)"
+        )
         return _where(source, f"{hashed} <= {literal(last)}")
 
     changed = {"rankings": part(spec.rankings, spec.rankings.columns.query)}
@@ -105,8 +109,8 @@ def _restricted(spec: Spec, last: str, at: Translation) -> Spec:
 
 
 def _where(source: Source, condition: str) -> Source:
-    both = f"({source.where}) and {condition}" if source.where else condition
-    return source.model_copy(update={"where": both})
+    combined = f"({source.where}) and {condition}" if source.where else condition
+    return source.model_copy(update={"where": combined})
 
 
 def evaluated_by_reference(the_plan: Plan, engine: Database) -> reference_evaluation.Evaluation:
@@ -129,7 +133,7 @@ def evaluated_by_reference(the_plan: Plan, engine: Database) -> reference_evalua
         absent_systems=str(options["absent_systems"]),
         of_one_system=spec.clicks is not None,
         segments=spec.by,
-        known=[_known(row) for row in rows.get("queries", [])],
+        query_rows=[_known(row) for row in rows.get("queries", [])],
         catalogue={row["item_id"]: _item(row) for row in rows.get("items", [])},
         baseline=spec.baseline,
         derived={name: spec.segments[name] for name in the_plan.shape.derived_facts.values()},
@@ -144,11 +148,15 @@ def _rows(the_plan: Plan, engine: Database) -> dict[str, list[dict[str, Any]]]:
     )
     shape = plan(raw, the_plan.shape.at).shape
     stages = dict(zip(shape.tables, shape.stages(), strict=True))
-    more = {"rankings": f", cast(score as varchar) as {DIGITS}" * _has_digits(the_plan, engine)}
+    extra_columns = {
+        "rankings": f", cast(score as varchar) as {DIGITS}" * _has_digits(the_plan, engine)
+    }
     return {
         table: with_dates(
             engine.table(
-                with_stages(stages.values(), f"select *{more.get(table, '')}\nfrom {stage.name}")
+                with_stages(
+                    stages.values(), f"select *{extra_columns.get(table, '')}\nfrom {stage.name}"
+                )
             )
         ).to_pylist()
         for table, stage in stages.items()
@@ -192,35 +200,35 @@ def compare(result: Result, proof: reference_evaluation.Evaluation) -> Iterator[
     """One `Agreement` a metric, over all queries and all means; rows must match too."""
     rows = {_row_key(row, result): row for row in result.per_query().to_pylist()}
     means = {_mean_key(row, result): row for row in result.to_dicts()}
-    kept = {
+    compared_values = {
         key: values for key, values in proof.per_query.items() if not _left_out(result, rows, key)
     }
-    extra = [("a row too many", math.inf, 0.0)] * _superfluous(result, rows, kept)
+    extra = [("a row too many", math.inf, 0.0)] * _superfluous(result, rows, compared_values)
     for i, measure in enumerate(result.measures):
         pairs = [
             (f"query {key[2]!r} of {key[1]!r}", _got(rows, key, measure), values[i])
-            for key, values in kept.items()
+            for key, values in compared_values.items()
             if not measure.metric.pooled
         ]
         for group, lines in proof.summary.items():
             row = means.get((*group, measure.name, measure.k or 0), {})
             pairs += _mean_pairs(group, row, lines[i])
-        apart = ((_apart(a, b), place) for place, a, b in pairs + extra)
-        worst, where = max(apart, default=(0.0, ""))
+        differences = ((_apart(a, b), label) for label, a, b in pairs + extra)
+        worst, where = max(differences, default=(0.0, ""))
         yield Agreement(measure, len(pairs), worst, where if worst else "")
 
 
-def _superfluous(result: Result, rows: Any, kept: Any) -> int:
+def _superfluous(result: Result, rows: Any, compared_values: Any) -> int:
     """How many per-query rows the SQL has that the reference has not, doubled ones too."""
-    return int(result.per_query().num_rows) - len(rows) + len(rows.keys() - kept.keys())
+    return int(result.per_query().num_rows) - len(rows) + len(rows.keys() - compared_values.keys())
 
 
 def _mean_pairs(group: Any, row: dict[str, Any], line: reference_evaluation.Mean) -> Iterator[Any]:
-    place = f"mean of {group[1]!r}, {group[2]}={group[3]!r}"
+    label = f"mean of {group[1]!r}, {group[2]}={group[3]!r}"
     if not row and line.n_queries + line.n_skipped + line.n_missing == 0:
         return
     for name in ("value", "n_queries", "n_skipped", "n_missing"):
-        yield f"{name}, {place}", row.get(name), getattr(line, name)
+        yield f"{name}, {label}", row.get(name), getattr(line, name)
 
 
 def _left_out(result: Result, rows: Any, key: Any) -> bool:

@@ -27,9 +27,9 @@ def usual_baseline(systems: Sequence[str]) -> tuple[str, str]:
     >>> usual_baseline(["dense", "bm25"])
     ('bm25', 'the baseline is bm25, the first by name; --baseline names another')
     """
-    named = _named(systems)
-    baseline = named or min(systems)
-    rule = "as its name says" if named else "the first by name"
+    named_baseline = _named(systems)
+    baseline = named_baseline or min(systems)
+    rule = "as its name says" if named_baseline else "the first by name"
     return baseline, f"the baseline is {baseline}, {rule}; --baseline names another"
 
 
@@ -37,9 +37,9 @@ def _named(systems: Sequence[str]) -> str | None:
     """The system whose name says that it is the baseline."""
     names = {system: {system.casefold()} for system in systems}
     words = {system: {*_words(system)} for system in systems}
-    for wanted, known in (((*WORDS, LETTER), names), (WORDS, words)):
-        for word in wanted:
-            fitting = [system for system in systems if word in known[system]]
+    for hint_words, words_by_system in (((*WORDS, LETTER), names), (WORDS, words)):
+        for word in hint_words:
+            fitting = [system for system in systems if word in words_by_system[system]]
             if len(fitting) == 1:  # of several, the word does not tell which
                 return fitting[0]
     return None
@@ -51,5 +51,5 @@ def _words(name: str) -> list[str]:
     >>> _words("oldRanker-v2"), _words("CONTROL_2")
     (['old', 'ranker', 'v'], ['control'])
     """
-    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
-    return [word.casefold() for word in re.findall(r"[^\W\d_]+", apart)]
+    separated = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    return [word.casefold() for word in re.findall(r"[^\W\d_]+", separated)]

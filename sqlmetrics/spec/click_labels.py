@@ -62,9 +62,9 @@ class ClickLabels(Model):
     def _of_its_pool(self) -> ClickLabels:
         fields = type(self).model_fields
         for pool, names in OF_POOL.items():
-            given = [one for one in names if getattr(self, one) != fields[one].default]
-            if given and pool != self.pool:
-                raise ValueError(f"{', '.join(given)}: only for pool {pool}, not {self.pool}")
+            set_names = [name for name in names if getattr(self, name) != fields[name].default]
+            if set_names and pool != self.pool:
+                raise ValueError(f"{', '.join(set_names)}: only for pool {pool}, not {self.pool}")
         return self
 
     @model_validator(mode="after")
@@ -81,10 +81,10 @@ class ClickLabels(Model):
             raise ValueError("give cuts or quantiles, not both")
         if list(self.cuts or self.quantiles) != sorted(set(self.cuts or self.quantiles)):
             raise ValueError("cuts and quantiles must rise")
-        if any(not 0 < one < 1 for one in self.quantiles):
+        if any(not 0 < quantile < 1 for quantile in self.quantiles):
             raise ValueError("quantiles lie between 0 and 1")
         highest = 1 if self.rate in ("ctr", "purchase_rate", "sdbn") else inf
-        if any(not 0 < one <= highest or one == inf for one in self.cuts):
+        if any(not 0 < cut <= highest or cut == inf for cut in self.cuts):
             raise ValueError(f"cuts of {self.rate} are above 0" + " and at most 1" * (highest == 1))
         return self
 

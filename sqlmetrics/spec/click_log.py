@@ -92,15 +92,15 @@ class Clicks(Model):
 
     @model_validator(mode="after")
     def _one_form(self) -> Clicks:
-        given = {name for name in ("impressions", "events", "log") if getattr(self, name)}
-        wanted: dict[str | None, list[set[str]]] = {
+        source_names = {name for name in ("impressions", "events", "log") if getattr(self, name)}
+        forms_by_format: dict[str | None, list[set[str]]] = {
             "ubi": [{"events"}],
             None: [{"impressions", "events"}, {"log"}],
         }
-        if given not in wanted[self.format]:
+        if source_names not in forms_by_format[self.format]:
             raise ValueError(
                 "give impressions and events, or log, or format: ubi with its events "
-                f"(and requests: its queries); given {', '.join(sorted(given)) or 'none'}"
+                f"(and requests: its queries); given {', '.join(sorted(source_names)) or 'none'}"
             )
         return self
 
@@ -117,9 +117,11 @@ class Clicks(Model):
         """Columns that are fixed cannot be named, and those that are not there not be used."""
         if self.format != "ubi":
             return self
-        named = [name for name, source in self.sources.items() if source.columns.model_fields_set]
-        if named:
-            keys = " and ".join(f"clicks.{name}.columns" for name in named)
+        named_sources = [
+            name for name, source in self.sources.items() if source.columns.model_fields_set
+        ]
+        if named_sources:
+            keys = " and ".join(f"clicks.{name}.columns" for name in named_sources)
             raise ValueError(
                 f"format: ubi fixes the names of all columns; leave out {keys}, or give "
                 "impressions and events by sql without a format"
@@ -139,8 +141,12 @@ class Clicks(Model):
 
     @model_validator(mode="after")
     def _can_succeed(self) -> Clicks:
-        known = self.log.columns.done if self.log else None
-        lacks = [one for one in self.success_actions if known and one not in known]
+        column_by_action = self.log.columns.done if self.log else None
+        lacks = [
+            action
+            for action in self.success_actions
+            if column_by_action and action not in column_by_action
+        ]
         if lacks:
             raise ValueError(f"success_actions need log.columns.actions.{lacks[0]}")
         if self.success_actions != (CLICK,) and self.columns and self.columns.session is None:
@@ -149,17 +155,20 @@ class Clicks(Model):
 
     @model_validator(mode="after")
     def _interleaves(self) -> Clicks:
-        asked = self.interleaving
-        if asked is None:
+        interleaving = self.interleaving
+        if interleaving is None:
             return self
-        if asked.method == TEAM_DRAFT and (self.columns is None or self.columns.team is None):
+        if interleaving.method == TEAM_DRAFT and (
+            self.columns is None or self.columns.team is None
+        ):
             raise ValueError(
                 f"interleaving by {TEAM_DRAFT} needs {self._place}.columns.team, the system that "
                 "picked an item" + " (format: ubi has none)" * (self.columns is None)
             )
-        if asked.method != TEAM_DRAFT and self.cleaning.unseen is not None:
+        if interleaving.method != TEAM_DRAFT and self.cleaning.unseen is not None:
             raise ValueError(
-                f"interleaving by {asked.method} needs whole lists; leave out cleaning.unseen"
+                f"interleaving by {interleaving.method} needs whole lists; leave out "
+                "cleaning.unseen"
             )
         return self
 
@@ -176,32 +185,32 @@ class Clicks(Model):
 
     @model_validator(mode="after")
     def _has_propensities(self) -> Clicks:
-        asked, rate = self.propensity, self.labels.rate
-        if self.labels.corrects and not asked.is_known:
+        propensity, rate = self.propensity, self.labels.rate
+        if self.labels.corrects and not propensity.is_known:
             raise ValueError(
                 f"rate {rate} needs to know how often positions are looked at; add "
                 "propensity: {method: harvest}, or another method"
             )
-        if asked.method in ("harvest", "em") and self.columns and self.columns.query is None:
-            raise ValueError(f"propensity by {asked.method} needs {self._place}.columns.query")
-        own = self.columns.segments if self.columns else ()
-        if asked.by is not None and asked.by not in own:
+        if propensity.method in ("harvest", "em") and self.columns and self.columns.query is None:
+            raise ValueError(f"propensity by {propensity.method} needs {self._place}.columns.query")
+        segments = self.columns.segments if self.columns else ()
+        if propensity.by is not None and propensity.by not in segments:
             where = f"{self._place}.columns.segments" if self.columns else "format: ubi"
             raise ValueError(
-                f"propensity.by is a column of the segments, given {asked.by}; {where} has "
-                f"{', '.join(own) or 'none'}"
+                f"propensity.by is a column of the segments, given {propensity.by}; {where} has "
+                f"{', '.join(segments) or 'none'}"
             )
         return self
 
     @model_validator(mode="after")
     def _can_be_asked(self) -> Clicks:
-        if self.counterfactual and (why := self.lacks(self.counterfactual)):
-            raise ValueError(why)
+        if self.counterfactual and (problem := self.lacks(self.counterfactual)):
+            raise ValueError(problem)
         return self
 
-    def lacks(self, asked: Counterfactual) -> str:
+    def lacks(self, counterfactual: Counterfactual) -> str:
         """What the log lacks for a question about what was not shown; empty if nothing."""
-        return lacks(asked, self.columns, f"{self._place}.columns")
+        return lacks(counterfactual, self.columns, f"{self._place}.columns")
 
     @model_validator(mode="after")
     def _can_be_cleaned(self) -> Clicks:
@@ -241,14 +250,14 @@ class Clicks(Model):
                 "labels.window and evaluation go together, else labels are learned from requests "
                 f"that are evaluated; given only {'labels.window' if learned else 'evaluation'}"
             )
-        for place, columns in self._timed.items():
+        for section, columns in self._timed.items():
             if columns.time is None:
-                raise ValueError(f"labels.window and evaluation need {place}.columns.time")
+                raise ValueError(f"labels.window and evaluation need {section}.columns.time")
         return self
 
     @model_validator(mode="after")
     def _stored_by_day(self) -> Clicks:
-        stored = [name for name, one in self.sources.items() if self.day_column(name)]
+        stored = [name for name, source in self.sources.items() if self.day_column(name)]
         if self.day_margin is not None and not stored:
             raise ValueError("day_margin is of columns that are named as the day of a table")
         for name in stored:
@@ -305,13 +314,13 @@ class Clicks(Model):
     @property
     def sources(self) -> Mapping[str, Log | Impressions | Events | Requests]:
         """Its tables, as far as they are given."""
-        given = {
+        optional_sources = {
             "log": self.log,
             "impressions": self.impressions,
             "events": self.events,
             "requests": self.requests,
         }
-        return {name: source for name, source in given.items() if source is not None}
+        return {name: source for name, source in optional_sources.items() if source is not None}
 
     @property
     def estimated(self) -> tuple[EstimatedMetric, ...]:
@@ -338,35 +347,40 @@ RANKS = "sqlmetrics_click_ranks"
 """The ranks of what was answered, as far as positions tell them."""
 
 
-def lowered(given: Mapping[str, Any]) -> dict[str, Any]:
+def lowered(values: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a spec with a click log, as those of one with rankings and labels.
 
     Raises:
         SpecError: If it has rankings or labels of its own too.
     """
-    own = [name for name in ("rankings", "labels") if given.get(name) is not None]
-    if own and not _is_lowered(given.get("rankings")):
-        raise SpecError(f"clicks take the place of rankings and labels; given {', '.join(own)} too")
-    log = _read(given["clicks"])
-    metrics = given.get("metrics", ())
+    own_tables = [name for name in ("rankings", "labels") if values.get(name) is not None]
+    if own_tables and not _is_lowered(values.get("rankings")):
+        raise SpecError(
+            f"clicks take the place of rankings and labels; given {', '.join(own_tables)} too"
+        )
+    log = _read(values["clicks"])
+    metrics = values.get("metrics", ())
     metrics = (metrics,) if isinstance(metrics, str) else metrics
-    conventions = given.get("conventions") or {}
+    conventions = values.get("conventions") or {}
     is_read = isinstance(metrics, list | tuple) and isinstance(conventions, Mapping)
     if log is None or not is_read:  # what is wrong is told where the spec is read
-        return {**given, "rankings": {"relation": RANKINGS}}
+        return {**values, "rankings": {"relation": RANKINGS}}
     columns = {"score": "score"} | _named(log)
-    named = given.get("by") or ()
-    asked = {given.get("cluster"), *((named,) if isinstance(named, str) else named)}
+    by_columns = values.get("by") or ()
+    query_columns = {
+        values.get("cluster"),
+        *((by_columns,) if isinstance(by_columns, str) else by_columns),
+    }
     user = log.columns.user if log.columns else None
-    clicks = _with_segment(log, user) if user and user in asked else given["clicks"]
+    clicks = _with_segment(log, user) if user and user in query_columns else values["clicks"]
     return {
-        **given,
+        **values,
         "clicks": clicks,
-        "name": given.get("name") or log.name,
+        "name": values.get("name") or log.name,
         "rankings": {"relation": RANKINGS, "columns": columns},
         "labels": {"relation": LABELS},
-        "metrics": tuple(one for one in metrics if not is_online(one)),
-        "online": (*given.get("online", ()), *filter(is_online, metrics)),
+        "metrics": tuple(metric for metric in metrics if not is_online(metric)),
+        "online": (*values.get("online", ()), *filter(is_online, metrics)),
         # a request is a list of one system: no other one misses it
         "conventions": {"missing": "drop", **conventions},
     }

@@ -34,8 +34,8 @@ def wrong_curve(curve: Mapping[int, float]) -> str:
             "propensities are numbers above 0 by position, which count from 1; "
             f"given {', '.join(wrong)}"
         )
-    known = ", ".join(map(str, sorted(curve))) or "none"
-    relative = f"propensities are relative to position 1: give it too; given {known}"
+    positions = ", ".join(map(str, sorted(curve))) or "none"
+    relative = f"propensities are relative to position 1: give it too; given {positions}"
     return "" if 1 in curve else relative
 
 
@@ -83,9 +83,11 @@ class ClickPropensity(Model):
     def _of_its_method(self) -> ClickPropensity:
         fields = type(self).model_fields
         for method, names in OF_METHOD.items():
-            named = [one for one in names if getattr(self, one) != fields[one].default]
-            if named and method != self.method:
-                raise ValueError(f"{', '.join(named)}: only for method {method}, not {self.method}")
+            set_names = [name for name in names if getattr(self, name) != fields[name].default]
+            if set_names and method != self.method:
+                raise ValueError(
+                    f"{', '.join(set_names)}: only for method {method}, not {self.method}"
+                )
         if self.method == "given" and not self.given:
             raise ValueError("method given needs given, like {1: 1, 2: 0.6}")
         if self.method == "randomised" and self.randomised is None:
@@ -95,11 +97,11 @@ class ClickPropensity(Model):
     @model_validator(mode="after")
     def _are_propensities(self) -> ClickPropensity:
         if self.given and (self.by is None) != (None in self.curves):
-            wanted = "{phone: {1: 1, 2: 0.4}}" if self.by else "{1: 1, 2: 0.6}; by is not said"
-            raise ValueError(f"given is like {wanted}")
+            example = "{phone: {1: 1, 2: 0.4}}" if self.by else "{1: 1, 2: 0.6}; by is not said"
+            raise ValueError(f"given is like {example}")
         for name, curve in self.curves.items():
-            if why := wrong_curve(curve):
-                raise ValueError(f"given{f' of {name}' if name is not None else ''}: {why}")
+            if problem := wrong_curve(curve):
+                raise ValueError(f"given{f' of {name}' if name is not None else ''}: {problem}")
         return self
 
     @property

@@ -72,17 +72,17 @@ class Counterfactual(Model):
 
     @field_validator("estimators")
     @classmethod
-    def _known(cls, given: tuple[str, ...]) -> tuple[str, ...]:
-        wrong = [name for name in given if name not in ESTIMATORS]
-        if wrong or not given:
+    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        wrong = [name for name in names if name not in ESTIMATORS]
+        if wrong or not names:
             raise ValueError(unknown("estimator", wrong[0] if wrong else "", ESTIMATORS))
-        return tuple(dict.fromkeys(given))
+        return tuple(dict.fromkeys(names))
 
     @field_validator("metrics")
     @classmethod
-    def _metrics(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+    def _metrics(cls, texts: tuple[str, ...]) -> tuple[str, ...]:
         try:
-            return tuple(dict.fromkeys(str(counterfactual_metric(text)) for text in given))
+            return tuple(dict.fromkeys(str(counterfactual_metric(text)) for text in texts))
         except SpecError as error:
             raise ValueError(str(error)) from None
 
@@ -92,48 +92,55 @@ class Counterfactual(Model):
             raise ValueError("give rankings (lists that were not shown) or policy, one of both")
         of_policy = {"actions"} if self.policy == UNIFORM else set()
         of_lists = {"match"} if self.rankings else set()
-        given = self.model_fields_set & ({"actions", "match"} - of_policy - of_lists)
+        misplaced = self.model_fields_set & ({"actions", "match"} - of_policy - of_lists)
         if self.system is not None and self.rankings and self.rankings.columns.system:
             raise ValueError(
                 f"the lists have a column of systems, {self.rankings.columns.system}: leave out "
                 "system, or the column"
             )
-        if given:
-            raise ValueError(f"{min(given)} is only for {_ONLY[min(given)]}")
+        if misplaced:
+            raise ValueError(f"{min(misplaced)} is only for {_ONLY[min(misplaced)]}")
         kind = "lists" if self.rankings else "policy"
-        wrong = [one for one in self.metrics if counterfactual_metric(one).metric.of != kind]
+        wrong = [
+            metric for metric in self.metrics if counterfactual_metric(metric).metric.of != kind
+        ]
         if wrong:
-            of = "a policy" if kind == "policy" else "rankings"
-            raise ValueError(f"metrics: {wrong[0]} is no metric of {of}")
+            subject = "a policy" if kind == "policy" else "rankings"
+            raise ValueError(f"metrics: {wrong[0]} is no metric of {subject}")
         self._check_lists()
         if self.rankings:
-            named = self.rankings.columns
-            more = [name for name in ("date", "weight", "grade") if getattr(named, name)]
-            if more:
+            columns = self.rankings.columns
+            extra_roles = [name for name in ("date", "weight", "grade") if getattr(columns, name)]
+            if extra_roles:
                 raise ValueError(
                     "rankings.columns: lists have query, item, rank or score, and system; "
-                    f"given {', '.join(more)} too"
+                    f"given {', '.join(extra_roles)} too"
                 )
         return self
 
     def _check_lists(self) -> None:
         """Raise ValueError if whole lists and items are asked for, or lists deeper than known."""
-        measures = [counterfactual_metric(one) for one in self.measured]
-        whole = [one for one in measures if one.metric.whole]
-        if whole and len(whole) < len(measures):
-            other = next(one for one in measures if not one.metric.whole)
+        measures = [counterfactual_metric(metric) for metric in self.measured]
+        list_metrics = [measure for measure in measures if measure.metric.whole]
+        if list_metrics and len(list_metrics) < len(measures):
+            item_metric = next(measure for measure in measures if not measure.metric.whole)
             raise ValueError(
-                f"metrics: {whole[0]} weighs whole lists, and {other} their items: ask for them "
+                f"metrics: {list_metrics[0]} weighs whole lists, and {item_metric} "
+                "their items: ask for them "
                 "in specs of their own"
             )
-        if whole and not any(one in whole[0].metric.estimators for one in self.estimators):
-            known = ", ".join(whole[0].metric.estimators)
-            raise ValueError(f"estimators: {whole[0]} has {known}")
+        if list_metrics and not any(
+            estimator in list_metrics[0].metric.estimators for estimator in self.estimators
+        ):
+            known_estimators = ", ".join(list_metrics[0].metric.estimators)
+            raise ValueError(f"estimators: {list_metrics[0]} has {known_estimators}")
         if self.list_depth is None:
             return
-        if not whole:
+        if not list_metrics:
             raise ValueError("list_depth is only for mrr and hit")
-        deep = [one for one in whole if one.k is None or one.k > self.list_depth]
+        deep = [
+            measure for measure in list_metrics if measure.k is None or measure.k > self.list_depth
+        ]
         if deep:
             raise ValueError(
                 f"metrics: {deep[0]} looks below the first {self.list_depth} items of a list, "
@@ -143,7 +150,7 @@ class Counterfactual(Model):
     @property
     def weighs_lists(self) -> bool:
         """Whether whole lists are weighed, and not the positions of their items."""
-        return any(counterfactual_metric(one).metric.whole for one in self.measured)
+        return any(counterfactual_metric(metric).metric.whole for metric in self.measured)
 
     @property
     def weighs_positions(self) -> bool:
@@ -168,53 +175,58 @@ class Counterfactual(Model):
     def read_from(self, source: Source) -> Counterfactual:
         """The same of another table, under the name that it had."""
         role = "rankings" if self.rankings else "policy"
-        named = self.rankings.columns.system if self.rankings else None
-        return self.model_copy(update={role: source, "system": None if named else self.title})
+        system_column = self.rankings.columns.system if self.rankings else None
+        return self.model_copy(
+            update={role: source, "system": None if system_column else self.title}
+        )
 
     @property
     def estimated(self) -> tuple[EstimatedMetric, ...]:
         """The metrics by their estimators, as a fact table has them."""
         return tuple(estimated_metrics(self.measured, self.estimators))
 
-    def decides(self, one: EstimatedMetric) -> dict[str, Any]:
+    def decides(self, metric: EstimatedMetric) -> dict[str, Any]:
         """What of it decides the numbers of one of them, by name; the data apart."""
-        own: dict[str, Any] = {"metric": str(one.measure), "estimator": one.estimator}
-        own |= {"clip": self.clip} if one.estimator in ("clipped_ips", "dr") else {}
-        own |= {"prior": self.prior} if one.estimator == "dr" else {}
-        own |= {"actions": self.actions} if self.actions else {}
-        own |= {"list_depth": self.list_depth} if self.list_depth else {}
-        return own | ({"match": self.match} if self.rankings else {})
+        settings: dict[str, Any] = {"metric": str(metric.measure), "estimator": metric.estimator}
+        settings |= {"clip": self.clip} if metric.estimator in ("clipped_ips", "dr") else {}
+        settings |= {"prior": self.prior} if metric.estimator == "dr" else {}
+        settings |= {"actions": self.actions} if self.actions else {}
+        settings |= {"list_depth": self.list_depth} if self.list_depth else {}
+        return settings | ({"match": self.match} if self.rankings else {})
 
 
 _ONLY: Mapping[str, str] = {"actions": "policy: uniform", "match": "rankings"}
 
 
-def lacks(asked: Counterfactual, columns: ImpressionColumns | None, place: str) -> str:
+def lacks(counterfactual: Counterfactual, columns: ImpressionColumns | None, section: str) -> str:
     """What a log lacks for a question; empty if nothing.
 
     Args:
-        asked: The question.
+        counterfactual: The question.
         columns: The columns of the log's impressions; None where a format fixes them.
-        place: Where they are named.
+        section: Where they are named.
     """
-    if asked.policy is not None and not (columns and columns.propensity_score):
+    if counterfactual.policy is not None and not (columns and columns.propensity_score):
         return (
-            f"counterfactual.policy needs {place}.propensity_score: how likely the logging policy "
+            f"counterfactual.policy needs {section}.propensity_score: how likely the "
+            "logging policy "
             "was to choose each item that it showed"
         )
-    if asked.weighs_lists and not (columns and columns.list_propensity_score):
-        (first, *_) = map(counterfactual_metric, asked.measured)
+    if counterfactual.weighs_lists and not (columns and columns.list_propensity_score):
+        (first, *_) = map(counterfactual_metric, counterfactual.measured)
         return (
-            f"counterfactual.metrics: {first} {FIRST}; or name {place}.list_propensity_score, how "
+            f"counterfactual.metrics: {first} {FIRST}; or name "
+            f"{section}.list_propensity_score, how "
             "likely the logging policy was to show the list"
         )
-    if asked.rankings is None or columns is None or columns.query is not None:
+    if counterfactual.rankings is None or columns is None or columns.query is not None:
         return ""
-    if asked.match == "query":
-        return f"counterfactual.match: query needs {place}.query"
-    if "dr" in asked.estimators and not asked.weighs_lists:
+    if counterfactual.match == "query":
+        return f"counterfactual.match: query needs {section}.query"
+    if "dr" in counterfactual.estimators and not counterfactual.weighs_lists:
         return (
-            f"counterfactual.estimators: dr needs {place}.query: its model is the rate of a query "
+            f"counterfactual.estimators: dr needs {section}.query: its model is the "
+            "rate of a query "
             "and item; without it name ips, clipped_ips, snips"
         )
     return ""

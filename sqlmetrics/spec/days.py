@@ -117,11 +117,11 @@ class Ends:
         ["metric_date < cast('2026-01-15' as date)"]
         """
         ends = {">=": self.start, "<": self.end, "<=": self.last}
-        found = [f"{day} {sign} {end}" for sign, end in ends.items() if end]
+        conditions = [f"{day} {sign} {end}" for sign, end in ends.items() if end]
         if self.only:
             ranges = (" and ".join(part.of(day)) for part in self.only)
-            found.append(f"({' or '.join(f'({part})' for part in ranges)})")
-        return found
+            conditions.append(f"({' or '.join(f'({part})' for part in ranges)})")
+        return conditions
 
 
 def as_sql(day: date) -> str:
@@ -168,9 +168,9 @@ def is_day(text: str) -> bool:
     >>> is_day("2026-01-31 10:00"), is_day("31.01.2026"), is_day("2026-02-30")
     (True, False, False)
     """
-    found = _DAY.fullmatch(text)
+    match = _DAY.fullmatch(text)
     try:
-        return found is not None and bool(date(*map(int, found.groups())))
+        return match is not None and bool(date(*map(int, match.groups())))
     except ValueError:
         return False
 
@@ -207,8 +207,8 @@ def said_day(text: str, now: Callable[[], date] = today) -> date:
     ['2026-01-31', '2026-02-28', '2026-02-26']
     """
     word = text.strip().casefold()
-    if found := _BACK.fullmatch(word):
-        return now() - timedelta(int(found[1]))
+    if match := _BACK.fullmatch(word):
+        return now() - timedelta(int(match[1]))
     if word in _WORDS:
         return now() - timedelta(_WORDS[word])
     return date.fromisoformat(text.strip())

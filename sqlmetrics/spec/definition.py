@@ -43,12 +43,12 @@ _DATED = ("rankings", "labels", "queries")
 
 def definition(spec: Spec, metric: Asked, segment: str = ALL) -> dict[str, Any]:
     """All that decides the numbers of a metric in a segment, by name, as JSON has it."""
-    named = {
+    conventions = {
         name: str(value) if isinstance(value, Table) else value
         for name, value in _conventions(spec, metric).items()
     }
     log = {"clicks": json.loads(_of_log(spec.clicks))} if spec.clicks else {}
-    return {**dict(sorted(named.items())), **log, **_later(spec, metric, segment)}
+    return {**dict(sorted(conventions.items())), **log, **_later(spec, metric, segment)}
 
 
 def definition_hash(spec: Spec, metric: Asked, segment: str = ALL) -> str:
@@ -75,8 +75,8 @@ def _hash(spec: Spec, metric: Asked, later: Mapping[str, Any]) -> str:
         early = {"clicks": json.loads(log)} if log else {}
         text = json.dumps({**_conventions(spec, metric), **early}, sort_keys=True)
     else:
-        own = _conventions(spec, metric) | ({"clicks": log} if log else {})
-        text = f"{metric.metric.name}@{metric.k} {sorted(own.items())}"
+        settings = _conventions(spec, metric) | ({"clicks": log} if log else {})
+        text = f"{metric.metric.name}@{metric.k} {sorted(settings.items())}"
     if later:
         text += f" {json.dumps(later, sort_keys=True)}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -114,15 +114,15 @@ def _of_lists(spec: Spec, measure: Measure) -> dict[str, object]:
 
 def _of_estimate(clicks: Clicks, metric: EstimatedMetric) -> dict[str, Any]:
     """Of a ranking or policy that was not shown: the propensities too."""
-    asked = clicks.counterfactual
-    if asked is None:
+    counterfactual = clicks.counterfactual
+    if counterfactual is None:
         return {}
     # the weights have a clip of their own
     of_lists = clicks.propensity.model_dump(
         mode="json", include=clicks.propensity.decides - {"max_weight"}
     )
-    propensity = of_lists if asked.weighs_positions else {"method": "logged"}
-    return {**asked.decides(metric), "propensity": propensity}
+    propensity = of_lists if counterfactual.weighs_positions else {"method": "logged"}
+    return {**counterfactual.decides(metric), "propensity": propensity}
 
 
 def _of_log(clicks: Clicks) -> str:
@@ -145,33 +145,36 @@ def _later(spec: Spec, metric: Asked, segment: str) -> dict[str, Any]:
     """What conventions do not say, as far as it is not its default."""
     is_of_lists = isinstance(metric, Measure)
     tables = dict(_read_by(spec, metric))
-    own: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "where": {name: table.where for name, table in tables.items() if table.where is not None},
         "sql": {name: spelled_alike(table.sql) for name, table in tables.items() if table.sql},
         "meaning": MEANINGS.get(metric.metric.name, 0),
     }
-    own["log"] = _of_positions(spec.clicks) if spec.clicks else {}
+    settings["log"] = _of_positions(spec.clicks) if spec.clicks else {}
     if is_of_lists:
-        own |= {
+        settings |= {
             "grades": {text: float(grade) for text, grade in spec.truth.grades.items()},
             "weight": dict(_weights(spec)),
             "group": spec.truth.columns.group,
             "cluster": spec.cluster,
         }
     if spec.confidence != CONFIDENCE:
-        own["confidence"] = spec.confidence
-    own["segment"] = spec.segments.get(segment)
-    return {name: value for name, value in own.items() if value}
+        settings["confidence"] = spec.confidence
+    settings["segment"] = spec.segments.get(segment)
+    return {name: value for name, value in settings.items() if value}
 
 
 def sources_of(spec: Spec) -> dict[str, Source]:
     """Role -> the table that a spec reads in it."""
-    found: dict[str, Source | None] = {"rankings": spec.rankings, "labels": spec.labels}
+    source_by_role: dict[str, Source | None] = {"rankings": spec.rankings, "labels": spec.labels}
     if spec.clicks is not None:
-        asked = spec.clicks.counterfactual
-        found = {**spec.clicks.sources, "counterfactual": asked.source if asked else None}
-    found |= {"queries": spec.queries, "items": spec.items}
-    return {role: source for role, source in found.items() if source is not None}
+        counterfactual = spec.clicks.counterfactual
+        source_by_role = {
+            **spec.clicks.sources,
+            "counterfactual": counterfactual.source if counterfactual else None,
+        }
+    source_by_role |= {"queries": spec.queries, "items": spec.items}
+    return {role: source for role, source in source_by_role.items() if source is not None}
 
 
 def _read_by(spec: Spec, metric: Asked) -> Iterator[tuple[str, Source]]:
@@ -197,9 +200,9 @@ def _weights(spec: Spec) -> Iterator[tuple[str, str]]:
 
 def _of_positions(clicks: Clicks) -> dict[str, Any]:
     """What a log's lists are made of, and where they begin."""
-    own: dict[str, Any] = {
+    settings: dict[str, Any] = {
         f"{name}.first_position": source.first_position
         for name, source in (("impressions", clicks.impressions), ("log", clicks.log))
         if source is not None and source.first_position != 1
     }
-    return own | ({"lists_from": clicks.lists_from} if clicks.lists_from else {})
+    return settings | ({"lists_from": clicks.lists_from} if clicks.lists_from else {})

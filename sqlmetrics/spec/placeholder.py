@@ -23,8 +23,8 @@ class Placeholder:
     @classmethod
     def model(cls) -> type[BaseModel]:
         """The model."""
-        found: type[BaseModel] = getattr(import_module(cls.home), cls.name)
-        return found
+        model_class: type[BaseModel] = getattr(import_module(cls.home), cls.name)
+        return model_class
 
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: Any) -> CoreSchema:

@@ -29,12 +29,12 @@ METRIC = r"^\s*[A-Za-z_]\w*(\.\d+)?(,\d+)*\s*(\(.*\))?\s*(@\s*\d+)?\s*$"
 
 def schema(model: type[BaseModel]) -> Node:
     """The JSON schema of a file that holds a model (draft 7)."""
-    made = model.model_json_schema(schema_generator=_Schema)
-    for one in made["$defs"].values():
-        one.pop("title", None)
-    made["description"] = made["description"].split("\n")[0]
+    json_schema = model.model_json_schema(schema_generator=_Schema)
+    for definition in json_schema["$defs"].values():
+        definition.pop("title", None)
+    json_schema["description"] = json_schema["description"].split("\n")[0]
     head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "sqlmetrics spec"}
-    return head | made | head
+    return head | json_schema | head
 
 
 def schema_text(model: type[BaseModel]) -> str:
@@ -48,16 +48,16 @@ def _printed(node: Any, indent: str, before: int = 0) -> str:
         return line
     deeper = indent + "  "
     if isinstance(node, list):
-        rows = [deeper + _printed(one, deeper) for one in node]
+        rows = [deeper + _printed(element, deeper) for element in node]
     else:
         keys = {f"{json.dumps(key)}: ": value for key, value in node.items()}
-        rows = [deeper + key + _printed(one, deeper, len(key)) for key, one in keys.items()]
+        rows = [deeper + key + _printed(element, deeper, len(key)) for key, element in keys.items()]
     return line[0] + "\n" + ",\n".join(rows) + "\n" + indent + line[-1]
 
 
-def one_or_list(item: Node, **more: int) -> Node:
+def one_or_list(item: Node, **keywords: int) -> Node:
     """A value, or a list of such."""
-    return {"anyOf": [item, {"type": "array", "items": item, **more}]}
+    return {"anyOf": [item, {"type": "array", "items": item, **keywords}]}
 
 
 def metrics(node: Node) -> None:
@@ -70,8 +70,8 @@ def metrics(node: Node) -> None:
 
 def preset(node: Node) -> None:
     """Tells the names and meanings of presets."""
-    told = [f"{name}: {preset.note}" for name, preset in PRESETS.items()]
-    node |= {"description": "\n".join(told), "enum": list(PRESETS)}
+    lines = [f"{name}: {preset.note}" for name, preset in PRESETS.items()]
+    node |= {"description": "\n".join(lines), "enum": list(PRESETS)}
 
 
 def conventions(node: Node) -> None:
@@ -105,11 +105,11 @@ def _option(option: Option) -> Node:
     names = [choice.name for choice in option.choices if choice.name not in _VALUES]
     kinds = [_kind(choice) for choice in option.choices if choice.name in _VALUES]
     value: Node = {"anyOf": [{"enum": names}, *kinds]} if kinds else {"enum": names}
-    told = [f"{choice.name}: {choice.meaning}" for choice in option.choices]
+    lines = [f"{choice.name}: {choice.meaning}" for choice in option.choices]
     values = one_or_list(value, minItems=1) if option.scope == "metric" else value
     if any(choice.name == "table" for choice in option.choices):
         values = {"anyOf": [*values["anyOf"], _BY_GRADE]}
-    return {"description": "\n".join([option.meaning, *told]), **values}
+    return {"description": "\n".join([option.meaning, *lines]), **values}
 
 
 class _Schema(GenerateJsonSchema):
@@ -138,11 +138,11 @@ class _Schema(GenerateJsonSchema):
 
     def model_schema(self, schema: Any) -> Node:
         node = super().model_schema(schema)
-        told = _texts_below_fields(schema["cls"])
+        text_by_field = _texts_below_fields(schema["cls"])
         for name, field in node["properties"].items():
-            more = [field.pop("description")] if "description" in field else []
+            descriptions = [field.pop("description")] if "description" in field else []
             node["properties"][name] = {
-                "description": "\n".join([told[name], *more]),
+                "description": "\n".join([text_by_field[name], *descriptions]),
                 **({"allOf": [field]} if "$ref" in field else field),
             }
         return node
@@ -150,11 +150,11 @@ class _Schema(GenerateJsonSchema):
 
 def _texts_below_fields(model: type[BaseModel]) -> dict[str, str]:
     """The text below each field of a model, its own or that of one it derives from."""
-    told: dict[str, str] = {}
+    text_by_field: dict[str, str] = {}
     for ancestor in reversed(model.__mro__[: model.__mro__.index(BaseModel)]):
         parsed = ast.parse(inspect.getsource(ancestor)).body[0]
         for pair in pairwise(parsed.body if isinstance(parsed, ast.ClassDef) else ()):
             match pair:
                 case ast.AnnAssign(target=ast.Name(id=n)), ast.Expr(ast.Constant(str(text))):
-                    told[n] = " ".join(text.split())
-    return told
+                    text_by_field[n] = " ".join(text.split())
+    return text_by_field

@@ -16,11 +16,11 @@ KINDS: Mapping[str, str] = {
 """What can stand in place of a condition -> the values that the segment has then."""
 
 
-def named(given: object) -> object:
+def named(value: object) -> object:
     """Segments by their names; a kind by itself is called so.
 
     Args:
-        given: Name -> a condition or one of `KINDS`; or such kinds alone.
+        value: Name -> a condition or one of `KINDS`; or such kinds alone.
 
     Raises:
         ValueError: If a text is no condition.
@@ -28,23 +28,23 @@ def named(given: object) -> object:
     >>> named(["traffic"]), named({"new": "age < 7"})
     ({'traffic': 'traffic'}, {'new': 'age < 7'})
     """
-    if isinstance(given, str):
-        given = (given,)
-    if isinstance(given, list | tuple):
-        wrong = [one for one in given if one not in KINDS]
+    if isinstance(value, str):
+        value = (value,)
+    if isinstance(value, list | tuple):
+        wrong = [kind for kind in value if kind not in KINDS]
         if wrong:
             raise ValueError(
                 f"without a name there is {', '.join(KINDS)}; give a condition a name, like "
                 f"new_users: signup_days <= 7, given {wrong[0]!r}"
             )
-        return {one: one for one in given}
-    if not isinstance(given, Mapping):
-        return given
-    found: dict[object, object] = {}
-    for name, text in given.items():
+        return {kind: kind for kind in value}
+    if not isinstance(value, Mapping):
+        return value
+    condition_by_name: dict[object, object] = {}
+    for name, text in value.items():
         is_condition = isinstance(text, str) and text not in KINDS
-        found[name] = _condition(name, text) if is_condition else text
-    return found
+        condition_by_name[name] = _condition(name, text) if is_condition else text
+    return condition_by_name
 
 
 def _condition(name: object, text: str) -> str:

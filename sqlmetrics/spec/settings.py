@@ -24,13 +24,15 @@ class Settings:
     options: Mapping[str, Value]
 
     def __getitem__(self, option: str) -> Value:
-        own = self.measure.setting(option)
-        return self.options[option] if own is None else own
+        setting = self.measure.setting(option)
+        return self.options[option] if setting is None else setting
 
     def parameter(self, name: str) -> float:
         """A number of the metric's own: what its text says, else its default."""
-        own = self.measure.setting(name)
-        return self.measure.metric.parameters.get(name, 1) if own is None else cast(float, own)
+        setting = self.measure.setting(name)
+        return (
+            self.measure.metric.parameters.get(name, 1) if setting is None else cast(float, setting)
+        )
 
     def choice(self, option: str) -> Choice:
         """The row of an option's value."""

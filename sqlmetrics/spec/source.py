@@ -222,15 +222,17 @@ class Source(Model):
 
     @model_validator(mode="after")
     def _separated(self) -> Source:
-        given = [name for name in ("separator", "decimal") if getattr(self, name) is not None]
-        if given and not is_separated(self.file):
-            raise ValueError(f"{' and '.join(given)}: only of files {', '.join(SEPARATED)}")
+        given_options = [
+            name for name in ("separator", "decimal") if getattr(self, name) is not None
+        ]
+        if given_options and not is_separated(self.file):
+            raise ValueError(f"{' and '.join(given_options)}: only of files {', '.join(SEPARATED)}")
         return self
 
     @model_validator(mode="after")
     def _one_place(self) -> Source:
         places = (self.relation, self.sql, self.file, self.data)
-        if sum(place is not None for place in places) != 1:
+        if sum(origin is not None for origin in places) != 1:
             raise ValueError("give exactly one of relation, sql and file")
         return self
 
@@ -238,10 +240,10 @@ class Source(Model):
     def name(self) -> str:
         """A short name for it: the file's or the relation's own, else `rankings`."""
         if self.file:
-            place = Path(self.file)
-            while place.stem in ("*", "**"):  # the files below a folder
-                place = place.parent
-            return file_title(re.sub(r"\[([*?[])\]", r"\1", place.name)) or "rankings"
+            path = Path(self.file)
+            while path.stem in ("*", "**"):  # the files below a folder
+                path = path.parent
+            return file_title(re.sub(r"\[([*?[])\]", r"\1", path.name)) or "rankings"
         return (self.relation or "rankings").strip('"').replace('""', '"')
 
 
@@ -288,12 +290,14 @@ def no_labels(columns: Any = None) -> dict[str, Any]:
     Args:
         columns: What their columns are called.
     """
-    named = {role: (columns or LabelColumns()).model_dump()[role] for role in _OF_LABELS}
+    column_by_role = {role: (columns or LabelColumns()).model_dump()[role] for role in _OF_LABELS}
     values = {"query": "''", "item": "''", "grade": "0"}
-    read = ", ".join(f"{value} as {identifier(named[role])}" for role, value in values.items())
+    read = ", ".join(
+        f"{value} as {identifier(column_by_role[role])}" for role, value in values.items()
+    )
     return {
         "sql": f"select {read} from (select 1 as n) as nothing where n = 0",
-        "columns": named,
+        "columns": column_by_role,
     }
 
 
@@ -335,12 +339,12 @@ class Output(Model):
         if keep is None:
             return None
         text = str(keep).strip().casefold()
-        said = re.fullmatch(r"(\d{1,6})(?: (runs?|days?))?", text)
-        if text == "none" or (said and not int(said[1])):
+        match = re.fullmatch(r"(\d{1,6})(?: (runs?|days?))?", text)
+        if text == "none" or (match and not int(match[1])):
             return "none"
-        if said is None or isinstance(keep, bool):
+        if match is None or isinstance(keep, bool):
             raise ValueError(f"keep is a number of runs, days like 30 days, or none; given {keep}")
-        return f"{int(said[1])} days" if (said[2] or "").startswith("day") else int(said[1])
+        return f"{int(match[1])} days" if (match[2] or "").startswith("day") else int(match[1])
 
     def named(self, suffix: str) -> str:
         """The name of something that stands beside the fact table.

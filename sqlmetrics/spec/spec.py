@@ -150,16 +150,16 @@ class Spec(Model):
     checks: tuple[Threshold, ...] = ()
     """What must hold of the numbers there; `check` looks."""
 
-    def __init__(self, **given: Any) -> None:
-        if given.get("clicks") is not None:
+    def __init__(self, **values: Any) -> None:
+        if values.get("clicks") is not None:
             from sqlmetrics.spec.click_log import lowered
 
-            given = lowered(given)
-        given, refused = _in_our_words(given)
+            values = lowered(values)
+        values, refused = _in_our_words(values)
         try:
-            super().__init__(**given)
+            super().__init__(**values)
         except ValidationError as error:
-            problems = [*sentences(error), *refused, *_wrong_words(given, error)]
+            problems = [*sentences(error), *refused, *_wrong_words(values, error)]
             raise SpecError([*dict.fromkeys(problems)]) from None
         problems = [*refused, *self._problems()]
         if problems:
@@ -176,25 +176,25 @@ class Spec(Model):
         Raises:
             SpecError: If there is no such file, it is no YAML, or the spec is wrong.
         """
-        given = read_yaml(path, f"the spec {str(path)!r}")
-        spec = {"name": Path(path).stem} | {str(key): value for key, value in given.items()}
+        values = read_yaml(path, f"the spec {str(path)!r}")
+        spec = {"name": Path(path).stem} | {str(key): value for key, value in values.items()}
         _placed(spec, ("rankings", "labels", "queries", "items"), path)
         if isinstance(spec.get("clicks"), dict):
             spec["clicks"] = dict(spec["clicks"])
             _placed(spec["clicks"], ("impressions", "events", "log", "requests", "ranked"), path)
-            if isinstance(asked := spec["clicks"].get("counterfactual"), dict):
-                spec["clicks"]["counterfactual"] = asked = dict(asked)
-                _placed(asked, ("rankings", "policy"), path)
+            if isinstance(counterfactual := spec["clicks"].get("counterfactual"), dict):
+                spec["clicks"]["counterfactual"] = counterfactual = dict(counterfactual)
+                _placed(counterfactual, ("rankings", "policy"), path)
         if not (needs_labels or "clicks" in spec or "labels" in spec or _has_grades(spec)):
             spec["labels"] = no_labels()
         return cls(**spec)
 
     def having(self, **changed: object) -> Spec:
         """The same with other values for some keys, checked anew; metrics are in our notation."""
-        given = {name: getattr(self, name) for name in Spec.model_fields} | changed
-        metrics = given["metrics"]
-        ours = _InOurWords((metrics,) if isinstance(metrics, str) else metrics)
-        return Spec(**{**given, "metrics": ours})
+        values = {name: getattr(self, name) for name in Spec.model_fields} | changed
+        metrics = values["metrics"]
+        our_metrics = _InOurWords((metrics,) if isinstance(metrics, str) else metrics)
+        return Spec(**{**values, "metrics": our_metrics})
 
     def in_our_words(self, metrics: Iterable[str]) -> tuple[str, ...]:
         """Metrics as the preset's tool calls them, in our notation.
@@ -202,10 +202,10 @@ class Spec(Model):
         Raises:
             SpecError: If it calls one so that is not here.
         """
-        ours, refused = all_in_our_words(metrics, self.preset)
+        our_metrics, refused = all_in_our_words(metrics, self.preset)
         if refused:
             raise SpecError(refused)
-        return tuple(ours)
+        return tuple(our_metrics)
 
     @cached_property
     def title(self) -> str:
@@ -217,11 +217,11 @@ class Spec(Model):
         """The labels, also where they stand in the rankings themselves."""
         if self.labels is not None:
             return self.labels
-        own = self.rankings
-        columns = own.columns.model_dump(include={"query", "item", "grade", "date"})
+        rankings = self.rankings
+        columns = rankings.columns.model_dump(include={"query", "item", "grade", "date"})
         keys = ("relation", "sql", "file", "data", "where", "separator", "decimal", "time_zone")
-        place = {key: getattr(own, key) for key in keys}
-        return Labels(columns=LabelColumns(**columns), grades=own.grades, **place)
+        origin = {key: getattr(rankings, key) for key in keys}
+        return Labels(columns=LabelColumns(**columns), grades=rankings.grades, **origin)
 
     @cached_property
     def options(self) -> Mapping[str, Value]:
@@ -231,11 +231,13 @@ class Spec(Model):
     @cached_property
     def measures(self) -> tuple[Measure, ...]:
         """The metrics, each once, without the settings that are the spec's anyway."""
-        measures = [parse(text) for given in self.metrics for text in spelled_out(given)]
+        measures = [
+            parse(text) for metric_text in self.metrics for text in spelled_out(metric_text)
+        ]
         for name, values in self._given.items():
             if _many(values):
                 measures = [
-                    one for measure in measures for one in _once_each(measure, name, values)
+                    variant for measure in measures for variant in _once_each(measure, name, values)
                 ]
         spelled = (measure.without(self._defaults(measure)) for measure in measures)
         return tuple(dict.fromkeys(spelled))
@@ -243,8 +245,8 @@ class Spec(Model):
     @cached_property
     def query_columns(self) -> tuple[str, ...]:
         """The columns that are carried with each query: `by` and `cluster`."""
-        own = (self.cluster,) if self.cluster is not None else ()
-        return (*dict.fromkeys((*self.by, *own)),)
+        cluster_column = (self.cluster,) if self.cluster is not None else ()
+        return (*dict.fromkeys((*self.by, *cluster_column)),)
 
     def measure(self, text: str) -> Measure:
         """The measure that a text means in this spec: ours by its name, else as its tool reads it.
@@ -253,9 +255,9 @@ class Spec(Model):
             SpecError: If the text is wrong.
         """
         if text in map(str, self.measures):
-            return next(one for one in self.measures if str(one) == text)
-        ours = in_our_words(text, self.preset)
-        measure = parse(ours[0] if len(ours) == 1 else text)
+            return next(candidate for candidate in self.measures if str(candidate) == text)
+        our_names = in_our_words(text, self.preset)
+        measure = parse(our_names[0] if len(our_names) == 1 else text)
         return measure.without(self._defaults(measure))
 
     def _defaults(self, measure: Measure) -> Mapping[str, Value]:
@@ -285,13 +287,13 @@ class Spec(Model):
     @cached_property
     def needed(self) -> Mapping[str, Measure]:
         """What metrics need beside rankings and labels -> the first that needs it."""
-        found: dict[str, Measure] = {}
+        first_by_need: dict[str, Measure] = {}
         for measure in self.measures:
             needs = list(measure.metric.needs)
             for choice in self.settings(measure).choices:
                 needs += choice.data
-            found |= {need: measure for need in needs if need not in found}
-        return found
+            first_by_need |= {need: measure for need in needs if need not in first_by_need}
+        return first_by_need
 
     @property
     def needs_items(self) -> bool:
@@ -355,15 +357,17 @@ class Spec(Model):
     def _given(self) -> Mapping[str, Any]:
         """The options as given, read; a list where metrics' texts say which value is theirs."""
         return {
-            name: tuple(read(name, one) for one in value) if _many(value) else _spelled(name, value)
+            name: tuple(read(name, element) for element in value)
+            if _many(value)
+            else _spelled(name, value)
             for name, value in self.conventions.items()
         }
 
     def _problems(self) -> list[str]:
         """All that pydantic cannot know: metrics, options, and how they go together."""
         if not (self.metrics or self.online):
-            given = "is empty" if "metrics" in self.model_fields_set else "is missing"
-            return [f"metrics {given}; name at least one, like ndcg@10"]
+            state = "is empty" if "metrics" in self.model_fields_set else "is missing"
+            return [f"metrics {state}; name at least one, like ndcg@10"]
         problems = _wrong_preset(self.preset)
         try:
             problems += [p for name, value in self._given.items() for p in _option(name, value)]
@@ -374,13 +378,17 @@ class Spec(Model):
     def _wrong_metrics(self) -> list[str]:
         """Texts that are no metric."""
         problems = list[str]()
-        for text in (text for given in self.metrics for text in spelled_out(given)):
+        for text in (text for metric_text in self.metrics for text in spelled_out(metric_text)):
             try:
                 parse(text)
             except SpecError as error:
-                more = f"; of the log itself: {', '.join(sorted(ONLINE))}" if self.clicks else ""
+                online_hint = (
+                    f"; of the log itself: {', '.join(sorted(ONLINE))}" if self.clicks else ""
+                )
                 is_name = error.problems[0].startswith("unknown metric")
-                problems += [f"{one}{more}" if is_name else one for one in error.problems]
+                problems += [
+                    f"{problem}{online_hint}" if is_name else problem for problem in error.problems
+                ]
         for text in self.online:
             try:
                 online(text)
@@ -396,12 +404,15 @@ class Spec(Model):
             problems.append(f"by names a column twice: {', '.join(self.by)}")
         if self.clicks:
             user = self.clicks.columns.user if self.clicks.columns else None
-            known = (*self.clicks.segments, *self.segments, *([user] if user else []))
+            segment_names = (*self.clicks.segments, *self.segments, *([user] if user else []))
             key = f"clicks.{'log' if self.clicks.log else 'impressions'}.columns.segments"
             hint = f" (and what {key} names)" if self.clicks.columns else ""
-            wrong = (name for name in self.query_columns if name not in known)
+            wrong = (name for name in self.query_columns if name not in segment_names)
             problems += [
-                f"{'by' if name in self.by else 'cluster'}: {unknown('segment', name, known)}{hint}"
+                (
+                    f"{'by' if name in self.by else 'cluster'}: "
+                    f"{unknown('segment', name, segment_names)}{hint}"
+                )
                 for name in wrong
             ]
         if (self.labels is None) != (self.rankings.columns.grade is not None):
@@ -414,9 +425,11 @@ class Spec(Model):
         columns: dict[str, Measure] = {}
         for measure in self.measures:
             problems += self.unfit(measure)
-            other = columns.setdefault(measure.column, measure)
-            if other != measure:
-                problems.append(f"{other} and {measure} would share the column {measure.column}")
+            same_column = columns.setdefault(measure.column, measure)
+            if same_column != measure:
+                problems.append(
+                    f"{same_column} and {measure} would share the column {measure.column}"
+                )
         return problems
 
     def _unlike_baseline(self) -> Iterator[str]:
@@ -431,35 +444,40 @@ class Spec(Model):
         """What a metric's choices need and do not have."""
         settings = self.settings(measure)
         all_orders = settings.choice("ties").all_orders
-        whole = self.options["depth"] == "none"
-        known = {"always": True, "uncut": measure.k is None, "whole": whole, "never": False}
-        holds = {
+        is_whole_list = self.options["depth"] == "none"
+        known_by_rule = {
+            "always": True,
+            "uncut": measure.k is None,
+            "whole": is_whole_list,
+            "never": False,
+        }
+        state_by_need = {
             "a cutoff": measure.k is not None,
             "a cutoff of at most 1,000,000": (measure.k or 0) <= 1_000_000,
             "gain=binary": settings["gain"] == "binary",
             "one order of ties": not all_orders,
             "one order of ties for terms of DCG": not all_orders
             or "gain" not in measure.metric.options,
-            "no depth with ties=average": not all_orders or whole,
+            "no depth with ties=average": not all_orders or is_whole_list,
         }
         problems = []
         if all_orders and self.options["duplicate_rankings"] == "first":
             problems.append(f"{measure}: duplicate_rankings=first needs one order of ties")
-        if all_orders and not known[measure.metric.expected]:
+        if all_orders and not known_by_rule[measure.metric.expected]:
             problems.append(
                 f"{measure}: its mean over all orders of ties is not known; "
                 "set ties to something else than average"
             )
         for name in (name for name in measure.metric.settings if name in OPTIONS):
             choice = settings.choice(name)
-            unmet = [need for need in choice.needs if not holds[need]]
+            unmet = [need for need in choice.needs if not state_by_need[need]]
             problems += [f"{measure}: {name}={choice.name} needs {need}" for need in unmet]
         return problems
 
     @property
     def _weighted(self) -> bool:
-        known = self.queries.columns.weight if self.queries else None
-        return (self.rankings.columns.weight or known) is not None
+        query_weight = self.queries.columns.weight if self.queries else None
+        return (self.rankings.columns.weight or query_weight) is not None
 
     def _uses_rel(self, measure: Measure) -> bool:
         if measure.setting("rel") is None:
@@ -471,7 +489,11 @@ class Spec(Model):
 def _of_choices(options: Iterable[str]) -> dict[str, str]:
     """The parameters that options bring -> the choice that reads each, as it is written."""
     choices = ((name, choice) for name in options for choice in OPTIONS[name].choices)
-    return {one: f"{name}={choice.name}" for name, choice in choices for one in choice.parameters}
+    return {
+        parameter: f"{name}={choice.name}"
+        for name, choice in choices
+        for parameter in choice.parameters
+    }
 
 
 def _has_grades(spec: Mapping[str, Any]) -> bool:
@@ -481,12 +503,12 @@ def _has_grades(spec: Mapping[str, Any]) -> bool:
     return isinstance(columns, dict) and "grade" in columns
 
 
-def _placed(given: dict[str, Any], tables: Iterable[str], path: str | Path) -> None:
+def _placed(values: dict[str, Any], tables: Iterable[str], path: str | Path) -> None:
     """Let the files of tables start from the spec's own folder."""
     for table in tables:
-        if isinstance(given.get(table), dict) and isinstance(given[table].get("file"), str):
-            given[table] = given[table] | {"file": beside(path, given[table]["file"])}
-            note_read(given[table]["file"])
+        if isinstance(values.get(table), dict) and isinstance(values[table].get("file"), str):
+            values[table] = values[table] | {"file": beside(path, values[table]["file"])}
+            note_read(values[table]["file"])
 
 
 def _many(value: object) -> bool:
@@ -498,10 +520,10 @@ def _spelled(name: str, value: Any) -> Any:
 
     A fact table's reader must see of a row that it is a median, and so does not add up.
     """
-    one = read(name, value)
+    parsed = read(name, value)
     choices = OPTIONS[name].choices if name in OPTIONS else ()
-    is_quantile = any(c.name == one and c.quantile is not None for c in choices)
-    return (one,) if is_quantile else one
+    is_quantile = any(c.name == parsed and c.quantile is not None for c in choices)
+    return (parsed,) if is_quantile else parsed
 
 
 def _once_each(measure: Measure, name: str, values: tuple[Value, ...]) -> list[Measure]:
@@ -511,46 +533,46 @@ def _once_each(measure: Measure, name: str, values: tuple[Value, ...]) -> list[M
     return [measure.having(name, value) for value in values]
 
 
-def _in_our_words(given: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _in_our_words(values: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """What is given, with the names of metrics as the preset's tool has them read.
 
     Returns:
         What is given, and what is wrong with names that are refused.
     """
-    metrics, preset = given.get("metrics"), given.get("preset") or "house"
+    metrics, preset = values.get("metrics"), values.get("preset") or "house"
     texts: Any = _as_tuple(metrics)
     are_texts = isinstance(texts, tuple | list) and all(isinstance(text, str) for text in texts)
     if isinstance(texts, _InOurWords) or not are_texts or not isinstance(preset, str):
-        return given, []
-    ours, refused = all_in_our_words(texts, preset)
-    if refused and not ours:
+        return values, []
+    our_metrics, refused = all_in_our_words(texts, preset)
+    if refused and not our_metrics:
         raise SpecError(refused)
-    return {**given, "metrics": ours}, refused
+    return {**values, "metrics": our_metrics}, refused
 
 
 def _wrong_preset(preset: str) -> list[str]:
     return [] if preset in PRESETS else [unknown("preset", preset, PRESETS)]
 
 
-def _wrong_words(given: Mapping[str, Any], error: ValidationError) -> Iterator[str]:
+def _wrong_words(values: Mapping[str, Any], error: ValidationError) -> Iterator[str]:
     """What is wrong with metrics, preset and conventions of a spec with wrong keys."""
-    wrong = {str(place) for problem in error.errors() for place in problem["loc"][:1]}
-    whole = {
-        name: given[name]
+    wrong = {str(key) for problem in error.errors() for key in problem["loc"][:1]}
+    valid_values = {
+        name: values[name]
         for name in ("metrics", "preset", "conventions")
-        if name in given and name not in wrong
+        if name in values and name not in wrong
     }
-    if "preset" in whole:
-        yield from _wrong_preset(whole["preset"])
-    for name, value in whole.get("conventions", {}).items():
+    if "preset" in valid_values:
+        yield from _wrong_preset(valid_values["preset"])
+    for name, value in valid_values.get("conventions", {}).items():
         try:
             yield from _option(name, value)
         except SpecError as problem:
             yield from problem.problems
-    texts = whole.get("metrics", ())
+    texts = valid_values.get("metrics", ())
     for text in (texts,) if isinstance(texts, str) else texts:
         for metric in spelled_out(text):
-            is_of_log = given.get("clicks") is not None and is_online(metric)
+            is_of_log = values.get("clicks") is not None and is_online(metric)
             try:
                 online(metric) if is_of_log else parse(metric)
             except SpecError as problem:
@@ -565,50 +587,50 @@ def _option(name: str, value: Any) -> list[str]:
         return [f"{name} holds for all metrics: give one value, not a list"]
     if not value:
         return [f"{name}: the list of values is empty"]
-    return [problem for one in value for problem in problems_of(name, one)]
+    return [problem for element in value for problem in problems_of(name, element)]
 
 
-def sentences(error: ValidationError, *place: str) -> list[str]:
+def sentences(error: ValidationError, *path: str) -> list[str]:
     """What pydantic found wrong, in our words.
 
     Args:
         error: What it raised.
-        place: Where in a spec the model stands, like `rankings`; nothing for a spec.
+        path: Where in a spec the model stands, like `rankings`; nothing for a spec.
     """
-    problems = [{**problem, "loc": (*place, *problem["loc"])} for problem in error.errors()]
+    problems = [{**problem, "loc": (*path, *problem["loc"])} for problem in error.errors()]
     return list(dict.fromkeys(map(_sentence, _telling(problems))))
 
 
 def _telling(problems: list[Any]) -> list[Any]:
     """Without the emptiness that pydantic finds because all that was given is wrong."""
-    inside = {problem["loc"][0] for problem in problems if len(problem["loc"]) > 1}
-    return [p for p in problems if p["type"] != "too_short" or p["loc"][0] not in inside]
+    nested_keys = {problem["loc"][0] for problem in problems if len(problem["loc"]) > 1}
+    return [p for p in problems if p["type"] != "too_short" or p["loc"][0] not in nested_keys]
 
 
 def _sentence(problem: Any) -> str:
     """One of pydantic's errors in our words."""
     *places, last = problem["loc"] or ("spec",)
-    where = ".".join(str(place) for place in problem["loc"]) or "spec"
+    where = ".".join(str(part) for part in problem["loc"]) or "spec"
     if problem["type"] == "extra_forbidden":
         return _unknown_key(places, last)
-    said = _SENTENCES.get(problem["type"])
-    if said is None:
-        said = problem["msg"].removeprefix("Value error, ").replace("{", "{{").replace("}", "}}")
-        is_told = where == "clicks" or repr(problem["input"]) in said
-        said += "" if is_told else ", given {given!r}"
-    mark = ":" if said.startswith("unknown ") else ""
-    return f"{where}{mark} " + said.format(given=problem["input"], **problem.get("ctx", {}))
+    message = _SENTENCES.get(problem["type"])
+    if message is None:
+        message = problem["msg"].removeprefix("Value error, ").replace("{", "{{").replace("}", "}}")
+        is_told = where == "clicks" or repr(problem["input"]) in message
+        message += "" if is_told else ", given {given!r}"
+    mark = ":" if message.startswith("unknown ") else ""
+    return f"{where}{mark} " + message.format(given=problem["input"], **problem.get("ctx", {}))
 
 
 def _unknown_key(places: list[Any], key: object) -> str:
     model: Any = Spec
-    for place in (one for one in places if isinstance(one, str)):  # of a list, what it is of
-        model = model.model_fields[place].annotation
+    for section in (part for part in places if isinstance(part, str)):  # of a list, what it is of
+        model = model.model_fields[section].annotation
         model = next((kind for kind in get_args(model) if kind is not type(None)), model)
         model = model.model() if issubclass(model, Placeholder) else model
-    known = [name for name, field in model.model_fields.items() if not field.exclude]
-    inside = f" (in {'.'.join(map(str, places))})" if places else ""
-    return unknown("key", key, known) + inside
+    field_names = [name for name, field in model.model_fields.items() if not field.exclude]
+    location = f" (in {'.'.join(map(str, places))})" if places else ""
+    return unknown("key", key, field_names) + location
 
 
 _SENTENCES = {

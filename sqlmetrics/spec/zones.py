@@ -21,37 +21,37 @@ def checked_zone(name: str) -> str:
     >>> checked_zone("Europe/Berlin")
     'Europe/Berlin'
     """
-    known = available_timezones()
+    zone_names = available_timezones()
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         if name == UTC:
             return name
-        hint = did_you_mean(name, known) or "; give a name like Europe/Berlin or UTC"
+        hint = did_you_mean(name, zone_names) or "; give a name like Europe/Berlin or UTC"
         raise ValueError(f"unknown time zone {name!r}{hint}") from None
     return name
 
 
-def zone_of(table: str, column: str, kind: str, given: str | None) -> str:
+def zone_of(table: str, column: str, kind: str, time_zone: str | None) -> str:
     """The zone whose days a column has; empty where its values are days, whatever the zone.
 
     Args:
         table: What is told of if it cannot be.
         column: The column of days or times.
         kind: Its type, in DuckDB's words; empty where that is not known.
-        given: The zone that was asked for.
+        time_zone: The zone that was asked for.
 
     Raises:
         ValueError: If a zone was asked for, and the column has none.
     """
     if kind == ZONED:
-        return given or UTC
-    if given and kind:
+        return time_zone or UTC
+    if time_zone and kind:
         raise ValueError(
             f"{table}.time_zone: the column {column} is a {kind}, no time with a zone, "
             "whose days are the same everywhere; leave it out"
         )
-    return given or ""
+    return time_zone or ""
 
 
 Zones = Mapping[str, str]

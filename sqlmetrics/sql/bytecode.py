@@ -39,10 +39,10 @@ class Bytecode(BytecodeCache):
         """Keep it, seen by others only when it is whole."""
         if sys.dont_write_bytecode:
             return
-        kept = self._file(bucket)
-        part = f"{kept}.{os.getpid()}"
+        cache_file = self._file(bucket)
+        part = f"{cache_file}.{os.getpid()}"
         with suppress(OSError):
-            os.makedirs(os.path.dirname(kept), exist_ok=True)
+            os.makedirs(os.path.dirname(cache_file), exist_ok=True)
             with open(part, "wb") as file:
                 bucket.write_bytecode(file)
-            os.replace(part, kept)
+            os.replace(part, cache_file)

@@ -69,12 +69,12 @@ def trust(dialect: Dialect) -> Trust:
     >>> trust(DIALECTS["trino"]).how
     'parsed only'
     """
-    for name, how in (
+    for name, level in (
         (dialect.name, "executed"),
         (dialect.relative, "executed on a similar engine"),
     ):
         if name in _records():
-            return Trust(how, _records()[name])
+            return Trust(level, _records()[name])
     return Trust("parsed only")
 
 

@@ -198,8 +198,8 @@ _SQLITE_MICROS = (
 
 DIALECTS: Mapping[str, Dialect] = MappingProxyType(
     {
-        one.name: one
-        for one in (
+        dialect.name: dialect
+        for dialect in (
             Dialect(
                 "duckdb",
                 "DuckDB",

@@ -51,9 +51,9 @@ class Needs:
 
     def full(self, name: str) -> str:
         """A table's name with its schema, as the dialect quotes it."""
-        given = parts(name)
-        before = [self.usual_schema] if len(given) == 1 and self.usual_schema else []
-        return ".".join(map(self.at.column, (*before, *given)))
+        name_parts = parts(name)
+        before = [self.usual_schema] if len(name_parts) == 1 and self.usual_schema else []
+        return ".".join(map(self.at.column, (*before, *name_parts)))
 
     def schema_of(self, name: str) -> str:
         """The schema of a table, as the dialect quotes it; empty where it is not known."""
@@ -62,13 +62,15 @@ class Needs:
 
     def schemas(self, *names: str) -> list[str]:
         """Those of some tables, each once."""
-        return [one for one in dict.fromkeys(map(self.schema_of, names)) if one]
+        return [
+            schema_name for schema_name in dict.fromkeys(map(self.schema_of, names)) if schema_name
+        ]
 
     @property
     def read(self) -> list[str]:
         """All that it reads and does not make: by a role that writes, the sources alone."""
-        own = () if self.writes else (*self.tables.values(), *self.views)
-        return list(dict.fromkeys(map(self.full, (*self.sources, *own))))
+        made_tables = () if self.writes else (*self.tables.values(), *self.views)
+        return list(dict.fromkeys(map(self.full, (*self.sources, *made_tables))))
 
     @property
     def keeps(self) -> bool:
@@ -80,9 +82,12 @@ def _postgres(needs: Needs) -> Iterator[str]:
     to = f"to {needs.at.column(needs.role)};"
     database = needs.at.column(needs.database) if needs.database else "DATABASE"
     yield f"grant connect{', temporary' * needs.keeps} on database {database} {to}"
-    made = needs.schemas(*needs.tables.values())
+    own_schemas = needs.schemas(*needs.tables.values())
     for schema in needs.schemas(*needs.sources, *needs.tables.values()):
-        yield f"grant usage{', create' * (needs.writes and schema in made)} on schema {schema} {to}"
+        yield (
+            f"grant usage{', create' * (needs.writes and schema in own_schemas)} on "
+            f"schema {schema} {to}"
+        )
     yield from (f"grant select on {table} {to}" for table in needs.read)
     if needs.writes:
         yield "-- what it writes has to be its own. A first run makes it so; what is there already:"
@@ -92,17 +97,19 @@ def _postgres(needs: Needs) -> Iterator[str]:
 
 
 def _mysql(needs: Needs) -> Iterator[str]:
-    user, at, host = needs.role.rpartition("@")
-    names = (user, host) if at else (needs.role,)
-    to = "to " + "@".join("'" + one.replace("'", "''") + "'" for one in names) + ";"
+    user, at_sign, host = needs.role.rpartition("@")
+    names = (user, host) if at_sign else (needs.role,)
+    to = "to " + "@".join("'" + name.replace("'", "''") + "'" for name in names) + ";"
     if needs.keeps:
-        own = f"{needs.at.column(needs.database)}.*" if needs.database else "DATABASE.*"
-        yield f"grant create temporary tables on {own} {to}"
+        scope = f"{needs.at.column(needs.database)}.*" if needs.database else "DATABASE.*"
+        yield f"grant create temporary tables on {scope} {to}"
     yield from (f"grant select on {table} {to}" for table in needs.read)
     if needs.writes:
         for table, name in needs.tables.items():
-            more = ", update" * (table in needs.changing) + ", alter" * (table in needs.growing)
-            yield f"grant select, insert, delete, create{more} on {needs.full(name)} {to}"
+            extra_rights = ", update" * (table in needs.changing) + ", alter" * (
+                table in needs.growing
+            )
+            yield f"grant select, insert, delete, create{extra_rights} on {needs.full(name)} {to}"
         for view in needs.views:  # create: else nothing is granted on what is not there yet
             yield f"grant select, create, create view, drop on {needs.full(view)} {to}"
 
@@ -123,13 +130,13 @@ def _snowflake(needs: Needs) -> Iterator[str]:
     to = f"to role {needs.at.column(needs.role)};"
     database = needs.at.column(needs.database) if needs.database else "DATABASE"
     warehouse = needs.settings.get("warehouse")
-    own = needs.at.column(str(warehouse)) if warehouse else "WAREHOUSE"
-    yield f"grant usage on warehouse {own} {to}"
+    warehouse_name = needs.at.column(str(warehouse)) if warehouse else "WAREHOUSE"
+    yield f"grant usage on warehouse {warehouse_name} {to}"
     yield f"grant usage on database {database} {to}"
-    made = needs.schemas(*needs.tables.values())
+    own_schemas = needs.schemas(*needs.tables.values())
     for schema in needs.schemas(*needs.sources, *needs.tables.values()):
         yield f"grant usage on schema {schema} {to}"
-        if needs.writes and schema in made:
+        if needs.writes and schema in own_schemas:
             yield f"grant create table, create view on schema {schema} {to}"
     yield from (f"grant select on table {table} {to}" for table in needs.read)
     if needs.writes:
@@ -155,9 +162,9 @@ def _databricks(needs: Needs) -> Iterator[str]:
     to = "to `" + needs.role.replace("`", "``") + "`;"
     if needs.database:
         yield f"grant use catalog on catalog {needs.at.column(needs.database)} {to}"
-    made = needs.schemas(*needs.tables.values())
+    own_schemas = needs.schemas(*needs.tables.values())
     for schema in needs.schemas(*needs.sources, *needs.tables.values()):
-        rights = ", create table" * (needs.writes and schema in made)
+        rights = ", create table" * (needs.writes and schema in own_schemas)
         yield f"grant use schema{rights} on schema {schema} {to}"
     yield from (f"grant select on table {table} {to}" for table in needs.read)
     if needs.writes:
@@ -194,6 +201,6 @@ def grant_statements(needs: Needs) -> list[str]:
     """
     dialect = needs.at.dialect
     if dialect.name not in _GRANTED:
-        known = ", ".join(named(name).title for name in _GRANTED)
-        raise SpecError(f"{dialect.title} has no rights that are printed here; known: {known}")
+        titles = ", ".join(named(name).title for name in _GRANTED)
+        raise SpecError(f"{dialect.title} has no rights that are printed here; known: {titles}")
     return [*_GRANTED[dialect.name](needs)]

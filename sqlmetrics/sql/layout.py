@@ -74,9 +74,11 @@ def _named(text: str, room: int) -> str:
 def _operation(text: str, room: int) -> str:
     """What an operator joins, one below the other."""
     for level in _LEVELS:
-        first, *others = _split(text, level)
-        if others:
-            return "\n".join([broken(first, room), *(_inner(one, room) for one in others)])
+        first, *operands = _split(text, level)
+        if operands:
+            return "\n".join(
+                [broken(first, room), *(_inner(operand, room) for operand in operands)]
+            )
     return ""
 
 
@@ -86,12 +88,12 @@ def _case(text: str, room: int) -> str:
     if not is_case or len(_split(text, _WHOLE)) > 1:
         return ""
     head, *branches = _split(text.removesuffix(" end"), _BRANCH, depth=1)
-    whens = sum(one.startswith("when ") for one in branches)
+    whens = sum(branch.startswith("when ") for branch in branches)
     if whens > 1 or head != "case":
-        lines = [head, *(_inner(one, room) for one in _pairs(branches))]
+        lines = [head, *(_inner(pair, room) for pair in _pairs(branches))]
     else:
         first = broken(branches[0], room - 5).replace("\n", "\n    ")
-        lines = [f"{head} {first}", *(_inner(one, room) for one in branches[1:])]
+        lines = [f"{head} {first}", *(_inner(branch, room) for branch in branches[1:])]
     return "\n".join([*lines, "end"])
 
 
@@ -107,14 +109,14 @@ def _window(text: str, room: int) -> str:
     if not window:
         return ""
     clauses = _split(window[-1].removeprefix("over (").removesuffix(")"), _CLAUSE)
-    inside = "\n".join(_inner(one, room) for one in clauses)
-    return f"{broken(function, room - len(' over ('))} over (\n{inside}\n)"
+    body = "\n".join(_inner(clause, room) for clause in clauses)
+    return f"{broken(function, room - len(' over ('))} over (\n{body}\n)"
 
 
 def _keys(text: str, room: int) -> str:
     """What a window goes by, one key a line."""
     by = _KEYS.match(text)
-    keys = [_inner(one, room) for one in _split(text[by.end() :], _COMMA)] if by else []
+    keys = [_inner(key, room) for key in _split(text[by.end() :], _COMMA)] if by else []
     return "\n".join([by[1], *keys]) if by else ""
 
 
@@ -123,9 +125,9 @@ def _call(text: str, room: int) -> str:
     call = _CALL.fullmatch(text)
     if call is None or not _is_whole(call[2]):
         return ""
-    arguments = (one.removesuffix(",") for one in _split(call[2], _COMMA))
-    inside = ",\n".join(broken(one, room - 5) for one in arguments)
-    return f"{call[1]}(\n{indent(inside, '    ')}\n)"
+    arguments = (argument.removesuffix(",") for argument in _split(call[2], _COMMA))
+    body = ",\n".join(broken(argument, room - 5) for argument in arguments)
+    return f"{call[1]}(\n{indent(body, '    ')}\n)"
 
 
 _WAYS = (_named, _operation, _case, _operand, _window, _keys, _call)
@@ -138,13 +140,13 @@ def _inner(text: str, room: int) -> str:
 
 def _pairs(branches: Sequence[str]) -> Iterator[str]:
     """Each condition with its value."""
-    left = ""
-    for one in branches:
-        if one.startswith("when "):
-            left = f"{one} "
+    condition = ""
+    for branch in branches:
+        if branch.startswith("when "):
+            condition = f"{branch} "
         else:
-            yield left + one
-            left = ""
+            yield condition + branch
+            condition = ""
 
 
 def _is_whole(inner: str) -> bool:
@@ -152,9 +154,13 @@ def _is_whole(inner: str) -> bool:
     return all(depth >= 0 for _, depth in _depths(inner))
 
 
-def _split(text: str, at: re.Pattern[str], depth: int = 0) -> list[str]:
+def _split(text: str, pattern: re.Pattern[str], depth: int = 0) -> list[str]:
     """The parts between the places of a kind that stand so deep in parentheses and cases."""
-    ends = [place for place, own in _depths(text) if own == depth and at.match(text, place)]
+    ends = [
+        position
+        for position, level in _depths(text)
+        if level == depth and pattern.match(text, position)
+    ]
     places = [-1, *(end for end in ends if end > 0), len(text)]
     return [text[a + 1 : b] for a, b in pairwise(places)]
 

@@ -98,9 +98,9 @@ def unmentioned(name: str, relations: Iterable[Relation], *, instead: str = "") 
         instead: What to call it where one of them mentions the name; default: the name with a
             number.
     """
-    places = " ".join(one.place for one in relations if one.is_sql)
-    taken = {*re.findall(r"\w+", places.casefold())}
-    return name if name not in taken else free_name(instead or name, taken.__contains__)
+    places = " ".join(relation.place for relation in relations if relation.is_sql)
+    used_words = {*re.findall(r"\w+", places.casefold())}
+    return name if name not in used_words else free_name(instead or name, used_words.__contains__)
 
 
 def shown(relation: Relation, translation: Translation) -> Relation:

@@ -51,9 +51,9 @@ def with_columns(name: str, source: str, about: str, columns: Iterable[Column]) 
     return Stage(name, "columns", view)
 
 
-def equal(left: str, right: str, keys: tuple[str, ...]) -> list[str]:
+def equal(left_table: str, right: str, keys: tuple[str, ...]) -> list[str]:
     """The conditions of a join on keys."""
-    return [f"{left}.{key} = {right}.{key}" for key in keys]
+    return [f"{left_table}.{key} = {right}.{key}" for key in keys]
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ def _keys(keys: Sequence[str]) -> str:
 
 def _key(key: str) -> str:
     """A key, over several lines where it is long itself; its direction stays behind it."""
-    own, space, way = key.rpartition(" ")
-    return folded(own, 60) + space + way if way in ("asc", "desc") else folded(key, 60)
+    expression, space, way = key.rpartition(" ")
+    return folded(expression, 60) + space + way if way in ("asc", "desc") else folded(key, 60)
 
 
 def with_stages(stages: Iterable[Stage], last: str) -> str:

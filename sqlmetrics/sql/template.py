@@ -16,9 +16,9 @@ from sqlmetrics.sql.bytecode import Bytecode
 
 def folder() -> Path:
     """The templates: inside the package when installed, beside it in a checkout."""
-    here = Path(__file__).resolve().parent.parent
-    inside = here / "templates"
-    return inside if inside.is_dir() else here.parent / "templates"
+    package = Path(__file__).resolve().parent.parent
+    packaged = package / "templates"
+    return packaged if packaged.is_dir() else package.parent / "templates"
 
 
 @cache
@@ -52,9 +52,12 @@ def variant(name: str, *dialects: str) -> str:
     >>> variant("metric_values", "bigquery", "inlined")
     'metric_values.inlined'
     """
-    own = (f"{name}.{dialect}" for dialect in dialects)
-    there = folder() / ("" if "/" in name else "plan")
-    return next((one for one in own if (there / f"{one}.sql.jinja").is_file()), name)
+    candidates = (f"{name}.{dialect}" for dialect in dialects)
+    directory = folder() / ("" if "/" in name else "plan")
+    return next(
+        (candidate for candidate in candidates if (directory / f"{candidate}.sql.jinja").is_file()),
+        name,
+    )
 
 
 MARK = "sqlmetrics_yours_"
@@ -123,8 +126,8 @@ def parts(name: str) -> list[str]:
     >>> parts('analytics."a.b"')
     ['analytics', 'a.b']
     """
-    found = re.findall(r'"(?:[^"]|"")*"|[^.]+', name)
-    return [p[1:-1].replace('""', '"') if p.startswith('"') else p for p in found]
+    matches = re.findall(r'"(?:[^"]|"")*"|[^.]+', name)
+    return [p[1:-1].replace('""', '"') if p.startswith('"') else p for p in matches]
 
 
 def literal(value: str) -> str:

@@ -87,15 +87,15 @@ class Translation:
 
     def type(self, kind: str) -> str:
         """A column's type in a table that is made, of DuckDB's word for it."""
-        word, *rest = kind.split(" ", 1)
+        word, *qualifiers = kind.split(" ", 1)
         if not self.changes:
             return kind
         if kind in self.dialect.types:
             return self.dialect.types[kind]
         from sqlglot import exp
 
-        own = exp.DataType.build(word, dialect="duckdb").sql(self.dialect.grammar).lower()
-        return " ".join([self.dialect.types.get(word, own), *rest])
+        dialect_type = exp.DataType.build(word, dialect="duckdb").sql(self.dialect.grammar).lower()
+        return " ".join([self.dialect.types.get(word, dialect_type), *qualifiers])
 
     def value(self, expression: str) -> str:
         """An expression without columns, as the compiler prints it, in the dialect."""
@@ -130,21 +130,21 @@ class Translation:
 
     def _shown(self, text: str) -> str:
         """The text with the user's own SQL in its place."""
-        for mark, own in reversed(self._hidden.items()):  # a later one may hold others
+        for mark, user_sql in reversed(self._hidden.items()):  # a later one may hold others
             name = rf"""["`\[]?{mark}["`\]]?"""
-            for shown in re.findall(rf"select\s+\*\s+from\s+{name}|{name} = 1|{name}", text):
-                text = _below(text, shown, own).replace(shown, own)
+            for placeholder in re.findall(rf"select\s+\*\s+from\s+{name}|{name} = 1|{name}", text):
+                text = _below(text, placeholder, user_sql).replace(placeholder, user_sql)
         return text
 
 
-def _below(text: str, shown: str, own: str) -> str:
+def _below(text: str, placeholder: str, user_sql: str) -> str:
     """The text with an expression's name, or a comparison with it, below where lines are long."""
 
-    def broken(found: re.Match[str]) -> str:
-        fits = len(found[0]) - len(shown) + len(own) <= LINE
-        return found[0] if fits else f"{found[1]}{found[2]}\n{found[1]}    {found[3]}"
+    def broken(match: re.Match[str]) -> str:
+        fits = len(match[0]) - len(placeholder) + len(user_sql) <= LINE
+        return match[0] if fits else f"{match[1]}{match[2]}\n{match[1]}    {match[3]}"
 
-    mark = re.escape(shown)
+    mark = re.escape(placeholder)
     text = re.sub(rf"^( +)(.*{mark}.*) (as \w+,?)$", broken, text, flags=re.MULTILINE)
     return re.sub(rf"^( *)(.*) ([<>]=? {mark}[;)]*)$", broken, text, flags=re.MULTILINE)
 
@@ -159,6 +159,6 @@ _STATEMENT = re.compile(
 
 def _parts(statement: str) -> tuple[str, str, str]:
     """The comments before a statement, what it makes or fills, and its query."""
-    found = _STATEMENT.fullmatch(statement)
-    comments, create, body = found.groups() if found else ("", "", statement)
+    match = _STATEMENT.fullmatch(statement)
+    comments, create, body = match.groups() if match else ("", "", statement)
     return comments, create or "", body.strip()

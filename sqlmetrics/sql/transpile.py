@@ -84,10 +84,10 @@ def translated(text: str, dialect: Dialect, about: Mapping[str, str]) -> str:
     tree: Tree = sqlglot.parse_one(text, read="duckdb")
     _read_numbers(tree, dialect)
     _refuse(tree, dialect)
-    own = _apart(tree)
+    original_by_name = _apart(tree)
     for change in CHANGES:
         change(tree, dialect)
-    ctes = [_cte(one, about.get(own[one.alias], ""), dialect) for one in tree.ctes]
+    ctes = [_cte(cte, about.get(original_by_name[cte.alias], ""), dialect) for cte in tree.ctes]
     head = "with\n\n" + ",\n\n".join(ctes) + "\n\n" if ctes else ""
     tree.set("with_", None)
     body = "\n".join(filter(None, (_printed(tree, dialect), dialect.settings)))
@@ -147,9 +147,9 @@ def _one_query(text: str, dialect: Dialect) -> Tree | None:
 
 def _refuse(tree: Tree, dialect: Dialect) -> None:
     """Raise SpecError for what may not leave the compiler, or what the dialect has not."""
-    found = {name for node in tree.walk() if (name := _foreign(node, dialect))}
-    if found:
-        names = ", ".join(sorted(found))
+    foreign_names = {name for node in tree.walk() if (name := _foreign(node, dialect))}
+    if foreign_names:
+        names = ", ".join(sorted(foreign_names))
         raise SpecError(f"{dialect.title} has no sure equal for: {names}")
 
 
@@ -209,17 +209,18 @@ def _apart(tree: Tree) -> dict[str, str]:
     stages = [stage.alias for stage in tree.ctes]
     places = [(stage, stages[:number]) for number, stage in enumerate(tree.ctes)]
     before = {id(table): names for stage, names in places for table in stage.find_all(exp.Table)}
-    own, theirs = [], set()
+    stage_tables, user_tables = [], set()
     for table in [table for table in tree.find_all(exp.Table) if not table.db]:
         if table.name in before.get(id(table), stages):
-            own.append(table)
+            stage_tables.append(table)
         else:
-            theirs.add(table.name.casefold())
-    taken = theirs.union(stages)
+            user_tables.add(table.name.casefold())
+    used_names = user_tables.union(stages)
     names = {
-        name: free_name(name, taken.__contains__) if name in theirs else name for name in stages
+        name: free_name(name, used_names.__contains__) if name in user_tables else name
+        for name in stages
     }
-    for table in own:
+    for table in stage_tables:
         if names[table.name] != table.name:
             table.set("alias", table.args.get("alias") or exp.TableAlias(this=table.this.copy()))
             table.set("this", exp.to_identifier(names[table.name]))
@@ -233,10 +234,10 @@ def _quote(tree: Tree, dialect: Dialect) -> None:
     if dialect.folds == "upper":
         fold(tree)
         return
-    own = {stage.alias for stage in tree.find_all(exp.CTE)}
+    stage_names = {stage.alias for stage in tree.find_all(exp.CTE)}
     for select in tree.find_all(exp.Select):
         tables = list(select.find_all(exp.Table))
-        is_own = any(table.name in own and not table.db for table in tables)
+        is_own = any(table.name in stage_names and not table.db for table in tables)
         for name in select.find_all(exp.Identifier) if tables and not is_own else ():
             if isinstance(name.parent, exp.Column | exp.Table):
                 name.set("quoted", True)
@@ -286,19 +287,19 @@ def _if_number(cast: Tree) -> Tree:
 def _compared(node: Tree) -> Tree:
     """`isfinite(x)` or `isinf(x)`: no engine calls NaN between two numbers."""
     value = (node.expressions or [node.this])[0].sql("duckdb")
-    within = f"({value} >= -{LARGEST} and {value} <= {LARGEST})"
+    between = f"({value} >= -{LARGEST} and {value} <= {LARGEST})"
     # NaN is beyond all numbers on some engines, but 1 / NaN is nowhere 0
     beyond = f"({value} > {LARGEST} or {value} < -{LARGEST})"
     beyond = f"({beyond} and 1e0 / nullif({value}, 0e0) = 0e0)"
-    return sqlglot.parse_one(beyond if isinstance(node, exp.IsInf) else within, read="duckdb")
+    return sqlglot.parse_one(beyond if isinstance(node, exp.IsInf) else between, read="duckdb")
 
 
 def _as_bytes(tree: Tree, dialect: Dialect) -> None:
     """Texts of any length, compared as bytes."""
-    wanted = exp.DataType.build(dialect.text, dialect=dialect.grammar)
+    text_type = exp.DataType.build(dialect.text, dialect=dialect.grammar)
     name = exp.to_identifier(dialect.collation.strip('"'), quoted='"' in dialect.collation)
     for node in [node for node in tree.find_all(exp.Cast) if node.to.this in TEXTS]:
-        node.set("to", wanted.copy())
+        node.set("to", text_type.copy())
         if dialect.collation:
             node.replace(exp.Collate(this=node.copy(), expression=name.copy()))
 
@@ -335,7 +336,9 @@ def _unsign_zeros(tree: Tree, dialect: Dialect) -> None:
 
 def _unsign_columns(select: Tree) -> None:
     """The same for scores of any type, that are read as they are: a sum could round them."""
-    for node in [one for one in select.expressions if one.alias_or_name in FLOATS]:
+    for node in [
+        expression for expression in select.expressions if expression.alias_or_name in FLOATS
+    ]:
         if isinstance(node.unalias(), exp.Column):
             value = node.unalias().sql("duckdb")
             text = f"case when {value} = 0 then 0 else {value} end"
@@ -345,7 +348,9 @@ def _unsign_columns(select: Tree) -> None:
 def _name_columns(tree: Tree, dialect: Dialect) -> None:
     """Every column of a select by its own name."""
     for select in tree.find_all(exp.Select) if dialect.names_columns else ():
-        for column in [one for one in select.expressions if isinstance(one, exp.Column)]:
+        for column in [
+            expression for expression in select.expressions if isinstance(expression, exp.Column)
+        ]:
             if column.table and not column.is_star:
                 column.replace(exp.alias_(column.copy(), column.name))
 
@@ -357,7 +362,11 @@ def _distribute(tree: Tree, dialect: Dialect) -> None:
     """
     ctes = tree.ctes if dialect.distributes else ()
     tables = [(cte.alias, table) for cte in ctes for table in cte.find_all(exp.Table)]
-    for table in (one for stage, one in tables if stage == "ranked" or one.name == "query_systems"):
+    for table in (
+        candidate
+        for stage, candidate in tables
+        if stage == "ranked" or candidate.name == "query_systems"
+    ):
         rows = exp.select("*").from_(table.copy())
         query = exp.Ordered(this=exp.column("query_id"), nulls_first=True)
         rows.set("distribute", exp.Distribute(expressions=[query]))
@@ -368,11 +377,11 @@ def _unfold(tree: Tree, dialect: Dialect) -> None:
     """Subqueries for the stages that follow from what was kept."""
     stages = {cte.alias: cte.this for cte in tree.ctes} if dialect.hides_kept else {}
     first = next(iter(stages.values()), None)
-    if first is None or not any(one.name.startswith(KEPT) for one in first.find_all(exp.Table)):
+    if first is None or not any(table.name.startswith(KEPT) for table in first.find_all(exp.Table)):
         return
     tree.set("with_", None)
-    while there := [one for one in tree.find_all(exp.Table) if one.name in stages]:
-        for table in there:
+    while stage_tables := [table for table in tree.find_all(exp.Table) if table.name in stages]:
+        for table in stage_tables:
             table.replace(stages[table.name].copy().subquery(table.alias_or_name))
 
 
@@ -394,8 +403,8 @@ def _decides(number: Tree) -> bool:
     case = above.parent if isinstance(above, exp.If) and above.args.get("true") is number else None
     if not isinstance(case, exp.Case):
         return False
-    values = [one.args["true"] for one in case.args["ifs"]] + [case.args.get("default")]
-    plain = all(one is None or isinstance(one, exp.Literal | exp.Null) for one in values)
+    values = [branch.args["true"] for branch in case.args["ifs"]] + [case.args.get("default")]
+    plain = all(value is None or isinstance(value, exp.Literal | exp.Null) for value in values)
     return plain and values[0] is number
 
 
@@ -455,15 +464,15 @@ _KEYS = re.compile(r"^( *(?:group|order) by)((?:\n +.*,)*\n +.*)$", re.MULTILINE
 def _closed(text: str, room: int) -> str:
     """The text with what stands in parentheses, and with keys, on one line where they fit."""
 
-    def opened(found: re.Match[str]) -> str:
-        line = "".join(found.groups())
-        fits = len(line) <= room or len(found[2]) <= SHORT
-        return line if fits and MARK not in line else found[0]
+    def opened(match: re.Match[str]) -> str:
+        line = "".join(match.groups())
+        fits = len(line) <= room or len(match[2]) <= SHORT
+        return line if fits and MARK not in line else match[0]
 
-    def keys(found: re.Match[str]) -> str:
-        line = " ".join([found[1], *(key.strip() for key in found[2].strip().split("\n"))])
-        whole = line.count("(") == line.count(")")
-        return line if whole and len(line) <= room else found[0]
+    def keys(match: re.Match[str]) -> str:
+        line = " ".join([match[1], *(key.strip() for key in match[2].strip().split("\n"))])
+        is_balanced = line.count("(") == line.count(")")
+        return line if is_balanced and len(line) <= room else match[0]
 
     before = ""
     while text != before:
@@ -479,21 +488,21 @@ def _broken(line: str, room: int) -> str:
         return line
     before, body, after = _PARTS.findall(line)[0]
     lines = broken(body, room - len(before) - len(after))
-    place = " " * (len(line) - len(line.lstrip()))
-    return f"{before}{indent(lines, place).lstrip()}{after}"
+    indentation = " " * (len(line) - len(line.lstrip()))
+    return f"{before}{indent(lines, indentation).lstrip()}{after}"
 
 
-def _hidden(found: re.Match[str]) -> str:
-    return "x" * len(found[0])
+def _hidden(match: re.Match[str]) -> str:
+    return "x" * len(match[0])
 
 
 def _lower(text: str, dialect: Dialect) -> Iterator[str]:
     """The text with its words in lower case, as all our SQL is; names and texts stay."""
-    at = 0
+    position = 0
     for token in sqlglot.Dialect.get_or_raise(dialect.grammar).tokenize(text):
         word = text[token.start : token.end + 1]
         is_ours = token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
-        own = word.lower() if word.isupper() else word
-        yield text[at : token.start] + (own if is_ours else verbatim(word))
-        at = token.end + 1
-    yield text[at:]
+        lowered = word.lower() if word.isupper() else word
+        yield text[position : token.start] + (lowered if is_ours else verbatim(word))
+        position = token.end + 1
+    yield text[position:]

@@ -83,20 +83,20 @@ def spelled_alike(text: str) -> str:
     """
     names = dict[str, str]()
     for name in names_in(text) or ():
-        *_, own = parts(name)
-        names |= dict.fromkeys((name.casefold(), own.casefold()), unnumbered(own))
+        *_, last_part = parts(name)
+        names |= dict.fromkeys((name.casefold(), last_part.casefold()), unnumbered(last_part))
     table = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
     moved = re.compile(rf"(?<![\w.])(?:{table or '(?!)'})(?!\w)")
 
-    def plain(found: re.Match[str]) -> str:
-        word = found[0]
+    def plain(match: re.Match[str]) -> str:
+        word = match[0]
         if word.startswith(("'", '"')):
             return ADDRESS_SECRETS.sub("", word) if "://" in word else word
-        return " " if found["gap"] else word.casefold()
+        return " " if match["gap"] else word.casefold()
 
     words = _WORDS.sub(plain, text)
     outside = _QUOTED.split(words)  # every second one is quoted
-    outside[::2] = [moved.sub(lambda found: names[found[0]], piece) for piece in outside[::2]]
+    outside[::2] = [moved.sub(lambda match: names[match[0]], piece) for piece in outside[::2]]
     return "".join(outside).strip()
 
 
@@ -114,7 +114,9 @@ def columns_in(text: str, column: str) -> list[tuple[str, str]]:
     from sqlglot.errors import SqlglotError
     from sqlglot.lineage import lineage
 
-    for grammar in dict.fromkeys([DUCKDB.grammar, *(one.grammar for one in DIALECTS.values())]):
+    for grammar in dict.fromkeys(
+        [DUCKDB.grammar, *(dialect.grammar for dialect in DIALECTS.values())]
+    ):
         try:
             root = lineage(column, text, schema={}, dialect=grammar)
         except (SqlglotError, ValueError, KeyError, AttributeError):
@@ -181,8 +183,8 @@ def is_comparison(text: str) -> bool:
     >>> is_comparison("is_test = 1"), is_comparison("day >= '2026-01-31'"), is_comparison("a = b")
     (True, True, False)
     """
-    found = _COMPARISON.fullmatch(text)
-    return found is not None and identifier(found[1]) == found[1]
+    match = _COMPARISON.fullmatch(text)
+    return match is not None and identifier(match[1]) == match[1]
 
 
 def _condition(text: str) -> Any:
@@ -190,8 +192,8 @@ def _condition(text: str) -> Any:
     from sqlglot import exp, parse_one
     from sqlglot.errors import SqlglotError
 
-    others = {one.grammar for one in DIALECTS.values()} - {DUCKDB.grammar}
-    for grammar in (DUCKDB.grammar, *sorted(others)):
+    other_grammars = {dialect.grammar for dialect in DIALECTS.values()} - {DUCKDB.grammar}
+    for grammar in (DUCKDB.grammar, *sorted(other_grammars)):
         try:
             return parse_one(text, read=grammar, into=exp.Condition)
         except SqlglotError:

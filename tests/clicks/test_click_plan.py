@@ -133,7 +133,7 @@ def check(seed: int, monkeypatch: pytest.MonkeyPatch) -> str:
     except InputError:  # no request is of the days that are evaluated
         return ""
     with connect() as engine, cleaned_log(asked.clicks, engine) as clean, clean.views():
-        by_window = run(asked, opened(asked, engine), engine, how=Execution(plan="window"))
+        by_window = run(asked, opened(asked, engine), engine, execution=Execution(plan="window"))
     with monkeypatch.context() as patch:  # every impression is looked at again
         patch.setattr(ClickTables, "counts_requests", False)
         counted = evaluate_clicks(asked)
@@ -165,7 +165,7 @@ def test_a_list_of_no_system_is_refused(rows: list[int]) -> None:
     for place in rows:
         first[place]["system"] = None
     asked = spec(random.Random(0), {**tables, "impressions": pa.Table.from_pylist(shown)})
-    with pytest.raises(InputError, match=f"system is NULL in {len(rows)} row"):
+    with pytest.raises(InputError, match=rf"system \(system\) is NULL in {len(rows)} row"):
         evaluate_clicks(asked)
 
 

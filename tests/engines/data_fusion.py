@@ -33,7 +33,7 @@ class DataFusion(Driver):
         import datafusion
 
         self._module = datafusion
-        super().__init__(connection or datafusion.SessionContext(), own=own)
+        super().__init__(connection or datafusion.SessionContext(), is_owned=own)
 
     @property
     def version(self) -> str:

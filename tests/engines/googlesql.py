@@ -55,7 +55,7 @@ class GoogleSQL(Driver):
     TYPES: ClassVar = {kind: kind for kind in KINDS}
 
     def __init__(self, connection: Any = None, *, own: bool = False) -> None:
-        super().__init__(connection or _service(), own=own)
+        super().__init__(connection or _service(), is_owned=own)
         self.errors = (Exception,)
         self._tables: dict[str, Any] = {}
         self._contents: dict[str, Any] = {}

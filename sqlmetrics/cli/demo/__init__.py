@@ -56,14 +56,16 @@ def show(folder: Path, say: Callable[[str], object], *, overwrite: bool = False)
     spec = Spec.read(paths["spec"])
     with connect() as engine:
         result, agreements = verify(spec, engine)
-        with _output(folder, own=True) as beside:  # which it is by now
-            pq.write_table(result.summary(), beside / paths["summary"].name)
-            pq.write_table(result.per_query(), beside / paths["per_query"].name)
-            (beside / paths["sql"].name).write_text(result.sql, encoding="utf-8")
-        found = answer(engine, paths["summary"], [str(one) for one in result.measures])
-    say(_about(paths) + found)
-    worst = max(one.largest for one in agreements)
-    compared = sum(one.compared for one in agreements)
+        with _output(folder, is_demo_folder=True) as staging:  # which it is by now
+            pq.write_table(result.summary(), staging / paths["summary"].name)
+            pq.write_table(result.per_query(), staging / paths["per_query"].name)
+            (staging / paths["sql"].name).write_text(result.sql, encoding="utf-8")
+        answer_text = answer(
+            engine, paths["summary"], [str(measure) for measure in result.measures]
+        )
+    say(_about(paths) + answer_text)
+    worst = max(agreement.largest for agreement in agreements)
+    compared = sum(agreement.compared for agreement in agreements)
     say(
         f"Checked: {compared:,} numbers computed again in plain Python from the formulas;\n"
         f"the largest difference is {worst:.1e}.\n"
@@ -83,24 +85,26 @@ def _write_log(folder: Path, *, overwrite: bool) -> dict[str, Path]:
         "per_query": "per_query.parquet",
     }
     paths = {key: folder / name for key, name in names.items()}
-    own = paths["spec"].is_file() and paths["spec"].read_bytes() == SPEC.encode()
-    if not (own or overwrite):
+    is_demo_folder = paths["spec"].is_file() and paths["spec"].read_bytes() == SPEC.encode()
+    if not (is_demo_folder or overwrite):
         refuse_existing([*paths.values(), folder / clicks.FILE])
     rankings, labels = make_log()
-    with _output(folder, own=own, overwrite=overwrite) as beside:
-        (beside / paths["spec"].name).write_text(SPEC, encoding="utf-8")
-        (beside / paths["profiles"].name).write_text(PROFILES, encoding="utf-8")
-        (beside / clicks.FILE).write_text(clicks.SPEC, encoding="utf-8")
-        pq.write_table(rankings, beside / paths["rankings"].name)
-        pq.write_table(labels, beside / paths["labels"].name)
+    with _output(folder, is_demo_folder=is_demo_folder, overwrite=overwrite) as staging:
+        (staging / paths["spec"].name).write_text(SPEC, encoding="utf-8")
+        (staging / paths["profiles"].name).write_text(PROFILES, encoding="utf-8")
+        (staging / clicks.FILE).write_text(clicks.SPEC, encoding="utf-8")
+        pq.write_table(rankings, staging / paths["rankings"].name)
+        pq.write_table(labels, staging / paths["labels"].name)
     return paths
 
 
-def _output(folder: Path, *, own: bool, overwrite: bool = False) -> AbstractContextManager[Path]:
+def _output(
+    folder: Path, *, is_demo_folder: bool, overwrite: bool = False
+) -> AbstractContextManager[Path]:
     """Where to write files of the demo; what people changed in its specs is theirs."""
 
     def is_ours(file: Path, new: Path) -> bool:
-        return own and (file.suffix != ".yml" or file.read_bytes() == new.read_bytes())
+        return is_demo_folder and (file.suffix != ".yml" or file.read_bytes() == new.read_bytes())
 
     return output_folder(folder, overwrite=overwrite, is_ours=is_ours)
 

@@ -77,10 +77,12 @@ def _numbers(row: dict[str, Any]) -> list[str]:
 def _sentence(main: dict[str, Any], countries: list[dict[str, Any]]) -> str:
     """What a person would say after a look at the tables."""
     verdict = "Yes" if main["difference"] > 0 else "No"
-    others = [row for row in countries if (row["difference"] > 0) != (main["difference"] > 0)]
-    where = ", ".join(f"{row['segment_value']}: {_share(row)}" for row in others)
-    said = f"{verdict}: {main['name']} {_share(main)} over all queries."
-    return said + (f" But not in {where}." if where else "")
+    opposite_countries = [
+        row for row in countries if (row["difference"] > 0) != (main["difference"] > 0)
+    ]
+    where = ", ".join(f"{row['segment_value']}: {_share(row)}" for row in opposite_countries)
+    sentence = f"{verdict}: {main['name']} {_share(main)} over all queries."
+    return sentence + (f" But not in {where}." if where else "")
 
 
 def _share(row: dict[str, Any]) -> str:

@@ -53,8 +53,10 @@ def told(folder: Path, *, overwrite: bool = False) -> str:
 
 def _left_out(result: ClickResult) -> str:
     """What the cleaning took, most of it first."""
-    taken = sorted((step for step in result.steps if step.removed), key=lambda one: -one.removed)
-    rows = [[step.what, step.why, f"{step.removed:,}"] for step in taken]
+    cleaning_steps = sorted(
+        (step for step in result.steps if step.removed), key=lambda step: -step.removed
+    )
+    rows = [[step.what, step.why, f"{step.removed:,}"] for step in cleaning_steps]
     return aligned(["rows", "left out as", "number"], rows, numbers_from=2)
 
 

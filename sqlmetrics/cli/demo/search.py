@@ -70,10 +70,10 @@ def make_log(seed: int = SEED) -> tuple[pa.Table, pa.Table]:
     """
     chance = random.Random(seed)
     queries = _queries(chance)
-    worth = {query: _grades(chance) for query in queries}
-    rows = list(_rankings(chance, queries, worth))
+    grades_by_query = {query: _grades(chance) for query in queries}
+    rows = list(_rankings(chance, queries, grades_by_query))
     rankings = pa.Table.from_pylist(rows, pa.schema(list(_RANKING_TYPES.items())))
-    return rankings, _labels(worth)
+    return rankings, _labels(grades_by_query)
 
 
 _RANKING_TYPES = {
@@ -108,9 +108,9 @@ def _grades(chance: random.Random) -> dict[str, int]:
 
 
 def _rankings(
-    chance: random.Random, queries: list[str], worth: dict[str, dict[str, int]]
+    chance: random.Random, queries: list[str], grades_by_query: dict[str, dict[str, int]]
 ) -> Iterator[dict[str, Any]]:
-    popularity = [1 / (place + 100) for place in range(len(queries))]
+    popularity = [1 / (rank + 100) for rank in range(len(queries))]
     for day in range(DAYS):
         searched = dict.fromkeys(chance.choices(queries, popularity, k=A_DAY))
         for query in searched:
@@ -120,7 +120,7 @@ def _rankings(
                     continue
                 key = {"ds": date(2026, 1, 1) + timedelta(day), "system": system}
                 key |= {"country": country, "query_id": query}
-                for item, score in _ranked(chance, worth[query], ranker.noise[country]):
+                for item, score in _ranked(chance, grades_by_query[query], ranker.noise[country]):
                     yield key | {"item_id": item, "score": score}
 
 
@@ -130,7 +130,9 @@ def _ranked(chance: random.Random, grades: dict[str, int], noise: float) -> list
     return sorted(guesses, key=lambda guess: -guess[1])[:SHOWN]
 
 
-def _labels(worth: dict[str, dict[str, int]]) -> pa.Table:
-    triples = [(q, item, grade) for q, items in worth.items() for item, grade in items.items()]
+def _labels(grades_by_query: dict[str, dict[str, int]]) -> pa.Table:
+    triples = [
+        (q, item, grade) for q, items in grades_by_query.items() for item, grade in items.items()
+    ]
     query, item, grade = zip(*triples, strict=True)
     return pa.table({"query_id": query, "item_id": item, "grade": grade})

@@ -57,17 +57,17 @@ def retire(
 
     the_spec = Spec.read(spec)
     with location.changing() as engine:
-        found = retirement(the_spec, engine, for_good=for_good)
-        tables = [["table", name, f"{rows:,}"] for name, rows in found.rows.items()]
-        _list([*([["view", view.name, ""] for view in found.views]), *tables])
-        if found.first:
-            say(f"days from {found.first} to {found.last}")
-        way_back = "the archives keep these rows" if found.are_kept else "there is no way back"
-        _confirm(found.n_rows, yes, expected, way_back)
+        removal = retirement(the_spec, engine, for_good=for_good)
+        tables = [["table", name, f"{rows:,}"] for name, rows in removal.rows.items()]
+        _list([*([["view", view.name, ""] for view in removal.views]), *tables])
+        if removal.first:
+            say(f"days from {removal.first} to {removal.last}")
+        way_back = "the archives keep these rows" if removal.are_kept else "there is no way back"
+        _confirm(removal.n_rows, yes, expected, way_back)
         provenance = Provenance(note, Path(spec).parent)
-        run_id = removed(the_spec, engine, found.n_rows, for_good=for_good, provenance=provenance)
-    again = f"; restore {run_id[:8]} puts them back" if found.are_kept else ""
-    say(f"{many(found.n_rows, 'row')} of {the_spec.title} removed{again}")
+        run_id = removed(the_spec, engine, removal.n_rows, for_good=for_good, provenance=provenance)
+    again = f"; restore {run_id[:8]} puts them back" if removal.are_kept else ""
+    say(f"{many(removal.n_rows, 'row')} of {the_spec.title} removed{again}")
 
 
 @click.command()
@@ -92,13 +92,21 @@ def uninstall(*, spec: str | None, location: Location, yes: bool, expected: int 
 
     the_spec = Spec.read(spec) if spec is not None else None
     with location.changing() as engine:
-        found = made_by_runs(the_spec, engine) if the_spec else made_by_install(engine)
-        counts = ["" if one.rows is None else f"{one.rows:,}" for one in found]
-        _list([[one.kind, one.name, n] for one, n in zip(found, counts, strict=True)])
-        n_rows = sum(one.rows or 0 for one in found)
+        made_objects = made_by_runs(the_spec, engine) if the_spec else made_by_install(engine)
+        counts = [
+            "" if made_object.rows is None else f"{made_object.rows:,}"
+            for made_object in made_objects
+        ]
+        _list(
+            [
+                [made_object.kind, made_object.name, n]
+                for made_object, n in zip(made_objects, counts, strict=True)
+            ]
+        )
+        n_rows = sum(made_object.rows or 0 for made_object in made_objects)
         _confirm(n_rows, yes, expected, "there is no way back")
-        removed(engine, found, the_spec)
-    say(f"{many(len(found), 'thing')} removed, with {many(n_rows, 'row')}")
+        removed(engine, made_objects, the_spec)
+    say(f"{many(len(made_objects), 'thing')} removed, with {many(n_rows, 'row')}")
 
 
 def _list(rows: Sequence[Sequence[str]]) -> None:

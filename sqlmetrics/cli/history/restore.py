@@ -34,12 +34,16 @@ def restore(*, spec: str, run: str, note: str, location: Location) -> None:
 
     the_spec = Spec.read(spec)
     engine = location.changing()
-    done = taken_back(the_spec, engine, run, provenance=Provenance(note, Path(spec).parent))
-    named = targets(the_spec)
-    days = f", {done.run.days}" if done.run.days else ""
-    for sentence in done.notes:
+    restoration = taken_back(the_spec, engine, run, provenance=Provenance(note, Path(spec).parent))
+    name_by_table = targets(the_spec)
+    days = f", {restoration.run.days}" if restoration.run.days else ""
+    for sentence in restoration.notes:
         say(f"note: {sentence}")
-    for table, rows in done.rows.items():
-        say(f"{named[table]}: {many(rows, 'row')} of {the_spec.title}{days}")
-    again = f"; restore {done.run_id[:8]} makes it stand again" if done.can_be_undone else ""
-    say(f"run {done.run} is taken back{again}")
+    for table, rows in restoration.rows.items():
+        say(f"{name_by_table[table]}: {many(rows, 'row')} of {the_spec.title}{days}")
+    again = (
+        f"; restore {restoration.run_id[:8]} makes it stand again"
+        if restoration.can_be_undone
+        else ""
+    )
+    say(f"run {restoration.run} is taken back{again}")

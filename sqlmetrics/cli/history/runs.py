@@ -38,10 +38,12 @@ def runs(*, spec: str, last: int, location: Location, output: str) -> None:
     from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
-    found = effects(the_spec, location.reading(needed=True))
-    shown = found[:last]
+    run_effects = effects(the_spec, location.reading(is_needed=True))
+    latest_effects = run_effects[:last]
     if output == "json":
-        lines = ",\n ".join(json.dumps(one.to_dict(), ensure_ascii=False) for one in shown)
+        lines = ",\n ".join(
+            json.dumps(effect.to_dict(), ensure_ascii=False) for effect in latest_effects
+        )
         click.echo(f"[{lines}]")
         return
     rows = [
@@ -52,11 +54,11 @@ def runs(*, spec: str, last: int, location: Location, output: str) -> None:
             _days(effect.run.start, effect.run.end),
             f"{effect}{f' ({effect.run.note})' if effect.run.note else ''}",
         ]
-        for effect in shown
+        for effect in latest_effects
     ]
     click.echo(aligned(["run", "began", "user", "days", "what changed"], rows))
-    if len(found) > len(shown):
-        say(f"{len(found) - len(shown):,} older runs: --last {len(found)}")
+    if len(run_effects) > len(latest_effects):
+        say(f"{len(run_effects) - len(latest_effects):,} older runs: --last {len(run_effects)}")
 
 
 def _days(start: object, end: object) -> str:

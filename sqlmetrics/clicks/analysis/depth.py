@@ -96,14 +96,14 @@ class Depth:
     @property
     def systems(self) -> tuple[str | None, ...]:
         """The systems, each once; None is all."""
-        return tuple(dict.fromkeys(one.system for one in self.positions))
+        return tuple(dict.fromkeys(position.system for position in self.positions))
 
     def to_dicts(self) -> dict[str, list[dict[str, Any]]]:
         """All of it, for JSON; the system of all systems together is null."""
         return {
-            "positions": [vars(one) | {"ctr": one.ctr} for one in self.positions],
-            "ends": [dict(vars(one)) for one in self.ends],
-            "cutoffs": [dict(vars(one)) for one in self.cutoffs],
+            "positions": [vars(position) | {"ctr": position.ctr} for position in self.positions],
+            "ends": [dict(vars(end)) for end in self.ends],
+            "cutoffs": [dict(vars(cutoff)) for cutoff in self.cutoffs],
         }
 
     def __repr__(self) -> str:
@@ -111,31 +111,36 @@ class Depth:
 
     def _text(self, system: str | None) -> str:
         """The table of one system, and its cutoffs."""
-        rows = [one for one in self.positions if one.system == system]
+        rows = [position for position in self.positions if position.system == system]
         names = ["position", "shown", "clicked", "ctr", "last click", "so far", "last answer"]
         head = "" if len(self.systems) == 1 else f"system: {_named(system)}\n"
-        lines = [self._line(one) for one in rows[:LONGEST]]
+        lines = [self._line(position) for position in rows[:LONGEST]]
         table = aligned([*names, "so far"], lines, numbers_from=0)
         return "\n".join([head + table, *_more(rows), "", *self._suggested(system)]).rstrip()
 
-    def _line(self, one: Position) -> list[str]:
-        cells = [str(one.position), f"{one.n_shown:,}", f"{one.n_clicked:,}", f"{one.ctr:.4f}"]
+    def _line(self, position: Position) -> list[str]:
+        cells = [
+            str(position.position),
+            f"{position.n_shown:,}",
+            f"{position.n_clicked:,}",
+            f"{position.ctr:.4f}",
+        ]
         for answer in ENDS:
-            ends = [e for e in self.ends if (e.system, e.answer) == (one.system, answer)]
-            here = sum(e.n_requests for e in ends if e.position == one.position)
-            far = max((e.share for e in ends if e.position <= one.position), default=0.0)
-            cells += [f"{here:,}", f"{far:.1%}" if ends else "-"]
+            ends = [e for e in self.ends if (e.system, e.answer) == (position.system, answer)]
+            n_ending = sum(e.n_requests for e in ends if e.position == position.position)
+            far = max((e.share for e in ends if e.position <= position.position), default=0.0)
+            cells += [f"{n_ending:,}", f"{far:.1%}" if ends else "-"]
         return cells
 
     def _suggested(self, system: str | None) -> Iterator[str]:
         clicked = sum(
-            one.n_requests for one in self.ends if (one.system, one.answer) == (system, "click")
+            end.n_requests for end in self.ends if (end.system, end.answer) == (system, "click")
         )
         yield f"requests with a click: {clicked:,}"
-        for one in self.cutoffs:
-            if one.system == system:
-                wanted = f"{100 * one.share:.4g}%"
-                yield f"k = {one.k} covers {wanted}: {one.covered:.1%} end there or above"
+        for cutoff in self.cutoffs:
+            if cutoff.system == system:
+                share = f"{100 * cutoff.share:.4g}%"
+                yield f"k = {cutoff.k} covers {share}: {cutoff.covered:.1%} end there or above"
 
 
 def depth(log: CleanLog, *, title: str = "log", shares: Sequence[float] = (0.8, 0.95)) -> Depth:
@@ -155,7 +160,7 @@ def depth(log: CleanLog, *, title: str = "log", shares: Sequence[float] = (0.8, 
     system = f"coalesce({shown_as}.system, {literal(log.system_of_none(title))})"
     view = {"of": log.tables.of, "shown": shown_as, "system": system, "ends": ENDS}
     stages = log.tables.stages(shown_as, "answers")
-    shown = log.engine.rows(
+    position_rows = log.engine.rows(
         with_stages([*stages, Stage("by_position", "clicks/by_position", view)], _ALL)
     )
     ended = log.engine.rows(
@@ -163,37 +168,40 @@ def depth(log: CleanLog, *, title: str = "log", shares: Sequence[float] = (0.8, 
             [*stages, Stage("deepest", "clicks/deepest", view)], print_template("clicks/ends", view)
         )
     )
-    systems = _systems(shown)
+    systems = _systems(position_rows)
     ends = tuple(_ends(ended, systems))
-    return Depth(tuple(_positions(shown, systems)), ends, tuple(_cutoffs(ends, shares)))
+    return Depth(tuple(_positions(position_rows, systems)), ends, tuple(_cutoffs(ends, shares)))
 
 
 _ALL = "select\n    system,\n    position,\n    n_shown,\n    n_clicked\nfrom by_position"
 
 
 def _positions(rows: Iterable[Sequence[Any]], systems: Sequence[str | None]) -> Iterator[Position]:
-    shown: Counter[tuple[str, int]] = Counter()
+    shown_counts: Counter[tuple[str, int]] = Counter()
     clicked: Counter[tuple[str, int]] = Counter()
     for system, position, n_shown, n_clicked in rows:
-        shown[system, position] += int(n_shown)
+        shown_counts[system, position] += int(n_shown)
         clicked[system, position] += int(n_clicked)
-    for of in systems:
-        every, done = _of(of, shown), _of(of, clicked)
-        yield from (Position(of, k, every[k], done[k]) for k in sorted(every))
+    for system_name in systems:
+        every, clicks_by_position = _of(system_name, shown_counts), _of(system_name, clicked)
+        yield from (
+            Position(system_name, k, every[k], clicks_by_position[k]) for k in sorted(every)
+        )
 
 
 def _ends(rows: Iterable[Sequence[Any]], systems: Sequence[str | None]) -> Iterator[End]:
-    found: dict[str, Counter[tuple[str, int]]] = {answer: Counter() for answer in ENDS}
+    counts_by_answer: dict[str, Counter[tuple[str, int]]] = {answer: Counter() for answer in ENDS}
     for system, answer, position, n in rows:
-        found[answer][system, position] += int(n)
-    for answer, counts in found.items():
-        for of in systems:
-            there = _of(of, counts)
-            deep = sorted(there)
-            far = accumulate(there[k] for k in deep)
-            total = there.total()
+        counts_by_answer[answer][system, position] += int(n)
+    for answer, counts in counts_by_answer.items():
+        for system_name in systems:
+            position_counts = _of(system_name, counts)
+            deep = sorted(position_counts)
+            far = accumulate(position_counts[k] for k in deep)
+            total = position_counts.total()
             yield from (
-                End(of, answer, k, there[k], n / total) for k, n in zip(deep, far, strict=True)
+                End(system_name, answer, k, position_counts[k], n / total)
+                for k, n in zip(deep, far, strict=True)
             )
 
 
@@ -205,21 +213,21 @@ def _systems(rows: Iterable[Sequence[Any]]) -> tuple[str | None, ...]:
 
 def _of(system: str | None, counts: Mapping[tuple[str, int], int]) -> Counter[int]:
     """Position -> count, of one system or of all."""
-    found: Counter[int] = Counter()
-    for (one, position), n in counts.items():
-        if system in (None, one):
-            found[position] += n
-    return found
+    position_counts: Counter[int] = Counter()
+    for (counted_system, position), n in counts.items():
+        if system in (None, counted_system):
+            position_counts[position] += n
+    return position_counts
 
 
 def _cutoffs(ends: Iterable[End], shares: Sequence[float]) -> Iterator[Cutoff]:
     """For each system and share the first position that covers it."""
     covered: dict[tuple[str | None, float], Cutoff] = {}
-    for one in ends:
+    for end in ends:
         for share in shares:
-            if one.answer == "click" and one.share >= share:
-                found = Cutoff(one.system, share, one.position, one.share)
-                covered.setdefault((one.system, share), found)
+            if end.answer == "click" and end.share >= share:
+                cutoff = Cutoff(end.system, share, end.position, end.share)
+                covered.setdefault((end.system, share), cutoff)
     yield from covered.values()
 
 

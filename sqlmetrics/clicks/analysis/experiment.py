@@ -69,8 +69,8 @@ class SampleRatioMismatch:
             if self.is_mismatch
             else f"no sample ratio mismatch: p is not below {self.threshold:g}"
         )
-        said = f"chi-square {self.chi_square:.4g}, df {self.df}, p = {self.p_value:.3g}"
-        return "\n".join([aligned(names, rows, numbers_from=1), said, verdict])
+        statistics = f"chi-square {self.chi_square:.4g}, df {self.df}, p = {self.p_value:.3g}"
+        return "\n".join([aligned(names, rows, numbers_from=1), statistics, verdict])
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,17 +119,20 @@ class Soundness:
 
     def to_dicts(self) -> dict[str, Any]:
         """All of it but the table of requests, for JSON; null for what is not there."""
-        own = self.mismatch and {**vars(self.mismatch), "is_mismatch": self.mismatch.is_mismatch}
+        mismatch_values = self.mismatch and {
+            **vars(self.mismatch),
+            "is_mismatch": self.mismatch.is_mismatch,
+        }
         return {
-            "mismatch": own,
+            "mismatch": mismatch_values,
             "crossed": self.crossed and {**vars(self.crossed), "share": self.crossed.share},
             "likeness": self.shown_vs_ranked and self.shown_vs_ranked.to_dicts(),
         }
 
     def __repr__(self) -> str:
         parts = (self.mismatch, self.crossed, self.shown_vs_ranked)
-        told = [repr(part) for part in parts if part is not None]
-        return "\n\n".join(told) or "one system and no ranked lists: nothing to look at"
+        texts = [repr(part) for part in parts if part is not None]
+        return "\n\n".join(texts) or "one system and no ranked lists: nothing to look at"
 
 
 def soundness(
@@ -168,10 +171,12 @@ def soundness(
         assigned = log.engine.rows(print_template("clicks/assigned", {"served": SERVED}))
         n = {system: int(users if unit == "users" else all) for system, all, users in assigned}
         several = len(n) > 1
-        found = mismatch(n, shares, unit=unit, threshold=threshold) if several or shares else None
+        ratio_mismatch = (
+            mismatch(n, shares, unit=unit, threshold=threshold) if several or shares else None
+        )
         crossed = _crossed(log.engine) if has_users and several else None
     alike = None if ranked is None else shown_vs_ranked(log, ranked, k=k)
-    return Soundness(found, crossed, alike)
+    return Soundness(ratio_mismatch, crossed, alike)
 
 
 def mismatch(
@@ -196,12 +201,12 @@ def mismatch(
     >>> mismatch({"a": 821_588, "b": 815_482}).is_mismatch
     True
     """
-    wanted = _weights(counts, shares)
-    got = {system: counts.get(system, 0) for system in wanted}
-    total, weight = sum(got.values()), sum(wanted.values())
+    weights = _weights(counts, shares)
+    got = {system: counts.get(system, 0) for system in weights}
+    total, weight = sum(got.values()), sum(weights.values())
     if len(got) < 2 or not total:
         raise SpecError(f"two systems with {unit} are needed, given {dict(counts)}")
-    expected = {system: total * share / weight for system, share in wanted.items()}
+    expected = {system: total * share / weight for system, share in weights.items()}
     chi_square = sum((n - expected[system]) ** 2 / expected[system] for system, n in got.items())
     df = len(got) - 1
     p_value = chisquare.tail(chi_square, df)
@@ -223,8 +228,8 @@ def _weights(counts: Mapping[str, int], shares: Mapping[str, float] | None) -> d
 def _served(log: CleanLog, title: str) -> str:
     """The select of one row per request."""
     tables = log.tables
-    asked = ("requests",) if tables.requests is not None else ()
-    stages = tables.stages(*asked, "clean_impressions")
+    request_stages = ("requests",) if tables.requests is not None else ()
+    stages = tables.stages(*request_stages, "clean_impressions")
     view = {
         "of": tables.of,
         "system": f"coalesce(system, {literal(log.system_of_none(title))})",

@@ -114,15 +114,15 @@ class _Comparing:
     def compared(self) -> LabelComparison:
         rows: list[Row] = []
         notes: list[str] = []
-        said = self._judged({})
-        days = _days(said.rows) if self._is_timed else []
-        rows += _rows(AS_SAID, said.rows)
+        original = self._judged({})
+        days = _days(original.rows) if self._is_timed else []
+        rows += _rows(AS_SAID, original.rows)
         if can_leave_own_out(self.clicks.labels):
-            others = self._judged({}, leaves_own_out=True)
-            rows += _rows(OTHERS, others.rows)
+            judged_by_others = self._judged({}, leaves_own_out=True)
+            rows += _rows(OTHERS, judged_by_others.rows)
             notes += _lifts(rows)
-        moved = self._corrected(said, rows, notes)
-        self._apart(said, days, rows, notes)
+        moved = self._corrected(original, rows, notes)
+        self._apart(original, days, rows, notes)
         return LabelComparison(tuple(rows), tuple(moved), tuple(notes))
 
     @property
@@ -130,16 +130,16 @@ class _Comparing:
         return self.clicks.columns is None or self.clicks.columns.time is not None
 
     def _judged(self, changed: Mapping[str, Any], *, leaves_own_out: bool = False) -> _Judged:
-        given = {name: getattr(self.clicks, name) for name in Clicks.model_fields}
+        settings = {name: getattr(self.clicks, name) for name in Clicks.model_fields}
         daily = {"daily": True} if self._is_timed else {}
-        clicks = Clicks(**{**given, **daily, **changed})
+        clicks = Clicks(**{**settings, **daily, **changed})
         spec = self.spec.having(clicks=clicks, rankings=None, labels=None)
         with cleaned_log(clicks, self.engine) as clean:
             log = clean
             if leaves_own_out:
                 log = replace(clean, tables=replace(clean.tables, leaves_own_out=True))
-            with log.views() as shown:
-                tables = replace(opened(spec, self.engine), shown_lists=shown)
+            with log.views() as shown_lists:
+                tables = replace(opened(spec, self.engine), shown_lists=shown_lists)
                 result = run(spec, tables, self.engine, per_query=False)
             judgments = [] if leaves_own_out else log.judgments().to_pylist()
         rows = [row for row in result.to_dicts() if row["segment_name"] == "all"]
@@ -148,35 +148,35 @@ class _Comparing:
     def _with_labels(self, **changed: Any) -> Row:
         return {"labels": self.clicks.labels.model_copy(update=changed)}
 
-    def _corrected(self, said: _Judged, rows: list[Row], notes: list[str]) -> list[Row]:
+    def _corrected(self, original: _Judged, rows: list[Row], notes: list[str]) -> list[Row]:
         """With the correction of positions where the spec has none, and the other way round."""
         rate = self.clicks.labels.rate
         to_corrected = {plain: corrected for corrected, plain in PLAIN.items()}
-        other = PLAIN.get(rate) or to_corrected.get(rate)
-        if other is None:
+        other_rate = PLAIN.get(rate) or to_corrected.get(rate)
+        if other_rate is None:
             return []
-        changed = self._with_labels(rate=other)
-        if other in PLAIN and not self.clicks.propensity.is_known:
+        changed = self._with_labels(rate=other_rate)
+        if other_rate in PLAIN and not self.clicks.propensity.is_known:
             harvest = self.clicks.propensity.model_copy(update={"method": "harvest"})
             changed["propensity"] = harvest
-        name = (CORRECTED if other in PLAIN else UNCORRECTED).format(rate=other)
+        name = (CORRECTED if other_rate in PLAIN else UNCORRECTED).format(rate=other_rate)
         try:
             judged = self._judged(changed)
         except InputError as error:
             notes.append(f"{name}: {error}")
             return []
         rows += _rows(name, judged.rows)
-        plain, corrected = (said, judged) if other in PLAIN else (judged, said)
+        plain, corrected = (original, judged) if other_rate in PLAIN else (judged, original)
         return _moved(plain.judgments, corrected.judgments)
 
     def _apart(
-        self, said: _Judged, days: Sequence[date], rows: list[Row], notes: list[str]
+        self, original: _Judged, days: Sequence[date], rows: list[Row], notes: list[str]
     ) -> None:
         """Learned on earlier days, beside the same later days judged by what all requests did."""
         window = self.clicks.labels.window
         if window is not None:
-            whole = {**self._with_labels(window=None), "evaluation": None}
-            judged = self._judged(whole)
+            all_days = {**self._with_labels(window=None), "evaluation": None}
+            judged = self._judged(all_days)
             later = [row for row in judged.rows if day_of(row["metric_date"]) in {*days}]
             rows += _rows(ALL_DAYS, later)
             return
@@ -187,7 +187,7 @@ class _Comparing:
         first = Days(start=learned[0], end=later_days[0])
         second = Days(start=later_days[0], end=later_days[-1] + timedelta(1))
         judged = self._judged({**self._with_labels(window=first), "evaluation": second})
-        same = [row for row in said.rows if day_of(row["metric_date"]) in {*later_days}]
+        same = [row for row in original.rows if day_of(row["metric_date"]) in {*later_days}]
         rows += _rows(AS_SAID, same, later_days)
         name = EARLIER.format(first=learned[0], last=learned[-1])
         rows += _rows(name, judged.rows, later_days)
@@ -223,12 +223,13 @@ def _rows(
 def _lifts(rows: Sequence[Row]) -> Iterator[str]:
     """By how much labels that judge themselves lift each metric, of each system."""
     value = {(row["labels"], row["system"], row["metric"]): row["value"] for row in rows}
-    for (labels, system, metric), own in value.items():
-        other = value.get((OTHERS, system, metric))
-        if labels == AS_SAID and own is not None and other is not None:
+    for (labels, system, metric), own_value in value.items():
+        other_value = value.get((OTHERS, system, metric))
+        if labels == AS_SAID and own_value is not None and other_value is not None:
             yield (
-                f"{metric} of {system} is {own:.4f}, and {other:.4f} where each request is judged "
-                f"by the others alone: {own - other:+.4f} by judging itself"
+                f"{metric} of {system} is {own_value:.4f}, and {other_value:.4f} where "
+                "each request is judged "
+                f"by the others alone: {own_value - other_value:+.4f} by judging itself"
             )
 
 

@@ -63,33 +63,39 @@ def offline_online(
         )
     lines = tuple(_joined(_values(offline, "offline"), _values(online, "online")))
     pairs, by_day, by_half = [], [], []
-    for place, names, one, two in _series(lines):
-        pairs.append(_pair(place, names, one, two, lags=lags, least=least_days))
+    for group, names, offline_series, two in _series(lines):
+        pairs.append(_pair(group, names, offline_series, two, lags=lags, least=least_days))
         signs = direction(names[0]), direction(names[1])
         if 0 in signs:
             continue  # no way is the better one
-        of = partial(Contradiction, *place, *names)
-        by_day += [of(*days, *changes) for days, changes in _day_by_day(one, two, signs)]
-        by_half += [of(*days, *changes) for days, changes in _halves(one, two, signs)]
+        make_contradiction = partial(Contradiction, *group, *names)
+        by_day += [
+            make_contradiction(*days, *changes)
+            for days, changes in _day_by_day(offline_series, two, signs)
+        ]
+        by_half += [
+            make_contradiction(*days, *changes)
+            for days, changes in _halves(offline_series, two, signs)
+        ]
     return OfflineOnline(lines, tuple(pairs), tuple(by_day), tuple(by_half))
 
 
 def _values(rows: Rows, family: str) -> dict[tuple[date, Place], dict[str, float]]:
     """Day and place -> metric -> value."""
-    found: dict[tuple[date, Place], dict[str, float]] = {}
-    seen = set()
+    values_by_key: dict[tuple[date, Place], dict[str, float]] = {}
+    seen_keys = set()
     for row in rows:
-        place = (str(row["system"]), str(row["segment_name"]), str(row["segment_value"]))
-        key = day_of(row["metric_date"]), place
-        there = found.setdefault(key, {})
+        group = (str(row["system"]), str(row["segment_name"]), str(row["segment_value"]))
+        key = day_of(row["metric_date"]), group
+        value_by_metric = values_by_key.setdefault(key, {})
         name = f"{row['metric']}@{row['k']}" if row["k"] else str(row["metric"])
-        if (key, name) in seen:
-            where = f"{row['metric_date']}, system {place[0]!r}, {place[1]} {place[2]!r}"
+        if (key, name) in seen_keys:
+            where = f"{row['metric_date']}, system {group[0]!r}, {group[1]} {group[2]!r}"
             raise SpecError(f"{family}: {name} has two values for {where}; give rows of one spec")
-        seen.add((key, name))
+        seen_keys.add((key, name))
         if row["value"] is not None:
-            there[name] = float(row["value"])
-    return found
+            value_by_metric[name] = float(row["value"])
+    return values_by_key
 
 
 def _joined(
@@ -101,19 +107,21 @@ def _joined(
             "offline and online have no day, system and segment in common; offline has "
             f"{_first(offline)}, online has {_first(online)}"
         )
-    places = {place for _, place in (*offline, *online)}
-    in_order = sorted(places, key=lambda place: (place[1] != "all", place[1:], place[0]))
-    for place in in_order:
-        days = sorted(day for day, there in {*offline, *online} if there == place)
+    places = {group for _, group in (*offline, *online)}
+    in_order = sorted(places, key=lambda group: (group[1] != "all", group[1:], group[0]))
+    for group in in_order:
+        days = sorted(day for day, day_group in {*offline, *online} if day_group == group)
         for day in days:
-            yield Line(day, *place, offline.get((day, place), {}), online.get((day, place), {}))
+            yield Line(day, *group, offline.get((day, group), {}), online.get((day, group), {}))
 
 
-def _first(found: Mapping[tuple[date, Place], object]) -> str:
-    if not found:
+def _first(values_by_key: Mapping[tuple[date, Place], object]) -> str:
+    if not values_by_key:
         return "nothing"
-    day, (system, name, value) = min(found)
-    return f"{day}, system {system!r}, {name} {value!r}" + (" and others" if len(found) > 1 else "")
+    day, (system, name, value) = min(values_by_key)
+    return f"{day}, system {system!r}, {name} {value!r}" + (
+        " and others" if len(values_by_key) > 1 else ""
+    )
 
 
 def _series(lines: Sequence[Line]) -> Iterator[tuple[Place, tuple[str, str], Series, Series]]:
@@ -121,38 +129,54 @@ def _series(lines: Sequence[Line]) -> Iterator[tuple[Place, tuple[str, str], Ser
     by_place: dict[Place, list[Line]] = {}
     for line in lines:
         by_place.setdefault(line.place, []).append(line)
-    for place, mine in by_place.items():
-        for one in metrics(line.offline for line in mine):
-            for two in metrics(line.online for line in mine):
-                left = {line.metric_date: line.offline[one] for line in mine if one in line.offline}
-                right = {line.metric_date: line.online[two] for line in mine if two in line.online}
-                yield place, (one, two), left, right
+    for group, group_lines in by_place.items():
+        for offline_metric in metrics(line.offline for line in group_lines):
+            for two in metrics(line.online for line in group_lines):
+                offline_series = {
+                    line.metric_date: line.offline[offline_metric]
+                    for line in group_lines
+                    if offline_metric in line.offline
+                }
+                right = {
+                    line.metric_date: line.online[two] for line in group_lines if two in line.online
+                }
+                yield group, (offline_metric, two), offline_series, right
 
 
 def _pair(
-    place: Place, names: tuple[str, str], one: Series, two: Series, *, lags: int, least: int
+    group: Place,
+    names: tuple[str, str],
+    offline_series: Series,
+    two: Series,
+    *,
+    lags: int,
+    least: int,
 ) -> Pair:
     """How two metrics go together, on the same day and at the best lag."""
-    n_days, correlation = _at(one, two, 0, least)
-    found: list[tuple[int, float, int]] = []
+    n_days, correlation = _at(offline_series, two, 0, least)
+    correlations: list[tuple[int, float, int]] = []
     for lag in sorted(range(-lags, lags + 1), key=lambda lag: (abs(lag), -lag)):
-        n_pairs, lagged = _at(one, two, lag, least)
+        n_pairs, lagged = _at(offline_series, two, lag, least)
         if lagged is not None:
-            found.append((lag, lagged, n_pairs))
-    if not found:
-        return Pair(*place, *names, n_days, correlation, None, None, 0)
+            correlations.append((lag, lagged, n_pairs))
+    if not correlations:
+        return Pair(*group, *names, n_days, correlation, None, None, 0)
     turned = -1 if direction(names[0]) * direction(names[1]) < 0 else 1
-    best, highest, n_pairs = max(found, key=lambda each: round(turned * each[1], 12))
-    return Pair(*place, *names, n_days, correlation, best, highest, n_pairs)
+    best, highest, n_pairs = max(
+        correlations, key=lambda candidate: round(turned * candidate[1], 12)
+    )
+    return Pair(*group, *names, n_days, correlation, best, highest, n_pairs)
 
 
-def _at(one: Series, two: Series, lag: int, least: int) -> tuple[int, float | None]:
+def _at(offline_series: Series, two: Series, lag: int, least: int) -> tuple[int, float | None]:
     """How many pairs of days there are at a lag, and their correlation."""
     later = timedelta(days=lag)
-    days = [day for day in one if day + later in two]
+    days = [day for day in offline_series if day + later in two]
     if len(days) < least:
         return len(days), None
-    return len(days), spearman([one[day] for day in days], [two[day + later] for day in days])
+    return len(days), spearman(
+        [offline_series[day] for day in days], [two[day + later] for day in days]
+    )
 
 
 Change = tuple[tuple[date, date], tuple[float, float]]
@@ -163,29 +187,32 @@ Signs = tuple[int, int]
 """Whether higher is better, for both metrics; see `direction`."""
 
 
-def _day_by_day(one: Series, two: Series, signs: Signs) -> Iterator[Change]:
-    days = sorted(one.keys() & two.keys())
+def _day_by_day(offline_series: Series, two: Series, signs: Signs) -> Iterator[Change]:
+    days = sorted(offline_series.keys() & two.keys())
     for before, day in pairwise(days):
-        changes = one[day] - one[before], two[day] - two[before]
+        changes = offline_series[day] - offline_series[before], two[day] - two[before]
         if _differ(changes, signs):
             yield (before, day), changes
 
 
-def _halves(one: Series, two: Series, signs: Signs) -> Iterator[Change]:
-    days = sorted(one.keys() & two.keys())
+def _halves(offline_series: Series, two: Series, signs: Signs) -> Iterator[Change]:
+    days = sorted(offline_series.keys() & two.keys())
     half = len(days) // 2
     if not half:
         return
     first, last = days[:half], days[-half:]
-    changes = _mean(one, last) - _mean(one, first), _mean(two, last) - _mean(two, first)
+    changes = (
+        _mean(offline_series, last) - _mean(offline_series, first),
+        _mean(two, last) - _mean(two, first),
+    )
     if _differ(changes, signs):
         yield (days[0], days[-1]), changes
 
 
 def _differ(changes: tuple[float, float], signs: Signs) -> bool:
     """Whether one metric became better, and the other did not."""
-    one, two = (sign * _sign(change) for sign, change in zip(signs, changes, strict=True))
-    return one != two
+    offline_sign, two = (sign * _sign(change) for sign, change in zip(signs, changes, strict=True))
+    return offline_sign != two
 
 
 def _mean(series: Series, days: Iterable[date]) -> float:

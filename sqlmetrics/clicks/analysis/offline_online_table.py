@@ -120,7 +120,7 @@ class OfflineOnline:
 
     def to_dicts(self) -> dict[str, list[dict[str, Any]]]:
         """All of it, for JSON, but for the days, which are dates."""
-        return {name: [asdict(one) for one in getattr(self, name)] for name in vars(self)}
+        return {name: [asdict(row) for row in getattr(self, name)] for name in vars(self)}
 
     def __repr__(self) -> str:
         parts = [_lines(self.lines), _pairs(self.pairs)]
@@ -145,12 +145,12 @@ def _pairs(pairs: Sequence[Pair]) -> str:
     names = ["system", "segment", "offline", "online", "days", "spearman"]
     rows = [
         [
-            *_place((one.system, one.segment_name, one.segment_value)),
-            *(one.offline, one.online, str(one.n_days), _signed(one.correlation)),
-            *("-" if one.lag is None else f"{one.lag:+d}" if one.lag else "0",),
-            *(_signed(one.lagged), str(one.lagged_days)),
+            *_place((pair.system, pair.segment_name, pair.segment_value)),
+            *(pair.offline, pair.online, str(pair.n_days), _signed(pair.correlation)),
+            *("-" if pair.lag is None else f"{pair.lag:+d}" if pair.lag else "0",),
+            *(_signed(pair.lagged), str(pair.lagged_days)),
         ]
-        for one in pairs
+        for pair in pairs
     ]
     return aligned([*names, "best lag", "spearman", "pairs"], rows, numbers_from=4)
 
@@ -160,20 +160,22 @@ def _opposed(title: str, changes: Sequence[Contradiction]) -> str:
         return ""
     rows = [
         [
-            f"{one.since} to {one.until}",
-            *_place((one.system, one.segment_name, one.segment_value)),
-            f"{one.offline} {_signed(one.offline_change)}",
-            f"{one.online} {_signed(one.online_change)}",
+            f"{contradiction.since} to {contradiction.until}",
+            *_place(
+                (contradiction.system, contradiction.segment_name, contradiction.segment_value)
+            ),
+            f"{contradiction.offline} {_signed(contradiction.offline_change)}",
+            f"{contradiction.online} {_signed(contradiction.online_change)}",
         ]
-        for one in changes[:SHOWN]
+        for contradiction in changes[:SHOWN]
     ]
     table = aligned([title, "system", "segment", "offline", "online"], rows)
-    left = len(changes) - SHOWN
-    return f"{table}\n... {left:,} more" if left > 0 else table
+    n_more = len(changes) - SHOWN
+    return f"{table}\n... {n_more:,} more" if n_more > 0 else table
 
 
-def _place(place: Place) -> tuple[str, str]:
-    system, name, value = place
+def _place(group: Place) -> tuple[str, str]:
+    system, name, value = group
     segment = "all" if name == "all" else f"{printable(name)}={printable(value)}"
     return printable(system), segment
 
@@ -184,4 +186,4 @@ def _signed(value: float | None) -> str:
 
 def metrics(values: Iterable[Mapping[str, float]]) -> list[str]:
     """The metrics that are there on some day."""
-    return list(dict.fromkeys(name for each in values for name in each))
+    return list(dict.fromkeys(name for value_by_metric in values for name in value_by_metric))

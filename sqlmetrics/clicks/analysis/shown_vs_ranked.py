@@ -92,23 +92,26 @@ class ListComparison:
 
     def to_dicts(self) -> dict[str, Any]:
         """All of it but the requests, for JSON."""
-        there = {name: value for name, value in vars(self).items() if name != "requests"}
-        return there | {"share": self.share, "reasons": [dict(vars(one)) for one in self.reasons]}
+        fields = {name: value for name, value in vars(self).items() if name != "requests"}
+        return fields | {
+            "share": self.share,
+            "reasons": [dict(vars(reason)) for reason in self.reasons],
+        }
 
     def __repr__(self) -> str:
-        both = f"shown beside ranked: {self.n_requests:,} requests with both"
+        heading = f"shown beside ranked: {self.n_requests:,} requests with both"
         alone = [
             f"{n:,} only {name}"
             for name, n in ((RANKED, self.n_only_ranked), (SHOWN, self.n_only_shown))
             if n
         ]
         rows = [
-            [one.name, f"{one.n_items:,}", f"{one.n_requests:,}", REASONS[one.name]]
-            for one in self.reasons
+            [reason.name, f"{reason.n_items:,}", f"{reason.n_requests:,}", REASONS[reason.name]]
+            for reason in self.reasons
         ]
         return "\n".join(
             [
-                ", ".join([both, *alone]),
+                ", ".join([heading, *alone]),
                 f"overlap@{self.k} {self.overlap:.4f}, rbo {self.rbo:.4f}; "
                 f"requests that differ: {self.n_differ:,} ({self.share:.1%})",
                 "",
@@ -216,8 +219,10 @@ def _spec(k: int) -> Spec:
 
 
 def _means(result: Result) -> tuple[float, float]:
-    of = {row["metric"]: row["value"] for row in result.to_dicts() if row["system"] == SHOWN}
-    return of["overlap"], of["rbo"]
+    value_by_metric = {
+        row["metric"]: row["value"] for row in result.to_dicts() if row["system"] == SHOWN
+    }
+    return value_by_metric["overlap"], value_by_metric["rbo"]
 
 
 def _requests(result: Result) -> pa.Table:

@@ -36,73 +36,74 @@ def whole(clicks: Clicks) -> None:
         )
 
 
-def columns(source: Source, relation: Relation, place: str, engine: Database) -> None:
+def columns(source: Source, relation: Relation, spec_key: str, engine: Database) -> None:
     """Raise InputError if a table cannot be read, or lacks a column that is wanted of it."""
     try:
-        there = engine.columns(source_text(relation))
+        existing_columns = engine.columns(source_text(relation))
     except InputError as error:
-        what = absent(source, engine) or unreadable(source, relation, error, engine)
-        raise InputError(f"{place}: {what}") from None
-    folded = {name.casefold() for name in there}
-    named = source.columns.model_dump(exclude_none=True)
+        message = absent(source, engine) or unreadable(source, relation, error, engine)
+        raise InputError(f"{spec_key}: {message}") from None
+    folded = {name.casefold() for name in existing_columns}
+    column_by_role = source.columns.model_dump(exclude_none=True)
     if order := getattr(source.columns, "order", None):
-        named |= {"score": order} if "rank" not in named else {}
-    found = [
-        Problem(place, f"{unknown('column', name, there)} (wanted as {role})", 1)
-        for role, name in named.items()
+        column_by_role |= {"score": order} if "rank" not in column_by_role else {}
+    problems = [
+        Problem(spec_key, f"{unknown('column', name, existing_columns)} (wanted as {role})", 1)
+        for role, name in column_by_role.items()
         if name.casefold() not in folded
     ]
     if wrong := wrong_condition(source.where, relation, engine):
-        found.append(Problem(place, f"where {source.where!r}: {wrong}", 1))
-    if found:
-        raise InputError(found)
+        problems.append(Problem(spec_key, f"where {source.where!r}: {wrong}", 1))
+    if problems:
+        raise InputError(problems)
 
 
-def lists(items: Stage, engine: Database, *, shown: bool = False) -> None:
+def lists(items: Stage, engine: Database, *, has_shown: bool = False) -> None:
     """Raise InputError if rows of new lists have no id or order, or repeat an item.
 
     Args:
         items: The rows.
         engine: Where they are.
-        shown: Whether what was shown stands beside them, whose name no system of them may have.
+        has_shown: Whether what was shown stands beside them, whose name no system of them may have.
     """
     empty = "item_id is null or list_id is null or ordered_by is null or system is null"
-    found = [
+    problems = [
         *_rows(engine, items, empty, "{n} without a query, an item, or a score or rank"),
         *_repeated(engine, items, ["system", "list_id", "item_id"], "an item of a list"),
     ]
-    if shown:
-        told = "a system is called shown, as what the log showed is: name it otherwise ({n})"
-        found += _rows(engine, items, f"system = {literal(SHOWN)}", told)
-    if found:
-        raise refusal(found)
+    if has_shown:
+        message = "a system is called shown, as what the log showed is: name it otherwise ({n})"
+        problems += _rows(engine, items, f"system = {literal(SHOWN)}", message)
+    if problems:
+        raise refusal(problems)
 
 
 def matched(
     tables: ClickTables,
-    asked: Counterfactual,
+    counterfactual: Counterfactual,
     items: Stage,
     engine: Database,
     *,
-    some: bool = True,
+    required: bool = True,
 ) -> int:
     """How many requests have no new list.
 
     Raises:
-        InputError: If none has one, and `some` must.
+        InputError: If none has one, and `required` must.
     """
-    stages = [*matching(tables, asked, items)]
+    stages = [*matching(tables, counterfactual, items)]
     n_matched = "select count(distinct request_id) from matched_requests"
-    shown = tables.of[tables.evaluates]
-    n_all = f"select count(distinct request_id) from {shown}"
+    impressions = tables.of[tables.evaluates]
+    n_all = f"select count(distinct request_id) from {impressions}"
     last = f"select ({n_matched}) as n_matched, ({n_all}) as n_all"
     ((n_matched_requests, n_requests),) = engine.rows(with_stages(stages, last))
-    if some and not n_matched_requests:
-        other = "query" if asked.match == "request" else "request"
+    if required and not n_matched_requests:
+        other_match = "query" if counterfactual.match == "request" else "request"
         raise InputError(
-            f"{LISTS}: no list is of a {asked.match} of the log ({many(n_requests, 'request')}); "
-            f"lists by {'the text of the query' if other == 'query' else 'request'} take "
-            f"match: {other}"
+            f"{LISTS}: no list is of a {counterfactual.match} of the log "
+            f"({many(n_requests, 'request')}); "
+            f"lists by {'the text of the query' if other_match == 'query' else 'request'} take "
+            f"match: {other_match}"
         )
     return int(n_requests) - int(n_matched_requests)
 
@@ -126,26 +127,26 @@ def positions(
         )
     for group in curve.groups:
         places = range(1, last + 1)
-        if beyond := [place for place in places if curve.at(place, group) is None]:
-            of = f" of {group}" if group is not None else ""
+        if beyond := [position for position in places if curve.at(position, group) is None]:
+            suffix = f" of {group}" if group is not None else ""
             raise SpecError(
                 f"clicks@{last} needs a propensity of each place down to {last}; none is known of "
-                f"{_places(beyond)}{of}"
+                f"{_places(beyond)}{suffix}"
             )
-    shown = tables.evaluates
-    view = {"of": tables.of, "shown": shown, "system": f"coalesce({shown}.system, '')"}
+    stage_name = tables.evaluates
+    view = {"of": tables.of, "shown": stage_name, "system": f"coalesce({stage_name}.system, '')"}
     stages = [
-        *tables.stages(shown, "answers"),
+        *tables.stages(stage_name, "answers"),
         Stage("by_position", "clicks/by_position", view),
     ]
     rows = engine.rows(with_stages(stages, "select position, n_shown, n_clicked from by_position"))
-    lacking = [one for one in rows if any(curve.at(int(one[0]), g) is None for g in curve.groups)]
+    lacking = [row for row in rows if any(curve.at(int(row[0]), g) is None for g in curve.groups)]
     lacks = {int(position) for position, *_ in lacking}
     if rows and len(lacking) == len(rows):
         raise SpecError(f"no propensity is known of {_places(lacks)}, all that the log has")
     if not lacks:
         return ()
-    n_shown, n_clicked = (sum(int(one[at]) for one in lacking) for at in (1, 2))
+    n_shown, n_clicked = (sum(int(row[index]) for row in lacking) for index in (1, 2))
     return (
         f"no propensity is known of {_places(lacks)}: what stood there counts as not shown, "
         f"{many(n_shown, 'impression')} with {many(n_clicked, 'click')}",
@@ -172,15 +173,15 @@ def logged(tables: ClickTables, engine: Database) -> int:
 
 def logged_lists(tables: ClickTables, engine: Database) -> None:
     """Raise InputError if the logged probability of a list is none, or differs by its rows."""
-    shown, score = tables.evaluates, "list_propensity_score"
+    stage_name, score = tables.evaluates, "list_propensity_score"
     wrong = f"{score} is null or {score} <= 0 or {score} > 1"
-    each = (
+    per_list = (
         f"select max(case when {wrong} then 1 else 0 end) as is_wrong, "
         f"case when min({score}) < max({score}) then 1 else 0 end as differs "
-        f"from {tables.of[shown]} group by request_id"
+        f"from {tables.of[stage_name]} group by request_id"
     )
-    last = f"select sum(is_wrong), sum(differs) from ({each}) as lists"
-    ((n_wrong, n_differ),) = engine.rows(with_stages(tables.stages(shown), last))
+    last = f"select sum(is_wrong), sum(differs) from ({per_list}) as lists"
+    ((n_wrong, n_differ),) = engine.rows(with_stages(tables.stages(stage_name), last))
     if n_wrong:
         raise InputError(
             f"{score} is no probability in {many(int(n_wrong), 'request')}: the logging policy "
@@ -193,17 +194,17 @@ def logged_lists(tables: ClickTables, engine: Database) -> None:
         )
 
 
-def uniform(asked: int | None, n_items: int) -> int:
+def uniform(n_actions: int | None, n_items: int) -> int:
     """How many items the uniform policy chooses from.
 
     Raises:
         SpecError: If the log has more than it was said.
     """
-    if asked is not None and asked < n_items:
+    if n_actions is not None and n_actions < n_items:
         raise SpecError(
-            f"clicks.counterfactual.actions: the log has {n_items} items, given {asked}"
+            f"clicks.counterfactual.actions: the log has {n_items} items, given {n_actions}"
         )
-    return asked or n_items
+    return n_actions or n_items
 
 
 def policy(source: Policy, rows: Stage, tables: ClickTables, engine: Database) -> None:
@@ -215,7 +216,7 @@ def policy(source: Policy, rows: Stage, tables: ClickTables, engine: Database) -
     keys = ["item_id", *["position"] * by_position]
     wrong = "item_id is null or probability is null or probability < 0 or probability > 1"
     wrong += " or position is null" * by_position
-    found = [
+    problems = [
         *_rows(engine, rows, wrong, "{n} without an item and a probability from 0 to 1"),
         *_repeated(
             engine,
@@ -227,16 +228,16 @@ def policy(source: Policy, rows: Stage, tables: ClickTables, engine: Database) -
             "is not defined",
         ),
     ]
-    if found:
-        raise refusal(found)
-    place = "position" if by_position else "0"
+    if problems:
+        raise refusal(problems)
+    position_sql = "position" if by_position else "0"
     group = " group by position" if by_position else ""
-    summed = f"select {place} as place, sum(probability) as whole from {rows.name}{group}"
+    summed = f"select {position_sql} as place, sum(probability) as whole from {rows.name}{group}"
     wholes = dict(engine.rows(with_stages([rows], summed)))
     off = [
-        f"{whole:.6g}" + f" at position {at}" * by_position
-        for at, whole in sorted(wholes.items())
-        if abs(whole - 1) > NEAR
+        f"{total:.6g}" + f" at position {position}" * by_position
+        for position, total in sorted(wholes.items())
+        if abs(total - 1) > NEAR
     ]
     if off:
         raise InputError(
@@ -245,29 +246,36 @@ def policy(source: Policy, rows: Stage, tables: ClickTables, engine: Database) -
         )
     if by_position:
         logged_at = "select distinct position from actions"
-        there = {int(at) for (at,) in engine.rows(with_stages(actions(tables), logged_at))}
-        if lacks := there - {int(at) for at in wholes}:
+        logged_positions = {
+            int(position) for (position,) in engine.rows(with_stages(actions(tables), logged_at))
+        }
+        if lacks := logged_positions - {int(position) for position in wholes}:
             raise InputError(f"{POLICY}: nothing is said of {_places(lacks)}, which the log has")
 
 
-def _rows(engine: Database, rows: Stage, wrong: str, what: str) -> Iterator[Problem]:
+def _rows(engine: Database, rows: Stage, wrong: str, message: str) -> Iterator[Problem]:
     counted = f"select count(*) from {rows.name} where {wrong}"
     ((n,),) = engine.rows(with_stages([rows], counted))
     if n:
-        yield Problem(_place(rows), what.format(n=many(int(n), "row")), int(n))
+        yield Problem(_place(rows), message.format(n=many(int(n), "row")), int(n))
 
 
 def _repeated(
-    engine: Database, rows: Stage, keys: list[str], what: str, remedy: str = ""
+    engine: Database, rows: Stage, keys: list[str], subject: str, remedy: str = ""
 ) -> Iterator[Problem]:
     names = ", ".join(keys)
-    found = f"select {names}, count(*) as n from {rows.name} group by {names} having count(*) > 1"
-    ((n,),) = engine.rows(with_stages([rows], f"select count(*) from ({found}) as repeated"))
+    repeats = f"select {names}, count(*) as n from {rows.name} group by {names} having count(*) > 1"
+    ((n,),) = engine.rows(with_stages([rows], f"select count(*) from ({repeats}) as repeated"))
     if n:
-        examples = engine.rows(with_stages([rows], f"{found} order by {names} limit {EXAMPLES}"))
-        told = f"{what} stands there more than once, {many(int(n), 'time')}"
+        examples = engine.rows(with_stages([rows], f"{repeats} order by {names} limit {EXAMPLES}"))
+        message = f"{subject} stands there more than once, {many(int(n), 'time')}"
         yield Problem(
-            _place(rows), told, int(n), (*keys, "rows"), examples, remedy or "keep one row of each"
+            _place(rows),
+            message,
+            int(n),
+            (*keys, "rows"),
+            examples,
+            remedy or "keep one row of each",
         )
 
 
@@ -275,11 +283,11 @@ def _place(rows: Stage) -> str:
     return POLICY if rows.name == POLICY_ROWS else LISTS
 
 
-def _places(given: Iterable[int]) -> str:
+def _places(numbers: Iterable[int]) -> str:
     """Positions, as few words as they take."""
-    there = sorted(given)
-    if len(there) > 3 and there[-1] - there[0] == len(there) - 1:
-        return f"positions {there[0]} to {there[-1]}"
-    more = f" and {len(there) - 3} more" if len(there) > 3 else ""
-    noun = "position" if len(there) == 1 else "positions"
-    return f"{noun} {', '.join(map(str, there[:3]))}{more}"
+    in_order = sorted(numbers)
+    if len(in_order) > 3 and in_order[-1] - in_order[0] == len(in_order) - 1:
+        return f"positions {in_order[0]} to {in_order[-1]}"
+    remainder = f" and {len(in_order) - 3} more" if len(in_order) > 3 else ""
+    noun = "position" if len(in_order) == 1 else "positions"
+    return f"{noun} {', '.join(map(str, in_order[:3]))}{remainder}"

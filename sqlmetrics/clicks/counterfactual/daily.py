@@ -40,16 +40,16 @@ def check(clicks: Clicks) -> None:
     Raises:
         SpecError: If they would be other numbers in another run.
     """
-    asked = clicks.counterfactual
-    if asked is None:
+    counterfactual = clicks.counterfactual
+    if counterfactual is None:
         return
     checks.whole(clicks)
-    if asked.policy == UNIFORM and asked.actions is None:
+    if counterfactual.policy == UNIFORM and counterfactual.actions is None:
         raise SpecError(
             "clicks.counterfactual: in a job the uniform policy needs actions, the number of items "
             "that it chooses from: the log has other items on other days"
         )
-    if not asked.weighs_positions:
+    if not counterfactual.weighs_positions:
         return
     if not clicks.propensity.is_known:
         raise SpecError(
@@ -68,7 +68,7 @@ def check(clicks: Clicks) -> None:
 
 @contextmanager
 def kept_estimates(
-    log: CleanLog, spec: Spec, confidence: float | None = None, *, some: bool = True
+    log: CleanLog, spec: Spec, confidence: float | None = None, *, required: bool = True
 ) -> Iterator[tuple[str, ...]]:
     """With the sums of a log's estimates by day, system and segment in `NEW_ESTIMATES`.
 
@@ -78,7 +78,7 @@ def kept_estimates(
         log: The log, cleaned, of a spec that may ask for estimates.
         spec: What is asked of it.
         confidence: The coverage of the intervals; default: that of the spec.
-        some: Whether it is an error if no request of the log has a new list.
+        required: Whether it is an error if no request of the log has a new list.
 
     Yields:
         What a reader of the numbers must know; nothing if no estimate is asked for.
@@ -88,20 +88,22 @@ def kept_estimates(
             days are asked for.
         InputError: As `counterfactual_metrics` does.
     """
-    asked, engine = log.tables.clicks.counterfactual, log.engine
-    if asked is None:
+    counterfactual, engine = log.tables.clicks.counterfactual, log.engine
+    if counterfactual is None:
         yield ()
         return
     check(log.tables.clicks)
-    of_nothing = _without_lists(log, asked, spec.by)
+    of_nothing = _without_lists(log, counterfactual, spec.by)
     level, day = confidence or spec.confidence, day_of(log.tables)
-    question, about = of_nothing or asked_of(log, asked, level, day=day, some=some, by=spec.by)
+    question, about = of_nothing or asked_of(
+        log, counterfactual, level, day=day, required=required, by=spec.by
+    )
     with keeping(engine, [Step(NEW_ESTIMATES, question.select)]):
-        yield tuple(_notes(log, asked, question, about)) if about else ()
+        yield tuple(_notes(log, counterfactual, question, about)) if about else ()
 
 
 def estimate_rows(
-    log: CleanLog, spec: Spec, confidence: float | None, *, some: bool = True
+    log: CleanLog, spec: Spec, confidence: float | None, *, required: bool = True
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     """The estimates by day as rows of the fact table, with intervals if a level is given.
 
@@ -112,91 +114,94 @@ def estimate_rows(
         SpecError: As `kept_estimates` does.
         InputError: Likewise.
     """
-    asked = log.tables.clicks.counterfactual
-    if asked is None:
+    counterfactual = log.tables.clicks.counterfactual
+    if counterfactual is None:
         return [], ()
-    with kept_estimates(log, spec, confidence, some=some) as notes:
+    with kept_estimates(log, spec, confidence, required=required) as notes:
         order = "metric_date, system, segment_name, segment_value"
         select = f"select * from {NEW_ESTIMATES} order by {order}"
-        found = [*map(dated, log.engine.records(select))]
-    rows = [_row(one, term, spec, confidence) for one in found for term in terms(asked)]
+        daily_sums = [*map(dated, log.engine.records(select))]
+    rows = [
+        _row(sums, term, spec, confidence) for sums in daily_sums for term in terms(counterfactual)
+    ]
     return rows, notes
 
 
-def estimates_step(tables: ClickTables, spec: Spec, at: Translation) -> Iterator[Step]:
+def estimates_step(tables: ClickTables, spec: Spec, translation: Translation) -> Iterator[Step]:
     """The same sums as a step of a job's text; none if the spec asks for no estimate.
 
     Args:
         tables: The stages of the log.
         spec: What is asked of it.
-        at: The database.
+        translation: The database.
 
     Raises:
         SpecError: If the propensities are estimated while the log is read: SQL alone cannot have
             them; or the database cannot read the lists.
     """
     clicks = tables.clicks
-    asked = clicks.counterfactual
-    if asked is None:
+    counterfactual = clicks.counterfactual
+    if counterfactual is None:
         return
     check(clicks)
     curve = PropensityCurve.of(clicks.propensity)
-    if asked.weighs_positions and curve is None:
+    if counterfactual.weighs_positions and curve is None:
         raise not_in_text(clicks.propensity.method)
-    source = asked.source
-    relation = shown(relation_of(source, "clicks_counterfactual"), at) if source else None
-    if relation is not None and at.changes and not relation.is_sql:
+    source = counterfactual.source
+    relation = shown(relation_of(source, "clicks_counterfactual"), translation) if source else None
+    if relation is not None and translation.changes and not relation.is_sql:
         raise SpecError(
-            f"clicks.counterfactual: {at.dialect.title} reads no files; load it, and give the "
+            f"clicks.counterfactual: {translation.dialect.title} reads no files; load "
+            "it, and give the "
             "relation"
         )
-    yield Step(NEW_ESTIMATES, _question(tables, asked, relation, curve, spec.by).select)
+    yield Step(NEW_ESTIMATES, _question(tables, counterfactual, relation, curve, spec.by).select)
 
 
-def terms(asked: Counterfactual) -> list[Term]:
+def terms(counterfactual: Counterfactual) -> list[Term]:
     """The estimates that are asked for, in their order."""
-    of_rankings = whole_lists if asked.weighs_lists else lists
-    term = of_rankings.term if asked.rankings else policy.term
-    return [term(one) for one in asked.estimated]
+    of_rankings = whole_lists if counterfactual.weighs_lists else lists
+    term = of_rankings.term if counterfactual.rankings else policy.term
+    return [term(metric) for metric in counterfactual.estimated]
 
 
 def _question(
     tables: ClickTables,
-    asked: Counterfactual,
+    counterfactual: Counterfactual,
     relation: Relation | None,
     curve: PropensityCurve | None,
     by: Sequence[str],
 ) -> Question:
     """What is summed by day, of a log that nobody looked at."""
     day = day_of(tables)
-    if asked.weighs_lists and asked.rankings is not None and relation is not None:
-        items = lists.new_items(asked.rankings, relation, asked.title)
-        return whole_lists.question(tables, asked, items, day, by=by)
-    if asked.rankings is not None and relation is not None and curve is not None:
-        items = lists.new_items(asked.rankings, relation, asked.title)
-        return lists.question(tables, asked, items, curve, day, by=by)
+    if counterfactual.weighs_lists and counterfactual.rankings is not None and relation is not None:
+        items = lists.new_items(counterfactual.rankings, relation, counterfactual.title)
+        return whole_lists.question(tables, counterfactual, items, day, by=by)
+    if counterfactual.rankings is not None and relation is not None and curve is not None:
+        items = lists.new_items(counterfactual.rankings, relation, counterfactual.title)
+        return lists.question(tables, counterfactual, items, curve, day, by=by)
     rows = None
-    if isinstance(asked.policy, Policy) and relation is not None:
-        rows = policy.policy_rows(asked.policy, relation)
-    return policy.question(tables, asked, rows, asked.actions or 1, day, by=by)
+    if isinstance(counterfactual.policy, Policy) and relation is not None:
+        rows = policy.policy_rows(counterfactual.policy, relation)
+    return policy.question(tables, counterfactual, rows, counterfactual.actions or 1, day, by=by)
 
 
 def _without_lists(
-    log: CleanLog, asked: Counterfactual, by: Sequence[str]
+    log: CleanLog, counterfactual: Counterfactual, by: Sequence[str]
 ) -> tuple[Question, None] | None:
     """What is summed if the log has no list of these days; None if it has one."""
     tables = log.tables
-    found = f"select 1 as is_there from {tables.of[tables.evaluates]} limit 1"
-    if log.engine.rows(with_stages(tables.stages(tables.evaluates), found)):
+    select = f"select 1 as is_there from {tables.of[tables.evaluates]} limit 1"
+    if log.engine.rows(with_stages(tables.stages(tables.evaluates), select)):
         return None
-    source = asked.source
+    source = counterfactual.source
     relation = source_relation(source, "clicks_counterfactual", log.engine) if source else None
     flat = PropensityCurve.flat(tables.clicks.propensity)
-    return _question(tables, asked, relation, flat, by), None
+    return _question(tables, counterfactual, relation, flat, by), None
 
 
 def _notes(
-    log: CleanLog, asked: Counterfactual, question: Question, about: CounterfactualResult
+    log: CleanLog, counterfactual: Counterfactual, question: Question, about: CounterfactualResult
 ) -> Iterator[str]:
     """What holds for all days together."""
     if about.n_left_out:
@@ -207,29 +212,29 @@ def _notes(
         f"select system, segment_name, segment_value, {sums} from {NEW_ESTIMATES} "
         "where segment_name = 'all' group by system, segment_name, segment_value order by system"
     )
-    found = estimates(rows, question.terms, asked.clip, about.confidence)
-    yield from replace(about, estimates=tuple(found)).warnings()
+    overall = estimates(rows, question.terms, counterfactual.clip, about.confidence)
+    yield from replace(about, estimates=tuple(overall)).warnings()
 
 
 def _row(
     sums: Mapping[str, Any], term: Term, spec: Spec, confidence: float | None
 ) -> dict[str, Any]:
     """An estimate of a day as the fact table has it."""
-    one = EstimatedMetric(term.measure, term.estimator)
+    metric = EstimatedMetric(term.measure, term.estimator)
     numerator, denominator = (float(sums[f"sum_{name}"] or 0) for name in (term.x, term.w))
     value = numerator / denominator if denominator else None
     x2, xw, w2 = (float(sums[product(*pair)] or 0) for pair in term.products)
-    made = {"value": value, "denominator": denominator, "n_clusters": int(sums["n_clusters"])}
-    made |= {"sum_x2": x2, "sum_xw": xw, "sum_w2": w2}
-    ends = {} if confidence is None else zip(INTERVAL, interval(made, confidence), strict=True)
+    ratio = {"value": value, "denominator": denominator, "n_clusters": int(sums["n_clusters"])}
+    ratio |= {"sum_x2": x2, "sum_xw": xw, "sum_w2": w2}
+    ends = {} if confidence is None else zip(INTERVAL, interval(ratio, confidence), strict=True)
     return {
         "spec": spec.title,
         "metric_date": sums["metric_date"],
         "system": sums["system"],
         "segment_name": sums["segment_name"],
         "segment_value": sums["segment_value"],
-        "metric": one.name,
-        "k": one.k or 0,
+        "metric": metric.name,
+        "k": metric.k or 0,
         "value": value,
         "numerator": numerator,
         "denominator": denominator,
@@ -237,6 +242,6 @@ def _row(
         "n_skipped": 0,
         "n_missing": 0,
         "sum_sq": None,
-        "definition_hash": spec.definition_hash(one, sums["segment_name"]),
+        "definition_hash": spec.definition_hash(metric, sums["segment_name"]),
         **dict(ends),
     }

@@ -87,8 +87,8 @@ class Estimate:
     @property
     def segment(self) -> str:
         """Its segment for people; `all` if it has none."""
-        own = self.segment_name, self.segment_value
-        return ALL if own[0] == ALL else "=".join(map(printable, own))
+        pair = self.segment_name, self.segment_value
+        return ALL if pair[0] == ALL else "=".join(map(printable, pair))
 
 
 SCHEMA = pa.schema(
@@ -144,14 +144,15 @@ class CounterfactualResult:
         Raises:
             KeyError: If there is none, or one for each of several systems.
         """
-        found = [
-            one.value
-            for one in self.estimates
-            if f"{at_cutoff(one.metric, one.k)} {one.estimator}" == name and one.segment_name == ALL
+        values = [
+            estimate.value
+            for estimate in self.estimates
+            if f"{at_cutoff(estimate.metric, estimate.k)} {estimate.estimator}" == name
+            and estimate.segment_name == ALL
         ]
-        if len(found) != 1:
+        if len(values) != 1:
             raise KeyError(name)
-        return found[0]
+        return values[0]
 
     def table(self) -> pa.Table:
         """One row per estimate: the attributes of `Estimate`, and method, clip and confidence.
@@ -163,59 +164,74 @@ class CounterfactualResult:
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """The same as plain values, for JSON."""
-        how = {"method": self.method, "clip": self.clip, "confidence": self.confidence}
-        return [vars(one) | how | {"warnings": [*one.warnings]} for one in self.estimates]
+        settings = {"method": self.method, "clip": self.clip, "confidence": self.confidence}
+        return [
+            vars(estimate) | settings | {"warnings": [*estimate.warnings]}
+            for estimate in self.estimates
+        ]
 
     def __repr__(self) -> str:
-        names, left = [*_NAMES], 3
-        cells = [_cells(one) for one in self.estimates]
-        if any(one.segment_name != ALL for one in self.estimates):
-            names, left = ["segment", *names], 4
-            cells = [[one.segment, *own] for one, own in zip(self.estimates, cells, strict=True)]
-        table = aligned(names, cells, numbers_from=left)
+        names, first_number = [*_NAMES], 3
+        cells = [_cells(estimate) for estimate in self.estimates]
+        if any(estimate.segment_name != ALL for estimate in self.estimates):
+            names, first_number = ["segment", *names], 4
+            cells = [
+                [estimate.segment, *row]
+                for estimate, row in zip(self.estimates, cells, strict=True)
+            ]
+        table = aligned(names, cells, numbers_from=first_number)
         width = terminal_width() or 100
-        told = (f"warning: {one}" for one in self.warnings())
-        below = [line for text in (*self.notes, *told) for line in wrap(text, width)]
+        warning_texts = (f"warning: {warning}" for warning in self.warnings())
+        below = [line for text in (*self.notes, *warning_texts) for line in wrap(text, width)]
         return "\n\n".join(filter(None, [self._head(), table, "\n".join(below)]))
 
     def _head(self) -> str:
         n, clusters = (
-            max((getattr(one, name) for one in self.estimates), default=0)
+            max((getattr(estimate, name) for estimate in self.estimates), default=0)
             for name in ("n", "n_clusters")
         )
-        of = f" of {many(clusters, 'user')}" if clusters < n else ""
-        left = f", {self.n_left_out:,} more without a new list" if self.n_left_out else ""
-        known = f"propensities: {self.method}; ± {100 * self.confidence:g} %"
-        return f"{many(n, self.per)}{of}{left}; {known}"
+        of_users = f" of {many(clusters, 'user')}" if clusters < n else ""
+        left_out = f", {self.n_left_out:,} more without a new list" if self.n_left_out else ""
+        basis = f"propensities: {self.method}; ± {100 * self.confidence:g} %"
+        return f"{many(n, self.per)}{of_users}{left_out}; {basis}"
 
     def warnings(self) -> Iterator[str]:
         """Each warning of `estimates` once, with those that it is of; of segments how many."""
-        told: dict[str, dict[str, list[str]]] = {}
-        for one in (one for one in self.estimates if one.segment_name == ALL):
-            metric = f"{one.system} {at_cutoff(one.metric, one.k)}"
-            for warning in one.warnings:
-                told.setdefault(warning, {}).setdefault(metric, []).append(one.estimator)
-        for warning, of in told.items():
-            names = [f"{metric} {', '.join(estimators)}" for metric, estimators in of.items()]
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            yield f"{'; '.join(names[:3])}{more}: {warning}"
-        slices = [one for one in self.estimates if one.segment_name != ALL]
-        if n := sum(bool(one.warnings) for one in slices):
+        metrics_by_warning: dict[str, dict[str, list[str]]] = {}
+        for estimate in (estimate for estimate in self.estimates if estimate.segment_name == ALL):
+            metric = f"{estimate.system} {at_cutoff(estimate.metric, estimate.k)}"
+            for warning in estimate.warnings:
+                metrics_by_warning.setdefault(warning, {}).setdefault(metric, []).append(
+                    estimate.estimator
+                )
+        for warning, estimators_by_metric in metrics_by_warning.items():
+            names = [
+                f"{metric} {', '.join(estimators)}"
+                for metric, estimators in estimators_by_metric.items()
+            ]
+            remainder = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            yield f"{'; '.join(names[:3])}{remainder}: {warning}"
+        slices = [estimate for estimate in self.estimates if estimate.segment_name != ALL]
+        if n := sum(bool(estimate.warnings) for estimate in slices):
             yield f"{n:,} of {many(len(slices), 'estimate')} of segments have warnings: see -o json"
 
 
 _NAMES = ("system", "metric", "estimator", "value", "±", "naive", "ess", "clipped", "unknown")
 
 
-def _cells(one: Estimate) -> list[str]:
-    reach = None if one.value is None or one.ci_high is None else one.ci_high - one.value
+def _cells(estimate: Estimate) -> list[str]:
+    reach = (
+        None
+        if estimate.value is None or estimate.ci_high is None
+        else estimate.ci_high - estimate.value
+    )
     return [
-        one.system,
-        at_cutoff(one.metric, one.k),
-        one.estimator,
-        *map(metric_value, (one.value, reach, one.naive)),
-        f"{one.ess:,.0f}",
-        *(f"{share:.1%}" for share in (one.clipped_share, one.unknown_share)),
+        estimate.system,
+        at_cutoff(estimate.metric, estimate.k),
+        estimate.estimator,
+        *map(metric_value, (estimate.value, reach, estimate.naive)),
+        f"{estimate.ess:,.0f}",
+        *(f"{share:.1%}" for share in (estimate.clipped_share, estimate.unknown_share)),
     ]
 
 
@@ -247,8 +263,8 @@ def _estimate(
     weight, squares = map(total, term.weights)
     all_weight, kept_weight = map(total, term.clipping)
     naive_x, naive_w = map(total, term.naive)
-    missing, whole = map(total, term.missing)
-    made = Estimate(
+    missing, whole_weight = map(total, term.missing)
+    estimate = Estimate(
         system=row["system"],
         metric=term.measure.metric.name,
         k=term.measure.k or 0,
@@ -264,30 +280,34 @@ def _estimate(
         ess=weight * weight / squares if squares else 0.0,
         sample=int(total(term.sample)),
         clipped_share=max(1 - kept_weight / all_weight, 0.0) if all_weight else 0.0,
-        unknown_share=missing / whole if whole else 0.0,
+        unknown_share=missing / whole_weight if whole_weight else 0.0,
         segment_name=row["segment_name"],
         segment_value=row["segment_value"],
     )
-    told = [*_warned(made, clip)]
+    warnings = [*_warned(estimate, clip)]
     if term.logged:
-        told += _off(row, n)
-    return Estimate(**vars(made) | {"warnings": tuple(told)})
+        warnings += _off(row, n)
+    return Estimate(**vars(estimate) | {"warnings": tuple(warnings)})
 
 
-def _warned(one: Estimate, clip: float | None) -> Iterator[str]:
+def _warned(estimate: Estimate, clip: float | None) -> Iterator[str]:
     """Why not to believe an estimate."""
-    if one.n_clicks < FEWEST:
-        yield f"only {many(one.n_clicks, 'click')} to go by"
-    if one.sample and one.ess < FEWEST <= one.n_clicks:
-        yield f"the weights leave an effective sample of {one.ess:,.0f}"
-    elif one.sample and one.ess < UNEVEN * one.sample:
-        share = f"{one.ess:,.0f} of {one.sample:,}"
+    if estimate.n_clicks < FEWEST:
+        yield f"only {many(estimate.n_clicks, 'click')} to go by"
+    if estimate.sample and estimate.ess < FEWEST <= estimate.n_clicks:
+        yield f"the weights leave an effective sample of {estimate.ess:,.0f}"
+    elif estimate.sample and estimate.ess < UNEVEN * estimate.sample:
+        share = f"{estimate.ess:,.0f} of {estimate.sample:,}"
         yield f"a few large weights decide: an effective sample of {share}"
-    if one.estimator == "clipped_ips" and clip is not None and one.clipped_share > CLIPPED:
-        share = f"{one.clipped_share:.0%} of the weight is above the clip of {clip:g}"
+    if (
+        estimate.estimator == "clipped_ips"
+        and clip is not None
+        and estimate.clipped_share > CLIPPED
+    ):
+        share = f"{estimate.clipped_share:.0%} of the weight is above the clip of {clip:g}"
         yield f"{share}: the value is too low by about as much"
-    if one.unknown_share > UNKNOWN:
-        yield f"{one.unknown_share:.0%} of what it counts are items that the log did not show"
+    if estimate.unknown_share > UNKNOWN:
+        yield f"{estimate.unknown_share:.0%} of what it counts are items that the log did not show"
 
 
 def _off(row: Mapping[str, Any], n: int) -> Iterator[str]:

@@ -25,7 +25,7 @@ LOGGED = "logged"
 
 def counterfactual_metrics(
     log: CleanLog,
-    asked: Counterfactual | Mapping[str, Any] | None = None,
+    counterfactual: Counterfactual | Mapping[str, Any] | None = None,
     *,
     curve: PropensityCurve | Mapping[int, float] | None = None,
     confidence: float = 0.95,
@@ -38,7 +38,7 @@ def counterfactual_metrics(
 
     Args:
         log: The log, cleaned.
-        asked: The keys of `clicks.counterfactual`; default: those of the log's spec.
+        counterfactual: The keys of `clicks.counterfactual`; default: those of the log's spec.
         curve: For lists: how often each position is looked at, by position. Default: those of
             the log's spec, by its `propensity`; they are estimated now.
         confidence: The coverage of the intervals, above 0 and below 1.
@@ -52,91 +52,112 @@ def counterfactual_metrics(
             has a new list, or a logged probability is none.
     """
     check_confidence(confidence)
-    wanted = _asked(log, asked)
-    question, about = asked_of(log, wanted, confidence, curve=curve, by=by)
+    checked = _asked(log, counterfactual)
+    question, about = asked_of(log, checked, confidence, curve=curve, by=by)
     rows = log.engine.records(question.select)
-    found = estimates(rows, question.terms, wanted.clip, confidence)
-    return replace(about, estimates=tuple(found))
+    estimated = estimates(rows, question.terms, checked.clip, confidence)
+    return replace(about, estimates=tuple(estimated))
 
 
 def asked_of(
     log: CleanLog,
-    wanted: Counterfactual,
+    counterfactual: Counterfactual,
     confidence: float,
     *,
     curve: PropensityCurve | Mapping[int, float] | None = None,
     day: Column | None = None,
-    some: bool = True,
+    required: bool = True,
     by: Sequence[str] = (),
-    shown: bool = False,
+    has_shown: bool = False,
 ) -> tuple[Question, CounterfactualResult]:
     """What is summed, and what is known before that: a result without estimates.
 
     Args:
         log: The log, cleaned.
-        wanted: The question.
+        counterfactual: The question.
         confidence: The coverage of the intervals.
         curve: For lists: the propensities; default: those of the log's spec.
         day: The day of a row of the log, if each is estimated by itself.
-        some: Whether it is an error if no request has a new list.
+        required: Whether it is an error if no request has a new list.
         by: The segments of the log that are estimated too; others are left out.
-        shown: Whether what the log showed is estimated beside it, as a system `terms.SHOWN`.
+        has_shown: Whether what the log showed is estimated beside it, as a system `terms.SHOWN`.
 
     Raises:
         SpecError: As `counterfactual_metrics` does.
         InputError: Likewise.
     """
-    if wanted.rankings is not None and wanted.weighs_lists:
-        items, n_left_out = _items(log, wanted, wanted.rankings, some=some, shown=shown)
+    if counterfactual.rankings is not None and counterfactual.weighs_lists:
+        items, n_left_out = _items(
+            log, counterfactual, counterfactual.rankings, required=required, has_shown=has_shown
+        )
         checks.logged_lists(log.tables, log.engine)
-        question = whole_lists.question(log.tables, wanted, items, day, by=by, shown=shown)
-        return question, CounterfactualResult(
-            "request", LOGGED, wanted.clip, confidence, n_left_out
+        question = whole_lists.question(
+            log.tables, counterfactual, items, day, by=by, has_shown=has_shown
         )
-    if wanted.rankings is not None:
-        known = _curve(log, curve)
+        return question, CounterfactualResult(
+            "request", LOGGED, counterfactual.clip, confidence, n_left_out
+        )
+    if counterfactual.rankings is not None:
+        propensity_curve = _curve(log, curve)
         items, n_left_out, notes = _lists(
-            log, wanted, wanted.rankings, known, some=some, shown=shown
+            log,
+            counterfactual,
+            counterfactual.rankings,
+            propensity_curve,
+            required=required,
+            has_shown=has_shown,
         )
-        question = lists.question(log.tables, wanted, items, known, day, by=by, shown=shown)
+        question = lists.question(
+            log.tables, counterfactual, items, propensity_curve, day, by=by, has_shown=has_shown
+        )
         return question, CounterfactualResult(
-            "request", known.method, wanted.clip, confidence, n_left_out, notes
+            "request", propensity_curve.method, counterfactual.clip, confidence, n_left_out, notes
         )
-    rows, n_items = _policy(log, wanted, wanted.policy or UNIFORM)
-    question = policy.question(log.tables, wanted, rows, n_items, day, by=by, shown=shown)
-    return question, CounterfactualResult("impression", LOGGED, wanted.clip, confidence)
+    rows, n_items = _policy(log, counterfactual, counterfactual.policy or UNIFORM)
+    question = policy.question(
+        log.tables, counterfactual, rows, n_items, day, by=by, has_shown=has_shown
+    )
+    return question, CounterfactualResult("impression", LOGGED, counterfactual.clip, confidence)
 
 
-def _asked(log: CleanLog, asked: Counterfactual | Mapping[str, Any] | None) -> Counterfactual:
+def _asked(
+    log: CleanLog, counterfactual: Counterfactual | Mapping[str, Any] | None
+) -> Counterfactual:
     """The question, with what it needs of the log."""
     clicks = log.tables.clicks
     checks.whole(clicks)
-    if asked is None:
+    if counterfactual is None:
         if clicks.counterfactual is None:
             raise SpecError(
                 "nothing is asked of rankings that were not shown; add to the spec: "
                 "clicks: {counterfactual: {rankings: {file: new.parquet}}}"
             )
         return clicks.counterfactual
-    found = asked if isinstance(asked, Counterfactual) else Counterfactual(**asked)
-    if lacks := clicks.lacks(found):
+    checked = (
+        counterfactual
+        if isinstance(counterfactual, Counterfactual)
+        else Counterfactual(**counterfactual)
+    )
+    if lacks := clicks.lacks(checked):
         raise SpecError(lacks)
-    return found
+    return checked
 
 
 def _lists(
     log: CleanLog,
-    asked: Counterfactual,
+    counterfactual: Counterfactual,
     source: ClickRankings,
     curve: PropensityCurve,
     *,
-    some: bool,
-    shown: bool,
+    required: bool,
+    has_shown: bool,
 ) -> tuple[Stage, int, tuple[str, ...]]:
     """The rows of new lists, how many requests have none, and what must be said of the log."""
-    items, n_left_out = _items(log, asked, source, some=some, shown=shown)
-    measures = map(counterfactual_metric, asked.measured)
-    last = max((one.k or 0 for one in measures if one.metric.name == "clicks"), default=0)
+    items, n_left_out = _items(log, counterfactual, source, required=required, has_shown=has_shown)
+    measures = map(counterfactual_metric, counterfactual.measured)
+    last = max(
+        (measure.k or 0 for measure in measures if measure.metric.name == "clicks"), default=0
+    )
     notes = checks.positions(log.tables, curve, log.engine, last)
     if curve.method != "given":
         notes = (f"the propensities are estimated ({curve.method}); ± takes them for known", *notes)
@@ -144,23 +165,30 @@ def _lists(
 
 
 def _items(
-    log: CleanLog, asked: Counterfactual, source: ClickRankings, *, some: bool, shown: bool
+    log: CleanLog,
+    counterfactual: Counterfactual,
+    source: ClickRankings,
+    *,
+    required: bool,
+    has_shown: bool,
 ) -> tuple[Stage, int]:
     """The rows of new lists, and how many requests have none."""
     engine = log.engine
     relation = source_relation(source, "clicks_counterfactual", engine)
     checks.columns(source, relation, checks.LISTS, engine)
-    items = lists.new_items(source, relation, asked.title)
-    checks.lists(items, engine, shown=shown)
-    return items, checks.matched(log.tables, asked, items, engine, some=some)
+    items = lists.new_items(source, relation, counterfactual.title)
+    checks.lists(items, engine, has_shown=has_shown)
+    return items, checks.matched(log.tables, counterfactual, items, engine, required=required)
 
 
-def _policy(log: CleanLog, asked: Counterfactual, source: Policy | str) -> tuple[Stage | None, int]:
+def _policy(
+    log: CleanLog, counterfactual: Counterfactual, source: Policy | str
+) -> tuple[Stage | None, int]:
     """The rows of a policy, and how many items the log has; of the uniform one, it chooses from."""
     engine, tables = log.engine, log.tables
     n_items = checks.logged(tables, engine)
     if not isinstance(source, Policy):
-        return None, checks.uniform(asked.actions, n_items)
+        return None, checks.uniform(counterfactual.actions, n_items)
     relation = source_relation(source, "clicks_policy", engine)
     checks.columns(source, relation, checks.POLICY, engine)
     rows = policy.policy_rows(source, relation)
@@ -168,12 +196,12 @@ def _policy(log: CleanLog, asked: Counterfactual, source: Policy | str) -> tuple
     return rows, n_items
 
 
-def _curve(log: CleanLog, given: PropensityCurve | Mapping[int, float] | None) -> PropensityCurve:
+def _curve(log: CleanLog, curve: PropensityCurve | Mapping[int, float] | None) -> PropensityCurve:
     """The propensities: those given, else those that the log's spec says how to learn."""
-    if isinstance(given, PropensityCurve):
-        return given
-    if given is not None:
-        return PropensityCurve.given(given)
+    if isinstance(curve, PropensityCurve):
+        return curve
+    if curve is not None:
+        return PropensityCurve.given(curve)
     if not log.tables.clicks.propensity.is_known:
         raise SpecError(
             "rankings that were not shown need the propensities of positions: add to the spec "

@@ -80,39 +80,41 @@ def new_items(source: ClickRankings, relation: Relation, title: str) -> Stage:
 
 def question(
     tables: ClickTables,
-    asked: Counterfactual,
+    counterfactual: Counterfactual,
     items: Stage,
     curve: PropensityCurve,
     day: Column | None = None,
     *,
     by: Sequence[str] = (),
-    shown: bool = False,
+    has_shown: bool = False,
 ) -> Question:
     """The sums of the estimates of new lists.
 
     Args:
         tables: The stages of the log.
-        asked: What is asked, of `rankings`.
+        counterfactual: What is asked, of `rankings`.
         items: The stage of the lists.
         curve: The propensities of all positions of the log.
         day: The day of a row of the log, if each is estimated by itself.
         by: The segments of the log that are estimated too.
-        shown: Whether the lists that were shown are estimated too, as those of a system `SHOWN`:
+        has_shown: Whether the lists that were shown are estimated too, as the system `SHOWN`:
             each item has the rank of its position.
     """
-    measures = [counterfactual_metric(one) for one in asked.measured]
-    rates, layout = "dr" in asked.estimators, layout_of(tables, curve)
+    measures = [counterfactual_metric(name) for name in counterfactual.measured]
+    rates, layout = "dr" in counterfactual.estimators, layout_of(tables, curve)
     segments = segments_of(tables, by)
-    own = [segment(name) for name in segments]
-    estimated = [term(one) for one in asked.estimated]
-    counts = ["n_requests", *(f"{one.column}_n_clicks" for one in measures)]
+    segment_columns = [segment(name) for name in segments]
+    estimated = [term(metric) for metric in counterfactual.estimated]
+    counts = ["n_requests", *(f"{measure.column}_n_clicks" for measure in measures)]
     read = {*counts, *(name for term in estimated for name in term.columns)}
     stages = [
-        *matching(tables, asked, items, layout, day, segments=segments),
+        *matching(tables, counterfactual, items, layout, day, segments=segments),
         propensities(curve),
-        *_model(tables, asked, layout, rates=rates, day=day),
-        _list_places(tables, asked, measures, layout, own, day=day, shown=shown),
-        *_sums(measures, layout, read, own, rates=rates, day=day),
+        *_model(tables, counterfactual, layout, rates=rates, day=day),
+        _list_places(
+            tables, counterfactual, measures, layout, segment_columns, day=day, has_shown=has_shown
+        ),
+        *_sums(measures, layout, read, segment_columns, rates=rates, day=day),
     ]
     return Question(stages, estimated, counts, day, [*segments])
 
@@ -125,7 +127,7 @@ def layout_of(tables: ClickTables, curve: PropensityCurve) -> str:
 
 def matching(
     tables: ClickTables,
-    asked: Counterfactual,
+    counterfactual: Counterfactual,
     items: Stage,
     layout: str = "",
     day: Column | None = None,
@@ -134,47 +136,59 @@ def matching(
 ) -> Iterator[Stage]:
     """The stages to the requests that have a new list."""
     yield items
-    by_rank = asked.rankings is not None and asked.rankings.columns.rank is not None
+    by_rank = (
+        counterfactual.rankings is not None and counterfactual.rankings.columns.rank is not None
+    )
     yield _stage("new_lists", direction="asc" if by_rank else "desc")
     yield from tables.stages(tables.evaluates, "answers")
     log = {"of": tables.of, "shown": tables.evaluates, "day": day}
-    values = [Column(segment_value(f"min({at})"), segment(name)) for name, at in segments.items()]
+    values = [
+        Column(segment_value(f"min({column})"), segment(name)) for name, column in segments.items()
+    ]
     yield _stage("asked_requests", layout=layout, segments=values, **log)
-    yield _stage("matched_requests", key=KEYS[asked.match])
+    yield _stage("matched_requests", key=KEYS[counterfactual.match])
 
 
 def _model(
-    tables: ClickTables, asked: Counterfactual, layout: str, *, rates: bool, day: Column | None
+    tables: ClickTables,
+    counterfactual: Counterfactual,
+    layout: str,
+    *,
+    rates: bool,
+    day: Column | None,
 ) -> Iterator[Stage]:
     """What each shown item weighs, and the reward model."""
     log = {"of": tables.of, "shown": tables.evaluates, "layout": layout, "day": day}
-    weights = [Column("1e0 / propensity", "weight"), clipped("1e0 / propensity", asked.clip)]
+    weights = [
+        Column("1e0 / propensity", "weight"),
+        clipped("1e0 / propensity", counterfactual.clip),
+    ]
     yield _stage("position_weights", weights=weights, layout=layout)
     yield _stage("weighed_items", **log)
     if rates:
         yield _stage("item_mean", day=day)
-        yield _stage("pair_rates", prior=double(asked.prior), day=day)
+        yield _stage("pair_rates", prior=double(counterfactual.prior), day=day)
 
 
 def _list_places(
     tables: ClickTables,
-    asked: Counterfactual,
+    counterfactual: Counterfactual,
     measures: Sequence[CounterfactualMeasure],
     layout: str,
     by: Sequence[str],
     *,
     day: Column | None,
-    shown: bool,
+    has_shown: bool,
 ) -> Stage:
     """One row per request and item of its list."""
-    cutoffs = [one.k for one in measures]
-    known = [*(["metric_date"] if day else []), "request_id", "query_text"]
+    cutoffs = [measure.k for measure in measures]
+    key_columns = [*(["metric_date"] if day else []), "request_id", "query_text"]
     return _stage(
         "list_places",
-        key=KEYS[asked.match],
-        known=[*known, *(["layout"] if layout else []), *by, "user_id"],
+        key=KEYS[counterfactual.match],
+        known=[*key_columns, *(["layout"] if layout else []), *by, "user_id"],
         deepest=0 if None in cutoffs else max(k for k in cutoffs if k),
-        system=literal(SHOWN) if shown else "",
+        system=literal(SHOWN) if has_shown else "",
         of=tables.of,
         shown=tables.evaluates,
     )
@@ -192,7 +206,7 @@ def _sums(
     """One row per request, with what it adds to each sum that is read."""
     yield _stage(
         "places",
-        new_propensities=any(one.metric.name == "clicks" for one in measures),
+        new_propensities=any(measure.metric.name == "clicks" for measure in measures),
         layout=layout,
         rates=rates,
         day=day,
@@ -207,11 +221,14 @@ def _sums(
         gains.append(Column(f"rate + {change}", "dr"))
     discounts = list(map(_discount, measures))
     yield _stage("gains", gains=gains, discounts=discounts, rates=rates, day=day, by=by)
-    every = [one for one in _list_clicks() if one.name in read]
+    every = [click_column for click_column in _list_clicks() if click_column.name in read]
     if every:
         yield _stage("list_clicks", columns=every)
-    clicks = [Column(f"coalesce(min(list_clicks.{one.name}), 0)", one.name) for one in every]
-    added = [column for one in measures for column in _added(one) if column.name in read]
+    clicks = [
+        Column(f"coalesce(min(list_clicks.{click_column.name}), 0)", click_column.name)
+        for click_column in every
+    ]
+    added = [column for measure in measures for column in _added(measure) if column.name in read]
     yield _stage("list_sums", columns=[*clicks, *added], clicks=bool(every), day=day, by=by)
 
 
@@ -232,35 +249,35 @@ def _discount(measure: CounterfactualMeasure) -> Column:
 
 def _added(measure: CounterfactualMeasure) -> Iterator[Column]:
     """What a request can add."""
-    at = measure.column
-    yield Column(f"sum({at} * naive)", f"{at}_naive")
+    column = measure.column
+    yield Column(f"sum({column} * naive)", f"{column}_naive")
     for gain in ("ips", "clipped_ips", "dr"):
-        yield Column(f"sum({at} * {gain})", f"{at}_{gain}")
+        yield Column(f"sum({column} * {gain})", f"{column}_{gain}")
     for gain in ("ips", "clipped_ips"):
-        square = f"sum(\n    {at} * {gain}\n        * {at} * {gain}\n)"
-        yield Column(square, f"{at}_{gain}_squares")
-    yield Column(f"sum({at})", f"{at}_whole")
-    yield Column(f"sum({at} * is_unshown)", f"{at}_unshown")
-    yield Column(f"sum({at} * is_unknown)", f"{at}_unknown")
-    yield Column(f"sum(case when {at} > 0 then naive else 0 end)", f"{at}_n_clicks")
+        square = f"sum(\n    {column} * {gain}\n        * {column} * {gain}\n)"
+        yield Column(square, f"{column}_{gain}_squares")
+    yield Column(f"sum({column})", f"{column}_whole")
+    yield Column(f"sum({column} * is_unshown)", f"{column}_unshown")
+    yield Column(f"sum({column} * is_unknown)", f"{column}_unknown")
+    yield Column(f"sum(case when {column} > 0 then naive else 0 end)", f"{column}_n_clicks")
 
 
-def term(of: EstimatedMetric) -> Term:
+def term(estimated_metric: EstimatedMetric) -> Term:
     """What an estimate of new lists is made of."""
-    at, name = of.measure.column, of.estimator
-    of_click = of.metric.per == "click" or name == "snips"
+    column, name = estimated_metric.measure.column, estimated_metric.estimator
+    of_click = estimated_metric.metric.per == "click" or name == "snips"
     gain = "ips" if name == "snips" else name
-    seen = "ips" if gain == "ips" else "clipped_ips"
+    weighting = "ips" if gain == "ips" else "clipped_ips"
     return Term(
-        of.measure,
+        estimated_metric.measure,
         name,
-        x=f"{at}_{gain}",
+        x=f"{column}_{gain}",
         w=f"all_{gain}" if of_click else "n_requests",
-        naive=(_naive(of.measure), "all_naive" if of_click else "n_requests"),
-        weights=(f"{at}_{seen}", f"{at}_{seen}_squares"),
-        clipping=(f"{at}_ips", f"{at}_clipped_ips"),
-        missing=(f"{at}_unknown" if name == "dr" else f"{at}_unshown", f"{at}_whole"),
-        sample=f"{at}_n_clicks",
+        naive=(_naive(estimated_metric.measure), "all_naive" if of_click else "n_requests"),
+        weights=(f"{column}_{weighting}", f"{column}_{weighting}_squares"),
+        clipping=(f"{column}_ips", f"{column}_clipped_ips"),
+        missing=(f"{column}_unknown" if name == "dr" else f"{column}_unshown", f"{column}_whole"),
+        sample=f"{column}_n_clicks",
     )
 
 

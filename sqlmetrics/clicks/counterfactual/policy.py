@@ -39,13 +39,13 @@ POLICY_ROWS = "policy_rows"
 
 def actions(tables: ClickTables, day: Column | None = None, by: Sequence[str] = ()) -> list[Stage]:
     """The stages to one row per impression."""
-    shown = tables.evaluates
+    stage_name = tables.evaluates
     values = [
-        Column(segment_value(f"{shown}.{at}"), segment(name))
-        for name, at in segments_of(tables, by).items()
+        Column(segment_value(f"{stage_name}.{column}"), segment(name))
+        for name, column in segments_of(tables, by).items()
     ]
-    log = {"of": tables.of, "shown": shown, "day": day, "segments": values}
-    return [*tables.stages(shown, "answers"), _stage("actions", **log)]
+    log = {"of": tables.of, "shown": stage_name, "day": day, "segments": values}
+    return [*tables.stages(stage_name, "answers"), _stage("actions", **log)]
 
 
 def policy_rows(source: Policy, relation: Relation) -> Stage:
@@ -67,41 +67,41 @@ def policy_rows(source: Policy, relation: Relation) -> Stage:
 
 def question(
     tables: ClickTables,
-    asked: Counterfactual,
+    counterfactual: Counterfactual,
     rows: Stage | None,
     n_items: int,
     day: Column | None = None,
     *,
     by: Sequence[str] = (),
-    shown: bool = False,
+    has_shown: bool = False,
 ) -> Question:
     """The sums of the estimates of a policy.
 
     Args:
         tables: The stages of the log.
-        asked: What is asked, of `policy`.
+        counterfactual: What is asked, of `policy`.
         rows: The stage of the policy's rows; None for the uniform one.
         n_items: How many items the uniform one chooses from.
         day: The day of a row of the log, if each is estimated by itself.
         by: The segments of the log that are estimated too.
-        shown: Whether the policy that chose stands beside it, as a system `SHOWN`: its weights
+        has_shown: Whether the policy that chose stands beside it, as a system `SHOWN`: its weights
             are 1.
     """
-    source = asked.policy
+    source = counterfactual.policy
     is_table = isinstance(source, Policy)
     by_position = isinstance(source, Policy) and source.columns.position is not None
     view = {
         "policy": is_table,
         "by_position": by_position,
         "n_items": double(n_items),
-        "prior": double(asked.prior),
+        "prior": double(counterfactual.prior),
         "probability": "coalesce(policy.probability, 0e0)" if is_table else _share(n_items),
-        "clipped": [clipped("weight", asked.clip)],
-        "system": literal(asked.title),
+        "clipped": [clipped("weight", counterfactual.clip)],
+        "system": literal(counterfactual.title),
         "columns": list(_added()),
         "day": day,
         "by": [segment(name) for name in segments_of(tables, by)],
-        "shown": {"system": literal(SHOWN), "columns": list(_of_shown())} if shown else None,
+        "shown": {"system": literal(SHOWN), "columns": list(_of_shown())} if has_shown else None,
     }
     names = ("action_mean", "action_rates", "expected_rates", "weighed_actions")
     stages = [
@@ -110,13 +110,13 @@ def question(
         *(_stage(name, **view) for name in (*names, "clipped_actions", "action_sums")),
     ]
     counts = ("n_impressions", "ctr_n_clicks")
-    estimated = [term(one) for one in asked.estimated]
+    estimated = [term(metric) for metric in counterfactual.estimated]
     return Question(stages, estimated, counts, day, [*segments_of(tables, by)])
 
 
-def term(of: EstimatedMetric) -> Term:
+def term(estimated_metric: EstimatedMetric) -> Term:
     """What an estimate of a policy is made of."""
-    return of_logged(of, "n_impressions", sample="n_impressions")
+    return of_logged(estimated_metric, "n_impressions", sample="n_impressions")
 
 
 def _share(n_items: int) -> str:
@@ -125,17 +125,20 @@ def _share(n_items: int) -> str:
 
 def _added() -> Iterator[Column]:
     """What an impression adds."""
-    at = "clipped_actions"
-    yield Column(f"{at}.is_clicked", "ctr_naive")
-    yield Column(f"{at}.is_clicked", "ctr_n_clicks")
-    yield Column(f"{at}.is_clicked * {at}.weight", "ctr_ips")
-    yield Column(f"{at}.is_clicked * {at}.clipped_weight", "ctr_clipped_ips")
-    change = f"{at}.clipped_weight\n    * ({at}.is_clicked - action_rates.rate)"
+    stage = "clipped_actions"
+    yield Column(f"{stage}.is_clicked", "ctr_naive")
+    yield Column(f"{stage}.is_clicked", "ctr_n_clicks")
+    yield Column(f"{stage}.is_clicked * {stage}.weight", "ctr_ips")
+    yield Column(f"{stage}.is_clicked * {stage}.clipped_weight", "ctr_clipped_ips")
+    change = f"{stage}.clipped_weight\n    * ({stage}.is_clicked - action_rates.rate)"
     yield Column(f"expected_rates.expected_rate + {change}", "ctr_dr")
-    for name, weight in (("squares", f"{at}.weight"), ("clipped_squares", f"{at}.clipped_weight")):
+    for name, weight in (
+        ("squares", f"{stage}.weight"),
+        ("clipped_squares", f"{stage}.clipped_weight"),
+    ):
         yield Column(f"{weight} * {weight}", name)
-    yield Column(f"{at}.weight", "weight")
-    yield Column(f"{at}.clipped_weight", "clipped_weight")
+    yield Column(f"{stage}.weight", "weight")
+    yield Column(f"{stage}.clipped_weight", "clipped_weight")
     yield Column("expected_rates.unknown", "unknown")
 
 
@@ -143,7 +146,7 @@ def _of_shown() -> Iterator[Column]:
     """What an impression adds to what the policy got that chose it."""
     clicked = "clipped_actions.is_clicked"
     counts = {"ctr_naive": clicked, "ctr_n_clicks": clicked, "unknown": "0e0"}
-    for name in (one.name for one in _added()):
+    for name in (column.name for column in _added()):
         estimate = f"1e0 * {clicked}" if name.startswith("ctr") else "1e0"
         yield Column(counts.get(name, estimate), name)
 

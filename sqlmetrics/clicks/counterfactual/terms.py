@@ -60,30 +60,30 @@ class Term:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it reads."""
-        more = (*self.naive, *self.weights, *self.clipping, *self.missing, self.sample)
-        return (self.x, self.w, *more, *(_WEIGHT if self.logged else ()))
+        trust_columns = (*self.naive, *self.weights, *self.clipping, *self.missing, self.sample)
+        return (self.x, self.w, *trust_columns, *(_WEIGHT if self.logged else ()))
 
 
 _WEIGHT = ("weight", "squares")
 """The columns of logged weights, and of their squares."""
 
 
-def of_logged(of: EstimatedMetric, counted: str, *, sample: str) -> Term:
+def of_logged(estimated_metric: EstimatedMetric, counted: str, *, sample: str) -> Term:
     """An estimate by weights that are those of a policy that logged its probabilities.
 
     Args:
-        of: What is estimated.
+        estimated_metric: What is estimated.
         counted: The column of what a mean is taken over.
         sample: That of how many the weights are of.
     """
-    at, name = of.measure.column, of.estimator
+    column, name = estimated_metric.measure.column, estimated_metric.estimator
     is_clipped = name in ("clipped_ips", "dr")
     return Term(
-        of.measure,
+        estimated_metric.measure,
         name,
-        x=f"{at}_{'ips' if name == 'snips' else name}",
+        x=f"{column}_{'ips' if name == 'snips' else name}",
         w="weight" if name == "snips" else counted,
-        naive=(f"{at}_naive", counted),
+        naive=(f"{column}_naive", counted),
         weights=("clipped_weight", "clipped_squares") if is_clipped else _WEIGHT,
         clipping=("weight", "clipped_weight"),
         missing=("unknown", counted),
@@ -176,7 +176,7 @@ def case_column(condition: str, then: str, otherwise: str = "0e0") -> str:
     return dedent(case(condition, then, otherwise)).strip("\n")
 
 
-def _product(one: str, other: str) -> str:
+def _product(first: str, second: str) -> str:
     """The sum of products, on a line of its own if it is long."""
-    line = f"sum(1e0 * {one} * {other})"
-    return line if len(line) <= LINE - 4 else f"sum(\n    1e0 * {one}\n        * {other}\n)"
+    line = f"sum(1e0 * {first} * {second})"
+    return line if len(line) <= LINE - 4 else f"sum(\n    1e0 * {first}\n        * {second}\n)"

@@ -42,56 +42,58 @@ from sqlmetrics.sql.template import literal
 
 def question(
     tables: ClickTables,
-    asked: Counterfactual,
+    counterfactual: Counterfactual,
     items: Stage,
     day: Column | None = None,
     *,
     by: Sequence[str] = (),
-    shown: bool = False,
+    has_shown: bool = False,
 ) -> Question:
     """The sums of the estimates of new lists.
 
     Args:
         tables: The stages of the log.
-        asked: What is asked, of `rankings`.
+        counterfactual: What is asked, of `rankings`.
         items: The stage of the lists.
         day: The day of a row of the log, if each is estimated by itself.
         by: The segments of the log that are estimated too.
-        shown: Whether the lists that were shown stand beside them, as those of a system `SHOWN`:
+        has_shown: Whether the lists that were shown stand beside them, as the system `SHOWN`:
             their weights are 1.
     """
-    measures = [counterfactual_metric(one) for one in asked.measured]
+    measures = [counterfactual_metric(name) for name in counterfactual.measured]
     segments = segments_of(tables, by)
-    known = [*(["metric_date"] if day else []), *map(segment, segments), "user_id"]
+    key_columns = [*(["metric_date"] if day else []), *map(segment, segments), "user_id"]
     view = {
         "of": tables.of,
         "shown": tables.evaluates,
-        "key": KEYS[asked.match],
-        "depth": asked.list_depth,
-        "known": known,
-        "values": [clipped("weight", asked.clip), *map(_value, measures)],
-        "columns": [*_of_lists(), *(column for one in measures for column in _added(one))],
-        "system": literal(SHOWN) if shown else "",
+        "key": KEYS[counterfactual.match],
+        "depth": counterfactual.list_depth,
+        "known": key_columns,
+        "values": [clipped("weight", counterfactual.clip), *map(_value, measures)],
+        "columns": [*_of_lists(), *(column for measure in measures for column in _added(measure))],
+        "system": literal(SHOWN) if has_shown else "",
     }
     names = ["logged_lists", "agreeing_lists", "weighed_lists", "clipped_lists", "whole_list_sums"]
     stages = [
-        *matching(tables, asked, items, day=day, segments=segments),
+        *matching(tables, counterfactual, items, day=day, segments=segments),
         *(Stage(name, f"clicks/counterfactual/{name}", view) for name in names),
     ]
-    counts = ["n_requests", *(f"{one.column}_n_clicks" for one in measures)]
-    return Question(stages, [term(one) for one in asked.estimated], counts, day, [*segments])
+    counts = ["n_requests", *(f"{measure.column}_n_clicks" for measure in measures)]
+    return Question(
+        stages, [term(metric) for metric in counterfactual.estimated], counts, day, [*segments]
+    )
 
 
-def term(of: EstimatedMetric) -> Term:
+def term(estimated_metric: EstimatedMetric) -> Term:
     """What an estimate of whole lists is made of."""
-    return of_logged(of, "n_requests", sample="n_agreeing")
+    return of_logged(estimated_metric, "n_requests", sample="n_agreeing")
 
 
 def _value(measure: CounterfactualMeasure) -> Column:
     """What a list gets by its first click; 0 without one."""
-    found = "1e0" if measure.metric.name == "hit" else "1e0 / first_click"
+    reward = "1e0" if measure.metric.name == "hit" else "1e0 / first_click"
     near = f"first_click <= {measure.k}" if measure.k else "first_click is not null"
-    return Column(case_column(near, found, "0e0"), f"{measure.column}_naive")
+    return Column(case_column(near, reward, "0e0"), f"{measure.column}_naive")
 
 
 def _of_lists() -> Iterator[Column]:
@@ -106,9 +108,9 @@ def _of_lists() -> Iterator[Column]:
 
 def _added(measure: CounterfactualMeasure) -> Iterator[Column]:
     """What it adds to the sums of a metric."""
-    at = measure.column
-    yield Column(f"{at}_naive", f"{at}_naive")
-    yield Column(f"weight * {at}_naive", f"{at}_ips")
-    yield Column(f"clipped_weight * {at}_naive", f"{at}_clipped_ips")
-    is_click = f"weight > 0 and {at}_naive > 0"
-    yield Column(f"case when {is_click} then 1 else 0 end", f"{at}_n_clicks")
+    column = measure.column
+    yield Column(f"{column}_naive", f"{column}_naive")
+    yield Column(f"weight * {column}_naive", f"{column}_ips")
+    yield Column(f"clipped_weight * {column}_naive", f"{column}_clipped_ips")
+    is_click = f"weight > 0 and {column}_naive > 0"
+    yield Column(f"case when {is_click} then 1 else 0 end", f"{column}_n_clicks")

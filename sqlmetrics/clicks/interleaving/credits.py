@@ -62,15 +62,15 @@ def credit_sums(tables: ClickTables, merge: Merge, rows: Rows) -> str:
 
 
 def _credits(tables: ClickTables, merge: Merge, rows: Rows) -> Iterator[Stage]:
-    named = {"system": literal(merge.system), "baseline": literal(merge.baseline)}
+    names = {"system": literal(merge.system), "baseline": literal(merge.baseline)}
     source, curve = merge.source, merge.curve
     has_teams = source is None
     yield _stage("shown_places", of=rows.of(tables), shown=rows.name, has_teams=has_teams)
     if source is None:
-        yield Stage("credits", "clicks/interleaving/team_credits", named)
+        yield Stage("credits", "clicks/interleaving/team_credits", names)
         return
     yield source
-    yield _stage("source_ranks", direction=merge.direction, **named)
+    yield _stage("source_ranks", direction=merge.direction, **names)
     yield _stage("merges")
     yield _stage("merged_requests", is_debiased=curve is not None)
     if curve is None:

@@ -183,76 +183,85 @@ def interleaving_outcome(
             the propensities.
     """
     check_confidence(confidence)
-    asked = log.tables.clicks.interleaving
-    if asked is None:
+    interleaving = log.tables.clicks.interleaving
+    if interleaving is None:
         raise SpecError(
             "the spec does not say how lists were interleaved; add clicks: {interleaving: {method: "
             "team_draft}}, or balanced, or debiased_balanced"
         )
-    curve = (curve or _curve(log, by)) if asked.method == DEBIASED else None
-    source = _source(log, asked)
-    system, baseline = _pair(log, asked, source)
-    direction = "asc" if asked.rankings and asked.rankings.columns.rank else "desc"
+    curve = (curve or _curve(log, by)) if interleaving.method == DEBIASED else None
+    source = _source(log, interleaving)
+    system, baseline = _pair(log, interleaving, source)
+    direction = "asc" if interleaving.rankings and interleaving.rankings.columns.rank else "desc"
     merge = Merge(system, baseline, source, direction, curve)
 
     def of_rows(rows: Rows) -> InterleavingOutcome:
-        own = curve.of_group(rows.value) if curve else None
-        if curve and own is None:
+        group_curve = curve.of_group(rows.value) if curve else None
+        if curve and group_curve is None:
             raise InputError(f"no propensity of {printable(rows.value)} is known")
-        one = replace(merge, curve=own)
-        (sums,) = log.engine.records(credit_sums(log.tables, one, rows))
-        return _outcome(asked.method, one, sums, confidence)
+        group_merge = replace(merge, curve=group_curve)
+        (sums,) = log.engine.records(credit_sums(log.tables, group_merge, rows))
+        return _outcome(interleaving.method, group_merge, sums, confidence)
 
-    shown = log.tables.evaluates
-    return of_rows(Rows(shown)) if by is None else by_group(log, shown, by, of_rows)
+    stage_name = log.tables.evaluates
+    return of_rows(Rows(stage_name)) if by is None else by_group(log, stage_name, by, of_rows)
 
 
 def _curve(log: CleanLog, by: str | None) -> PropensityCurve:
     """The propensities, alike for all requests, or for those of a group."""
     clicks = log.tables.clicks
-    asked = clicks.propensity
-    if asked.by not in (None, by):
+    propensity_settings = clicks.propensity
+    if propensity_settings.by not in (None, by):
         raise SpecError(
-            f"propensities differ by {asked.by}, and interleaving by {DEBIASED} takes such as are "
-            f"alike for all requests; ask for each value by itself: by {asked.by}"
+            f"propensities differ by {propensity_settings.by}, and interleaving by "
+            f"{DEBIASED} takes such as are "
+            f"alike for all requests; ask for each value by itself: by {propensity_settings.by}"
         )
-    if by is None or asked.given:
+    if by is None or propensity_settings.given:
         return log.estimate_propensities().curve
-    own = clicks.model_copy(update={"propensity": asked.model_copy(update={"by": by})})
-    return replace(log, tables=replace(log.tables, clicks=own)).estimate_propensities().curve
+    group_clicks = clicks.model_copy(
+        update={"propensity": propensity_settings.model_copy(update={"by": by})}
+    )
+    return (
+        replace(log, tables=replace(log.tables, clicks=group_clicks)).estimate_propensities().curve
+    )
 
 
-def _source(log: CleanLog, asked: ClickInterleaving) -> Stage | None:
+def _source(log: CleanLog, interleaving: ClickInterleaving) -> Stage | None:
     """The lists before the merge; None for team draft."""
-    if asked.rankings is None:
+    if interleaving.rankings is None:
         return None
-    relation = source_relation(asked.rankings, "clicks_interleaving", log.engine)
-    where = asked.rankings.where
-    return source_items(relation, asked.rankings.columns, [verbatim(where)] if where else [])
+    relation = source_relation(interleaving.rankings, "clicks_interleaving", log.engine)
+    where = interleaving.rankings.where
+    return source_items(relation, interleaving.rankings.columns, [verbatim(where)] if where else [])
 
 
-def _pair(log: CleanLog, asked: ClickInterleaving, source: Stage | None) -> tuple[str, str]:
+def _pair(log: CleanLog, interleaving: ClickInterleaving, source: Stage | None) -> tuple[str, str]:
     """The system and its baseline, by the names of those that there are.
 
     Raises:
         InputError: If there are not two.
         SpecError: If the baseline is none of them.
     """
-    shown = log.tables.evaluates
+    stage_name = log.tables.evaluates
     if source is None:
-        table, column = log.tables.of[shown], "picked_by"
-        stages = log.tables.stages(shown)
+        table, column = log.tables.of[stage_name], "picked_by"
+        stages = log.tables.stages(stage_name)
     else:
         table, column, stages = "source_items", "system", [source]
     select = f"select distinct {column}\nfrom {table}\nwhere {column} is not null"
     systems = sorted(str(name) for (name,) in log.engine.rows(with_stages(stages, select)))
-    if asked.baseline is not None and systems and asked.baseline not in systems:
-        raise SpecError(unknown("baseline", asked.baseline, systems))
+    if interleaving.baseline is not None and systems and interleaving.baseline not in systems:
+        raise SpecError(unknown("baseline", interleaving.baseline, systems))
     if len(systems) != 2:
-        where = "columns.team names" if asked.method == TEAM_DRAFT else "interleaving.rankings has"
-        few = ", ".join(systems[:5]) or "none"
-        raise InputError(f"interleaving compares two systems; {where} {len(systems)}: {few}")
-    baseline = asked.baseline or usual_baseline(systems)[0]
+        where = (
+            "columns.team names"
+            if interleaving.method == TEAM_DRAFT
+            else "interleaving.rankings has"
+        )
+        examples = ", ".join(systems[:5]) or "none"
+        raise InputError(f"interleaving compares two systems; {where} {len(systems)}: {examples}")
+    baseline = interleaving.baseline or usual_baseline(systems)[0]
     return next(name for name in systems if name != baseline), baseline
 
 
@@ -303,16 +312,16 @@ def _estimate(row: Mapping[str, Any], confidence: float) -> Estimate:
 
 def _halved(lead: Estimate) -> Estimate:
     """A lead of wins over losses, from -1 to 1, as a share of wins, from 0 to 1."""
-    low, high = (None if one is None else (1 + one) / 2 for one in (lead.ci_low, lead.ci_high))
+    low, high = (None if end is None else (1 + end) / 2 for end in (lead.ci_low, lead.ci_high))
     return Estimate((1 + lead.value) / 2, low, high, lead.p_value)
 
 
-def _row(name: str, one: Estimate) -> Sequence[str]:
-    if one.ci_low is None or one.ci_high is None or one.p_value is None:
-        return [name, f"{one.value:.4f}", "-", "-"]
+def _row(name: str, estimate: Estimate) -> Sequence[str]:
+    if estimate.ci_low is None or estimate.ci_high is None or estimate.p_value is None:
+        return [name, f"{estimate.value:.4f}", "-", "-"]
     return [
         name,
-        f"{one.value:.4f}",
-        f"{one.ci_low:.4f} to {one.ci_high:.4f}",
-        f"{one.p_value:.3g}",
+        f"{estimate.value:.4f}",
+        f"{estimate.ci_low:.4f} to {estimate.ci_high:.4f}",
+        f"{estimate.p_value:.3g}",
     ]

@@ -78,13 +78,16 @@ class ModelFit:
     @property
     def log_likelihood(self) -> float:
         """The mean over impressions; at most 0, higher is better."""
-        shown = sum(one.n_shown for one in self.by_position)
-        return sum(one.log_likelihood * one.n_shown for one in self.by_position) / shown
+        n_impressions = sum(position.n_shown for position in self.by_position)
+        return (
+            sum(position.log_likelihood * position.n_shown for position in self.by_position)
+            / n_impressions
+        )
 
     @property
     def perplexity(self) -> float:
         """The mean over positions, each with the same weight; from 1, lower is better."""
-        return sum(one.perplexity for one in self.by_position) / len(self.by_position)
+        return sum(position.perplexity for position in self.by_position) / len(self.by_position)
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,7 +105,7 @@ class ModelFits:
     notes: tuple[str, ...] = ()
 
     def __getitem__(self, model: str) -> ModelFit:
-        return next(one for one in self.fits if one.model == model)
+        return next(fit for fit in self.fits if fit.model == model)
 
     @property
     def best(self) -> ModelFit:
@@ -112,34 +115,34 @@ class ModelFits:
     def to_dicts(self) -> list[dict[str, Any]]:
         """One dict a model, for JSON: model, log_likelihood, perplexity."""
         return [
-            {"model": one.model, "log_likelihood": one.log_likelihood, "perplexity": one.perplexity}
-            for one in self.fits
+            {"model": fit.model, "log_likelihood": fit.log_likelihood, "perplexity": fit.perplexity}
+            for fit in self.fits
         ]
 
     def __repr__(self) -> str:
         width = terminal_width() or WIDE
-        said = [line for text in self._said() for line in wrap(text, width)]
-        return "\n".join([*self._tables(), "", *said])
+        lines = [line for text in self._said() for line in wrap(text, width)]
+        return "\n".join([*self._tables(), "", *lines])
 
     def _tables(self) -> Iterator[str]:
-        shown = sum(one.n_shown for one in self.best.by_position)
-        yield f"held out: {self.held_out}; {shown:,} impressions"
+        n_impressions = sum(position.n_shown for position in self.best.by_position)
+        yield f"held out: {self.held_out}; {n_impressions:,} impressions"
         yield ""
         rows = [[f.model, f"{f.log_likelihood:.4f}", f"{f.perplexity:.4f}"] for f in self.fits]
         yield aligned(["model", "log-likelihood", "perplexity"], rows, numbers_from=1)
         yield ""
         yield "perplexity by position"
         cells = [_line(number, self.fits) for number in range(len(self.best.by_position))]
-        names = ["position", "shown", "clicked", *(one.model for one in self.fits)]
+        names = ["position", "shown", "clicked", *(fit.model for fit in self.fits)]
         yield aligned(names, cells[:LONGEST], numbers_from=0)
         if len(cells) > LONGEST:
             yield f"... {len(cells) - LONGEST:,} more positions"
 
     def _said(self) -> Iterator[str]:
         yield f"best: {self.best.model}: {FOLLOWS[self.best.model]}"
-        if near := [one.model for one in self.fits[1:] if self._is_near(one)]:
+        if near := [fit.model for fit in self.fits[1:] if self._is_near(fit)]:
             yield f"hardly worse: {', '.join(near)}; a larger log may tell"
-        likeliest = max(self.fits, key=lambda one: one.log_likelihood)
+        likeliest = max(self.fits, key=lambda fit: fit.log_likelihood)
         if likeliest is not self.best and likeliest.log_likelihood > self.best.log_likelihood:
             yield (
                 f"by log-likelihood, which knows the clicks above, {likeliest.model} is best: "
@@ -147,8 +150,8 @@ class ModelFits:
             )
         yield from self.notes
 
-    def _is_near(self, other: ModelFit) -> bool:
-        return other.perplexity - 1 < (self.best.perplexity - 1) * (1 + NEAR)
+    def _is_near(self, fit: ModelFit) -> bool:
+        return fit.perplexity - 1 < (self.best.perplexity - 1) * (1 + NEAR)
 
 
 @overload
@@ -197,23 +200,29 @@ def click_models(
         return _fits(log, Rows(log.tables.left), curve, note, prior)
 
     def of_group(rows: Rows) -> ModelFits:
-        own = curve.of_group(rows.value) if curve else None
-        return _fits(log, rows, own, note or ("" if own else MISSING + "no propensity"), prior)
+        group_curve = curve.of_group(rows.value) if curve else None
+        return _fits(
+            log,
+            rows,
+            group_curve,
+            note or ("" if group_curve else MISSING + "no propensity"),
+            prior,
+        )
 
     return by_group(log, log.tables.left, by, of_group)
 
 
 def _fits(
-    log: CleanLog, of: Rows, curve: PropensityCurve | None, note: str, prior: Prior | None
+    log: CleanLog, group_rows: Rows, curve: PropensityCurve | None, note: str, prior: Prior | None
 ) -> ModelFits:
     """The same of some requests."""
-    parts = held_out(log, of)
+    parts = held_out(log, group_rows)
     rows = log.engine.records(fits(log.tables, parts, curve, prior or Prior()))
     _check(log, parts, rows)
     rows.sort(key=lambda row: int(row["position"]))
-    found = [ModelFit(name, tuple(_positions(name, rows))) for name in asked(curve)]
-    found.sort(key=lambda one: (one.perplexity, list(MODELS).index(one.model)))
-    return ModelFits(tuple(found), parts.words, (note,) if note else ())
+    model_fits = [ModelFit(name, tuple(_positions(name, rows))) for name in asked(curve)]
+    model_fits.sort(key=lambda fit: (fit.perplexity, list(MODELS).index(fit.model)))
+    return ModelFits(tuple(model_fits), parts.words, (note,) if note else ())
 
 
 def _curve(log: CleanLog, by: str | None) -> tuple[PropensityCurve | None, str]:
@@ -224,13 +233,15 @@ def _curve(log: CleanLog, by: str | None) -> tuple[PropensityCurve | None, str]:
         return None, f"{MISSING}{differ}; ask for each value by itself: by {clicks.propensity.by}"
     if clicks.columns is not None and clicks.columns.query is None and not clicks.propensity.given:
         return None, f"{MISSING}propensities are learned by the text of a query"
-    of = {} if clicks.propensity.given else {"by": by}
-    asked = clicks.propensity.model_copy(update={"replicates": 0, **of})
-    quick = replace(log.tables, clicks=clicks.model_copy(update={"propensity": asked}))
+    group_update = {} if clicks.propensity.given else {"by": by}
+    propensity_settings = clicks.propensity.model_copy(update={"replicates": 0, **group_update})
+    quick = replace(
+        log.tables, clicks=clicks.model_copy(update={"propensity": propensity_settings})
+    )
     try:
         return replace(log, tables=quick).estimate_propensities().curve, ""
     except InputError as error:
-        if asked.is_known:
+        if propensity_settings.is_known:
             raise
         return None, f"{MISSING}{str(error).splitlines()[0]}"
 
@@ -253,20 +264,20 @@ def _check(log: CleanLog, parts: HeldOut, rows: Sequence[Mapping[str, Any]]) -> 
 
 def _positions(name: str, rows: Iterable[Mapping[str, Any]]) -> Iterator[PositionFit]:
     for row in rows:
-        shown = int(row["n_shown"])
-        chance = float(row[f"{name}_chance_ln"]) / shown
-        given = row.get(f"{name}_given_ln")
+        n_shown = int(row["n_shown"])
+        chance = float(row[f"{name}_chance_ln"]) / n_shown
+        conditional = row.get(f"{name}_given_ln")
         yield PositionFit(
             int(row["position"]),
-            shown,
+            n_shown,
             int(row["n_clicked"]),
-            chance if given is None else float(given) / shown,
+            chance if conditional is None else float(conditional) / n_shown,
             exp(-chance),
         )
 
 
-def _line(number: int, found: Sequence[ModelFit]) -> list[str]:
+def _line(number: int, model_fits: Sequence[ModelFit]) -> list[str]:
     """What the models say of one position."""
-    one = found[0].by_position[number]
-    counts = [str(one.position), f"{one.n_shown:,}", f"{one.n_clicked:,}"]
-    return counts + [f"{fit.by_position[number].perplexity:.4f}" for fit in found]
+    position = model_fits[0].by_position[number]
+    counts = [str(position.position), f"{position.n_shown:,}", f"{position.n_clicked:,}"]
+    return counts + [f"{fit.by_position[number].perplexity:.4f}" for fit in model_fits]

@@ -47,9 +47,9 @@ def held_out(log: CleanLog, rows: Rows | None = None) -> HeldOut:
     """
     clicks, tables = log.tables.clicks, log.tables
     rows = rows or Rows(tables.left)
-    shown = rows.name
+    stage_name = rows.name
     if clicks.evaluation:
-        began, window = f"min({shown}.shown_at)", clicks.labels.window
+        began, window = f"min({stage_name}.shown_at)", clicks.labels.window
         learned = " and ".join(tables.names.holds(window, began)) if window else ""
         words = f"requests {clicks.evaluation}"
         return HeldOut(
@@ -62,19 +62,19 @@ def held_out(log: CleanLog, rows: Rows | None = None) -> HeldOut:
         late = Days(start=start.date())
         words = f"requests {late}, {last} of {len(days)} days"
         return HeldOut(
-            rows, " and ".join(tables.names.holds(late, f"min({shown}.shown_at)")), words
+            rows, " and ".join(tables.names.holds(late, f"min({stage_name}.shown_at)")), words
         )
-    at = tables.names.at
-    lot = at.expression(at.dialect.hashed, f"{shown}.request_id")
-    lots = ", ".join(f"'{one}'" for one in LOTS)
+    translation = tables.names.at
+    lot = translation.expression(translation.dialect.hashed, f"{stage_name}.request_id")
+    lots = ", ".join(f"'{digit}'" for digit in LOTS)
     words = f"{len(LOTS)} in 16 requests, by their ids"
     return HeldOut(rows, f"substr({lot}, 1, 1) in ({lots})", words)
 
 
-def _days(log: CleanLog, shown: str) -> list[int]:
+def _days(log: CleanLog, stage_name: str) -> list[int]:
     """The days on which requests began, counted from 1970."""
     number = log.tables.names.day_number("started_at")
-    view = {"of": log.tables.of, "shown": shown, "day_number": number}
+    view = {"of": log.tables.of, "shown": stage_name, "day_number": number}
     select = print_template("clicks/models/days", view)
-    rows = log.engine.rows(with_stages(log.tables.stages(shown), select))
+    rows = log.engine.rows(with_stages(log.tables.stages(stage_name), select))
     return sorted(int(day) for (day,) in rows if day is not None)

@@ -93,7 +93,7 @@ and that of the position alone."""
 
 def asked(curve: PropensityCurve | None) -> dict[str, Model]:
     """The models that can be learned: without propensities, all but the position-based one."""
-    return {name: one for name, one in MODELS.items() if curve or name != "position_based"}
+    return {name: model for name, model in MODELS.items() if curve or name != "position_based"}
 
 
 def fits(tables: ClickTables, parts: HeldOut, curve: PropensityCurve | None, prior: Prior) -> str:
@@ -111,15 +111,15 @@ def _stages(
     tables: ClickTables, parts: HeldOut, curve: PropensityCurve | None, prior: Prior
 ) -> Iterator[Stage]:
     models = asked(curve)
-    rates = {name: rate for one in models.values() for name, rate in one.rates.items()}
+    rates = {name: rate for model in models.values() for name, rate in model.rates.items()}
     rows = {"of": parts.rows.of(tables), "impressions": parts.rows.name}
-    given = {**rows, "has_propensities": bool(curve)}
+    shared_view = {**rows, "has_propensities": bool(curve)}
     last = double(curve.rows[-1].propensity) if curve else ""
-    yield _stage("request_parts", held_out=parts.held_out, learned=parts.learned, **given)
-    yield _stage("shown_items", **given)
+    yield _stage("request_parts", held_out=parts.held_out, learned=parts.learned, **shared_view)
+    yield _stage("shown_items", **shared_view)
     if curve:
         yield propensities(curve)
-    yield _stage("learned_counts", last_propensity=last, **given)
+    yield _stage("learned_counts", last_propensity=last, **shared_view)
     means = [_mean(name, rate, prior) for name, rate in rates.items()]
     yield _stage("means", columns=[*means, Column("sum(n_clicks)", "n_learned")])
     weight = double(prior.weight)
@@ -132,11 +132,13 @@ def _stages(
     learned.append(Column("coalesce(position_rates.position_ctr, means.ctr)", "position_ctr"))
     if curve:
         learned.append(Column(f"coalesce(propensities.propensity, {last})", "propensity"))
-    yield _stage("held_out_items", columns=learned, **given)
+    yield _stage("held_out_items", columns=learned, **shared_view)
     yield _stage("looked_at")
     yield _stage("after_clicks", lowest=double(LOWEST))
     kinds = {
-        f"{name}_{kind}": getattr(one, kind) for name, one in models.items() for kind in one.kinds
+        f"{name}_{kind}": getattr(model, kind)
+        for name, model in models.items()
+        for kind in model.kinds
     }
     yield _stage(
         "fits",
@@ -149,19 +151,22 @@ def _mean(name: str, rate: Rate, prior: Prior) -> Column:
     """The rate of all items together, and of half a click on one impression; never 0 or 1."""
     if prior.mean is not None:
         return Column(f"max({double(prior.mean)})", name)
-    done, shown = (f"coalesce(sum({one}), 0e0)" for one in (rate.done, rate.shown))
-    return Column(f"({done} + 0.5e0)\n    / ({shown} + 1e0)", name)
+    numerator, denominator = (f"coalesce(sum({column}), 0e0)" for column in (rate.done, rate.shown))
+    return Column(f"({numerator} + 0.5e0)\n    / ({denominator} + 1e0)", name)
 
 
 def _smoothed(name: str, rate: Rate, weight: str) -> Column:
     """The rate of an item, with its prior."""
-    done, shown = f"({rate.done} + {weight} * means.{name})", f"({rate.shown} + {weight})"
-    share = f"{done}\n    / {shown}"
+    numerator, denominator = (
+        f"({rate.done} + {weight} * means.{name})",
+        f"({rate.shown} + {weight})",
+    )
+    share = f"{numerator}\n    / {denominator}"
     if name != "position_attractiveness":
         return Column(share, name)
     # clicks over propensities may be above 1
     most = double(1 - SMALLEST)
-    below = f"{done}\n            < {shown} * {most}"
+    below = f"{numerator}\n            < {denominator} * {most}"
     share = share.replace("\n", "\n        ")
     return Column(f"case\n    when {below}\n        then {share}\n    else {most}\nend", name)
 

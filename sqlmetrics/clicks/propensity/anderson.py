@@ -40,7 +40,7 @@ class Anderson:
         self._points = [*self._points, point][-MEMORY - 1 :]
         self._misses = [*self._misses, _less(image, point)][-MEMORY - 1 :]
         miss, reached = list(self._misses[-1]), list(image)
-        known: list[tuple[list[float], list[float]]] = []
+        directions: list[tuple[list[float], list[float]]] = []
         for k in range(len(self._points) - 1, 0, -1):
             turn = _less(self._misses[k], self._misses[k - 1])
             step = [
@@ -48,19 +48,19 @@ class Anderson:
                 for a, b in zip(_less(self._points[k], self._points[k - 1]), turn, strict=True)
             ]
             length = _dot(turn, turn)
-            for other, way in known:
-                share = _dot(turn, other) / _dot(other, other)
-                turn, step = _less(turn, other, share), _less(step, way, share)
+            for direction, way in directions:
+                share = _dot(turn, direction) / _dot(direction, direction)
+                turn, step = _less(turn, direction, share), _less(step, way, share)
             if _dot(turn, turn) > FLAT**2 * length:
-                known.append((turn, step))
+                directions.append((turn, step))
                 share = _dot(miss, turn) / _dot(turn, turn)
                 miss, reached = _less(miss, turn, share), _less(reached, step, share)
         return reached
 
 
-def _dot(one: Point, other: Point) -> float:
-    return fsum(a * b for a, b in zip(one, other, strict=True))
+def _dot(first: Point, second: Point) -> float:
+    return fsum(a * b for a, b in zip(first, second, strict=True))
 
 
-def _less(one: Point, other: Point, share: float = 1.0) -> list[float]:
-    return [a - share * b for a, b in zip(one, other, strict=True)]
+def _less(first: Point, second: Point, share: float = 1.0) -> list[float]:
+    return [a - share * b for a, b in zip(first, second, strict=True)]

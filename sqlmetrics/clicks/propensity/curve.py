@@ -60,39 +60,39 @@ class PropensityCurve:
         >>> PropensityCurve.given({1: 0.8, 2: 0.4}).at(2)
         0.5
         """
-        if why := wrong_curve(propensities):
-            raise SpecError(why)
+        if problem := wrong_curve(propensities):
+            raise SpecError(problem)
         rows = (Propensity(k, propensities[k] / propensities[1]) for k in sorted(propensities))
         return cls("given", tuple(rows))
 
     @classmethod
-    def of(cls, asked: ClickPropensity) -> PropensityCurve | None:
+    def of(cls, propensity_settings: ClickPropensity) -> PropensityCurve | None:
         """The curve that a spec gives; None if it gives none."""
-        curves = {name: cls.given(curve) for name, curve in asked.curves.items()}
+        curves = {name: cls.given(curve) for name, curve in propensity_settings.curves.items()}
         rows = (replace(row, group=name) for name, curve in curves.items() for row in curve.rows)
         return cls("given", tuple(rows)) if curves else None
 
     @classmethod
-    def flat(cls, asked: ClickPropensity) -> PropensityCurve:
+    def flat(cls, propensity_settings: ClickPropensity) -> PropensityCurve:
         """One for a log without rows: position 1 alone."""
-        group = "" if asked.by is not None else None
-        return cls(asked.method, (Propensity(1, 1.0, group=group),))
+        group = "" if propensity_settings.by is not None else None
+        return cls(propensity_settings.method, (Propensity(1, 1.0, group=group),))
 
     @property
     def groups(self) -> tuple[str | None, ...]:
         """The groups, each once; None alone where there are none."""
-        return tuple(dict.fromkeys(one.group for one in self.rows))
+        return tuple(dict.fromkeys(row.group for row in self.rows))
 
     def at(self, position: int, group: str | None = None) -> float | None:
         """The propensity of a position; None where it is not known."""
-        found = (one for one in self.rows if (one.position, one.group) == (position, group))
-        return next((one.propensity for one in found), None)
+        rows = (row for row in self.rows if (row.position, row.group) == (position, group))
+        return next((row.propensity for row in rows), None)
 
     def of_group(self, group: str) -> PropensityCurve | None:
         """That of one group by itself; of a curve without groups the whole, None if it has none."""
         if self.groups == (None,):
             return self
-        rows = tuple(replace(one, group=None) for one in self.rows if one.group == group)
+        rows = tuple(replace(row, group=None) for row in self.rows if row.group == group)
         return replace(self, rows=rows) if rows else None
 
     def to_dicts(self) -> list[dict[str, Any]]:
@@ -100,14 +100,14 @@ class PropensityCurve:
         has_groups = self.groups != (None,)
         return [
             {
-                **({"group": one.group} if has_groups else {}),
-                "position": one.position,
-                "propensity": one.propensity,
-                "ci_low": one.ci_low,
-                "ci_high": one.ci_high,
+                **({"group": row.group} if has_groups else {}),
+                "position": row.position,
+                "propensity": row.propensity,
+                "ci_low": row.ci_low,
+                "ci_high": row.ci_high,
                 "method": self.method,
             }
-            for one in self.rows
+            for row in self.rows
         ]
 
 
@@ -119,10 +119,10 @@ def propensities(curve: PropensityCurve) -> Stage:
     has_groups = curve.groups != (None,)
     rows = [
         [
-            *([Column(literal(one.group or ""), "layout")] if has_groups else []),
-            Column(str(one.position), "position"),
-            Column(double(one.propensity), "propensity"),
+            *([Column(literal(row.group or ""), "layout")] if has_groups else []),
+            Column(str(row.position), "position"),
+            Column(double(row.propensity), "propensity"),
         ]
-        for one in curve.rows
+        for row in curve.rows
     ]
     return Stage(PROPENSITIES, "clicks/propensity/propensities", {"rows": rows})

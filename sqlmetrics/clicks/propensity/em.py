@@ -76,9 +76,9 @@ class Round:
     group: str | None = None
 
     def __str__(self) -> str:
-        of = "" if self.group is None else f"{printable(self.group)}, "
+        prefix = "" if self.group is None else f"{printable(self.group)}, "
         return (
-            f"{of}round {self.number}: log-likelihood {self.log_likelihood:,.3f}, "
+            f"{prefix}round {self.number}: log-likelihood {self.log_likelihood:,.3f}, "
             f"largest change {self.change:.2g}"
         )
 
@@ -114,32 +114,32 @@ class Asked:
     replicates: int
     told: Callable[[Round], None] | None = None
 
-    def tell(self, one: Round) -> None:
+    def tell(self, iteration: Round) -> None:
         """Tell of a round."""
-        _LOG.info("em %s", one)
+        _LOG.info("em %s", iteration)
         if self.told:
-            self.told(one)
+            self.told(iteration)
 
 
 def fitted(
-    engine: Database, starts: Mapping[str | None, Curve], asked: Asked
+    engine: Database, starts: Mapping[str | None, Curve], limits: Asked
 ) -> dict[str | None, Fit]:
     """Fit the model to the table of moved items: layout -> what was found.
 
     Args:
         engine: The database.
         starts: Layout, or None where there are none -> propensities to start with.
-        asked: How far to go.
+        limits: How far to go.
     """
     counts = _counts(engine)
-    found = {}
+    fit_by_group = {}
     for group, start in starts.items():
         pairs = stage(
             "pair_counts", {"moved": MOVED, "positions": [*start], "layout": literal(group or "")}
         )
         with Step(PAIRS, select_of([pairs])).there(engine):
-            found[group] = _fitted(engine, group, start, counts[group or ""], asked)
-    return found
+            fit_by_group[group] = _fitted(engine, group, start, counts[group or ""], limits)
+    return fit_by_group
 
 
 def _counts(engine: Database) -> dict[str, dict[int, tuple[float, float]]]:
@@ -152,17 +152,19 @@ def _counts(engine: Database) -> dict[str, dict[int, tuple[float, float]]]:
     return counts
 
 
-def _fitted(engine: Database, group: str | None, start: Curve, counts: Counts, asked: Asked) -> Fit:
+def _fitted(
+    engine: Database, group: str | None, start: Curve, counts: Counts, limits: Asked
+) -> Fit:
     looks = back = after = _scaled(start)
     path, rounds = Anderson(), list[Round]()
     with ExitStack() as stack:
-        kept = stack.enter_context(ExitStack())
-        kept.enter_context(_first(group, looks).there(engine))
-        for number in range(1, asked.max_rounds + 1):
+        current = stack.enter_context(ExitStack())
+        current.enter_context(_first(group, looks).there(engine))
+        for number in range(1, limits.max_rounds + 1):
             later = ExitStack()
             later.enter_context(_next(looks, number).there(engine))
-            kept.close()
-            kept = stack.enter_context(later)
+            current.close()
+            current = stack.enter_context(later)
             image, log_likelihood = _examinations(engine, looks, counts, number)
             if rounds and log_likelihood < rounds[-1].log_likelihood * (1 + NOISE):
                 path.forget()
@@ -170,19 +172,22 @@ def _fitted(engine: Database, group: str | None, start: Curve, counts: Counts, a
                 continue
             after = image
             rounds.append(Round(number, log_likelihood, _change(looks, after), group))
-            asked.tell(rounds[-1])
-            if rounds[-1].change <= asked.tolerance:
+            limits.tell(rounds[-1])
+            if rounds[-1].change <= limits.tolerance:
                 break
             looks, back = _accelerated(path, looks, after), _scaled(after)
-        drawn = _resampled(engine, group, after, number, asked.replicates)
-    return Fit(_relative(after), tuple(rounds), drawn)
+        curve_samples = _resampled(engine, group, after, number, limits.replicates)
+    return Fit(_relative(after), tuple(rounds), curve_samples)
 
 
 def _accelerated(path: Anderson, looks: Curve, after: Curve) -> dict[int, float]:
     """Where the next round begins: no propensity is farther than FARTHEST from the step's."""
     image = _logs(after)
-    gone = path.next(_logs(looks), image)
-    near = (min(max(x, at - FARTHEST), at + FARTHEST) for x, at in zip(gone, image, strict=True))
+    accelerated = path.next(_logs(looks), image)
+    near = (
+        min(max(x, centre - FARTHEST), centre + FARTHEST)
+        for x, centre in zip(accelerated, image, strict=True)
+    )
     return _scaled(dict(zip(looks, map(exp, near), strict=True)))
 
 
@@ -259,41 +264,47 @@ def _resampled(
     """The propensities by so many samples of the queries."""
     if not count:
         return []
-    of = {"attractions": f"{ATTRACTIONS}_{number}"}
-    chances = [*_looks(group, looks), stage("chances", of)]
+    view = {"attractions": f"{ATTRACTIONS}_{number}"}
+    chances = [*_looks(group, looks), stage("chances", view)]
     scores: dict[float, dict[int, float]] = {}
-    known: dict[int, float] = {}
+    information_by_position: dict[int, float] = {}
     for bucket, position, score, information in sorted(
         engine.rows(select_of([*chances, stage("scores", {})]))
     ):
         scores.setdefault(float(bucket), {})[int(position)] = float(score)
-        known[int(position)] = known.get(int(position), 0.0) + float(information)
+        information_by_position[int(position)] = information_by_position.get(
+            int(position), 0.0
+        ) + float(information)
     names = ("informations", "pair_sums", "shared_information")
     stages = [*chances, *(stage(name, {}) for name in names)]
     shared = {
         (int(above), int(below)): float(information)
         for above, below, information in engine.rows(select_of(stages))
     }
-    return _steps(looks, scores, known, shared, count)
+    return _steps(looks, scores, information_by_position, shared, count)
 
 
 def _steps(
     curve: Mapping[int, float],
     scores: Mapping[float, Mapping[int, float]],
-    known: Mapping[int, float],
+    information_by_position: Mapping[int, float],
     shared: Mapping[Ends, float],
     count: int,
 ) -> list[dict[int, float]]:
     """One step of Newton's from a curve for each sample, against its first position."""
-    reference, *others = sorted(curve)
+    reference, *other_positions = sorted(curve)
     matrix = [
-        [(known[k] if k == m else 0.0) - shared.get((k, m), 0.0) for m in others] for k in others
+        [
+            (information_by_position[k] if k == m else 0.0) - shared.get((k, m), 0.0)
+            for m in other_positions
+        ]
+        for k in other_positions
     ]
-    turned, base, found = inverse(matrix), _relative(curve), []
+    turned, base, curves = inverse(matrix), _relative(curve), []
     for sample in samples(scores, count):
         times = {group: sample.get(group, 0) - 1 for group in scores}
-        pulls = [sum(n * scores[g].get(k, 0.0) for g, n in times.items()) for k in others]
+        pulls = [sum(n * scores[g].get(k, 0.0) for g, n in times.items()) for k in other_positions]
         steps = [sum(a * b for a, b in zip(row, pulls, strict=True)) for row in turned]
-        moved = {k: base[k] * exp(step) for k, step in zip(others, steps, strict=True)}
-        found.append({reference: 1.0, **moved})
-    return found
+        moved = {k: base[k] * exp(step) for k, step in zip(other_positions, steps, strict=True)}
+        curves.append({reference: 1.0, **moved})
+    return curves

@@ -76,8 +76,8 @@ class PropensityEstimate:
 
     def notes(self) -> tuple[str, ...]:
         """What a reader of corrected numbers must know."""
-        known = f"propensities ({self.curve.method}): {report.given(self.curve)}"
-        return (known, *self.warnings())
+        summary = f"propensities ({self.curve.method}): {report.given(self.curve)}"
+        return (summary, *self.warnings())
 
     def warnings(self) -> Iterator[str]:
         """What is doubtful about them, and about rates that are corrected by them."""
@@ -87,13 +87,13 @@ class PropensityEstimate:
                 "impressions each: where that is few, it finds the lower positions too often "
                 "looked at; method: harvest does not"
             )
-        for one in self._last_rounds:
-            if one.change > self.tolerance:
-                of = "" if one.group is None else f" of {printable(one.group)}"
-                yield f"em{of} did not come to rest in {one.number} rounds (max_rounds)"
+        for last_round in self._last_rounds:
+            if last_round.change > self.tolerance:
+                suffix = "" if last_round.group is None else f" of {printable(last_round.group)}"
+                yield f"em{suffix} did not come to rest in {last_round.number} rounds (max_rounds)"
         if self.below > MUCH:
-            more = "give" if self.curve.method == "given" else "raise propensity.positions for"
-            yield f"{self._told_below}; {more} the propensities of more positions"
+            advice = "give" if self.curve.method == "given" else "raise propensity.positions for"
+            yield f"{self._told_below}; {advice} the propensities of more positions"
         if self.correction is None:
             yield (
                 "none of the impressions whose propensity is known was clicked: corrected rates "
@@ -110,7 +110,7 @@ class PropensityEstimate:
 
     @property
     def _told_below(self) -> str:
-        last = max(one.position for one in self.curve.rows)
+        last = max(row.position for row in self.curve.rows)
         return (
             f"{self.below:.1%} of the impressions stood below position {last}, and have no part in "
             "corrected rates"
@@ -119,7 +119,7 @@ class PropensityEstimate:
     @property
     def _last_rounds(self) -> Iterable[em.Round]:
         """The last round of each group."""
-        return {one.group: one for one in self.rounds}.values()
+        return {iteration.group: iteration for iteration in self.rounds}.values()
 
     def __repr__(self) -> str:
         return report.text(self.curve, self.identifiability, self._said())
@@ -160,43 +160,49 @@ def estimate(
         SpecError: If no method is said.
         InputError: If the log cannot tell them, with the numbers that say so.
     """
-    asked = tables.clicks.propensity
-    if not asked.is_known:
+    propensity_settings = tables.clicks.propensity
+    if not propensity_settings.is_known:
         raise SpecError("clicks.propensity has method none; give harvest, em, randomised or given")
-    kept = replace(tables, keeps_positions=True)
-    step = Step(ITEM_POSITIONS, select_of(kept.stages_of("item_positions")))
+    position_tables = replace(tables, keeps_positions=True)
+    step = Step(ITEM_POSITIONS, select_of(position_tables.stages_of("item_positions")))
     with nullcontext() if tables.keeps_positions else step.there(engine):
-        found = _estimated(kept, engine, progress)
-        there = replace(kept, propensities=found.curve)
-        return replace(found, correction=correction(there, engine))
+        propensity_estimate = _estimated(position_tables, engine, progress)
+        corrected_tables = replace(position_tables, propensities=propensity_estimate.curve)
+        return replace(propensity_estimate, correction=correction(corrected_tables, engine))
 
 
 def _estimated(tables: ClickTables, engine: Database, progress: Told | None) -> PropensityEstimate:
     """All but what the correction does."""
-    asked = tables.clicks.propensity
-    given = PropensityCurve.of(asked)
+    propensity_settings = tables.clicks.propensity
+    given_curve = PropensityCurve.of(propensity_settings)
     stood = standings(tables, engine)
-    last = asked.positions if given is None else max(one.position for one in given.rows)
-    below = sum(one.n_impressions for one in stood if one.position > last)
-    share = below / max(sum(one.n_impressions for one in stood), 1.0)
-    if given is not None:
-        return PropensityEstimate(given, {}, None, below=share)
-    if not any(one.n_clicks for one in stood if one.position <= last):
+    last = (
+        propensity_settings.positions
+        if given_curve is None
+        else max(row.position for row in given_curve.rows)
+    )
+    below = sum(standing.n_impressions for standing in stood if standing.position > last)
+    share = below / max(sum(standing.n_impressions for standing in stood), 1.0)
+    if given_curve is not None:
+        return PropensityEstimate(given_curve, {}, None, below=share)
+    if not any(standing.n_clicks for standing in stood if standing.position <= last):
         raise InputError(_nothing(tables, stood))
     groups: dict[str | None, list[Standing]] = defaultdict(list)
-    for one in stood:
-        if 1 <= one.position <= last:
-            groups[one.group].append(one)
+    for standing in stood:
+        if 1 <= standing.position <= last:
+            groups[standing.group].append(standing)
     moved: Moves | None = None
     rounds: tuple[em.Round, ...] = ()
-    if asked.method == "randomised":
-        can, found = _of_random_traffic(tables, engine, groups)
+    if propensity_settings.method == "randomised":
+        can, answers = _of_random_traffic(tables, engine, groups)
     else:
         with keeping(engine, [moved_items(tables)]):
             moved = moves(engine)
-            can, found, rounds = _of_moves(tables, engine, groups, progress)
-    curve = PropensityCurve(asked.method, tuple(_rows(found, asked.confidence)))
-    return PropensityEstimate(curve, can, None, moved, rounds, share, asked.tolerance)
+            can, answers, rounds = _of_moves(tables, engine, groups, progress)
+    curve = PropensityCurve(
+        propensity_settings.method, tuple(_rows(answers, propensity_settings.confidence))
+    )
+    return PropensityEstimate(curve, can, None, moved, rounds, share, propensity_settings.tolerance)
 
 
 Groups = Mapping[str | None, Sequence[Standing]]
@@ -208,38 +214,54 @@ def _of_moves(
     tables: ClickTables, engine: Database, groups: Groups, progress: Told | None
 ) -> tuple[Can, Answers, tuple[em.Round, ...]]:
     """By harvesting, and expectation maximisation from there."""
-    asked = tables.clicks.propensity
+    propensity_settings = tables.clicks.propensity
     linked, none = links(tables, engine), Links({}, {})
-    own = {group: linked.get(group, none) for group in groups}
+    links_by_group = {group: linked.get(group, none) for group in groups}
     can = {
-        group: identifiability(stood, own[group].all.values(), asked.min_clicks)
+        group: identifiability(
+            stood, links_by_group[group].all.values(), propensity_settings.min_clicks
+        )
         for group, stood in groups.items()
     }
-    _check(can, asked.method)
-    found, positions = {}, {}
-    for group, one in can.items():
-        positions[group] = [reach.position for reach in one.positions]
-        found[group] = harvest.harvested(positions[group], one.strong)
-    if asked.method == "harvest":
-        drawn = {
-            group: harvest.resampled(own[group], positions[group], one.strong, asked.replicates)
-            for group, one in can.items()
+    _check(can, propensity_settings.method)
+    curve_by_group, positions = {}, {}
+    for group, identified in can.items():
+        positions[group] = [reach.position for reach in identified.positions]
+        curve_by_group[group] = harvest.harvested(positions[group], identified.strong)
+    if propensity_settings.method == "harvest":
+        samples_by_group = {
+            group: harvest.resampled(
+                links_by_group[group],
+                positions[group],
+                identified.strong,
+                propensity_settings.replicates,
+            )
+            for group, identified in can.items()
         }
-        return can, {group: _Found(found[group], drawn[group]) for group in can}, ()
+        return (
+            can,
+            {group: _Found(curve_by_group[group], samples_by_group[group]) for group in can},
+            (),
+        )
 
-    how = em.Asked(asked.tolerance, asked.max_rounds, asked.replicates, progress)
-    fits = em.fitted(engine, found, how)
+    limits = em.Asked(
+        propensity_settings.tolerance,
+        propensity_settings.max_rounds,
+        propensity_settings.replicates,
+        progress,
+    )
+    fits = em.fitted(engine, curve_by_group, limits)
     answers = {group: _Found(fit.curve, fit.samples) for group, fit in fits.items()}
-    return can, answers, tuple(one for fit in fits.values() for one in fit.rounds)
+    return can, answers, tuple(iteration for fit in fits.values() for iteration in fit.rounds)
 
 
 def _of_random_traffic(
     tables: ClickTables, engine: Database, groups: Groups
 ) -> tuple[Can, Answers]:
-    asked = tables.clicks.propensity
+    propensity_settings = tables.clicks.propensity
     counted = random_traffic.counts(tables, engine)
     can: Can = {}
-    found: Answers = {}
+    answers: Answers = {}
     for group in groups:
         parts = counted.get(group, {})
         sums = random_traffic.added((counts, 1) for counts in parts.values())
@@ -250,30 +272,30 @@ def _of_random_traffic(
         if not reaches:
             raise InputError(
                 f"no impression{f' of {group}' if group else ''} meets propensity.randomised: "
-                f"{asked.randomised}, so no propensity can be told"
+                f"{propensity_settings.randomised}, so no propensity can be told"
             )
-        can[group] = Identifiability(reaches, (tuple(sums),), (), asked.min_clicks)
-    _check(can, asked.method)
-    for group, one in can.items():
-        positions = [reach.position for reach in one.positions]
+        can[group] = Identifiability(reaches, (tuple(sums),), (), propensity_settings.min_clicks)
+    _check(can, propensity_settings.method)
+    for group, identified in can.items():
+        positions = [reach.position for reach in identified.positions]
         parts = counted[group]
         sums = random_traffic.added((counts, 1) for counts in parts.values())
-        drawn = random_traffic.resampled(parts, positions, asked.replicates)
-        found[group] = _Found(random_traffic.relative(sums, positions), drawn)
-    return can, found
+        curve_samples = random_traffic.resampled(parts, positions, propensity_settings.replicates)
+        answers[group] = _Found(random_traffic.relative(sums, positions), curve_samples)
+    return can, answers
 
 
 def _check(can: Mapping[str | None, Identifiability], method: str) -> None:
-    if why := refusal(can, method):
-        raise InputError(why)
+    if problem := refusal(can, method):
+        raise InputError(problem)
 
 
-def _rows(found: Mapping[str | None, _Found], level: float) -> Iterator[Propensity]:
-    for group, one in found.items():
-        first = min(one.propensities)
-        for position, propensity in one.propensities.items():
-            drawn = (sample.get(position) for sample in one.samples)
-            ends = None if position == first else interval(drawn, level)
+def _rows(answers: Mapping[str | None, _Found], level: float) -> Iterator[Propensity]:
+    for group, answer in answers.items():
+        first = min(answer.propensities)
+        for position, propensity in answer.propensities.items():
+            values = (sample.get(position) for sample in answer.samples)
+            ends = None if position == first else interval(values, level)
             low, high = ends or (None, None)
             yield Propensity(position, propensity, low, high, group)
 
@@ -281,8 +303,8 @@ def _rows(found: Mapping[str | None, _Found], level: float) -> Iterator[Propensi
 def _nothing(tables: ClickTables, stood: Sequence[Standing]) -> str:
     """Why there is nothing to learn from."""
     days = f" of requests ({tables.learned[0]})" if tables.learned else ""
-    shown = sum(one.n_impressions for one in stood)
+    n_shown = sum(standing.n_impressions for standing in stood)
     return (
-        f"no propensity can be told: none of {shown:,.0f} impressions{days} at positions 1 to "
+        f"no propensity can be told: none of {n_shown:,.0f} impressions{days} at positions 1 to "
         f"{tables.clicks.propensity.positions} was clicked"
     )

@@ -25,8 +25,8 @@ def harvested(positions: Sequence[int], strong: Sequence[Link]) -> dict[int, flo
         strong: The links that are used; they join all positions.
     """
     fit = _fit(positions, strong)
-    found = fit.solved({(one.above, one.below): log(one.ratio) for one in strong})
-    return {position: exp(value) for position, value in found.items()}
+    logarithms = fit.solved({(link.above, link.below): log(link.ratio) for link in strong})
+    return {position: exp(value) for position, value in logarithms.items()}
 
 
 def resampled(
@@ -36,18 +36,18 @@ def resampled(
 
     The weights stay those of the whole log.
     """
-    fit, found = _fit(positions, strong), []
+    fit, curves = _fit(positions, strong), []
     for sample in samples(links.sums, count):
         sums = _added(links.sums, sample, fit.weights)
         if all(above > 0 and below > 0 for above, below in sums.values()):
             logs = {ends: log(below / above) for ends, (above, below) in sums.items()}
             solved = fit.solved(logs)
-            found.append({position: exp(value) for position, value in solved.items()})
-    return found
+            curves.append({position: exp(value) for position, value in solved.items()})
+    return curves
 
 
 def _fit(positions: Sequence[int], strong: Sequence[Link]) -> LeastSquares:
-    return LeastSquares(positions, {(one.above, one.below): one.precision for one in strong})
+    return LeastSquares(positions, {(link.above, link.below): link.precision for link in strong})
 
 
 def _added(

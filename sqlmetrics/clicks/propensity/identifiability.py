@@ -52,40 +52,43 @@ class Identifiability:
     @property
     def strong(self) -> tuple[Link, ...]:
         """The links that hold enough clicks."""
-        return tuple(one for one in self.links if one.clicks >= self.min_clicks)
+        return tuple(link for link in self.links if link.clicks >= self.min_clicks)
 
     @property
     def weakest(self) -> float:
         """The clicks on which the worst tied position hangs; infinite if there is one alone."""
-        return min(one.link_clicks for one in self.positions)
+        return min(reach.link_clicks for reach in self.positions)
 
     def problems(self) -> Iterator[str]:
         """Why the propensities of this group cannot be told; nothing if they can."""
         group = self.positions[0].group
-        of = f"of {printable(group)}: " if group is not None else ""
+        prefix = f"of {printable(group)}: " if group is not None else ""
         if self.positions[0].position != 1:
-            yield f"{of}nothing stood at position 1, to which propensities are relative"
+            yield f"{prefix}nothing stood at position 1, to which propensities are relative"
             return
-        first, *others = self.components
-        if others:
-            there = " | ".join(map(spans, self.components))
+        first, *other_components = self.components
+        if other_components:
+            groups = " | ".join(map(spans, self.components))
             yield (
-                f"{of}positions {there} are not connected: no item that was clicked stood in "
+                f"{prefix}positions {groups} are not connected: no item that was clicked stood in "
                 "several of these groups for the same query"
             )
-        tied = (one for one in self.positions if one.position in first)
-        weak = [one for one in tied if one.link_clicks < self.min_clicks]
+        tied = (reach for reach in self.positions if reach.position in first)
+        weak = [reach for reach in tied if reach.link_clicks < self.min_clicks]
         if weak:
-            told = ", ".join(f"{one.position} on {one.link_clicks:,.0f}" for one in weak)
-            yield f"{of}positions hang on too few clicks (min_clicks: {self.min_clicks}): {told}"
+            examples = ", ".join(f"{reach.position} on {reach.link_clicks:,.0f}" for reach in weak)
+            yield (
+                f"{prefix}positions hang on too few clicks (min_clicks: "
+                f"{self.min_clicks}): {examples}"
+            )
 
     def known(self) -> int:
         """Down to which position the log can answer."""
         last = 0
-        for one in self.positions:
-            if one.link_clicks < self.min_clicks:
+        for reach in self.positions:
+            if reach.link_clicks < self.min_clicks:
                 break
-            last = one.position
+            last = reach.position
         return last
 
 
@@ -99,14 +102,22 @@ def identifiability(
         links: Between them.
         min_clicks: As many clicks a link needs.
     """
-    there = {one.position for one in standings}
-    used = tuple(one for one in links if {one.above, one.below} <= there and one.clicks > 0)
-    ties = strongest_chains(sorted(there), used)
-    reaches = tuple(
-        Reach(one.group, one.position, one.n_impressions, one.n_clicks, ties[one.position])
-        for one in standings
+    positions = {standing.position for standing in standings}
+    used = tuple(
+        link for link in links if {link.above, link.below} <= positions and link.clicks > 0
     )
-    return Identifiability(reaches, components(sorted(there), used), used, min_clicks)
+    ties = strongest_chains(sorted(positions), used)
+    reaches = tuple(
+        Reach(
+            standing.group,
+            standing.position,
+            standing.n_impressions,
+            standing.n_clicks,
+            ties[standing.position],
+        )
+        for standing in standings
+    )
+    return Identifiability(reaches, components(sorted(positions), used), used, min_clicks)
 
 
 def strongest_chains(positions: Sequence[int], links: Iterable[Link]) -> dict[int, float]:
@@ -115,27 +126,32 @@ def strongest_chains(positions: Sequence[int], links: Iterable[Link]) -> dict[in
     0 where there is no chain; infinite at the first position.
     """
     ties = dict.fromkeys(positions, 0.0) | {positions[0]: inf}
-    near: dict[int, list[tuple[int, float]]] = {one: [] for one in positions}
+    near: dict[int, list[tuple[int, float]]] = {position: [] for position in positions}
     for link in links:
         near[link.above].append((link.below, link.clicks))
         near[link.below].append((link.above, link.clicks))
-    left = set(positions)
-    while left:
-        best = max(left, key=lambda one: (ties[one], -one))
-        left.remove(best)
-        for other, clicks in near[best]:
-            if other in left:
-                ties[other] = max(ties[other], min(ties[best], clicks))
+    unvisited = set(positions)
+    while unvisited:
+        best = max(unvisited, key=lambda position: (ties[position], -position))
+        unvisited.remove(best)
+        for neighbour, clicks in near[best]:
+            if neighbour in unvisited:
+                ties[neighbour] = max(ties[neighbour], min(ties[best], clicks))
     return ties
 
 
 def components(positions: Sequence[int], links: Iterable[Link]) -> tuple[tuple[int, ...], ...]:
     """The positions, those together between which a chain of links stands; sorted."""
-    home = {one: one for one in positions}
+    home = {position: position for position in positions}
     for link in links:
         old, new = home[link.below], home[link.above]
-        home = {one: new if own == old else own for one, own in home.items()}
-    groups = (tuple(k for k in positions if home[k] == own) for own in dict.fromkeys(home.values()))
+        home = {
+            position: new if component == old else component for position, component in home.items()
+        }
+    groups = (
+        tuple(k for k in positions if home[k] == component)
+        for component in dict.fromkeys(home.values())
+    )
     return tuple(sorted(groups))
 
 
@@ -145,18 +161,22 @@ def spans(positions: Sequence[int]) -> str:
     >>> spans([1, 2, 3, 7, 9, 10])
     '1-3, 7, 9-10'
     """
-    runs = groupby(enumerate(sorted(positions)), key=lambda one: one[1] - one[0])
+    runs = groupby(enumerate(sorted(positions)), key=lambda numbered: numbered[1] - numbered[0])
     ends = ([position for _, position in run] for _, run in runs)
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in ends)
 
 
-def refusal(found: Mapping[str | None, Identifiability], method: str) -> str:
+def refusal(identifiability_by_group: Mapping[str | None, Identifiability], method: str) -> str:
     """Why a log cannot tell its propensities, and what to do; empty if it can."""
-    problems = [problem for one in found.values() for problem in one.problems()]
+    problems = [
+        problem
+        for identified in identifiability_by_group.values()
+        for problem in identified.problems()
+    ]
     if not problems:
         return ""
-    known = min(one.known() for one in found.values())
-    less = [f"propensity.positions: {known}"] if known > 1 else []
+    last_position = min(identified.known() for identified in identifiability_by_group.values())
+    less = [f"propensity.positions: {last_position}"] if last_position > 1 else []
     ways = [
         *less,
         "more days in the window",

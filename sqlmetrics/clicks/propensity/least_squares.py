@@ -20,12 +20,12 @@ class LeastSquares:
     def __init__(self, positions: Sequence[int], weights: Mapping[Ends, float]) -> None:
         self.positions = positions
         self.weights = weights
-        places = {one: number for number, one in enumerate(positions[1:])}
+        places = {position: number for number, position in enumerate(positions[1:])}
         matrix = [[0.0] * len(places) for _ in places]
         for (above, below), weight in weights.items():
-            for one in (above, below):
-                if one in places:
-                    matrix[places[one]][places[one]] += weight
+            for position in (above, below):
+                if position in places:
+                    matrix[places[position]][places[position]] += weight
             if above in places and below in places:
                 matrix[places[above]][places[below]] -= weight
                 matrix[places[below]][places[above]] -= weight
@@ -38,9 +38,9 @@ class LeastSquares:
             weighted = self.weights[above, below] * difference
             pulls[below] += weighted
             pulls[above] -= weighted
-        right = [pulls[one] for one in self.positions[1:]]
-        found = (sum(a * b for a, b in zip(row, right, strict=True)) for row in self._inverse)
-        return dict(zip(self.positions, (0.0, *found), strict=True))
+        right = [pulls[position] for position in self.positions[1:]]
+        solution = (sum(a * b for a, b in zip(row, right, strict=True)) for row in self._inverse)
+        return dict(zip(self.positions, (0.0, *solution), strict=True))
 
 
 def inverse(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
@@ -62,8 +62,8 @@ def inverse(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
         rows[column], rows[best] = rows[best], rows[column]
         pivot = rows[column][column]
         rows[column] = [value / pivot for value in rows[column]]
-        for other in range(size):
-            if other != column and (factor := rows[other][column]):
-                pairs = zip(rows[other], rows[column], strict=True)
-                rows[other] = [value - factor * own for value, own in pairs]
+        for other_row in range(size):
+            if other_row != column and (factor := rows[other_row][column]):
+                pairs = zip(rows[other_row], rows[column], strict=True)
+                rows[other_row] = [value - factor * pivot_value for value, pivot_value in pairs]
     return [row[size:] for row in rows]

@@ -136,23 +136,23 @@ def keys(tables: ClickTables) -> tuple[str, ...]:
 
 def view(tables: ClickTables) -> dict[str, object]:
     """What the templates of these stages share."""
-    asked = tables.clicks.propensity
+    propensity_settings = tables.clicks.propensity
     return {
         "counted": tables.of["item_positions"],
         "keys": keys(tables),
-        "last": asked.positions,
-        "has_layouts": asked.by is not None,
-        "buckets": BUCKETS if asked.replicates else 0,
+        "last": propensity_settings.positions,
+        "has_layouts": propensity_settings.by is not None,
+        "buckets": BUCKETS if propensity_settings.replicates else 0,
         "moved": MOVED,
     }
 
 
 def buckets(tables: ClickTables, column: str, unit: str) -> Stage:
     """The stage of the groups of queries (or items) that are drawn together."""
-    at = tables.names.at
-    hashed = at.expression(at.dialect.hashed, "unit")
-    more = {"column": column, "unit": unit, "hashed": hashed, "buckets": BUCKETS}
-    return stage("unit_buckets", view(tables) | more)
+    translation = tables.names.at
+    hashed = translation.expression(translation.dialect.hashed, "unit")
+    bucket_view = {"column": column, "unit": unit, "hashed": hashed, "buckets": BUCKETS}
+    return stage("unit_buckets", view(tables) | bucket_view)
 
 
 def moved_items(tables: ClickTables) -> Step:
@@ -169,11 +169,11 @@ def standings(tables: ClickTables, engine: Database) -> list[Standing]:
     """What stands at each position of each group, sorted."""
     rows = engine.rows(with_stages([stage("standings", view(tables))], "select *\nfrom standings"))
     by = tables.clicks.propensity.by
-    found = (
+    position_counts = (
         Standing(None if by is None else str(group), int(position), float(n), float(c))
         for group, position, n, c in rows
     )
-    return sorted(found, key=lambda one: (one.group or "", one.position))
+    return sorted(position_counts, key=lambda standing: (standing.group or "", standing.position))
 
 
 def moves(engine: Database) -> Moves:
@@ -193,19 +193,19 @@ def links(tables: ClickTables, engine: Database) -> dict[str | None, Links]:
     for bucket, layout, *numbers in sorted(rows):
         group = None if tables.clicks.propensity.by is None else str(layout)
         groups[group].append([float(bucket), *map(float, numbers)])
-    return {group: _added(own) for group, own in groups.items()}
+    return {group: _added(group_rows) for group, group_rows in groups.items()}
 
 
 def _added(rows: Iterable[Sequence[float]]) -> Links:
     sums: dict[float, dict[Ends, Sums]] = defaultdict(dict)
-    whole: dict[Ends, Sums] = {}
+    totals: dict[Ends, Sums] = {}
     for bucket, above, below, *numbers in rows:
         ends = int(above), int(below)
         below_sum, above_sum = numbers[3:5]
         sums[bucket][ends] = above_sum, below_sum
-        added = zip(whole.get(ends, (0.0,) * len(numbers)), numbers, strict=True)
-        whole[ends] = tuple(one + other for one, other in added)
-    return Links({ends: _link(ends, own) for ends, own in sorted(whole.items())}, sums)
+        added = zip(totals.get(ends, (0.0,) * len(numbers)), numbers, strict=True)
+        totals[ends] = tuple(total + number for total, number in added)
+    return Links({ends: _link(ends, total) for ends, total in sorted(totals.items())}, sums)
 
 
 def _link(ends: Ends, numbers: Sums) -> Link:
@@ -213,6 +213,6 @@ def _link(ends: Ends, numbers: Sums) -> Link:
     return Link(*ends, n_pairs, above_clicks, below_clicks, above_sum, below_sum, spread)
 
 
-def stage(name: str, given: Mapping[str, object]) -> Stage:
+def stage(name: str, context: Mapping[str, object]) -> Stage:
     """One of the stages of propensities, by the name of its template."""
-    return Stage(name, f"clicks/propensity/{name}", given)
+    return Stage(name, f"clicks/propensity/{name}", context)

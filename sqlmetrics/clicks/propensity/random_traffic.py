@@ -25,14 +25,16 @@ def counts(tables: ClickTables, engine: Database) -> dict[str | None, dict[float
     shared = view(tables) | {"column": column, "unit": unit}
     stages = [buckets(tables, column, unit)] if shared["buckets"] else []
     stages.append(stage("random_buckets", shared))
-    found: dict[str | None, dict[float, dict[int, tuple[float, float]]]] = {}
+    counts_by_group: dict[str | None, dict[float, dict[int, tuple[float, float]]]] = {}
     for bucket, layout, position, n, c in engine.rows(
         with_stages(stages, "select *\nfrom random_buckets")
     ):
         group = None if tables.clicks.propensity.by is None else str(layout)
-        own = found.setdefault(group, {}).setdefault(-1.0 if bucket is None else float(bucket), {})
-        own[int(position)] = float(n), float(c)
-    return {group: dict(own) for group, own in found.items()}
+        bucket_counts = counts_by_group.setdefault(group, {}).setdefault(
+            -1.0 if bucket is None else float(bucket), {}
+        )
+        bucket_counts[int(position)] = float(n), float(c)
+    return {group: dict(counts_by_bucket) for group, counts_by_bucket in counts_by_group.items()}
 
 
 def added(groups: Iterable[tuple[Counts, int]]) -> dict[int, tuple[float, float]]:
@@ -54,9 +56,9 @@ def resampled(
     groups: Mapping[float, Counts], positions: Sequence[int], count: int
 ) -> list[dict[int, float]]:
     """The same of so many samples; those in which a position has no click are left out."""
-    found = []
+    curves = []
     for sample in samples(groups, count):
         sums = added((groups[group], times) for group, times in sample.items())
         if all(sums.get(position, (0.0, 0.0))[1] > 0 for position in positions):
-            found.append(relative(sums, positions))
-    return found
+            curves.append(relative(sums, positions))
+    return curves

@@ -17,42 +17,46 @@ WIDE = 100
 def text(
     curve: PropensityCurve,
     can: Mapping[str | None, Identifiability],
-    said: Iterable[str],
+    extra_lines: Iterable[str],
 ) -> str:
     """Propensities as a table, and below it what they mean.
 
     Args:
         curve: The propensities.
         can: Group -> what the log can tell of it; none of given propensities.
-        said: More lines.
+        extra_lines: More lines.
     """
     has_groups = curve.groups != (None,)
-    ties = {(one.group, one.position): one for own in can.values() for one in own.positions}
+    ties = {
+        (reach.group, reach.position): reach
+        for identified in can.values()
+        for reach in identified.positions
+    }
     names = ["layout"] * has_groups + ["position", "propensity", "from", "to"]
     names += ["shown", "clicked", "weakest link"] if ties else []
     rows = [
         [
-            *([printable(one.group or "")] if has_groups else []),
-            *_numbers(one),
-            *(_tie(ties[one.group, one.position]) if ties else []),
+            *([printable(row.group or "")] if has_groups else []),
+            *_numbers(row),
+            *(_tie(ties[row.group, row.position]) if ties else []),
         ]
-        for one in curve.rows
+        for row in curve.rows
     ]
     table = aligned(names, rows, numbers_from=int(has_groups))
-    weakest = (_weakest(group, one) for group, one in can.items())
+    weakest = (_weakest(group, identified) for group, identified in can.items())
     method = f"method: {curve.method}; against position 1"
     width = terminal_width() or WIDE
     lines = [
         line
-        for one in (method, *weakest, *said)
-        for line in wrap(one, width, break_on_hyphens=False)
+        for sentence in (method, *weakest, *extra_lines)
+        for line in wrap(sentence, width, break_on_hyphens=False)
     ]
     return "\n".join([table, "", *lines, f"given: {given(curve)}"])
 
 
-def _numbers(one: Propensity) -> list[str]:
-    ends = [f"{end:.4f}" if end is not None else "-" for end in (one.ci_low, one.ci_high)]
-    return [str(one.position), f"{one.propensity:.4f}", *ends]
+def _numbers(row: Propensity) -> list[str]:
+    ends = [f"{end:.4f}" if end is not None else "-" for end in (row.ci_low, row.ci_high)]
+    return [str(row.position), f"{row.propensity:.4f}", *ends]
 
 
 def _tie(reach: Reach) -> list[str]:
@@ -60,18 +64,26 @@ def _tie(reach: Reach) -> list[str]:
     return [f"{reach.n_impressions:,.0f}", f"{reach.n_clicks:,.0f}", link]
 
 
-def _weakest(group: str | None, one: Identifiability) -> str:
-    of = f"{printable(group)}: " if group is not None else ""
-    linked = f"{len(one.strong)} links of {one.min_clicks} clicks or more; " if one.links else ""
-    return f"{of}{linked}the worst tied position hangs on {one.weakest:,.0f} clicks"
+def _weakest(group: str | None, identified: Identifiability) -> str:
+    prefix = f"{printable(group)}: " if group is not None else ""
+    linked = (
+        f"{len(identified.strong)} links of {identified.min_clicks} clicks or more; "
+        if identified.links
+        else ""
+    )
+    return f"{prefix}{linked}the worst tied position hangs on {identified.weakest:,.0f} clicks"
 
 
 def given(curve: PropensityCurve) -> str:
     """The curve as the spec's `propensity.given` takes it."""
     curves: dict[str | None, list[str]] = {}
-    for one in curve.rows:
-        curves.setdefault(one.group, []).append(f"{one.position}: {one.propensity:.6g}")
-    told = {group: "{" + ", ".join(own) + "}" for group, own in curves.items()}
-    if None in told:
-        return told[None]
-    return "{" + ", ".join(f"{group}: {own}" for group, own in told.items()) + "}"
+    for row in curve.rows:
+        curves.setdefault(row.group, []).append(f"{row.position}: {row.propensity:.6g}")
+    text_by_group = {group: "{" + ", ".join(entries) + "}" for group, entries in curves.items()}
+    if None in text_by_group:
+        return text_by_group[None]
+    return (
+        "{"
+        + ", ".join(f"{group}: {group_text}" for group, group_text in text_by_group.items())
+        + "}"
+    )

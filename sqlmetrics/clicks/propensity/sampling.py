@@ -26,10 +26,10 @@ def samples(groups: Iterable[float], count: int) -> Iterator[dict[float, int]]:
         count: How many samples.
     """
     chance = Random(SEED)  # noqa: S311 (nothing is hidden by it)
-    named = sorted(groups)
+    ordered = sorted(groups)
     for _ in range(count):
-        drawn = ((group, _poisson(chance.random())) for group in named)
-        yield {group: times for group, times in drawn if times}
+        draws = ((group, _poisson(chance.random())) for group in ordered)
+        yield {group: times for group, times in draws if times}
 
 
 def interval(values: Iterable[float | None], level: float) -> tuple[float, float] | None:
@@ -39,10 +39,10 @@ def interval(values: Iterable[float | None], level: float) -> tuple[float, float
         values: Of each sample; None where it says nothing.
         level: The coverage, above 0 and below 1.
     """
-    known = sorted(value for value in values if value is not None)
-    if len(known) < FEWEST:
+    known_values = sorted(value for value in values if value is not None)
+    if len(known_values) < FEWEST:
         return None
-    return quantile(known, (1 - level) / 2), quantile(known, (1 + level) / 2)
+    return quantile(known_values, (1 - level) / 2), quantile(known_values, (1 + level) / 2)
 
 
 def _poisson(share: float) -> int:

@@ -24,22 +24,22 @@ def weighted_positions(tables: ClickTables) -> Iterator[Stage]:
         SpecError: If the propensities are estimated from the log and are not there: SQL alone
             cannot tell them.
     """
-    asked = tables.clicks.propensity
+    propensity_settings = tables.clicks.propensity
     yield from _propensities(tables)
-    keys = ("layout", "position") if asked.by is not None else ("position",)
-    yield _stage("position_weights", most=double(asked.max_weight), keys=keys)
+    keys = ("layout", "position") if propensity_settings.by is not None else ("position",)
+    yield _stage("position_weights", most=double(propensity_settings.max_weight), keys=keys)
     yield _stage(WEIGHTED, counted=tables.of["item_positions"], keys=keys)
 
 
 def _propensities(tables: ClickTables) -> Iterator[Stage]:
-    asked = tables.clicks.propensity
-    curve = tables.propensities or PropensityCurve.of(asked)
+    propensity_settings = tables.clicks.propensity
+    curve = tables.propensities or PropensityCurve.of(propensity_settings)
     if curve is not None:
         yield propensities(curve)
-    elif asked.method == "randomised":
+    elif propensity_settings.method == "randomised":
         yield from random_propensities(tables)
     else:
-        raise not_in_text(asked.method)
+        raise not_in_text(propensity_settings.method)
 
 
 def not_in_text(method: str) -> SpecError:
@@ -53,11 +53,15 @@ def not_in_text(method: str) -> SpecError:
 
 def random_propensities(tables: ClickTables) -> Iterator[Stage]:
     """The stages of the clicks by position of impressions in random order, and propensities."""
-    asked = tables.clicks.propensity
-    keys = ("layout", "position") if asked.by is not None else ("position",)
-    view = {"counted": tables.of["item_positions"], "keys": keys, "last": asked.positions}
+    propensity_settings = tables.clicks.propensity
+    keys = ("layout", "position") if propensity_settings.by is not None else ("position",)
+    view = {
+        "counted": tables.of["item_positions"],
+        "keys": keys,
+        "last": propensity_settings.positions,
+    }
     yield _stage("random_positions", **view)
-    by = "layout" if asked.by is not None else ""
+    by = "layout" if propensity_settings.by is not None else ""
     yield Stage(PROPENSITIES, "clicks/propensity/random_propensities", {"by": by})
 
 

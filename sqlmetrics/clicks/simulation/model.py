@@ -78,16 +78,16 @@ def click_model(name: str, cascade: float = 0.0, trust: float = 0.0) -> ClickMod
     model = MODELS[name]
     reads_down = f"chance('reader', draw) < {double(cascade)}"
     if cascade:
-        other = MODELS["cascade"]
+        cascade_model = MODELS["cascade"]
         model = ClickModel(
-            depth=f"case\n        when {reads_down} then {other.depth}\n"
+            depth=f"case\n        when {reads_down} then {cascade_model.depth}\n"
             f"        else {model.depth}\n    end",
             examined=f"position <= depth and ({reads_down} or {model.examined})",
             propensity=model.propensity,
-            looked_at=other.looked_at,
+            looked_at=cascade_model.looked_at,
         )
     if trust:
         added = f"(1e0 - attraction) * {double(trust)} / position"
-        kept = f"case when {reads_down} then 0e0 else {added} end" if cascade else added
-        model = replace(model, appeal=f"{APPEAL} + {kept}")
+        extra_appeal = f"case when {reads_down} then 0e0 else {added} end" if cascade else added
+        model = replace(model, appeal=f"{APPEAL} + {extra_appeal}")
     return model

@@ -87,7 +87,9 @@ def statements(world: Settings, files: Mapping[str, Path]) -> Iterator[str]:
         chosen = {"stage": stage, "columns": (*columns, *added), "where": where}
         select = print_template("clicks/simulation/columns", chosen)
         if names := _before(stage):
-            stages = [Stage(one, f"clicks/simulation/{one}", view) for one in names]
+            stages = [
+                Stage(stage_name, f"clicks/simulation/{stage_name}", view) for stage_name in names
+            ]
             select = with_stages(stages, select)
         yield print_template("clicks/simulation/copy", {"select": select, "file": str(files[name])})
 

@@ -130,8 +130,8 @@ class Settings:
                 f"the clicks for late, early, orphans and hurried; at most {most:.2g}"
             )
         if self.model == "cascade" and (self.cascade or self.trust):
-            named = "cascade" if self.cascade else "trust"
-            yield f"{named} is for the model position, some of whose users do otherwise"
+            argument = "cascade" if self.cascade else "trust"
+            yield f"{argument} is for the model position, some of whose users do otherwise"
         if self.n_bots >= self.users:
             yield f"bots are {self.n_bots:,} of {self.users:,} users; leave one for people"
         elif self._busiest() > CROWDED / 2:

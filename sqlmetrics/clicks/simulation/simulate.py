@@ -134,9 +134,9 @@ def simulate(
     if not (overwrite or is_log):
         refuse_existing(files.values())
     with connect() as engine:
-        with output_folder(target, overwrite=overwrite, is_ours=lambda *_: is_log) as beside:
+        with output_folder(target, overwrite=overwrite, is_ours=lambda *_: is_log) as new_folder:
             for statement in statements(
-                world, {name: beside / f.name for name, f in files.items()}
+                world, {name: new_folder / f.name for name, f in files.items()}
             ):
                 engine.execute(statement)
         return _written(target, files, engine)
@@ -148,6 +148,6 @@ def _written(folder: Path, files: Mapping[str, Path], engine: Database) -> Simul
         for name, file in files.items()
     }
     reasons = f"select reason, count(*) from {literal(str(files['planted']))} group by reason"
-    found = dict(engine.rows(reasons))
-    planted = {reason: found.get(reason, 0) for reason in REASONS}
+    count_by_reason = dict(engine.rows(reasons))
+    planted = {reason: count_by_reason.get(reason, 0) for reason in REASONS}
     return SimulatedLog(folder, files, rows, planted)

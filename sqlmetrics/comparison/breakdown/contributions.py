@@ -77,13 +77,13 @@ def slices_query(pairing: Pairing) -> tuple[list[Stage], str]:
     metrics = [
         {
             "columns": [
-                Column(literal(one.name), "metric"),
-                Column(str(one.k or 0), "k"),
-                Column(one.column, "metric_value"),
+                Column(literal(measure.name), "metric"),
+                Column(str(measure.k or 0), "k"),
+                Column(measure.column, "metric_value"),
             ],
-            "value": one.column,
+            "value": measure.column,
         }
-        for one in pairing.measures
+        for measure in pairing.measures
     ]
     facts = ["system", *map(segment, pairing.by), *(["weight"] if weighted else [])]
     sums = [
@@ -107,26 +107,28 @@ def slices_query(pairing: Pairing) -> tuple[list[Stage], str]:
 
 
 def contributions_of(
-    made: Statements, pairing: Pairing, asks: Options, sums: Sums
+    statements: Statements, pairing: Pairing, options: Options, sums: Sums
 ) -> tuple[list[Row], list[str]]:
     """What each slice adds, and what should be said of that; nothing unless asked for.
 
     Args:
-        made: The statements of the comparison.
+        statements: The statements of the comparison.
         pairing: What is compared.
-        asks: What is asked.
+        options: What is asked.
         sums: What came out of the warehouse.
     """
-    if not asks.contributions:
+    if not options.contributions:
         return [], []
-    apart = any(
-        int(sums.counts.get(one, {}).get(measure.column) or 0) != pairs.n
+    has_unpaired = any(
+        int(sums.counts.get(side, {}).get(measure.column) or 0) != pairs.n
         for measure in pairing.measures
         for system in pairing.systems
         if (pairs := sums.moments.get((system, ALL, ALL, measure.name, measure.k or 0)))
-        for one in (system, pairing.baseline)
+        for side in (system, pairing.baseline)
     )
-    return contributions(pairing, sums, made.rows(*slices_query(pairing)) if apart else [])
+    return contributions(
+        pairing, sums, statements.rows(*slices_query(pairing)) if has_unpaired else []
+    )
 
 
 def contributions(
@@ -142,39 +144,40 @@ def contributions(
     alone = {
         key(row): Part(int(row["n"]), float(row["weight"]), float(row["total"])) for row in slices
     }
-    found: list[Row] = []
-    told: list[str] = []
+    slice_rows: list[Row] = []
+    notes: list[str] = []
     for name in pairing.by:
         for system in pairing.systems:
             for measure in pairing.measures:
                 rows = _slices(pairing, sums, alone, (name, system, measure))
-                found += rows
-                told += _paradox(rows, SIGNS[measure.metric.better])
-    return found, told
+                slice_rows += rows
+                notes += _paradox(rows, SIGNS[measure.metric.better])
+    return slice_rows, notes
 
 
 def _slices(
-    pairing: Pairing, sums: Sums, alone: Mapping[Key, Part], of: tuple[str, str, Measure]
+    pairing: Pairing, sums: Sums, alone: Mapping[Key, Part], combination: tuple[str, str, Measure]
 ) -> list[Row]:
     """The slices of one segment, system and metric, the largest contributions first."""
-    name, system, measure = of
+    name, system, measure = combination
     last = (measure.name, measure.k or 0)
     pairs = {
-        own[2]: one
-        for own, one in sums.moments.items()
-        if own[:2] == (system, name) and own[3:] == last
+        key[2]: moments
+        for key, moments in sums.moments.items()
+        if key[:2] == (system, name) and key[3:] == last
     }
-    whole = sums.moments.get((system, ALL, ALL, *last))
-    if whole is None:
+    overall = sums.moments.get((system, ALL, ALL, *last))
+    if overall is None:
         return []
     parts = _paired(pairs)
     if alone:
-        mine, other = (
-            {k[2]: part for k, part in alone.items() if k[:2] == (one, name) and k[3:] == last}
-            for one in (system, pairing.baseline)
+        system_parts, baseline_parts = (
+            {k[2]: part for k, part in alone.items() if k[:2] == (side, name) and k[3:] == last}
+            for side in (system, pairing.baseline)
         )
         parts = {
-            value: (mine.get(value, Part()), other.get(value, Part())) for value in mine | other
+            value: (system_parts.get(value, Part()), baseline_parts.get(value, Part()))
+            for value in system_parts | baseline_parts
         }
     keys = {
         "metric": str(measure),
@@ -182,19 +185,22 @@ def _slices(
         "baseline": pairing.baseline,
         "segment_name": name,
     }
-    shrunk = _shrunk(whole, pairs)
-    made = [
+    shrunk = _shrunk(overall, pairs)
+    rows = [
         {**keys, **row, "shrunk_difference": shrunk.get(row["segment_value"])}
         for row in _rows(parts, pairs)
     ]
-    return sorted(made, key=lambda row: (-abs(row["contribution"]), row["segment_value"]))
+    return sorted(rows, key=lambda row: (-abs(row["contribution"]), row["segment_value"]))
 
 
 def _paired(pairs: Mapping[str, Moments]) -> dict[str, tuple[Part, Part]]:
     """What both systems have in each slice, over the queries that both have."""
     return {
-        value: (Part(one.n, one.weight, one.x), Part(one.n, one.weight, one.y))
-        for value, one in pairs.items()
+        value: (
+            Part(moments.n, moments.weight, moments.x),
+            Part(moments.n, moments.weight, moments.y),
+        )
+        for value, moments in pairs.items()
     }
 
 
@@ -214,18 +220,22 @@ def _row(
     centre: float,
     paired: Moments | None,
 ) -> Row:
-    mine, other = pair
-    p, q = mine.weight / weights[0], other.weight / weights[1]
-    means = [one.mean for one in pair]
-    known = [mean for mean in means if mean is not None]
-    m, b = (mean if mean is not None else known[0] for mean in means) if known else (0.0, 0.0)
-    same = paired is not None and mine.n == other.n == paired.n
+    system_part, baseline_part = pair
+    p, q = system_part.weight / weights[0], baseline_part.weight / weights[1]
+    means = [part.mean for part in pair]
+    known_means = [mean for mean in means if mean is not None]
+    m, b = (
+        (mean if mean is not None else known_means[0] for mean in means)
+        if known_means
+        else (0.0, 0.0)
+    )
+    same = paired is not None and system_part.n == baseline_part.n == paired.n
     difference = paired.difference if same and paired else m - b
     rate, mix = (p + q) / 2 * difference, (p - q) * ((m + b) / 2 - centre)
     return {
         "segment_value": value,
-        "n": mine.n,
-        "n_baseline": other.n,
+        "n": system_part.n,
+        "n_baseline": baseline_part.n,
         "share": p,
         "baseline_share": q,
         "value": means[0],
@@ -237,20 +247,20 @@ def _row(
     }
 
 
-def _shrunk(whole: Moments, pairs: Mapping[str, Moments]) -> dict[str, float]:
+def _shrunk(overall: Moments, pairs: Mapping[str, Moments]) -> dict[str, float]:
     """The slices' differences, pulled towards that of all; none if all noise is unknown.
 
     The noise of a query or cluster is the same in all slices: what a small one by itself tells of
     it is little.
     """
-    degrees = sum(one.weight2 * (1 - 1 / one.n_clusters) for one in pairs.values())
+    degrees = sum(moments.weight2 * (1 - 1 / moments.n_clusters) for moments in pairs.values())
     if not degrees:
         return {}
-    noise = sum(one.squares for one in pairs.values()) / degrees
-    noises = {name: noise * one.weight2 / one.weight**2 for name, one in pairs.items()}
-    differences = {name: one.difference for name, one in pairs.items()}
-    known = estimated(whole.difference, list(differences.values()), list(noises.values()))
-    return {name: known.shrunk(differences[name], noises[name]) for name in pairs}
+    noise = sum(moments.squares for moments in pairs.values()) / degrees
+    noises = {name: noise * moments.weight2 / moments.weight**2 for name, moments in pairs.items()}
+    differences = {name: moments.difference for name, moments in pairs.items()}
+    shrinkage = estimated(overall.difference, list(differences.values()), list(noises.values()))
+    return {name: shrinkage.shrunk(differences[name], noises[name]) for name in pairs}
 
 
 def _paradox(rows: Sequence[Row], sign: int) -> Iterator[str]:
@@ -263,11 +273,11 @@ def _paradox(rows: Sequence[Row], sign: int) -> Iterator[str]:
     if not ((up and total < 0) or (down and total > 0)):
         return
     ways = {1: ("better", "worse"), -1: ("worse", "better"), 0: ("higher", "lower")}[sign]
-    slices, whole = ways if up else ways[::-1]
+    slices, overall = ways if up else ways[::-1]
     mix = sum(row["mix"] for row in rows)
     first = rows[0]
     yield (
         f"{first['metric']} of {first['system']} is {slices} in every slice of "
-        f"{first['segment_name']} and {whole} in total (Simpson's paradox): {mix:+.4f} of "
+        f"{first['segment_name']} and {overall} in total (Simpson's paradox): {mix:+.4f} of "
         f"{total:+.4f} come of which queries there were, not of their values"
     )

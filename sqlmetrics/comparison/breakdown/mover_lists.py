@@ -39,34 +39,36 @@ LISTS = ("list", "baseline_list")
 Row = dict[str, Any]
 
 
-def movers_of(made: Statements, pairing: Pairing, asks: Options, sums: Sums) -> tuple[Row, ...]:
+def movers_of(
+    statements: Statements, pairing: Pairing, options: Options, sums: Sums
+) -> tuple[Row, ...]:
     """The queries that moved most, with both lists; none unless asked for.
 
     Args:
-        made: The statements of the comparison.
+        statements: The statements of the comparison.
         pairing: What is compared.
-        asks: What is asked.
+        options: What is asked.
         sums: What came out of the warehouse.
     """
-    if not asks.movers.count:
+    if not options.movers.count:
         return ()
-    rows = _moved(made, pairing, asks.movers, sums, asks.level)
+    rows = _moved(statements, pairing, options.movers, sums, options.level)
     if not rows:
         return ()
-    return tuple(with_lists(rows, made.apart(*lists_query(pairing, rows, made.engine))))
+    return tuple(with_lists(rows, statements.apart(*lists_query(pairing, rows, statements.engine))))
 
 
 def lost_queries(
-    made: Statements, pairing: Pairing, asks: Options, sums: Sums, rows: Sequence[Row]
+    statements: Statements, pairing: Pairing, options: Options, sums: Sums, rows: Sequence[Row]
 ) -> tuple[Row, ...]:
     """The queries that lost most, of the metrics and systems that a gate does not let through.
 
     None where systems have queries of their own.
 
     Args:
-        made: The statements of the comparison.
+        statements: The statements of the comparison.
         pairing: What is compared.
-        asks: What is asked.
+        options: What is asked.
         sums: What came out of the warehouse.
         rows: The rows that it does not let through.
     """
@@ -78,36 +80,36 @@ def lost_queries(
     if not measures:
         return ()
     of_failed = replace(pairing, measures=measures, systems=systems)
-    lost = _moved(made, of_failed, Movers(MOST_LOST, LOST), sums, asks.level)
-    texts_by_query = _texts_of({row["query_id"] for row in lost}, pairing.plan, made)
+    lost_rows = _moved(statements, of_failed, Movers(MOST_LOST, LOST), sums, options.level)
+    texts_by_query = _texts_of({row["query_id"] for row in lost_rows}, pairing.plan, statements)
     return tuple(
         {**row, "query_text": texts_by_query.get(row["query_id"])}
-        for row in lost
+        for row in lost_rows
         if (row["metric"], row["system"]) in failed
     )
 
 
 def _moved(
-    made: Statements, pairing: Pairing, wanted: Movers, sums: Sums, level: float
+    statements: Statements, pairing: Pairing, selection: Movers, sums: Sums, level: float
 ) -> list[Row]:
     """The queries that moved most, without their lists."""
     moves = [*moved_queries(pairing)]
-    with made.kept(moves) as table:
+    with statements.kept(moves) as table:
         if table:
             moves = [Stage(moves[-1].name, "kept", {"table": table})]
-        known = noises(pairing, sums.moments, made.rows(*sums_query(moves)))
-        query = movers_query(pairing, moves, known, wanted)
-        read = made.rows(*query) if known else []
-    return movers(pairing, sums.moments, known, read, level)
+        noise_by_key = noises(pairing, sums.moments, statements.rows(*sums_query(moves)))
+        query = movers_query(pairing, moves, noise_by_key, selection)
+        read = statements.rows(*query) if noise_by_key else []
+    return movers(pairing, sums.moments, noise_by_key, read, level)
 
 
-def _texts_of(queries: set[str], plan: Plan, made: Statements) -> dict[str, str]:
+def _texts_of(queries: set[str], plan: Plan, statements: Statements) -> dict[str, str]:
     """Query -> its text, of those that have one."""
-    lookup = texts(plan, made.engine).get("query_text")
+    lookup = texts(plan, statements.engine).get("query_text")
     if lookup is None or not queries:
         return {}
     ids = ", ".join(map(literal, sorted(queries)))
-    rows = made.apart([lookup], f"select *\nfrom {lookup.name}\nwhere query_id in ({ids})")
+    rows = statements.apart([lookup], f"select *\nfrom {lookup.name}\nwhere query_id in ({ids})")
     return {row["query_id"]: row["query_text"] for row in rows}
 
 
@@ -126,7 +128,7 @@ def lists_query(pairing: Pairing, rows: Sequence[Row], engine: Database) -> tupl
     of_days = f" and cast(metric_date as varchar) in ({', '.join(map(literal, sorted(days)))})"
     where = f"(rnk <= {SHOWN} or grade > 0e0)\n    and system in ({systems})"
     keys = [*plan.shape.keys, "item_id", "rnk", "grade"]
-    shown = columns_stage(
+    shown_items = columns_stage(
         "shown_items",
         f"one row per item that is shown: the first {SHOWN}, and those with a grade above 0",
         [*keys],
@@ -135,13 +137,16 @@ def lists_query(pairing: Pairing, rows: Sequence[Row], engine: Database) -> tupl
     )
     columns = [Column(f"shown_items.{key}", key) for key in keys]
     columns += [Column(f"{stage.name}.{name}", name) for name, stage in lookups.items()]
-    of = {"query_text": "query_id", "item_title": "item_id"}
-    joins = {stage.name: equal(stage.name, "shown_items", (of[n],)) for n, stage in lookups.items()}
+    id_by_text = {"query_text": "query_id", "item_title": "item_id"}
+    joins = {
+        stage.name: equal(stage.name, "shown_items", (id_by_text[n],))
+        for n, stage in lookups.items()
+    }
     view = {"columns": columns, "from": "shown_items", "joins": joins}
     view["about"] = "one row per item that is shown, with its title"
     last = Stage("titled_items", "comparison/titled", view)
     order = ", ".join([*plan.shape.keys, "rnk"])
-    stages = [*lookups.values(), *pool.stages(plan, with_grades=True), shown, last]
+    stages = [*lookups.values(), *pool.stages(plan, with_grades=True), shown_items, last]
     return stages, f"select *\nfrom titled_items\norder by {order}"
 
 
@@ -164,24 +169,24 @@ def with_lists(rows: Sequence[Row], items: Sequence[Mapping[str, Any]]) -> list[
         items: The rows of `lists_query`.
     """
     lists: dict[tuple[str, str, str], list[Row]] = {}
-    told: dict[str, Any] = {}
-    for one in items:
+    text_by_query: dict[str, Any] = {}
+    for row in items:
         item = {
-            "rank": int(one["rnk"]),
-            "item_id": one["item_id"],
-            "title": one.get("item_title"),
-            "grade": None if one["grade"] is None else float(one["grade"]),
+            "rank": int(row["rnk"]),
+            "item_id": row["item_id"],
+            "title": row.get("item_title"),
+            "grade": None if row["grade"] is None else float(row["grade"]),
         }
-        key = (_day(one.get("metric_date")), one["system"], one["query_id"])
+        key = (_day(row.get("metric_date")), row["system"], row["query_id"])
         lists.setdefault(key, []).append(item)
-        told[one["query_id"]] = one.get("query_text")
+        text_by_query[row["query_id"]] = row.get("query_text")
     return [
         {
             **row,
-            "query_text": told.get(row["query_id"]),
+            "query_text": text_by_query.get(row["query_id"]),
             **{
-                name: lists.get((_day(row["metric_date"]), row[of], row["query_id"]), [])
-                for name, of in zip(LISTS, ("system", "baseline"), strict=True)
+                name: lists.get((_day(row["metric_date"]), row[side], row["query_id"]), [])
+                for name, side in zip(LISTS, ("system", "baseline"), strict=True)
             },
         }
         for row in rows

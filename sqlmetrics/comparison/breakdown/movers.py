@@ -123,14 +123,14 @@ def noise_of(row: Mapping[str, Any]) -> Noise:
     Args:
         row: A row of `sums_query`.
     """
-    one = {name: float(row[f"sum_{name}"] or 0) for name in _SUMS}
-    n, rows = one["n_queries"], one["n_rows"]
+    sums = {name: float(row[f"sum_{name}"] or 0) for name in _SUMS}
+    n, rows = sums["n_queries"], sums["n_rows"]
     if rows - n >= REPEATS:
-        variance = max(0.0, one["days2"]) / (rows - n)
+        variance = max(0.0, sums["days2"]) / (rows - n)
     else:
-        moved = one["d2"] / one["n_moved"] if one["n_moved"] else 0.0
-        variance = 2 * (min(one["up2"], one["d2"] - one["up2"]) + moved) / n
-    between = max(0.0, (one["row_d2"] - n * variance) / rows)
+        moved = sums["d2"] / sums["n_moved"] if sums["n_moved"] else 0.0
+        variance = 2 * (min(sums["up2"], sums["d2"] - sums["up2"]) + moved) / n
+    between = max(0.0, (sums["row_d2"] - n * variance) / rows)
     return Noise(Shrinkage(0.0, between), variance)
 
 
@@ -140,39 +140,42 @@ Noises = Mapping[Key, Noise]
 
 def noises(pairing: Pairing, moments: Mapping[Key, Moments], rows: Rows) -> dict[Key, Noise]:
     """What is known of each system and metric that both have a query of."""
-    there = {(row["system"], row["metric"], int(row["k"])): row for row in rows}
-    found = {}
+    row_by_key = {(row["system"], row["metric"], int(row["k"])): row for row in rows}
+    noise_by_key = {}
     for system in pairing.systems:
         for measure in pairing.measures:
-            own = (system, measure.name, measure.k or 0)
-            if own in there and (system, ALL, ALL, *own[1:]) in moments:
-                found[own] = noise_of(there[own])
-    return found
+            key = (system, measure.name, measure.k or 0)
+            if key in row_by_key and (system, ALL, ALL, *key[1:]) in moments:
+                noise_by_key[key] = noise_of(row_by_key[key])
+    return noise_by_key
 
 
 def movers_query(
-    pairing: Pairing, moves: Sequence[Stage], known: Noises, wanted: Movers
+    pairing: Pairing, moves: Sequence[Stage], noise_by_key: Noises, selection: Movers
 ) -> tuple[list[Stage], str]:
     """The stages behind `per_query`, and the select of the queries that moved most.
 
     Args:
         pairing: What is compared.
         moves: As `moved_queries` has them, or what keeps the last of them.
-        known: What `noises` gives.
-        wanted: Which are wanted of each system and metric.
+        noise_by_key: What `noises` gives.
+        selection: Which are wanted of each system and metric.
     """
     directions = {
         (measure.name, measure.k or 0): _direction(measure) for measure in pairing.measures
     }
-    stages = [*moves, _constants(known, directions), _shrunk(pairing)]
-    stages.append(_impacts(pairing, wanted))
-    if len(known) == 1:  # to sort all of them for their places takes long
-        return stages, f"select *\nfrom impacts\norder by {', '.join(_ORDER)}\nlimit {wanted.count}"
+    stages = [*moves, _constants(noise_by_key, directions), _shrunk(pairing)]
+    stages.append(_impacts(pairing, selection))
+    if len(noise_by_key) == 1:  # to sort all of them for their places takes long
+        return (
+            stages,
+            f"select *\nfrom impacts\norder by {', '.join(_ORDER)}\nlimit {selection.count}",
+        )
     over = Window(["system", *METRIC], list(_ORDER))
     columns = ["*", Column(f"row_number() over {over}", "place")]
     stages.append(columns_stage("placed_moves", "the largest impact first", columns, "impacts"))
     order = f"order by {', '.join(('system', *METRIC, 'place'))}"
-    return stages, f"select *\nfrom placed_moves\nwhere place <= {wanted.count}\n{order}"
+    return stages, f"select *\nfrom placed_moves\nwhere place <= {selection.count}\n{order}"
 
 
 def _direction(measure: Measure) -> int:
@@ -180,17 +183,17 @@ def _direction(measure: Measure) -> int:
     return SIGNS[measure.metric.better] or 1
 
 
-def _constants(known: Noises, directions: Mapping[tuple[str, int], int]) -> Stage:
+def _constants(noise_by_key: Noises, directions: Mapping[tuple[str, int], int]) -> Stage:
     rows = [
         [
             Column(literal(system), "system"),
             Column(literal(metric), "metric"),
             Column(str(k), "k"),
-            Column(double(one.shrinkage.between), "between_queries"),
-            Column(double(one.variance), "noise"),
+            Column(double(noise.shrinkage.between), "between_queries"),
+            Column(double(noise.variance), "noise"),
             Column(double(directions[metric, k]), "direction"),
         ]
-        for (system, metric, k), one in known.items()
+        for (system, metric, k), noise in noise_by_key.items()
     ]
     about = "one row per system and metric: how much of a query's difference is believed"
     return Stage("shrinkage", "comparison/constants", {"about": about, "rows": rows})
@@ -204,14 +207,14 @@ def _read(pairing: Pairing) -> list[str]:
 
 
 def _shrunk(pairing: Pairing) -> Stage:
-    kept = (
+    factor = (
         "case\n    when shrinkage.noise > 0e0\n"
         "        then shrinkage.between_queries\n"
         "            / (shrinkage.between_queries + shrinkage.noise / query_moves.n_rows)\n"
         "    else 1e0\nend"
     )
     columns: list[object] = [f"query_moves.{name}" for name in _read(pairing)]
-    columns.append(Column(f"query_moves.mean_difference * {kept}", "shrunk_difference"))
+    columns.append(Column(f"query_moves.mean_difference * {factor}", "shrunk_difference"))
     columns.append(Column("query_moves.mean_difference * shrinkage.direction", "gain"))
     about = "the difference of a query, pulled towards 0 by as much as it may be noise"
     on = ("system", *METRIC)
@@ -222,7 +225,7 @@ _ORDER = ("impact desc", "size desc", "traffic desc", "is_gain asc", "query_id a
 """Queries that moved as far: those with more traffic first, then those that lost."""
 
 
-def _impacts(pairing: Pairing, wanted: Movers) -> Stage:
+def _impacts(pairing: Pairing, selection: Movers) -> Stage:
     steps = double(STEPS)
     columns = [
         *_read(pairing),
@@ -232,38 +235,38 @@ def _impacts(pairing: Pairing, wanted: Movers) -> Stage:
         Column("case when gain > 0e0 then 1 else 0 end", "is_gain"),
     ]
     about = f"the queries that moved; their impact in steps of {1 / STEPS:g}: last digits differ"
-    return columns_stage("impacts", about, columns, "shrunk_moves", _condition(wanted))
+    return columns_stage("impacts", about, columns, "shrunk_moves", _condition(selection))
 
 
 def movers(
-    pairing: Pairing, moments: Mapping[Key, Moments], known: Noises, rows: Rows, level: float
+    pairing: Pairing, moments: Mapping[Key, Moments], noise_by_key: Noises, rows: Rows, level: float
 ) -> list[Row]:
     """A row per system, metric and query that moved most, those that lost first.
 
     Args:
         pairing: What is compared.
         moments: The moments of each key.
-        known: What `noises` gives.
+        noise_by_key: What `noises` gives.
         rows: The rows of `movers_query`.
         level: With this probability chance alone moves a query less far than where it is no noise.
     """
-    found = []
+    mover_rows = []
     for system in pairing.systems:
         for measure in pairing.measures:
-            own = (system, measure.name, measure.k or 0)
-            named = {"metric": str(measure), "system": system, "baseline": pairing.baseline}
-            moved = [r for r in rows if (r["system"], r["metric"], int(r["k"])) == own]
+            key = (system, measure.name, measure.k or 0)
+            keys = {"metric": str(measure), "system": system, "baseline": pairing.baseline}
+            moved = [r for r in rows if (r["system"], r["metric"], int(r["k"])) == key]
             for row in sorted(moved, key=lambda row: int(row["is_gain"])):
-                whole = moments[system, ALL, ALL, *own[1:]]
-                found.append(named | _moved(row, known[own], whole, level))
-    return found
+                overall = moments[system, ALL, ALL, *key[1:]]
+                mover_rows.append(keys | _moved(row, noise_by_key[key], overall, level))
+    return mover_rows
 
 
-def _moved(row: Mapping[str, Any], noise: Noise, whole: Moments, level: float) -> Row:
+def _moved(row: Mapping[str, Any], noise: Noise, overall: Moments, level: float) -> Row:
     """What a query's row says; it could be noise if chance alone moves a query as far."""
     difference, n = float(row["mean_difference"]), int(row["n_rows"])
     shrunk = noise.shrinkage.shrunk(difference, noise.variance / n)
-    reach = student.critical(level, whole.df) * sqrt(noise.variance / n) if whole.df else None
+    reach = student.critical(level, overall.df) * sqrt(noise.variance / n) if overall.df else None
     return {
         "moved": GAINED if int(row["is_gain"]) else LOST,
         "query_id": row["query_id"],

@@ -42,7 +42,7 @@ PAIRED, WELCH = "paired t of ratios", "Welch t of ratios"
 def compare_estimates(
     spec: Spec,
     metrics: Sequence[EstimatedMetric],
-    asks: Options,
+    options: Options,
     engine: Database,
     *,
     check: bool | float,
@@ -52,7 +52,7 @@ def compare_estimates(
     Args:
         spec: A spec with a click log, and what is estimated of it.
         metrics: The estimates that are compared.
-        asks: What is asked.
+        options: What is asked.
         engine: Where the log is.
         check: Whether it is an error if no request has a list of those that were not shown.
 
@@ -60,19 +60,25 @@ def compare_estimates(
         SpecError: If a system is not there, or as `counterfactual_metrics` does.
         InputError: As `counterfactual_metrics` does, or if no request has both sides.
     """
-    own = on_days(spec, asks.all_days).spec.clicks
-    if own is None:
+    clicks = on_days(spec, options.all_days).spec.clicks
+    if clicks is None:
         raise SpecError("the spec has no clicks")
-    asked = question_of(own, metrics)
-    with cleaned_log(own.model_copy(update={"counterfactual": asked}), engine) as log:
-        by = segments_asked(log.tables, asks)
-        day = day_of(log.tables) if asks.dates else None
+    counterfactual = question_of(clicks, metrics)
+    with cleaned_log(clicks.model_copy(update={"counterfactual": counterfactual}), engine) as log:
+        by = segments_asked(log.tables, options)
+        day = day_of(log.tables) if options.dates else None
         question, about = asked_of(
-            log, asked, asks.level, day=day, some=bool(check), by=by, shown=reads_shown(asks)
+            log,
+            counterfactual,
+            options.level,
+            day=day,
+            required=bool(check),
+            by=by,
+            has_shown=reads_shown(options),
         )
-        made = _Made(engine, question, about, tuple(map(str, metrics)))
-        with keeping(engine, [made.units]):
-            return made.comparison(spec, asks)
+        estimation = _Made(engine, question, about, tuple(map(str, metrics)))
+        with keeping(engine, [estimation.units]):
+            return estimation.comparison(spec, options)
 
 
 @dataclass(frozen=True)
@@ -100,102 +106,110 @@ class _Made:
     @property
     def _terms(self) -> list[Term]:
         """The estimates, in the order in which they were asked for."""
-        there = {
+        term_by_metric = {
             str(EstimatedMetric(term.measure, term.estimator)): term for term in self.question.terms
         }
-        return [there[one] for one in self.metrics]
+        return [term_by_metric[metric] for metric in self.metrics]
 
-    def comparison(self, spec: Spec, asks: Options) -> Comparison:
+    def comparison(self, spec: Spec, options: Options) -> Comparison:
         """The comparison."""
-        sides, told = self._sides(spec, asks)
-        made: dict[Key, SampleMoments] = {}
+        sides, notes = self._sides(spec, options)
+        moments_by_key: dict[Key, SampleMoments] = {}
         statements = [self.units.statement(self.engine.translation)]
         terms = self._terms
         for first in range(0, len(terms), PART):
-            some = sides.of(terms[first : first + PART])
-            centres = self._rows(some.centres(), statements)
-            made |= some.read(self._rows(some.query(), statements), centres)
+            part = sides.of(terms[first : first + PART])
+            centres = self._rows(part.centres(), statements)
+            moments_by_key |= part.read(self._rows(part.query(), statements), centres)
         counts = {
             str(row["system"]): int(row["n"]) for row in self._rows(sides.counts(), statements)
         }
-        if lacks := [one for one in (sides.baseline, *sides.systems) if one not in counts]:
+        if lacks := [side for side in (sides.baseline, *sides.systems) if side not in counts]:
             raise InputError(f"no {self.about.per} has a list of {', '.join(lacks)}")
-        if not made:
+        if not moments_by_key:
             raise InputError(
                 f"no {self.about.per} has a list of {sides.baseline} and of another side"
             )
         statements.append(self.units.drop(self.engine.translation))
-        own = self.engine.translation.text
+        translate = self.engine.translation.text
         return Comparison(
-            rows=tuple(self._compared(sides, made, counts, asks)),
+            rows=tuple(self._compared(sides, moments_by_key, counts, options)),
             baseline=sides.baseline,
-            level=asks.level,
-            margin=asks.margin,
+            level=options.level,
+            margin=options.margin,
             test=PAIRED if sides.paired else WELCH,
-            interval=findings.interval_name(asks.test),
+            interval=findings.interval_name(options.test),
             cluster=None,
-            notes=(*told, *self._left_out(sides, made, counts), *self._notes(sides)),
-            sql="\n\n".join(f"{own(one).rstrip()};" for one in statements) + "\n",
+            notes=(*notes, *self._left_out(sides, moments_by_key, counts), *self._notes(sides)),
+            sql="\n\n".join(f"{translate(statement).rstrip()};" for statement in statements) + "\n",
             counted=_counted(self.about.per),
         )
 
     def _rows(self, query: tuple[list[Stage], str], statements: list[str]) -> list[dict[str, Any]]:
         text = with_stages(*query)
         statements.append(text)
-        found: list[dict[str, Any]] = self.engine.table(text).to_pylist()
-        return found
+        rows: list[dict[str, Any]] = self.engine.table(text).to_pylist()
+        return rows
 
-    def _sides(self, spec: Spec, asks: Options) -> tuple[Sides, list[str]]:
+    def _sides(self, spec: Spec, options: Options) -> tuple[Sides, list[str]]:
         """What is compared with what, and what should be said of that."""
         rows = self.engine.rows(f"select distinct system from {UNITS}")
-        there = sorted(str(system) for (system,) in rows)
-        (replace(asks, baseline=None) if asks.dates else asks).check_systems(there)
-        by, told = asks.by, list[str]()
-        if asks.dates:
-            return self._periods(asks, there), told
-        usual = spec.baseline if spec.baseline in there else SHOWN
-        baseline = asks.baseline or next(iter(asks.systems), usual)
-        others = asks.systems or tuple(one for one in there if one != SHOWN)
-        systems = tuple(dict.fromkeys(one for one in others if one != baseline))
+        existing = sorted(str(system) for (system,) in rows)
+        (replace(options, baseline=None) if options.dates else options).check_systems(existing)
+        by, notes = options.by, list[str]()
+        if options.dates:
+            return self._periods(options, existing), notes
+        usual = spec.baseline if spec.baseline in existing else SHOWN
+        baseline = options.baseline or next(iter(options.systems), usual)
+        candidates = options.systems or tuple(system for system in existing if system != SHOWN)
+        systems = tuple(dict.fromkeys(system for system in candidates if system != baseline))
         if not systems:
             raise SpecError(
                 f"there is one system, {baseline}, and compare needs two: name {SHOWN}, what the "
                 "log showed, or another one (systems, --systems)"
             )
-        if not (asks.baseline or asks.systems) and baseline == SHOWN:
-            told.append(f"the baseline is {SHOWN}, what the log showed; --baseline names another")
-        paired = asks.paired is not False
-        return Sides(self._terms, baseline, systems, by, paired=paired), told
+        if not (options.baseline or options.systems) and baseline == SHOWN:
+            notes.append(f"the baseline is {SHOWN}, what the log showed; --baseline names another")
+        paired = options.paired is not False
+        return Sides(self._terms, baseline, systems, by, paired=paired), notes
 
-    def _periods(self, asks: Options, there: Sequence[str]) -> Sides:
+    def _periods(self, options: Options, existing: Sequence[str]) -> Sides:
         """The days of one system."""
-        systems = asks.systems or tuple(there)
+        systems = options.systems or tuple(existing)
         if len(systems) != 1:
             raise SpecError(
-                f"dates compare one system with itself, and there are {', '.join(there)}: name one "
+                "dates compare one system with itself, and there are "
+                f"{', '.join(existing)}: name one "
                 "(systems, --systems)"
             )
-        names = [one.name for one in asks.dates]
-        baseline = asks.baseline or names[0]
+        names = [period.name for period in options.dates]
+        baseline = options.baseline or names[0]
         if baseline not in names:
             raise SpecError(f"dates: {unknown('baseline', baseline, names)}")
-        others = tuple(one for one in names if one != baseline)
-        return Sides(self._terms, baseline, others, asks.by, asks.dates, systems[0], paired=False)
+        other_names = tuple(name for name in names if name != baseline)
+        return Sides(
+            self._terms, baseline, other_names, options.by, options.dates, systems[0], paired=False
+        )
 
     def _compared(
         self,
         sides: Sides,
-        made: Mapping[Key, SampleMoments],
+        moments_by_key: Mapping[Key, SampleMoments],
         counts: Mapping[str, int],
-        asks: Options,
+        options: Options,
     ) -> list[dict[str, Any]]:
         rows = [
-            _row(EstimatedMetric(term.measure, term.estimator), (system, *of), sides, made)
-            for of in of_segments(made)
+            _row(
+                EstimatedMetric(term.measure, term.estimator),
+                (system, *segment),
+                sides,
+                moments_by_key,
+            )
+            for segment in of_segments(moments_by_key)
             for system in sides.systems
             for term in self._terms
         ]
-        decided(rows, asks, _counted(self.about.per))
+        decided(rows, options, _counted(self.about.per))
         for row in rows:
             if sides.paired and row["segment_name"] == ALL:
                 row["n_system_only"] = counts[row["system"]] - row["n"]
@@ -203,31 +217,37 @@ class _Made:
         return rows
 
     def _left_out(
-        self, sides: Sides, made: Mapping[Key, SampleMoments], counts: Mapping[str, int]
+        self, sides: Sides, moments_by_key: Mapping[Key, SampleMoments], counts: Mapping[str, int]
     ) -> Iterator[str]:
         """Which requests only one side has."""
         for system in sides.systems if sides.paired else ():
-            pairs = max((one.n for key, one in made.items() if key[:2] == (system, ALL)), default=0)
-            for one, other in ((system, sides.baseline), (sides.baseline, system)):
-                if left := counts[one] - pairs:
-                    n = many(left, self.about.per)
-                    yield f"left out: {n} of {one} that {other} has no list for"
+            pairs = max(
+                (moments.n for key, moments in moments_by_key.items() if key[:2] == (system, ALL)),
+                default=0,
+            )
+            for side, other_side in ((system, sides.baseline), (sides.baseline, system)):
+                if n_unpaired := counts[side] - pairs:
+                    n = many(n_unpaired, self.about.per)
+                    yield f"left out: {n} of {side} that {other_side} has no list for"
 
     def _notes(self, sides: Sides) -> Iterator[str]:
         """What must be said of the log, and why not to believe an estimate."""
-        of = "users, or requests where they are not known"
-        yield f"{of}, are taken for independent of each other; propensities for known"
+        units = "users, or requests where they are not known"
+        yield f"{units}, are taken for independent of each other; propensities for known"
         yield from self.about.notes
-        wanted = (sides.of_system,) if sides.periods else (sides.baseline, *sides.systems)
-        where = f"system in ({', '.join(map(literal, wanted))})"
+        systems = (sides.of_system,) if sides.periods else (sides.baseline, *sides.systems)
+        where = f"system in ({', '.join(map(literal, systems))})"
         about = "what was kept of each request"
-        kept = columns_stage("kept_units", about, ["*"], UNITS, where)
-        whole = Question([kept], self._terms, self.question.counts)
-        found = estimates(
-            self.engine.records(whole.select), self._terms, self.about.clip, self.about.confidence
+        kept_units = columns_stage("kept_units", about, ["*"], UNITS, where)
+        question = Question([kept_units], self._terms, self.question.counts)
+        estimated = estimates(
+            self.engine.records(question.select),
+            self._terms,
+            self.about.clip,
+            self.about.confidence,
         )
-        told = CounterfactualResult(**vars(self.about) | {"estimates": tuple(found)})
-        yield from told.warnings()
+        result = CounterfactualResult(**vars(self.about) | {"estimates": tuple(estimated)})
+        yield from result.warnings()
 
 
 def _counted(per: str) -> tuple[str, str]:
@@ -235,17 +255,17 @@ def _counted(per: str) -> tuple[str, str]:
 
 
 def _row(
-    one: EstimatedMetric,
-    place: tuple[str, str, str],
+    metric: EstimatedMetric,
+    row_key: tuple[str, str, str],
     sides: Sides,
-    made: Mapping[Key, SampleMoments],
+    moments_by_key: Mapping[Key, SampleMoments],
 ) -> dict[str, Any]:
     """A row of a comparison, but for what is decided of all together."""
-    system, name, value = place
+    system, name, value = row_key
     row = {
-        "metric": str(one),
-        "name": one.name,
-        "direction": SIGNS[one.metric.better],
+        "metric": str(metric),
+        "name": metric.name,
+        "direction": SIGNS[metric.metric.better],
         "system": system,
         "baseline": sides.baseline,
         "segment_name": name,
@@ -253,5 +273,5 @@ def _row(
         "test": PAIRED if sides.paired else WELCH,
         **findings.NOTHING,
     }
-    found = made.get((*place, one.name, one.k or 0))
-    return row if found is None else row | findings.numbers(found) | findings.by_t(found)
+    moments = moments_by_key.get((*row_key, metric.name, metric.k or 0))
+    return row if moments is None else row | findings.numbers(moments) | findings.by_t(moments)

@@ -99,17 +99,17 @@ class Sides:
         return self.paired and self.counted == "n_requests"
 
     def _units(self) -> Stage:
-        known = ["request_id", "user_id", *map(segment, self.by), self.counted]
+        keys = ["request_id", "user_id", *map(segment, self.by), self.counted]
         alone = Column("case when user_id is null then request_id end", "lone_request")
         columns = dict.fromkeys(name for term in self.terms for name in (term.x, term.w))
         system: object = Column(name_of_day(self.periods), "system") if self.periods else "system"
-        wanted = (self.baseline, *self.systems)
-        where = [f"system in ({', '.join(map(literal, wanted))})"]
+        systems = (self.baseline, *self.systems)
+        where = [f"system in ({', '.join(map(literal, systems))})"]
         if self.periods:
             where = [in_any(self.periods), f"system = {literal(self.of_system)}"]
         about = "one row per side and request: what it adds to each sum"
-        own = [system, *known, alone, *(name for name in columns if name not in known)]
-        return columns_stage("compared_units", about, own, UNITS, "\n    and ".join(where))
+        unit_columns = [system, *keys, alone, *(name for name in columns if name not in keys)]
+        return columns_stage("compared_units", about, unit_columns, UNITS, "\n    and ".join(where))
 
     def _centres(self) -> Stage:
         about = "sums are about the ratio of all requests of a side, so that no digits are lost"
@@ -121,9 +121,9 @@ class Sides:
 
     def _off_centre(self) -> Stage:
         rows = "compared_units"
-        known = ["system", "request_id", "user_id", "lone_request", *map(segment, self.by)]
-        whole = [one for one in self._weights if one != self.counted]
-        columns: list[object] = [f"{rows}.{name}" for name in (*known, self.counted, *whole)]
+        keys = ["system", "request_id", "user_id", "lone_request", *map(segment, self.by)]
+        weights = [weight for weight in self._weights if weight != self.counted]
+        columns: list[object] = [f"{rows}.{name}" for name in (*keys, self.counted, *weights)]
         for term in self.terms:
             centre = f"coalesce(centres.{_name(term)}_centre, 0e0)"
             off = f"{rows}.{term.x}\n    - {centre}\n    * {rows}.{term.w}"
@@ -143,10 +143,10 @@ class Sides:
         return [*dict.fromkeys([self.counted, *self._weights, *ys])]
 
     def _sides(self) -> Stage:
-        known = ["request_id", "user_id", "lone_request", *map(segment, self.by)]
-        named = {"baseline": literal(self.baseline), "systems": self.systems}
-        view = {"columns": [*known, *self._summed], "from": "summed_units"}
-        return Stage("sides", "comparison/sides", named | view)
+        keys = ["request_id", "user_id", "lone_request", *map(segment, self.by)]
+        side_names = {"baseline": literal(self.baseline), "systems": self.systems}
+        view = {"columns": [*keys, *self._summed], "from": "summed_units"}
+        return Stage("sides", "comparison/sides", side_names | view)
 
     def _paired(self) -> Stage:
         return Stage("paired_sides", "comparison/paired_sides", {})
@@ -167,10 +167,10 @@ class Sides:
         metrics = []
         system, baseline = (f"{self.counted}_{side}" for side in SIDES)
         for term in self.terms:
-            own = EstimatedMetric(term.measure, term.estimator)
+            metric = EstimatedMetric(term.measure, term.estimator)
             columns = [
-                Column(literal(own.name), "metric"),
-                Column(str(own.k or 0), "k"),
+                Column(literal(metric.name), "metric"),
+                Column(str(metric.k or 0), "k"),
                 Column(found_in(system, baseline), "found_in"),
             ]
             for side in SIDES:
@@ -191,24 +191,28 @@ class Sides:
             rows: Of `query`.
             centres: Of `centres`.
         """
-        found: dict[Key, list[Mapping[str, Any]]] = {}
+        rows_by_key: dict[Key, list[Mapping[str, Any]]] = {}
         for row in rows:
             key = (*(row[name] for name in KEYS[:-1]), int(row["k"]))
-            found.setdefault(key, []).append(row)
+            rows_by_key.setdefault(key, []).append(row)
         of_side = {row["system"]: row for row in centres}
         names = {}
         for term in self.terms:
-            own = EstimatedMetric(term.measure, term.estimator)
-            names[own.name, own.k or 0] = f"{_name(term)}_centre"
-        made = {}
-        for key, several in found.items():
+            metric = EstimatedMetric(term.measure, term.estimator)
+            names[metric.name, metric.k or 0] = f"{_name(term)}_centre"
+        moments_by_key = {}
+        for key, several in rows_by_key.items():
             sides = dict(zip(SIDES, (key[0], self.baseline), strict=True))
-            there = {side: of_side[one][names[key[-2:]]] for side, one in sides.items()}
-            about = {side: float(value or 0) for side, value in there.items()}
+            centre_by_side = {
+                side: of_side[system][names[key[-2:]]] for side, system in sides.items()
+            }
+            about = {side: float(value or 0) for side, value in centre_by_side.items()}
             weights = [sum(float(row[f"sum_{side}_weight"]) for row in several) for side in SIDES]
             if all(weights):
-                made[key] = moments_of_groups(VARIABLES, several, about, counted="n_units")
-        return made
+                moments_by_key[key] = moments_of_groups(
+                    VARIABLES, several, about, counted="n_units"
+                )
+        return moments_by_key
 
 
 def _name(term: Term) -> str:

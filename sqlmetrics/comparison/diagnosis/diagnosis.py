@@ -82,14 +82,14 @@ class Diagnosis(Display):
         """One dict a finding: system, baseline, finding, numbers, meaning, look."""
         return [
             {
-                "system": one.system,
-                "baseline": one.baseline,
-                "finding": one.rule.title,
-                "numbers": one.numbers,
-                "meaning": one.rule.meaning,
-                "look": one.rule.look,
+                "system": finding.system,
+                "baseline": finding.baseline,
+                "finding": finding.rule.title,
+                "numbers": finding.numbers,
+                "meaning": finding.rule.meaning,
+                "look": finding.rule.look,
             }
-            for one in self.findings
+            for finding in self.findings
         ]
 
     def tables(self) -> str:
@@ -119,7 +119,7 @@ def diagnose(
     end: str | date | None = None,
     connection: Any = None,
     check: bool | float = True,
-    **asked: Unpack[TableArguments],
+    **arguments: Unpack[TableArguments],
 ) -> Diagnosis:
     """Look for patterns among the metrics of a system, and of what moved beside another one.
 
@@ -142,7 +142,7 @@ def diagnose(
         end: The day after the last one.
         connection: As of `compare`.
         check: Likewise.
-        **asked: The other arguments of `evaluate`.
+        **arguments: The other arguments of `evaluate`.
 
     Raises:
         SqlmetricsError: As `compare` does.
@@ -153,13 +153,13 @@ def diagnose(
     >>> [one.rule.title for one in diagnose(lists, truth)][:2]
     ['one target a query', 'few relevant labels a query']
     """
-    check_arguments(diagnose, asked)
+    check_arguments(diagnose, arguments)
     check_level(level, margin)
-    fitting, unfit = _fitting(rankings, asked)
-    zone = zone_of_days(rankings, asked.get("time_zone"))
-    asks = Options(
+    fitting, unfit = _fitting(rankings, arguments)
+    zone = zone_of_days(rankings, arguments.get("time_zone"))
+    options = Options(
         metrics=_first_the_leading(rankings, fitting),
-        by=_segments(rankings, by, asked),
+        by=_segments(rankings, by, arguments),
         lists_slices=False,
         days=days_between(start, end, zone),
         systems=tuple(systems),
@@ -170,30 +170,30 @@ def diagnose(
     )
     with connect(session_of(connection, rankings, labels)) as engine:
         if isinstance(rankings, Spec) and rankings.clicks is not None:
-            if asks.dates:
+            if options.dates:
                 raise SpecError(
                     "dates: the days of a click log are not diagnosed beside one another; choose "
                     "some by start and end, or see them in report"
                 )
-            looked = _at_log(rankings, asks, engine, check=check)
+            looked = _at_log(rankings, options, engine, check=check)
         else:
-            looked = _at_tables(rankings, labels, asks, asked, engine, check=check)
+            looked = _at_tables(rankings, labels, options, arguments, engine, check=check)
     numbers, moved = looked.numbers, looked.moved
     rules = [rule for rule in RULES if not (looked.own_labels and rule.rests_on_labels_of_others)]
     chosen = set(systems) | {baseline} if systems and not dates else set(numbers)
     findings = [
-        Finding(rule, system, pair, ", ".join(told))
+        Finding(rule, system, pair, ", ".join(evidence))
         for (system, pair), rows in moved.items()
         for rule in rules
         if rule.of_a_pair
-        and (told := fired(rule, numbers[system], rows, numbers.get(pair, {}), margin))
+        and (evidence := fired(rule, numbers[system], rows, numbers.get(pair, {}), margin))
     ]
     findings += [
-        Finding(rule, system, "", ", ".join(told))
+        Finding(rule, system, "", ", ".join(evidence))
         for system, values in numbers.items()
         if system in chosen
         for rule in rules
-        if not rule.of_a_pair and (told := fired(rule, values, {}, {}, margin))
+        if not rule.of_a_pair and (evidence := fired(rule, values, {}, {}, margin))
     ]
     findings += [
         Finding(IN_A_SLICE, row["system"], row["baseline"], told_slice(row, level, looked.counted))
@@ -211,22 +211,24 @@ def _first_the_leading(rankings: Any, fitting: Sequence[str]) -> tuple[str, ...]
     return tuple(dict.fromkeys([*([leading] if is_leading else []), *fitting]))
 
 
-def _segments(rankings: Any, by: str | Sequence[str], asked: Mapping[str, Any]) -> tuple[str, ...]:
+def _segments(
+    rankings: Any, by: str | Sequence[str], arguments: Mapping[str, Any]
+) -> tuple[str, ...]:
     """The segments that the spec, or who asks, names."""
     if isinstance(rankings, Spec):
         return segmented(by, ()) or (rankings.by if rankings.clicks is None else ())
-    return segmented(by, asked.get("segments", ()))
+    return segmented(by, arguments.get("segments", ()))
 
 
-def _fitting(rankings: Any, asked: Mapping[str, Any]) -> tuple[tuple[str, ...], list[str]]:
+def _fitting(rankings: Any, arguments: Mapping[str, Any]) -> tuple[tuple[str, ...], list[str]]:
     """The metrics of the rules that the conventions allow, and why not the others."""
     tables = {"rankings": {"relation": "rankings"}, "labels": {"relation": "labels"}}
-    own = {name: value for name, value in asked.items() if name in OPTIONS}
-    preset = asked.get("preset") or "house"
+    conventions = {name: value for name, value in arguments.items() if name in OPTIONS}
+    preset = arguments.get("preset") or "house"
     spec = (
         rankings
         if isinstance(rankings, Spec)
-        else Spec(**tables, metrics=["mrr"], preset=preset, conventions=own)
+        else Spec(**tables, metrics=["mrr"], preset=preset, conventions=conventions)
     )
     fitting, unfit = [], []
     for text in METRICS:
@@ -266,24 +268,24 @@ class _Look:
 def _at_tables(
     rankings: Any,
     labels: Any,
-    asks: Options,
-    asked: Mapping[str, Any],
+    options: Options,
+    arguments: Mapping[str, Any],
     engine: Database,
     *,
     check: bool | float,
 ) -> _Look:
     comparison, notes = None, []
     with (
-        asked_plan(rankings, labels, asks, asked, engine) as (plan, asks_of_runs),
-        executing(plan, engine, check=check, per_query=False, how=USUALLY) as script,
+        asked_plan(rankings, labels, options, arguments, engine) as (plan, asks_of_runs),
+        executing(plan, engine, check=check, per_query=False, execution=USUALLY) as script,
         engine.reading(),
     ):
         result = result_of(plan, script, engine, check=check)
-        numbers = _numbers(result, asks)
+        numbers = _numbers(result, options)
         for row in tied_rows(plan, engine).to_pylist():
-            if row["n_rows"] and not asks.dates:  # they are of all days together
+            if row["n_rows"] and not options.dates:  # they are of all days together
                 numbers.setdefault(row["system"], {})[TIED] = row["n_tied_rows"] / row["n_rows"]
-        if not asks.dates:
+        if not options.dates:
             asks_of_runs.check_systems(numbers)
         if len(numbers) > 1:
             try:
@@ -309,38 +311,40 @@ _OWN_LABELS = (
 _OWN_POOL = "recall, hits and judged items were not looked at: what is relevant was shown"
 
 
-def _at_log(spec: Spec, asks: Options, engine: Database, *, check: bool | float) -> _Look:
+def _at_log(spec: Spec, options: Options, engine: Database, *, check: bool | float) -> _Look:
     """The lists of a click log beside what people did with them."""
-    found = log_numbers(spec.having(by=asks.by) if asks.by else spec, asks, engine, check=check)
-    if found.result is None:
+    logged = log_numbers(
+        spec.having(by=options.by) if options.by else spec, options, engine, check=check
+    )
+    if logged.result is None:
         raise ValueError("a diagnosis looks at metrics of lists")
-    numbers = _numbers(found.result, asks)
-    for system, values in found.online.items():
+    numbers = _numbers(logged.result, options)
+    for system, values in logged.online.items():
         numbers.setdefault(system, {}).update(values)
-    decide(found.rows, asks)
-    moved = found.moved
-    notes = found.notes if moved else (_ALONE, *found.notes)
+    decide(logged.rows, options)
+    moved = logged.moved
+    notes = logged.notes if moved else (_ALONE, *logged.notes)
     own_labels = spec.clicks is not None and spec.clicks.judges_itself
     if spec.clicks is not None and own_labels:
         notes = (*notes, _OWN_POOL if spec.clicks.labels.pools else _OWN_LABELS)
-    slices = tuple(worst_slices(found.rows))
-    look = _Look(numbers, moved, None, found.result, notes, own_labels)
-    return replace(look, worse_slices=slices, counted=found.counted)
+    slices = tuple(worst_slices(logged.rows))
+    look = _Look(numbers, moved, None, logged.result, notes, own_labels)
+    return replace(look, worse_slices=slices, counted=logged.counted)
 
 
-def _numbers(result: Result, asks: Options) -> dict[str, dict[str, float]]:
+def _numbers(result: Result, options: Options) -> dict[str, dict[str, float]]:
     """System, or period of one, -> metric -> its mean over all days; of a count, over queries."""
     sums: dict[str, dict[str, list[float]]] = {}
     for row in result.to_dicts():
         if row["segment_name"] != "all" or row["value"] is None:
             continue
-        if asks.dates and asks.systems and row["system"] not in asks.systems:
+        if options.dates and options.systems and row["system"] not in options.systems:
             continue
         name = at_cutoff(row["metric"], row["k"])
         bottom = row["denominator"] if row["denominator"] is not None else row["n_queries"]
         top = row["numerator"] if row["denominator"] is not None else row["value"]
-        named = name_of(row["metric_date"], asks.dates) if asks.dates else str(row["system"])
-        total = sums.setdefault(named, {}).setdefault(name, [0.0, 0.0])
+        side = name_of(row["metric_date"], options.dates) if options.dates else str(row["system"])
+        total = sums.setdefault(side, {}).setdefault(name, [0.0, 0.0])
         total[0] += top
         total[1] += bottom
     means = {
@@ -365,16 +369,18 @@ def _moved(comparison: Comparison | None) -> dict[tuple[str, str], dict[str, Map
 
 
 def _by_heading(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
-    named: dict[str, list[Finding]] = {}
-    for one in findings:
-        heading = f"{one.system} against {one.baseline}" if one.baseline else one.system
-        named.setdefault(heading, []).append(one)
-    return named
+    findings_by_heading: dict[str, list[Finding]] = {}
+    for finding in findings:
+        heading = (
+            f"{finding.system} against {finding.baseline}" if finding.baseline else finding.system
+        )
+        findings_by_heading.setdefault(heading, []).append(finding)
+    return findings_by_heading
 
 
 def _block(heading: str, rows: Sequence[Finding]) -> Iterator[str]:
     yield heading
-    for one in rows:
-        yield f"  {one.rule.title}"
-        for text in (one.numbers, one.rule.meaning, f"look at: {one.rule.look}"):
+    for finding in rows:
+        yield f"  {finding.rule.title}"
+        for text in (finding.numbers, finding.rule.meaning, f"look at: {finding.rule.look}"):
             yield from wrap(text, WIDTH, initial_indent="    ", subsequent_indent="      ")

@@ -76,29 +76,31 @@ class LogNumbers:
         return moved
 
 
-def log_numbers(spec: Spec, asks: Options, engine: Database, *, check: bool | float) -> LogNumbers:
+def log_numbers(
+    spec: Spec, options: Options, engine: Database, *, check: bool | float
+) -> LogNumbers:
     """The numbers of a spec's click log.
 
     Args:
         spec: A spec with clicks.
-        asks: Which metrics, systems, days and baseline.
+        options: Which metrics, systems, days and baseline.
         engine: Where the log is.
         check: Whether to look for bad input first.
 
     Raises:
         SqlmetricsError: As `evaluate_clicks` does.
     """
-    own = on_days(spec.having(metrics=spec.in_our_words(asks.metrics)), asks.days).spec
-    if own.clicks is None:
+    dated_spec = on_days(spec.having(metrics=spec.in_our_words(options.metrics)), options.days).spec
+    if dated_spec.clicks is None:
         raise SpecError("the spec has no clicks")
-    with cleaned_log(own.clicks, engine, names=named_in(own)) as log:
-        return numbers_of(log, own, asks, check=check)
+    with cleaned_log(dated_spec.clicks, engine, names=named_in(dated_spec)) as log:
+        return numbers_of(log, dated_spec, options, check=check)
 
 
 def numbers_of(
     log: CleanLog,
     spec: Spec,
-    asks: Options,
+    options: Options,
     *,
     check: bool | float,
     confidence: float | None = None,
@@ -108,7 +110,7 @@ def numbers_of(
     Args:
         log: The log.
         spec: What is asked of it; its segments are compared, too.
-        asks: Which systems and baseline.
+        options: Which systems and baseline.
         check: Whether to look for bad input first.
         confidence: The coverage of the intervals of the lists' metrics; None for none.
 
@@ -116,32 +118,34 @@ def numbers_of(
         SqlmetricsError: As `evaluate_clicks` does.
     """
     engine = log.engine
-    asked = [online(name) for name in dict.fromkeys([*spec.online, *ONLINE])]
-    asked = [metric for metric in asked if metric.metric.needs in ("", "requests", "time")]
-    result, rates = None, _Rates(log, spec, asked)
+    online_metrics = [online(name) for name in dict.fromkeys([*spec.online, *ONLINE])]
+    online_metrics = [
+        metric for metric in online_metrics if metric.metric.needs in ("", "requests", "time")
+    ]
+    result, rates = None, _Rates(log, spec, online_metrics)
     if not spec.metrics:
         ratios, signs = rates.read()
     else:
-        with log.views() as shown:
-            tables = replace(opened(spec, engine), shown_lists=shown)
+        with log.views() as shown_lists:
+            tables = replace(opened(spec, engine), shown_lists=shown_lists)
             plan = planned(spec, tables, moments=confidence is not None)
             with (
-                executing(plan, engine, check=check, per_query=False, how=USUALLY) as script,
+                executing(plan, engine, check=check, per_query=False, execution=USUALLY) as script,
                 engine.reading(),
             ):
                 result = result_of(plan, script, engine, check=check, confidence=confidence)
                 ratios, signs = replace(rates, plan=plan, script=script).read()
     of_all = ratios[ALL, ALL]
-    baseline, systems, notes = _sides(of_all, asks, spec.baseline)
+    baseline, systems, notes = _sides(of_all, options, spec.baseline)
     counted = "users" if "user" in log.tables.names.impressions else "requests"
     if systems:
         notes = (NOTE.format(units=USERS if counted == "users" else counted), *notes)
     rows = [
-        _row(place, (system, baseline), name, there, sign)
-        for place, there in ratios.items()
+        _row(segment_key, (system, baseline), name, ratios_by_system, sign)
+        for segment_key, ratios_by_system in ratios.items()
         for system in systems
         for name, sign in signs.items()
-        if all(name in there.get(side, {}) for side in (system, baseline))
+        if all(name in ratios_by_system.get(side, {}) for side in (system, baseline))
     ]
     notes = (*log.label_notes, *notes, *_lines(of_all))
     return LogNumbers(result, _values(of_all), rows, counted, notes)
@@ -180,8 +184,10 @@ class _Rates:
                 queries.append((sums.offline(measures), names))
             for query, names in queries:
                 for row in self._rows(*query):
-                    place = (segment, str(row["segment_value"])) if segment else (ALL, ALL)
-                    of_system = ratios.setdefault(place, {}).setdefault(str(row["served_by"]), {})
+                    segment_key = (segment, str(row["segment_value"])) if segment else (ALL, ALL)
+                    of_system = ratios.setdefault(segment_key, {}).setdefault(
+                        str(row["served_by"]), {}
+                    )
                     of_system |= {name: read(row, column) for column, name in names.items()}
         signs = {str(metric): SIGNS[metric.metric.better] for metric in self.asked}
         signs |= {str(measure): SIGNS[measure.metric.better] for measure in measures}
@@ -217,22 +223,26 @@ def _lines(ratios: Ratios) -> Iterator[str]:
 
 
 def _sides(
-    ratios: Ratios, asks: Options, usual: str | None
+    ratios: Ratios, options: Options, usual: str | None
 ) -> tuple[str, list[str], tuple[str, ...]]:
     """The baseline, the systems beside it, and what should be said of that."""
-    asks.check_systems(ratios)
-    known = sorted(ratios)
-    given = asks.baseline or next(iter(asks.systems), None)
-    if not (given or known):
+    options.check_systems(ratios)
+    existing = sorted(ratios)
+    named_baseline = options.baseline or next(iter(options.systems), None)
+    if not (named_baseline or existing):
         return "", [], ()
-    by_name, rule = usual_baseline(known)
-    baseline = given or (usual if usual and usual in ratios else by_name)
-    systems = [system for system in asks.systems or known if system != baseline]
-    return baseline, systems, (rule,) if systems and not given and baseline != usual else ()
+    by_name, rule = usual_baseline(existing)
+    baseline = named_baseline or (usual if usual and usual in ratios else by_name)
+    systems = [system for system in options.systems or existing if system != baseline]
+    return (
+        baseline,
+        systems,
+        (rule,) if systems and not named_baseline and baseline != usual else (),
+    )
 
 
 def _row(
-    place: Place, sides: tuple[str, str], metric: str, ratios: Ratios, sign: int
+    segment_key: Place, sides: tuple[str, str], metric: str, ratios: Ratios, sign: int
 ) -> dict[str, Any]:
     """A difference as a comparison has it."""
     system, baseline = sides
@@ -242,8 +252,8 @@ def _row(
         "metric": metric,
         "system": system,
         "baseline": baseline,
-        "segment_name": place[0],
-        "segment_value": place[1],
+        "segment_name": segment_key[0],
+        "segment_value": segment_key[1],
         "value": new.value,
         "baseline_value": old.value,
         "difference": statistic.difference if statistic else None,

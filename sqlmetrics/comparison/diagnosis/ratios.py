@@ -111,15 +111,15 @@ def difference(new: Ratio | RatioOfDays, old: Ratio | RatioOfDays) -> TStatistic
     """
     if new.value is None or old.value is None:
         return None
-    apart = new.value - old.value
+    gap = new.value - old.value
     variances = new.variance, old.variance
     if variances[0] is None or variances[1] is None:
-        return TStatistic(apart, None, 0.0)
+        return TStatistic(gap, None, 0.0)
     total = variances[0] + variances[1]
     if not total:
-        return TStatistic(apart, 0.0, 0.0)
+        return TStatistic(gap, 0.0, 0.0)
     df = total**2 / (variances[0] ** 2 / (new.n - 1) + variances[1] ** 2 / (old.n - 1))
-    return TStatistic(apart, math.sqrt(total), df)
+    return TStatistic(gap, math.sqrt(total), df)
 
 
 @dataclass(frozen=True)
@@ -143,15 +143,15 @@ class RequestSums:
         """Whether the log itself has the segment."""
         return not self.segment or identifier(self.segment) in self.tables.names.segments
 
-    def online(self, asked: Sequence[Online]) -> tuple[list[Stage], str]:
+    def online(self, metrics: Sequence[Online]) -> tuple[list[Stage], str]:
         """The sums of online metrics.
 
         Args:
-            asked: The metrics.
+            metrics: The metrics.
         """
-        sums = [one for metric in asked for one in metric.columns()]
-        names = [metric.column for metric in asked]
-        return self._summed(list(per_request(self.tables, asked)), "per_request", sums, names)
+        sums = [column for metric in metrics for column in metric.columns()]
+        names = [metric.column for metric in metrics]
+        return self._summed(list(per_request(self.tables, metrics)), "per_request", sums, names)
 
     def offline(self, measures: Sequence[Measure]) -> tuple[list[Stage], str]:
         """The sums of metrics of lists, of which `per_query` has the values.
@@ -162,37 +162,39 @@ class RequestSums:
         if self.plan is None:
             raise ValueError("a metric of lists has a plan")
         sums = []
-        for one in measures:
-            flags = self.plan.needs.population(self.plan.spec.settings(one).measure)
+        for measure in measures:
+            flags = self.plan.needs.population(self.plan.spec.settings(measure).measure)
             only = " and ".join(f"{flag} = 1" for flag in flags)
-            own = chosen_if(only, one.column) if only else one.column
-            sums.append(Column(f"coalesce(sum({own}), 0e0)", f"{one.column}_numerator"))
-            sums.append(Column(f"1e0 * count({own})", f"{one.column}_denominator"))
-        return self._summed([], "per_query", sums, [one.column for one in measures])
+            value = chosen_if(only, measure.column) if only else measure.column
+            sums.append(Column(f"coalesce(sum({value}), 0e0)", f"{measure.column}_numerator"))
+            sums.append(Column(f"1e0 * count({value})", f"{measure.column}_denominator"))
+        return self._summed([], "per_query", sums, [measure.column for measure in measures])
 
     def _summed(
         self, stages: list[Stage], rows: str, sums: Sequence[Column], names: Sequence[str]
     ) -> tuple[list[Stage], str]:
-        there = [one.name for one in stages]
-        known = ("requests",) if self.tables.requests is not None else ()
+        stage_names = [stage.name for stage in stages]
+        request_stages = ("requests",) if self.tables.requests is not None else ()
         users = [
-            one for one in self.tables.stages(*known, "clean_impressions") if one.name not in there
+            stage
+            for stage in self.tables.stages(*request_stages, "clean_impressions")
+            if stage.name not in stage_names
         ]
-        made = [*stages, *users, self._users(), self._units(rows)]
+        all_stages = [*stages, *users, self._users(), self._units(rows)]
         about = "one row per system and user: what is summed of its requests"
         places = [*["segment_value"] * bool(self.segment), "served_by"]
         keys = [*places, "unit_user", "unit_request"]
-        made.append(sums_stage("user_sums", about, keys, sums, "request_units"))
+        all_stages.append(sums_stage("user_sums", about, keys, sums, "request_units"))
         about = "one row per system: sums, and sums of squares, over its users"
-        columns = [one for name in names for one in _moments(name)]
-        made.append(sums_stage("ratios", about, places, columns, "user_sums"))
-        return made, "select *\nfrom ratios"
+        columns = [column for name in names for column in _moments(name)]
+        all_stages.append(sums_stage("ratios", about, places, columns, "user_sums"))
+        return all_stages, "select *\nfrom ratios"
 
     def _segment_value(self, rows: str) -> Iterator[Column]:
         """The value of the segment, of a row of requests."""
         if self.segment:
-            own = identifier(self.segment) if rows == PER_REQUEST else segment(self.segment)
-            value = f"coalesce(cast({rows}.{own} as varchar), {literal(UNKNOWN)})"
+            column = identifier(self.segment) if rows == PER_REQUEST else segment(self.segment)
+            value = f"coalesce(cast({rows}.{column} as varchar), {literal(UNKNOWN)})"
             yield Column(value, "segment_value")
 
     def _users(self) -> Stage:

@@ -54,7 +54,7 @@ class Rule:
     @property
     def of_a_pair(self) -> bool:
         """Whether it is about a change, not about one system."""
-        return any(one.is_ in ("up", "down", "flat", "mix") for one in self.conditions)
+        return any(condition.is_ in ("up", "down", "flat", "mix") for condition in self.conditions)
 
     @property
     def rests_on_labels_of_others(self) -> bool:
@@ -67,7 +67,12 @@ class Rule:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that it looks at."""
-        names = [name for one in self.conditions for name in (one.metric, one.other) if name]
+        names = [
+            name
+            for condition in self.conditions
+            for name in (condition.metric, condition.other)
+            if name
+        ]
         return tuple(dict.fromkeys(names))
 
 

@@ -50,7 +50,7 @@ def funnel(
     end: str | date | None = None,
     connection: Any = None,
     check: bool | float = True,
-    **asked: Unpack[TableArguments],
+    **arguments: Unpack[TableArguments],
 ) -> Funnel:
     """Say where a ranking of several stages loses relevant items: recall, pre-rank, rank, page.
 
@@ -75,7 +75,7 @@ def funnel(
         end: The day after the last one.
         connection: Where the tables are; see `evaluate`.
         check: Whether to look for bad input first.
-        **asked: The other arguments of `evaluate`. `system` is `"system"` by default.
+        **arguments: The other arguments of `evaluate`. `system` is `"system"` by default.
 
     Returns:
         The funnel, with a row per system, segment and stage; it prints as tables. With `sources` a
@@ -97,86 +97,102 @@ def funnel(
     >>> [(row["stage"], row["recall"], row["n_lost"]) for row in funnel(tables, truth, rank="rank")]
     [('recall', 1.0, 0), ('page', 0.5, 1)]
     """
-    check_arguments(funnel, asked)
+    check_arguments(funnel, arguments)
     if not 0 < rel < float("inf"):
         raise SpecError(f"rel is the lowest grade of a relevant item, above 0, given {rel:g}")
-    given = by
+    segments = by
     if isinstance(rankings, Spec):
-        given = given or rankings.by
+        segments = segments or rankings.by
         if rankings.clicks is not None:
             raise SpecError("a click log has the lists that were shown, and no stages before them")
-    zone = zone_of_days(rankings, asked.get("time_zone"))
-    asks = Options(
+    zone = zone_of_days(rankings, arguments.get("time_zone"))
+    options = Options(
         metrics=metric_texts(metrics),
         days=days_between(start, end, zone),
-        by=(given,) if isinstance(given, str) else tuple(given),
+        by=(segments,) if isinstance(segments, str) else tuple(segments),
     )
-    if not asks.metrics and not (isinstance(rankings, Spec) and rankings.metrics):
-        asks = replace(asks, metrics=USUAL)
+    if not options.metrics and not (isinstance(rankings, Spec) and rankings.metrics):
+        options = replace(options, metrics=USUAL)
     with ExitStack() as stack:
         engine = stack.enter_context(connect(session_of(connection, rankings, labels)))
-        rankings, labels = resolved(rankings, labels, engine, asked)
-        runs = _stage_tables(rankings, asked)
+        rankings, labels = resolved(rankings, labels, engine, arguments)
+        runs = _stage_tables(rankings, arguments)
         names = tuple(order) or tuple(runs)
         check_order(names, runs)
         if sources is not None and (names or stage != STAGE):
-            what = "sources are those of one table's items, and no stages: leave these out"
-            raise SpecError(what)
+            message = "sources are those of one table's items, and no stages: leave these out"
+            raise SpecError(message)
         tables = StageRuns(runs) if runs else rankings
-        plan, _ = stack.enter_context(asked_plan(tables, labels, asks, asked, engine))
+        plan, _ = stack.enter_context(asked_plan(tables, labels, options, arguments, engine))
         if "baseline" in plan.spec.needed:
             raise SpecError(f"{plan.spec.needed['baseline']} compares systems, not stages")
-        told: list[str] = []
+        notes: list[str] = []
         if sources is not None:
-            made: Plan = of_sources(plan, sources, engine)
+            funnel_plan: Plan = of_sources(plan, sources, engine)
         else:
-            made, told = in_stages(plan, STAGE if runs else stage, names, engine)
+            funnel_plan, notes = in_stages(plan, STAGE if runs else stage, names, engine)
         with (
-            executing(made, engine, check=check, per_query=False, how=USUALLY) as script,
+            executing(
+                funnel_plan, engine, check=check, per_query=False, execution=USUALLY
+            ) as script,
             engine.reading(),
         ):
             kind, result = (SourceSums, SourceFunnel) if sources is not None else (Losses, Funnel)
             return _funnel(
-                kind(made, tuple(comparable(made)[0]), rel), result, script, engine, told
+                kind(funnel_plan, tuple(comparable(funnel_plan)[0]), rel),
+                result,
+                script,
+                engine,
+                notes,
             )
 
 
-def _stage_tables(rankings: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
+def _stage_tables(rankings: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Stage -> its table, where each has one; empty of one table, and of a spec."""
-    ids = {str(asked.get(role, f"{role}_id")) for role in ("query", "item")}
+    ids = {str(arguments.get(role, f"{role}_id")) for role in ("query", "item")}
     return {} if isinstance(rankings, Spec) else runs_in(rankings, ids)
 
 
 def _funnel(
-    losses: Losses, kind: type[Funnel], script: Script, engine: Database, told: Sequence[str]
+    losses: Losses, kind: type[Funnel], script: Script, engine: Database, plan_notes: Sequence[str]
 ) -> Funnel:
     plan = losses.plan
     stages, last = losses.query()
-    text = with_stages({one.name: one for one in [*script.stages, *stages]}.values(), last)
-    found = [_row(row, losses, kind) for row in engine.records(text)]
-    rows = sorted((row for row in found if row["n_queries"]), key=_place)
+    text = with_stages({stage.name: stage for stage in [*script.stages, *stages]}.values(), last)
+    stage_rows = [_row(row, losses, kind) for row in engine.records(text)]
+    rows = sorted((row for row in stage_rows if row["n_queries"]), key=_place)
     if not rows:
         raise InputError("no labelled query has a list: do the ids of queries look alike?")
-    made = replace(script, summary="", per_query="", drop="").statements
-    own = engine.translation.text
-    sql = "\n\n".join(f"{own(one).rstrip()};" for one in (*made, text, script.drop) if one) + "\n"
+    statements = replace(script, summary="", per_query="", drop="").statements
+    translate = engine.translation.text
+    sql = (
+        "\n\n".join(
+            f"{translate(statement).rstrip()};"
+            for statement in (*statements, text, script.drop)
+            if statement
+        )
+        + "\n"
+    )
     _, notes = comparable(plan)
-    more = [note.replace("is not compared", "is left out") for note in notes]
+    metric_notes = [note.replace("is not compared", "is left out") for note in notes]
     entered = _entered(rows) if kind is Funnel else ()
-    noted = (*plan.shape.at.notes, *told, *more, *entered)
+    noted = (*plan.shape.at.notes, *plan_notes, *metric_notes, *entered)
     return kind(tuple(rows), losses.measures, noted, sql)
 
 
 def _row(row: Mapping[str, Any], losses: Losses, kind: type[Funnel]) -> dict[str, Any]:
     """A row of the query, in the types of the result."""
-    kinds = {**kind.kinds} | {one.column: "double" for one in losses.measures}
-    given = {"system": losses.plan.spec.title, "source": row["stage"], **row}
+    kinds = {**kind.kinds} | {measure.column: "double" for measure in losses.measures}
+    value_by_column = {"system": losses.plan.spec.title, "source": row["stage"], **row}
     read: Mapping[str, Callable[[Any], Any]] = {"int64": int, "double": float, "string": str}
-    made: dict[str, Any] = {
-        name: None if given[name] is None else read[one](given[name]) for name, one in kinds.items()
+    typed_row: dict[str, Any] = {
+        name: None if value_by_column[name] is None else read[data_type](value_by_column[name])
+        for name, data_type in kinds.items()
     }
-    made["stage_number"] = int(row["stage_number"])
-    return made | ({"n_kept": None} if made["stage_number"] == 1 and "n_kept" in made else {})
+    typed_row["stage_number"] = int(row["stage_number"])
+    return typed_row | (
+        {"n_kept": None} if typed_row["stage_number"] == 1 and "n_kept" in typed_row else {}
+    )
 
 
 def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:

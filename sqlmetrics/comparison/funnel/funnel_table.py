@@ -60,7 +60,7 @@ class Funnel(Rows, Display):
     """Column -> its type, without the metrics."""
 
     def _kinds(self) -> dict[str, str]:
-        return {**self.kinds} | {one.column: "double" for one in self.measures}
+        return {**self.kinds} | {measure.column: "double" for measure in self.measures}
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -112,14 +112,14 @@ class Funnel(Rows, Display):
 
     def _columns(self, rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
         """Headings and cells of some stages; missing queries only where there are some."""
-        shown = self._shown()
+        cell_by_heading = self._shown()
         if not any(row["n_missing"] for row in rows):
-            del shown["missing"]
-        names = [*shown, *map(str, self.measures)]
+            del cell_by_heading["missing"]
+        names = [*cell_by_heading, *map(str, self.measures)]
         return names, [
             [
-                *(cell(row) for cell in shown.values()),
-                *(metric_value(row[one.column]) for one in self.measures),
+                *(cell(row) for cell in cell_by_heading.values()),
+                *(metric_value(row[measure.column]) for measure in self.measures),
             ]
             for row in rows
         ]
@@ -129,17 +129,20 @@ class Funnel(Rows, Display):
         last, n_relevant = rows[-1], rows[-1]["n_relevant"]
         if not n_relevant:
             return "there is no relevant item"
-        kept = (
+        last_count = (
             f"{printable(last['stage'])} has {last['n_found']:,} of {n_relevant:,} relevant items"
         )
-        left = f"{kept} ({percent(last['n_found'] / n_relevant)})"
+        last_share = f"{last_count} ({percent(last['n_found'] / n_relevant)})"
         worst = max(rows, key=lambda row: row["n_lost"])  # of equal ones the first
         if not worst["n_lost"]:
-            return f"nothing is lost: {left}"
+            return f"nothing is lost: {last_share}"
         where = printable(worst["stage"])
-        how = "not found by" if worst["stage_number"] == 1 else "lost at"
+        loss_phrase = "not found by" if worst["stage_number"] == 1 else "lost at"
         share = percent(worst["lost_share"])
-        return f"most are {how} {where}: {many(worst['n_lost'], 'item')} ({share}); {left}"
+        return (
+            f"most are {loss_phrase} {where}: {many(worst['n_lost'], 'item')} "
+            f"({share}); {last_share}"
+        )
 
     def cells(self) -> Cells:
         """All of it as one table, for reports."""
@@ -154,29 +157,32 @@ class Funnel(Rows, Display):
         return Cells([*(["system"] if several else []), *names], rows, 1 + several)
 
     def _columns_like(self, names: Sequence[str], rows: Sequence[Row]) -> list[list[str]]:
-        own, cells = self._columns(rows)
+        headings, cells = self._columns(rows)
         return [
-            [dict(zip(own, row, strict=True)).get(name, "0") for name in names] for row in cells
+            [dict(zip(headings, row, strict=True)).get(name, "0") for name in names]
+            for row in cells
         ]
 
     def below(self) -> list[str]:
         """What stands below a table: where most are lost, and notes."""
         blocks = list(self._blocks())
-        told = [
+        sentences = [
             f"{title}: {self._sentence(rows)}" if len(blocks) > 1 else self._sentence(rows)
             for title, rows in blocks
         ]
-        return [*told, *(f"note: {note}" for note in self.notes)]
+        return [*sentences, *(f"note: {note}" for note in self.notes)]
 
     def markdown(self) -> str:
         """A GitHub table."""
-        made = self.cells()
-        return "\n".join([piped(made.names, made.rows, made.left), "", *map(prose, self.below())])
+        table = self.cells()
+        return "\n".join(
+            [piped(table.names, table.rows, table.left), "", *map(prose, self.below())]
+        )
 
     def latex(self) -> str:
         """A `tabular` for a paper, by booktabs."""
-        made = self.cells()
-        return tabular(made.names, made.rows, made.left, self.below())
+        table = self.cells()
+        return tabular(table.names, table.rows, table.left, self.below())
 
     def tables(self) -> str:
         """The table that a notebook shows, as HTML."""

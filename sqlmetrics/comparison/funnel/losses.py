@@ -59,8 +59,8 @@ class Losses:
     @property
     def segments(self) -> list[Segment]:
         """Name, value and column of every segment; `all` has no column."""
-        own = [(name, segment(name), [segment(name)]) for name in self.plan.spec.by]
-        return [(ALL, literal(ALL), []), *own]
+        segments = [(name, segment(name), [segment(name)]) for name in self.plan.spec.by]
+        return [(ALL, literal(ALL), []), *segments]
 
     def query(self) -> tuple[list[Stage], str]:
         """The stages beside `per_query`, and the select of one row per system, segment, stage."""
@@ -105,14 +105,14 @@ class Losses:
         keys = self.plan.shape.keys
         if self._cuts:
             rankings, labels = self.plan.tables
-            made = WindowRanking(self.plan.shape, self.plan.needs, rankings, labels)
-            ranked = made.stage("ranked_items")
+            ranking = WindowRanking(self.plan.shape, self.plan.needs, rankings, labels)
+            ranked = ranking.stage("ranked_items")
             item = [] if self.plan.needs.reads_item else [f"{rankings}.item_id"]
             view = {**ranked.view, "columns": [*ranked.view["columns"], *item]}
             yield Stage("ranked_items", ranked.template, view)
             about = "the rows that are looked at"
-            shown = [*keys, "item_id"]
-            yield columns_stage("shown_items", about, shown, "ranked_items", self._depth)
+            columns = [*keys, "item_id"]
+            yield columns_stage("shown_items", about, columns, "ranked_items", self._depth)
         about, counted = "one row per list: its items", [Column("count(*)", "n_items")]
         yield sums_stage("list_sizes", about, keys, counted, self._rows)
 
@@ -159,10 +159,10 @@ class Losses:
         return columns_stage("item_paths", about, columns, "found_items")
 
     def _found_counts(self) -> Stage:
-        kept = "case when stage_before = stage_number - 1 then 1 else 0 end"
+        is_kept = "case when stage_before = stage_number - 1 then 1 else 0 end"
         columns = [
             Column("count(*)", "n_found"),
-            Column(f"sum({kept})", "n_kept"),
+            Column(f"sum({is_kept})", "n_kept"),
             Column("sum(case when stage_number = last_stage then 1 else 0 end)", "n_last"),
         ]
         about = "one row per list with a relevant item: all, those of the stage before, the last of"
@@ -186,8 +186,8 @@ class Losses:
         for measure in self.measures:
             flags = needs.population(self.plan.spec.settings(measure).measure)
             only = " and ".join(f"per_query.{flag} = 1" for flag in flags)
-            own = f"per_query.{measure.column}"
-            columns.append(Column(chosen_if(only, own) if only else own, measure.column))
+            value = f"per_query.{measure.column}"
+            columns.append(Column(chosen_if(only, value) if only else value, measure.column))
         view = {
             "about": "one row per query, system and stage: what it has there",
             "columns": columns,
@@ -203,7 +203,7 @@ class Losses:
 
     def _before(self) -> Stage:
         above = Window(self.path, ["stage_number asc"], "1 preceding", "1 preceding")
-        whole = Window(self.path)
+        path_window = Window(self.path)
         columns: list[object] = [
             *self.systems,
             *self.plan.shape.facts,
@@ -211,7 +211,7 @@ class Losses:
             Column(self.is_counted, "is_counted"),
             Column(f"max(n_found) over {above}", "n_found_before"),
             Column(f"max(n_last) over {above}", "n_last_before"),
-            Column(f"n_relevant - sum(n_last) over {whole}", "n_nowhere"),
+            Column(f"n_relevant - sum(n_last) over {path_window}", "n_nowhere"),
             *(measure.column for measure in self.measures),
         ]
         about = "what the stage before has, and what no stage has"
@@ -236,10 +236,10 @@ class Losses:
     @property
     def is_counted(self) -> str:
         """1 for a query that counts: it has a label and, unless empty lists count, some list."""
-        whole = Window(self.path)
-        labelled = f"min(is_labelled) over {whole}"
+        path_window = Window(self.path)
+        labelled = f"min(is_labelled) over {path_window}"
         drops = self.plan.spec.options["missing"] == "drop"
-        return f"{labelled} * max(is_ranked) over {whole}" if drops else labelled
+        return f"{labelled} * max(is_ranked) over {path_window}" if drops else labelled
 
     def of_relevant(self, count: str) -> str:
         """The share of a query's relevant items, where the query has some or as `no_relevant` says.
@@ -249,8 +249,8 @@ class Losses:
         """
         policy = self.plan.spec.settings(parse("recall@1")).choice("no_relevant").sql
         value = f"1e0 * {count} / nullif(n_relevant, 0)"
-        given = {"value": value, "count": "n_relevant", "is_ranked": "is_ranked"}
-        return chosen_if("is_counted = 1", policy.format(**given))
+        parameters = {"value": value, "count": "n_relevant", "is_ranked": "is_ranked"}
+        return chosen_if("is_counted = 1", policy.format(**parameters))
 
     # -- what becomes of all -----------------------------------------------------------------
 
@@ -274,13 +274,13 @@ class Losses:
 
     def _funnel(self) -> Stage:
         keys: tuple[list[str], list[str]] = self.systems, ["stage", "stage_number"]
-        lost, relevant = "sum(is_counted * n_lost)", "sum(is_counted * n_relevant)"
+        n_lost, relevant = "sum(is_counted * n_lost)", "sum(is_counted * n_relevant)"
         sums = [
             *self.sizes(),
             *(Column(f"sum(is_counted * {name})", name) for name in COUNTS),
-            Column(f"1e0 * {lost}\n    / nullif({relevant}, 0)", "lost_share"),
+            Column(f"1e0 * {n_lost}\n    / nullif({relevant}, 0)", "lost_share"),
             *(Column(self.mean(name), name) for name in ("recall", "retention")),
-            *(Column(self.mean(one.column), one.column) for one in self.measures),
+            *(Column(self.mean(measure.column), measure.column) for measure in self.measures),
         ]
         about = "one row per system, segment and stage"
         return segments_stage("funnel", about, keys, sums, "losses", segments=self.segments)

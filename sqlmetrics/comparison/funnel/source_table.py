@@ -58,22 +58,22 @@ class SourceFunnel(Funnel):
 
     def _sentence(self, rows: Sequence[Row]) -> str:
         """What is found, and which sources add most and least to it."""
-        *each, every = rows
+        *sources, every = rows
         n_relevant = every["n_relevant"]
         if not n_relevant:
             return "there is no relevant item"
         share = percent(every["n_found"] / n_relevant)
-        found = (
+        summary = (
             f"together they find {every['n_found']:,} of {n_relevant:,} relevant items ({share})"
         )
-        if len(each) < 2:
-            return found
-        least, *_, most = sorted(each, key=lambda row: row["n_unique"])
+        if len(sources) < 2:
+            return summary
+        least, *_, most = sorted(sources, key=lambda row: row["n_unique"])
         missed, little = most["n_unique"], least["n_unique"]
         if not missed:
-            return f"{found}; no source alone has any of them"
+            return f"{summary}; no source alone has any of them"
         return (
-            f"{found}; without {printable(most['source'])} {missed:,} of these are missed "
+            f"{summary}; without {printable(most['source'])} {missed:,} of these are missed "
             f"({percent(missed / n_relevant)} of all), without {printable(least['source'])} "
             f"{little:,} ({percent(little / n_relevant)})"
         )

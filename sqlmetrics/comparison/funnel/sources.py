@@ -38,21 +38,24 @@ def of_sources(plan: Plan, column: str, engine: Database) -> Plan:
         SpecError: If there is no such column, or the database has no lists.
         InputError: If there is no source.
     """
-    at = plan.shape.at
-    there = check_column(plan, column, engine, "the sources of an item (sources, --sources)")
-    unfolded = at.translation.dialect.unfolded
+    plan_tables = plan.shape.at
+    existing_columns = check_column(
+        plan, column, engine, "the sources of an item (sources, --sources)"
+    )
+    unfolded = plan_tables.translation.dialect.unfolded
     if not unfolded:
         raise SpecError(
-            f"{at.translation.dialect.title} has no lists of sources: give a table of each source, "
+            f"{plan_tables.translation.dialect.title} has no lists of sources: give a "
+            "table of each source, "
             "as stages of a funnel"
         )
-    name = free_name("source", {one.casefold() for one in there}.__contains__)
-    each = unfolded.format(column=identifier(column), one=literal(EVERY))
-    select = f"select *, {each} as {name} from {source_text(at.rankings)}"
-    unnested = Relation("query", select, at.rankings.ordered, at.rankings.columns)
-    tables = replace(at, rankings=unnested, funnel=FunnelStages(name))
+    name = free_name("source", {existing.casefold() for existing in existing_columns}.__contains__)
+    expression = unfolded.format(column=identifier(column), one=literal(EVERY))
+    select = f"select *, {expression} as {name} from {source_text(plan_tables.rankings)}"
+    unnested = Relation("query", select, plan_tables.rankings.ordered, plan_tables.rankings.columns)
+    tables = replace(plan_tables, rankings=unnested, funnel=FunnelStages(name))
     sizes = list_sizes(planned(plan.spec, tables), engine)
-    names = sorted(sizes.keys() - {EVERY}, key=lambda one: (-sizes[one], one))
+    names = sorted(sizes.keys() - {EVERY}, key=lambda source: (-sizes[source], source))
     if not names:
         raise InputError(f"rankings: {column} names no source in any row")
     return planned(plan.spec, replace(tables, funnel=FunnelStages(name, (*names, EVERY))))
@@ -117,7 +120,7 @@ class SourceSums(Losses):
             *self.sizes(),
             *(Column(f"sum(is_counted * {name})", name) for name in ("n_relevant", *self.counted)),
             *(Column(self.mean(name), name) for name in ("recall", "unique_recall")),
-            *(Column(self.mean(one.column), one.column) for one in self.measures),
+            *(Column(self.mean(measure.column), measure.column) for measure in self.measures),
         ]
         about = "one row per system, segment and source"
         return segments_stage("funnel", about, keys, sums, "shares", segments=self.segments)

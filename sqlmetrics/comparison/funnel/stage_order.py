@@ -53,36 +53,40 @@ def in_stages(
         InputError: If a stage has no row, or a row no stage.
     """
     check_column(plan, column, engine, "the stage of a row (stage, --stage-column)")
-    at = plan.shape.at
-    sizes = list_sizes(planned(plan.spec, replace(at, funnel=FunnelStages(column))), engine)
+    tables = plan.shape.at
+    sizes = list_sizes(planned(plan.spec, replace(tables, funnel=FunnelStages(column))), engine)
     for name in names:
         if name not in sizes:
             raise InputError(f"no row of this stage: {unknown('stage', name, sizes)}")
     order = tuple(names) or _by_size(sizes)
-    told = _note(sizes, names)
-    return planned(plan.spec, replace(at, funnel=FunnelStages(column, order))), told
+    notes = _note(sizes, names)
+    return planned(plan.spec, replace(tables, funnel=FunnelStages(column, order))), notes
 
 
-def check_column(plan: Plan, column: str, engine: Database, what: str) -> list[str]:
+def check_column(plan: Plan, column: str, engine: Database, purpose: str) -> list[str]:
     """The columns of the rankings, one of which is wanted.
 
     Args:
         plan: The plan of an evaluation of them.
         column: The one.
         engine: Where they are.
-        what: What it is wanted as.
+        purpose: What it is wanted as.
 
     Raises:
         SpecError: If it is not there, or is something else.
     """
     rankings = plan.shape.at.rankings
-    there = list(engine.columns(source_text(shown(rankings, engine.translation))))
-    if column.casefold() not in map(str.casefold, there):
-        raise SpecError(f"rankings: {unknown('column', column, there)} (wanted as {what})")
-    taken = {value: role for role, value in plan.shape.columns["rankings"].items()}
-    if column in taken:
-        raise SpecError(f"rankings: {column!r} is the {taken[column]} (wanted as {what})")
-    return there
+    existing_columns = list(engine.columns(source_text(shown(rankings, engine.translation))))
+    if column.casefold() not in map(str.casefold, existing_columns):
+        raise SpecError(
+            f"rankings: {unknown('column', column, existing_columns)} (wanted as {purpose})"
+        )
+    role_by_column = {value: role for role, value in plan.shape.columns["rankings"].items()}
+    if column in role_by_column:
+        raise SpecError(
+            f"rankings: {column!r} is the {role_by_column[column]} (wanted as {purpose})"
+        )
+    return existing_columns
 
 
 def list_sizes(plan: Plan, engine: Database) -> dict[str, float]:
@@ -100,13 +104,13 @@ def list_sizes(plan: Plan, engine: Database) -> dict[str, float]:
     lists = sums_stage("list_sizes", about, plan.shape.keys, counted, rankings)
     size = "1e0 * sum(n_items) / count(*) as list_size"
     select = f"select stage, {size}\nfrom list_sizes\ngroup by stage"
-    found = engine.records(with_stages([*plan.inputs, lists], select))
-    if any(row["stage"] is None for row in found):
+    rows = engine.records(with_stages([*plan.inputs, lists], select))
+    if any(row["stage"] is None for row in rows):
         column = plan.shape.columns["rankings"][STAGE]
         raise InputError(f"rankings: {column} is NULL in some rows: leave them out (where)")
     return {
         row["stage"]: float(row["list_size"])
-        for row in sorted(found, key=lambda row: str(row["stage"]))
+        for row in sorted(rows, key=lambda row: str(row["stage"]))
     }
 
 
@@ -135,5 +139,7 @@ def _listed(sizes: Mapping[str, float]) -> str:
 def _note(sizes: Mapping[str, float], names: Sequence[str]) -> list[str]:
     if not names:
         return [f"stages by the size of their lists: {_listed(sizes)}; order names another"]
-    left = [name for name in sizes if name not in names]
-    return [f"not looked at, as the order does not name it: {', '.join(left)}"] if left else []
+    ignored = [name for name in sizes if name not in names]
+    return (
+        [f"not looked at, as the order does not name it: {', '.join(ignored)}"] if ignored else []
+    )

@@ -50,11 +50,15 @@ def estimated(centre: float, differences: Sequence[float], noises: Sequence[floa
     >>> estimated(0.0, [0.1, -0.1], [0.5, 0.5]).between
     0.0
     """
-    told = [(d, 1 / noise) for d, noise in zip(differences, noises, strict=True) if noise > 0]
-    if len(told) < 2:
+    weighted_differences = [
+        (d, 1 / noise) for d, noise in zip(differences, noises, strict=True) if noise > 0
+    ]
+    if len(weighted_differences) < 2:
         return Shrinkage(centre, 0.0)
-    total = sum(weight for _, weight in told)
-    squares = sum(weight * weight for _, weight in told)
-    mean = sum(d * weight for d, weight in told) / total
-    spread = sum(weight * (d - mean) ** 2 for d, weight in told)
-    return Shrinkage(centre, max(0.0, (spread - (len(told) - 1)) / (total - squares / total)))
+    total = sum(weight for _, weight in weighted_differences)
+    squares = sum(weight * weight for _, weight in weighted_differences)
+    mean = sum(d * weight for d, weight in weighted_differences) / total
+    spread = sum(weight * (d - mean) ** 2 for d, weight in weighted_differences)
+    return Shrinkage(
+        centre, max(0.0, (spread - (len(weighted_differences) - 1)) / (total - squares / total))
+    )

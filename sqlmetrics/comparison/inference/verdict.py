@@ -94,15 +94,15 @@ def sentence(
     if before is None or after is None:
         return f"{metric}: no {counted[0]} has a value of both"
     moved = f"{metric} from {before:.4g} to {after:.4g}"
-    found = row["verdict"]
-    if found == "equivalent":
-        within = f"the interval lies within {margin:g}" if margin else f"no {counted[0]} differs"
-        return f"{moved}: equivalent, {within}"
-    if found == "unclear":
+    outcome = row["verdict"]
+    if outcome == "equivalent":
+        reason = f"the interval lies within {margin:g}" if margin else f"no {counted[0]} differs"
+        return f"{moved}: equivalent, {reason}"
+    if outcome == "unclear":
         return f"{moved}: {_why_unclear(row, level, counted)}"
     better, worse = _MEANS.get(name, ("", ""))
-    means = better if found == "better" else worse
-    return f"{moved}: {found}" + (f", {means}" if means else "")
+    means = better if outcome == "better" else worse
+    return f"{moved}: {outcome}" + (f", {means}" if means else "")
 
 
 def _why_unclear(row: Mapping[str, Any], level: float, counted: tuple[str, str]) -> str:

@@ -30,12 +30,12 @@ class Group:
     sums: Vector
     products: Mapping[tuple[str, str], float]
 
-    def product(self, one: Vector, other: Vector) -> float:
+    def product(self, first: Vector, second: Vector) -> float:
         """The sum over clusters of the product of two sums of variables, times factors."""
         return math.fsum(
             a * b * self.products.get((x, y), self.products.get((y, x), 0.0))
-            for x, a in one.items()
-            for y, b in other.items()
+            for x, a in first.items()
+            for y, b in second.items()
         )
 
 
@@ -91,8 +91,8 @@ class SampleMoments(Estimate):
     def _mean(self, side: str, variable: str) -> float:
         return self._sum(f"{side}_{variable}") / self._sum(f"{side}_weight")
 
-    def _product(self, one: Vector, other: Vector) -> float:
-        return math.fsum(group.product(one, other) for group in self.groups.values())
+    def _product(self, first: Vector, second: Vector) -> float:
+        return math.fsum(group.product(first, second) for group in self.groups.values())
 
     def _residual(self, side: str, variable: str, factor: float = 1.0) -> Vector:
         """What a cluster's sum has beyond the side's mean, as factors of its variables."""
@@ -104,13 +104,13 @@ class SampleMoments(Estimate):
         """How much a value rises with its covariate; 0 without one, or if it does not vary."""
         if not self.is_adjusted:
             return 0.0
-        both = squares = 0.0
+        products = squares = 0.0
         for side in SIDES:
             y, c = (self._residual(side, name) for name in "yc")
-            both += self._product(y, c)
+            products += self._product(y, c)
             squares += self._product(c, c)
-        whole = sum(self._product({f"{s}_c": 1.0}, {f"{s}_c": 1.0}) for s in SIDES)
-        return both / squares if squares > whole * NOISE else 0.0
+        raw_squares = sum(self._product({f"{s}_c": 1.0}, {f"{s}_c": 1.0}) for s in SIDES)
+        return products / squares if squares > raw_squares * NOISE else 0.0
 
     def _plain(self, side: str) -> float:
         return self.centres[side] + self._mean(side, "y")
@@ -120,8 +120,8 @@ class SampleMoments(Estimate):
         mean = self._plain(side)
         if not self.is_adjusted:
             return mean
-        weights = sum(self._sum(f"{one}_weight") for one in SIDES)
-        common = sum(self._sum(f"{one}_c") for one in SIDES) / weights
+        weights = sum(self._sum(f"{name}_weight") for name in SIDES)
+        common = sum(self._sum(f"{name}_c") for name in SIDES) / weights
         return mean - self.theta * (self._mean(side, "c") - common)
 
     @property
@@ -138,31 +138,33 @@ class SampleMoments(Estimate):
     def difference(self) -> float:
         """The first less the second."""
         means = [self._plain(side) for side in SIDES]
-        apart = means[0] - means[1]
+        difference = means[0] - means[1]
         if self.is_adjusted:
             before = [self._mean(side, "c") for side in SIDES]
-            apart -= self.theta * (before[0] - before[1])
-        return apart if abs(apart) > NOISE * max(1.0, *map(abs, means)) else 0.0
+            difference -= self.theta * (before[0] - before[1])
+        return difference if abs(difference) > NOISE * max(1.0, *map(abs, means)) else 0.0
 
     def _influence(self, side: str, theta: float) -> dict[str, float]:
         """How far a cluster of a side moves the side's mean, as factors of its variables."""
         n = self._n_of(side)
         factor = math.sqrt(n / (n - 1)) / self._sum(f"{side}_weight")
-        found = dict(self._residual(side, "y", factor))
+        factors = dict(self._residual(side, "y", factor))
         for name, value in (self._residual(side, "c", -theta * factor) if theta else {}).items():
-            found[name] = found.get(name, 0.0) + value
-        return found
+            factors[name] = factors.get(name, 0.0) + value
+        return factors
 
     def _variances(self, theta: float) -> list[tuple[float, int]]:
         """Of each group: what it adds to the variance of the difference, and its clusters."""
         moved = self._influence("system", theta)
         moved |= {name: -value for name, value in self._influence("baseline", theta).items()}
-        return [(max(0.0, one.product(moved, moved)), one.n) for one in self.groups.values()]
+        return [(max(0.0, group.product(moved, moved)), group.n) for group in self.groups.values()]
 
     def _variance(self, theta: float) -> float:
-        found = math.fsum(value for value, _ in self._variances(theta))
+        variance = math.fsum(value for value, _ in self._variances(theta))
         n = self.n_drawn
-        return found * (n - 2) / (n - 3) if theta and n > 3 else found  # theta is estimated too
+        return (
+            variance * (n - 2) / (n - 3) if theta and n > 3 else variance
+        )  # theta is estimated too
 
     @cached_property
     def standard_error(self) -> float | None:
@@ -202,8 +204,8 @@ class SampleMoments(Estimate):
             return None
         squares = 0.0
         for side in SIDES:
-            n, own = self._n_of(side), self._influence(side, 0.0)
-            squares += self._product(own, own) * n * (n - 1)
+            n, influence = self._n_of(side), self._influence(side, 0.0)
+            squares += self._product(influence, influence) * n * (n - 1)
         n = sum(self._n_of(side) for side in SIDES)
         return self.difference / math.sqrt(squares / (n - 2)) if squares > 0 else None
 
@@ -213,5 +215,7 @@ class SampleMoments(Estimate):
             return 1.0, ""
         if BOTH in self.groups:
             return None
-        one, other = (self._n_of(side) for side in SIDES)
-        return (1 + (one == other)) / math.comb(one + other, one), "exact permutation"
+        n_system, n_baseline = (self._n_of(side) for side in SIDES)
+        return (1 + (n_system == n_baseline)) / math.comb(
+            n_system + n_baseline, n_system
+        ), "exact permutation"

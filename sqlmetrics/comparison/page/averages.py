@@ -37,12 +37,12 @@ def means(content: Content, words: Words) -> Picture | None:
 
 def segments(content: Content, words: Words) -> Picture | None:
     """The first metric by slice, a bar a system, where nothing is compared."""
-    own = [
+    slice_rows = [
         row
         for row in content.values
         if row["segment_name"] != ALL and at_cutoff(row["metric"], row["k"]) == content.first
     ]
-    rows = _pooled(content, own, by_slice=True)
+    rows = _pooled(content, slice_rows, by_slice=True)
     systems = tuple(dict.fromkeys(row["system"] for row in rows))
     if content.rows or len(rows) < 2:
         return None
@@ -65,12 +65,12 @@ def _pooled(content: Content, rows: list[Row], *, by_slice: bool = False) -> Mea
         label = slice_ if by_slice else at_cutoff(row["metric"], row["k"])
         name = str(row["segment_name"])
         groups.setdefault((label, name, str(row["system"])), []).append(row)
-    found = []
-    for (label, name, system), own in groups.items():
-        total = pooled(own, content.level)
+    means = []
+    for (label, name, system), group in groups.items():
+        total = pooled(group, content.level)
         if total is not None:
-            found.append({"label": label, "name": name, "system": system, **total})
-    return found
+            means.append({"label": label, "name": name, "system": system, **total})
+    return means
 
 
 def _intervals(
@@ -82,15 +82,15 @@ def _intervals(
     averaged: str,
 ) -> Picture:
     systems = tuple(dict.fromkeys(row["system"] for row in rows))
-    shown = rows[:SHOWN_ROWS]
-    scales = panels((row["label"], row["value"]) for row in shown if name == "means")
+    shown_rows = rows[:SHOWN_ROWS]
+    scales = panels((row["label"], row["value"]) for row in shown_rows if name == "means")
     bars = [
         {
             **{column: row[column] for column in ("label", "system", "value")},
             **drawn_ends(row, str(about.get("metric", row["label"]))),
             "panel": scales.get(row["label"], ""),
         }
-        for row in shown
+        for row in shown_rows
     ]
     columns = [words(f"column.{'segment' if name == 'segments' else 'metric'}")]
     columns += [words(f"column.{name}") for name in ("system", "after", "interval", averaged)]
@@ -119,10 +119,12 @@ def trend(content: Content, words: Words) -> Picture | None:
     if len({row["metric_date"] for row in rows}) < 2 or content.days:
         return None
     systems = tuple(dict.fromkeys([content.baseline, content.main, *content.systems]))
-    systems = tuple(one for one in systems if any(row["system"] == one for row in rows))[:8]
+    systems = tuple(system for system in systems if any(row["system"] == system for row in rows))[
+        :8
+    ]
     rows = [row for row in rows if row["system"] in systems]
     rows.sort(key=lambda row: str(row["metric_date"]))
-    drawn = [
+    points = [
         {"day": str(row["metric_date"])[:10]}
         | {name: row[name] for name in ("system", "value")}
         | drawn_ends(row, content.first)
@@ -145,10 +147,10 @@ def trend(content: Content, words: Words) -> Picture | None:
         "level": f"{100 * content.level:g}",
         "n": words.counted(content.averaged, sum(row["n_queries"] for row in rows)),
     }
-    shown = [row["day"] for row in drawn]
+    shown_days = [row["day"] for row in points]
     changed = changes(content)
-    about["lines"] = told(content, shown, words, changed=bool(changed))
-    given = {"changes": changed, "deploys": marks(content, shown)}
-    chart = Chart("trend", drawn, given, systems)
+    about["lines"] = told(content, shown_days, words, changed=bool(changed))
+    parameters = {"changes": changed, "deploys": marks(content, shown_days)}
+    chart = Chart("trend", points, parameters, systems)
     hidden = systems_left_out(content.systems, systems, words)
     return Picture("trend", chart, columns, cells, 2, about, left_out=hidden)

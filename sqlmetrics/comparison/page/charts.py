@@ -38,7 +38,7 @@ COLORS: Mapping[str, tuple[str, str]] = {
 }
 """Colour on light -> its name in the style of a page, and the colour on dark."""
 
-SYSTEMS = tuple(one for one, (name, _) in COLORS.items() if name.startswith("system-"))
+SYSTEMS = tuple(color for color, (name, _) in COLORS.items() if name.startswith("system-"))
 """Systems, the baseline first; more than these are drawn in the colours again."""
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
@@ -107,7 +107,7 @@ class Chart:
         """
         extent = min(size.labels, self._widest)
         width = size.whole - max(extent, BESIDE)
-        shown = dict(vars(size)) | {
+        values = dict(vars(size)) | {
             "width": width,
             "width_whole": size.whole,
             "label_limit": size.labels,
@@ -119,10 +119,10 @@ class Chart:
             "colors": colors(self.systems),
             **self.given,
         }
-        shown = {k: v[size is WIDE] if isinstance(v, Sized) else v for k, v in shown.items()}
+        values = {k: v[size is WIDE] if isinstance(v, Sized) else v for k, v in values.items()}
         filled: dict[str, Any] = {"$schema": SCHEMA}
-        filled |= _filled(_file(self.name), shown, words, self.rows)
-        filled["config"] = _filled(_file("config"), shown, words, ())
+        filled |= _filled(_file(self.name), values, words, self.rows)
+        filled["config"] = _filled(_file("config"), values, words, ())
         return filled
 
     def _day_ticks(self, width: int) -> list[dict[str, int | bool]]:
@@ -131,14 +131,14 @@ class Chart:
         if not days:
             return []
         first, span = min(days), (max(days) - min(days)).days + 1
-        shown = (first + timedelta(n) for n in range(0, span, max(1, math.ceil(span * 50 / width))))
-        return [{"year": d.year, "month": d.month, "date": d.day, "utc": True} for d in shown]
+        ticks = (first + timedelta(n) for n in range(0, span, max(1, math.ceil(span * 50 / width))))
+        return [{"year": d.year, "month": d.month, "date": d.day, "utc": True} for d in ticks]
 
     @property
     def _widest(self) -> int:
         """About how wide the longest label is in whatever font a reader has."""
         labels = {str(row.get("label", "")) for row in self.rows}
-        return max((sum(WIDTHS[ord(c) > 0x2E80] for c in one) for one in labels), default=0) + 8
+        return max((sum(WIDTHS[ord(c) > 0x2E80] for c in label) for label in labels), default=0) + 8
 
     def svg(self, words: Words, size: Size = WIDE) -> str:
         """The picture as SVG, in the colours of a light page.
@@ -152,10 +152,10 @@ class Chart:
         spec = self.spec(words, size)
         fonts = spec["config"]["font"]
         spec["config"]["font"] = MEASURED
-        drawn: str = vl_convert.vegalite_to_svg(json.dumps(spec))
-        drawn = drawn.replace(f'font-family="{MEASURED}"', f'font-family="{fonts}"')
+        markup: str = vl_convert.vegalite_to_svg(json.dumps(spec))
+        markup = markup.replace(f'font-family="{MEASURED}"', f'font-family="{fonts}"')
         # a drawing is one picture to a screen reader: what its marks open stands below it as well
-        return _LINK.sub(r'<g data-opens="\1">', drawn).replace("</a>", "</g>")
+        return _LINK.sub(r'<g data-opens="\1">', markup).replace("</a>", "</g>")
 
     def png(self, words: Words, size: Size = WIDE) -> bytes:
         """The picture as PNG on white, two pixels to one.
@@ -168,8 +168,8 @@ class Chart:
 
         spec = self.spec(words, size)
         spec["config"]["background"] = "#ffffff"
-        drawn: bytes = vl_convert.vegalite_to_png(json.dumps(spec), scale=2)
-        return drawn
+        image: bytes = vl_convert.vegalite_to_png(json.dumps(spec), scale=2)
+        return image
 
 
 class Sized(tuple[Any, Any]):
@@ -196,8 +196,8 @@ def standing(svg: str, name: str = "") -> str:
         svg: As `Chart.svg` draws it.
         name: What its ids begin with.
     """
-    light = "".join(f"--{named}:{color};" for color, (named, _) in COLORS.items())
-    dark = "".join(f"--{named}:{color};" for named, color in COLORS.values())
+    light = "".join(f"--{variable}:{color};" for color, (variable, _) in COLORS.items())
+    dark = "".join(f"--{variable}:{color};" for variable, color in COLORS.values())
     style = f"<style>svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}</style>"
     text = inline(svg, name).replace(' aria-hidden="true" focusable="false"', "", 1)
     return re.sub(r"(<svg[^>]*>)", rf"\1{style}", text, count=1)
@@ -218,18 +218,18 @@ def _file(name: str) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def _filled(part: Any, given: Mapping[str, Any], words: Words, rows: Sequence[Any]) -> Any:
+def _filled(part: Any, parameters: Mapping[str, Any], words: Words, rows: Sequence[Any]) -> Any:
     """A part of a file with `$names` as given, `@keys` as words, and the rows as its data."""
     if part == {"name": "rows"}:
         return {"values": [dict(row) for row in rows]}
     if isinstance(part, dict):
-        return {key: _filled(one, given, words, rows) for key, one in part.items()}
+        return {key: _filled(value, parameters, words, rows) for key, value in part.items()}
     if isinstance(part, list):
-        return [_filled(one, given, words, rows) for one in part]
+        return [_filled(element, parameters, words, rows) for element in part]
     if isinstance(part, str) and part.startswith("$"):
-        return given[part[1:]]
+        return parameters[part[1:]]
     if isinstance(part, str) and part.startswith("@"):
-        return words(part[1:], **given.get("words", {}))
+        return words(part[1:], **parameters.get("words", {}))
     return part
 
 
@@ -241,8 +241,8 @@ def inline(svg: str, name: str) -> str:
         name: What its ids begin with.
     """
     text = re.sub(r"<\?xml[^>]*>|<!DOCTYPE[^>]*>", "", svg).strip()
-    for color, (named, _) in COLORS.items():
-        text = re.sub(f'"{color}"', f'"var(--{named})"', text, flags=re.IGNORECASE)
+    for color, (variable, _) in COLORS.items():
+        text = re.sub(f'"{color}"', f'"var(--{variable})"', text, flags=re.IGNORECASE)
     text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', text)
     text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
     text = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', text)

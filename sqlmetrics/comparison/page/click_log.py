@@ -28,50 +28,52 @@ from sqlmetrics.spec.named_values import named_in
 from sqlmetrics.spec.spec import Spec
 
 
-def logged(spec: Spec, asks: Options, engine: Database, *, check: bool | float = True) -> Content:
+def logged(
+    spec: Spec, options: Options, engine: Database, *, check: bool | float = True
+) -> Content:
     """The content of a report of a click log.
 
     Args:
         spec: A spec with `clicks`.
-        asks: What is asked of the comparison of its systems.
+        options: What is asked of the comparison of its systems.
         engine: Where the log is.
         check: Whether to look for bad input first.
 
     Raises:
         SqlmetricsError: As `evaluate_clicks` does.
     """
-    asked = on_days(spec, asks.days).spec
-    if asked.clicks is None:
+    dated_spec = on_days(spec, options.days).spec
+    if dated_spec.clicks is None:
         raise ValueError("a spec without clicks has no log")
-    clicks = asked.clicks.model_copy(update={"daily": True})
-    daily = asked.having(clicks=clicks, rankings=None, labels=None)
+    clicks = dated_spec.clicks.model_copy(update={"daily": True})
+    daily = dated_spec.having(clicks=clicks, rankings=None, labels=None)
     with cleaned_log(clicks, engine, names=named_in(daily)) as log:
-        result, numbers = _evaluated(log, daily, asks, check=check)
-        content = of_click_result(result, asks.level)
-        asks.check_systems(content.systems)
+        result, numbers = _evaluated(log, daily, options, check=check)
+        content = of_click_result(result, options.level)
+        options.check_systems(content.systems)
         if len(content.dates()) > 1 and spec.online:
             tables = replace(log.tables, clicks=clicks.model_copy(update={"daily": False}))
-            whole = [*online_rows(replace(log, tables=tables), daily, asks.level)]
-            content = replace(content, log=replace(content.log or Log(), online=whole))
+            online_totals = [*online_rows(replace(log, tables=tables), daily, options.level)]
+            content = replace(content, log=replace(content.log or Log(), online=online_totals))
         looked = depth(log, title=spec.title)
-    positions = [vars(one) for one in looked.positions if one.system is not None]
+    positions = [vars(position) for position in looked.positions if position.system is not None]
     content = replace(
         content,
-        margin=asks.margin,
+        margin=options.margin,
         log=replace(content.log or Log(), positions=positions),
-        notes=(*content.notes, *(f"{what}: {n:,}" for what, n in result.findings.items())),
+        notes=(*content.notes, *(f"{finding}: {n:,}" for finding, n in result.findings.items())),
     )
     if isinstance(numbers, SqlmetricsError):
         return replace(content, notes=(*content.notes, str(numbers)))
-    return _compared(content, numbers, asks) if numbers.rows else content
+    return _compared(content, numbers, options) if numbers.rows else content
 
 
-def _compared(content: Content, numbers: LogNumbers, asks: Options) -> Content:
+def _compared(content: Content, numbers: LogNumbers, options: Options) -> Content:
     """With how far systems are apart from a baseline; requests have one system each."""
     metrics = {row["metric"]: None for row in numbers.rows}
     order = list(dict.fromkeys([*(n for n in content.metrics if n in metrics), *metrics]))
     rows = sorted(numbers.rows, key=lambda row: order.index(row["metric"]))
-    decide(rows, asks)
+    decide(rows, options)
     baseline = rows[0]["baseline"]
     systems = dict.fromkeys(row["system"] for row in rows)
     of_first = [row for row in rows if (row["metric"], row["segment_name"]) == (content.first, ALL)]
@@ -94,20 +96,20 @@ def _compared(content: Content, numbers: LogNumbers, asks: Options) -> Content:
 
 
 def _evaluated(
-    log: CleanLog, spec: Spec, asks: Options, *, check: bool | float
+    log: CleanLog, spec: Spec, options: Options, *, check: bool | float
 ) -> tuple[ClickResult, LogNumbers | SqlmetricsError]:
     """The result of a log, and how its systems moved, or why nobody can say."""
-    result = counted(log, spec, asks.level)
-    own = replace(asks, metrics=spec.metrics)
+    result = counted(log, spec, options.level)
+    spec_options = replace(options, metrics=spec.metrics)
     try:
-        numbers = numbers_of(log, spec, own, check=check, confidence=asks.level)
+        numbers = numbers_of(log, spec, spec_options, check=check, confidence=options.level)
     except SqlmetricsError as error:
         offline = None
         if spec.metrics:
-            with log.views() as shown:
-                tables = replace(opened(spec, log.engine), shown_lists=shown)
+            with log.views() as shown_lists:
+                tables = replace(opened(spec, log.engine), shown_lists=shown_lists)
                 offline = run(
-                    spec, tables, log.engine, check=check, per_query=False, confidence=asks.level
+                    spec, tables, log.engine, check=check, per_query=False, confidence=options.level
                 )
         return replace(result, offline=offline), error
     return replace(result, offline=numbers.result), numbers
@@ -125,22 +127,22 @@ def of_click_result(result: ClickResult, level: float = 0.95) -> Content:
     offline = result.offline.to_dicts() if result.offline else []
     values = [*offline, *rates]
     systems = tuple(dict.fromkeys(str(row["system"]) for row in values))
-    asked = [*spec.metrics, *spec.online]
+    texts = [*spec.metrics, *spec.online]
     steps = [vars(step) | {"removed": step.removed} for step in result.steps]
-    known = result.propensities
+    propensities = result.propensities
     log = Log(
         steps,
         result.rows,
         days=_days(offline, rates),
         online=rates,
-        propensities=known.to_dicts() if known else (),
+        propensities=propensities.to_dicts() if propensities else (),
     )
-    measures = {str(parse(one)): parse(one).metric for one in spec.metrics}
-    signs = {one: SIGNS[metric.better] for one, metric in measures.items()}
-    signs |= {str(online(one)): SIGNS[online(one).metric.better] for one in spec.online}
+    measures = {str(parse(text)): parse(text).metric for text in spec.metrics}
+    signs = {name: SIGNS[metric.better] for name, metric in measures.items()}
+    signs |= {str(online(text)): SIGNS[online(text).metric.better] for text in spec.online}
     return Content(
         title=spec.title,
-        metrics=tuple(str(parse(one)) if one in spec.metrics else one for one in asked),
+        metrics=tuple(str(parse(text)) if text in spec.metrics else text for text in texts),
         level=level,
         systems=systems,
         main=systems[0] if systems else "",
@@ -148,10 +150,10 @@ def of_click_result(result: ClickResult, level: float = 0.95) -> Content:
         log=log,
         sql=result.offline.sql if result.offline else "",
         notes=tuple(_notes(result)),
-        hashes={str(parse(one)): spec.definition_hash(parse(one)) for one in spec.metrics},
+        hashes={str(parse(text)): spec.definition_hash(parse(text)) for text in spec.metrics},
         conventions=conventions_of(spec) if spec.metrics else {},
         preset=spec.preset,
-        sources=tuple(f"{name}: {_place(one)}" for name, one in spec.clicks.sources.items())
+        sources=tuple(f"{name}: {_place(source)}" for name, source in spec.clicks.sources.items())
         if spec.clicks
         else (),
         directions=signs,
@@ -173,9 +175,11 @@ def _days(offline: Sequence[Row], rates: Sequence[Row]) -> list[Row]:
     if not (offline and rates):
         return []
     try:
-        found = offline_online(offline, rates)
+        joined = offline_online(offline, rates)
     except SqlmetricsError:
         return []
     return [
-        asdict(line) | {"day": line.metric_date} for line in found.lines if line.segment_name == ALL
+        asdict(line) | {"day": line.metric_date}
+        for line in joined.lines
+        if line.segment_name == ALL
     ]

@@ -141,7 +141,7 @@ class Content:
     @property
     def others(self) -> tuple[str, ...]:
         """The systems that are compared with the baseline."""
-        return tuple(one for one in self.systems if one != self.baseline)
+        return tuple(system for system in self.systems if system != self.baseline)
 
     def overall(self, system: str | None = None) -> list[Mapping[str, Any]]:
         """The differences over all queries, of one system or of all."""

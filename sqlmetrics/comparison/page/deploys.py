@@ -23,29 +23,34 @@ SHOWN = 12
 """As many marks are drawn, the last ones."""
 
 
-def deploys_of(given: Any, engine: Database) -> list[Row]:
+def deploys_of(deploys: Any, engine: Database) -> list[Row]:
     """Day and name of each deploy, in order.
 
     Args:
-        given: A file, a table's name, a query or a DataFrame, with a column of days or times, and
+        deploys: A file, a table's name, a query or a DataFrame, with a column of days or times, and
             maybe one of names.
         engine: Where the tables are.
 
     Raises:
         SpecError: If it is no table, or no column is called like a day.
     """
-    place = source_of(given, "deploys", engine.find)
-    text = source_text(source_relation(Source(**place), "deploys", engine))
-    there = {name.casefold(): name for name in engine.columns(text)}
-    day, name = (next((there[one] for one in names if one in there), None) for names in _ROLES)
+    location = source_of(deploys, "deploys", engine.find)
+    text = source_text(source_relation(Source(**location), "deploys", engine))
+    column_by_name = {name.casefold(): name for name in engine.columns(text)}
+    day, name = (
+        next(
+            (column_by_name[candidate] for candidate in names if candidate in column_by_name), None
+        )
+        for names in _ROLES
+    )
     if day is None:
         raise SpecError(
-            f"deploys: no column of days; there are {', '.join(there.values())}; "
+            f"deploys: no column of days; there are {', '.join(column_by_name.values())}; "
             f"call it one of {', '.join(DAYS)}"
         )
-    named = f"cast({identifier(name)} as varchar)" if name else "cast(null as varchar)"
+    name_expression = f"cast({identifier(name)} as varchar)" if name else "cast(null as varchar)"
     select = (
-        f"select cast({identifier(day)} as date) as deploy_day, {named} as deploy_name\n"
+        f"select cast({identifier(day)} as date) as deploy_day, {name_expression} as deploy_name\n"
         f"from {text}\nwhere {identifier(day)} is not null"
     )
     rows = [{"day": str(d)[:10], "name": n or ""} for d, n in engine.rows(select)]
@@ -62,8 +67,12 @@ def marks(content: Content, days: Sequence[str]) -> list[Mapping[str, Any]]:
         content: The numbers.
         days: The days of the picture.
     """
-    within = [one for one in content.deploys if min(days) <= one["day"] <= max(days)]
-    return [{**one, "mark": str(place)} for place, one in enumerate(within[-SHOWN:], 1)]
+    visible_deploys = [
+        deploy for deploy in content.deploys if min(days) <= deploy["day"] <= max(days)
+    ]
+    return [
+        {**deploy, "mark": str(number)} for number, deploy in enumerate(visible_deploys[-SHOWN:], 1)
+    ]
 
 
 def told(content: Content, days: Sequence[str], words: Words, *, changed: bool) -> str:
@@ -76,6 +85,6 @@ def told(content: Content, days: Sequence[str], words: Words, *, changed: bool) 
         changed: Whether the definition of its metric changed on a day.
     """
     rows = marks(content, days)
-    names = [f"({one['mark']}) {one['day']} {one['name']}".rstrip() for one in rows]
+    names = [f"({deploy['mark']}) {deploy['day']} {deploy['name']}".rstrip() for deploy in rows]
     deploys = words("days.deploys", names=", ".join(names)) if names else ""
     return (words("days.changed") if changed else "") + deploys

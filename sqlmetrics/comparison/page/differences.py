@@ -36,24 +36,24 @@ def verdicts(content: Content, words: Words) -> Picture | None:
     several = len(content.others) > 1
     by_metric = sorted(rows, key=lambda row: content.metrics.index(row["metric"]))
     label = "{system} · {metric}" if several else "{metric}"
-    shown = by_metric[:SHOWN_ROWS]
+    shown_rows = by_metric[:SHOWN_ROWS]
     values = ("value", "baseline_value", "difference")
-    scales = panels((row["metric"], row[name] or 0.0) for row in shown for name in values)
-    drawn = [
+    scales = panels((row["metric"], row[name] or 0.0) for row in shown_rows for name in values)
+    bars = [
         {
             "label": label.format(**row),
             **{name: row[name] for name in ("difference", "ci_low", "ci_high", "verdict")},
             "panel": scales[row["metric"]],
         }
-        for row in shown
+        for row in shown_rows
     ]
     margin = {"low": -content.margin, "high": content.margin}
-    given = {"margin": margin, "format": "+.2~g", "words": {"baseline": content.baseline}}
+    parameters = {"margin": margin, "format": "+.2~g", "words": {"baseline": content.baseline}}
     columns = [*(["system"] if several else []), *verdict_columns(content)]
     return Picture(
         "verdicts",
-        Chart("verdicts", drawn, given),
-        [words(f"column.{one}") for one in columns],
+        Chart("verdicts", bars, parameters),
+        [words(f"column.{column}") for column in columns],
         [
             [*([str(row["system"])] if several else []), *verdict_cells(content, row, words)]
             for row in by_metric
@@ -66,7 +66,7 @@ def verdicts(content: Content, words: Words) -> Picture | None:
             "n": words.counted(content.counted, max(row["n"] for row in rows)),
             "band": words("verdicts.band", margin=f"{content.margin:g}") if content.margin else "",
         },
-        left_out=rows_left_out(len(drawn), len(by_metric), words),
+        left_out=rows_left_out(len(bars), len(by_metric), words),
     )
 
 
@@ -75,7 +75,7 @@ def verdict_cells(content: Content, row: Row, words: Words) -> list[str]:
     counts = [row["n"], *(row[name] for name in ("wins", "ties", "losses"))]
     return [
         *difference_cells(content, row, words),
-        *("–" if one is None else words.n(one) for one in counts),
+        *("–" if count is None else words.n(count) for count in counts),
         words(f"verdict.{row['verdict']}"),
     ]
 
@@ -94,20 +94,20 @@ def difference_cells(content: Content, row: Row, words: Words) -> list[str]:
 
 def contributions(content: Content, words: Words) -> Iterator[Picture]:
     """What slices add to the total, a picture a segment."""
-    own = [
+    slice_rows = [
         row
         for row in content.contributions
         if row["metric"] == content.first and row["system"] == content.main
     ]
-    for name in dict.fromkeys(row["segment_name"] for row in own):
-        rows = [row for row in own if row["segment_name"] == name]
+    for name in dict.fromkeys(row["segment_name"] for row in slice_rows):
+        rows = [row for row in slice_rows if row["segment_name"] == name]
         if len(rows) > 1:
             yield _contribution(content, words, name, rows)
 
 
 def _contribution(content: Content, words: Words, name: str, rows: Sequence[Row]) -> Picture:
     way = content.directions.get(content.first, 1) or 1
-    drawn, sums, reached = [], [], 0.0
+    bars, sums, reached = [], [], 0.0
     for row in _with_others(rows, words):
         label = f"{row['segment_value']} ({percent(row['share'])})"
         begun = reached
@@ -115,14 +115,14 @@ def _contribution(content: Content, words: Words, name: str, rows: Sequence[Row]
             kind = "better" if row[part] * way >= 0 else "worse"
             end = reached + row[part]
             if abs(row[part]) > 1e-12:
-                drawn.append(
+                bars.append(
                     {"label": label, "start": reached, "end": end, "kind": kind, "part": part}
                 )
             reached = end
         text = signed(row["contribution"])
         sums.append({"label": label, "at": max(begun, reached), "text": text})
     total = words("axis.total")
-    drawn.append({"label": total, "start": 0, "end": reached, "kind": "total", "part": "total"})
+    bars.append({"label": total, "start": 0, "end": reached, "kind": "total", "part": "total"})
     sums.append({"label": total, "at": max(0.0, reached), "text": signed(reached)})
     names = ["segment", "queries", "share", "before", "after", "rate", "mix", "contribution"]
     cells = [
@@ -132,34 +132,34 @@ def _contribution(content: Content, words: Words, name: str, rows: Sequence[Row]
             percent(row["share"]),
             number(row["baseline_value"]),
             number(row["value"]),
-            *(signed(row[one]) for one in ("rate", "mix", "contribution")),
+            *(signed(row[column]) for column in ("rate", "mix", "contribution")),
         ]
         for row in rows
     ]
     about = pair(content, words) | {"segment": name, "total": signed(reached)}
-    whole = content.row(content.main, content.first)
-    if whole and abs(reached - whole["difference"]) > 1e-9:  # each system with its own queries
+    overall = content.row(content.main, content.first)
+    if overall and abs(reached - overall["difference"]) > 1e-9:  # each system with its own queries
         about["interval"] = words("contributions.apart", **about)
-    chart = Chart("contributions", drawn, {"sums": sums, "domain": _domain(drawn)})
-    headings = [words(f"column.{one}") for one in names]
+    chart = Chart("contributions", bars, {"sums": sums, "domain": _domain(bars)})
+    headings = [words(f"column.{column}") for column in names]
     return Picture("contributions", chart, headings, cells, 1, about, more=name)
 
 
 def _with_others(rows: Sequence[Row], words: Words) -> list[Row]:
     """The largest contributions, and one bar of all that are left, so that the total is theirs."""
-    shown, others = rows[:SHOWN_SLICES], rows[SHOWN_SLICES:]
-    if not others:
-        return [*shown]
+    largest, remaining = rows[:SHOWN_SLICES], rows[SHOWN_SLICES:]
+    if not remaining:
+        return [*largest]
     sums = {
-        column: sum(row[column] for row in others)
+        column: sum(row[column] for row in remaining)
         for column in ("share", "rate", "mix", "contribution")
     }
-    return [*shown, {"segment_value": words("axis.others", n=words.n(len(others))), **sums}]
+    return [*largest, {"segment_value": words("axis.others", n=words.n(len(remaining))), **sums}]
 
 
 def _domain(bars: Sequence[Row]) -> Sized:
     """From the least to the most of bars, with space for a number behind them."""
-    ends = [bar[one] for bar in bars for one in ("start", "end")]
+    ends = [bar[edge] for bar in bars for edge in ("start", "end")]
     low, high = min(0.0, *ends), max(0.0, *ends)
     span = high - low
     begin = low - 0.02 * span if low < 0 else 0.0

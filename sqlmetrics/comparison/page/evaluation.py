@@ -36,8 +36,8 @@ MOVERS = 24
 def evaluated(
     rankings: Any,
     labels: Any,
-    asks: Options,
-    asked: Mapping[str, Any],
+    options: Options,
+    arguments: Mapping[str, Any],
     engine: Database,
     *,
     check: bool | float = True,
@@ -47,31 +47,33 @@ def evaluated(
     Args:
         rankings: As `compare` takes them; one system will do.
         labels: Likewise.
-        asks: What is asked of the comparison.
-        asked: What is asked of the evaluation besides.
+        options: What is asked of the comparison.
+        arguments: What is asked of the evaluation besides.
         engine: Where the tables are.
         check: Whether to look for bad input first.
 
     Raises:
         SqlmetricsError: As `compare` does.
     """
-    with asked_plan(rankings, labels, asks, asked, engine) as (plan, found):
-        whole = replace(plan, moments=True)
-        own = replace(found, by=plan.spec.by or found.by)
+    with asked_plan(rankings, labels, options, arguments, engine) as (plan, run_options):
+        moments_plan = replace(plan, moments=True)
+        comparison_options = replace(run_options, by=plan.spec.by or run_options.by)
         with (
-            executing(whole, engine, check=check, per_query=False, how=USUALLY) as script,
+            executing(
+                moments_plan, engine, check=check, per_query=False, execution=USUALLY
+            ) as script,
             engine.reading(),
         ):
-            result = result_of(whole, script, engine, check=check, confidence=asks.level)
-            content = of_result(result, asks.level)
+            result = result_of(moments_plan, script, engine, check=check, confidence=options.level)
+            content = of_result(result, options.level)
             if len(content.systems) > 1:
-                content = _Comparing(plan, own, script, engine).content(content)
+                content = _Comparing(plan, comparison_options, script, engine).content(content)
             sample = drawn(Statements(script, engine))
         return replace(
             content,
             profile=profile(plan, content, sample, engine),
             sources=tuple(_sources(plan)),
-            margin=asks.margin,
+            margin=options.margin,
         )
 
 
@@ -94,10 +96,10 @@ def of_result(result: Result, level: float = 0.95) -> Content:
         values=rows,
         sql=result.sql,
         notes=result.notes,
-        hashes={str(one): spec.definition_hash(one) for one in result.measures},
+        hashes={str(measure): spec.definition_hash(measure) for measure in result.measures},
         conventions=conventions_of(spec),
         preset=spec.preset,
-        directions={str(one): SIGNS[one.metric.better] for one in result.measures},
+        directions={str(measure): SIGNS[measure.metric.better] for measure in result.measures},
     )
 
 
@@ -124,55 +126,61 @@ class _Comparing:
 
     def content(self, content: Content) -> Content:
         """With what there is of a comparison; where there is none, the reason is a note."""
-        made = Statements(self.script, self.engine)
+        statements = Statements(self.script, self.engine)
         measures, notes = findings.comparable(self.plan)
-        asks = replace(self.asks, baseline=self._baseline)
-        pairing, told = design(self.plan, measures, asks, lambda text: made.rows([], text))
-        with made.kept(pairing.to_keep()) as table:
-            content = self._compared(content, made, replace(pairing, kept=table))
-        return replace(content, notes=(*content.notes, *notes, *told), sql=made.text())
+        options = replace(self.asks, baseline=self._baseline)
+        pairing, design_notes = design(
+            self.plan, measures, options, lambda text: statements.rows([], text)
+        )
+        with statements.kept(pairing.to_keep()) as table:
+            content = self._compared(content, statements, replace(pairing, kept=table))
+        return replace(
+            content, notes=(*content.notes, *notes, *design_notes), sql=statements.text()
+        )
 
-    def _compared(self, content: Content, made: Statements, pairing: Pairing) -> Content:
+    def _compared(self, content: Content, statements: Statements, pairing: Pairing) -> Content:
         """With differences and pictures of a pairing."""
-        asks = replace(self.asks, baseline=self._baseline, contributions=bool(self.asks.by))
+        options = replace(self.asks, baseline=self._baseline, contributions=bool(self.asks.by))
         try:
-            sums = findings.sums(pairing, made.rows)
+            sums = findings.sums(pairing, statements.rows)
         except InputError as error:
             return replace(content, notes=(*content.notes, str(error)))
-        rows, more = findings.rows(pairing, asks, sums)
-        parts, paradoxes = slices.contributions_of(made, pairing, asks, sums)
+        rows, row_notes = findings.rows(pairing, options, sums)
+        parts, paradoxes = slices.contributions_of(statements, pairing, options, sums)
         first = str(pairing.measures[0])
         content = replace(
             content,
-            metrics=(first, *(one for one in content.metrics if one != first)),
+            metrics=(first, *(metric for metric in content.metrics if metric != first)),
             systems=(pairing.baseline, *pairing.systems),
             baseline=pairing.baseline,
             main=leading(rows, first),
             rows=rows,
             contributions=parts,
-            notes=(*content.notes, *more, *paradoxes),
+            notes=(*content.notes, *row_notes, *paradoxes),
         )
-        return self._pictured(content, made, pairing, sums)
+        return self._pictured(content, statements, pairing, sums)
 
     @property
     def _baseline(self) -> str | None:
         return self.asks.baseline or (None if self.asks.systems else self.plan.spec.baseline)
 
     def _pictured(
-        self, content: Content, made: Statements, pairing: Pairing, sums: findings.Sums
+        self, content: Content, statements: Statements, pairing: Pairing, sums: findings.Sums
     ) -> Content:
         """With what the pictures of queries are made of."""
         pairs = Pairs.of(pairing, content.main, content.first)
         repeats = any(moments.n_clusters < moments.n for moments in sums.moments.values())
-        width, cells, deltas = pairs.bins(made)
-        one = replace(pairing, measures=pairs.pairing.measures, systems=(content.main,))
-        movers = movers_of(made, one, replace(self.asks, movers=Movers(MOVERS)), sums)
+        width, cells, deltas = pairs.bins(statements)
+        main_pairing = replace(pairing, measures=pairs.pairing.measures, systems=(content.main,))
+        movers = movers_of(
+            statements, main_pairing, replace(self.asks, movers=Movers(MOVERS)), sums
+        )
         return replace(
             content,
             bin_width=width,
             cells=cells,
             deltas=deltas,
-            days=pairs.by_day(made, content.level, repeats=repeats),
+            days=pairs.by_day(statements, content.level, repeats=repeats),
             movers=movers,
         )
 
@@ -184,13 +192,13 @@ def leading(rows: Sequence[Row], metric: str) -> str:
         rows: The differences.
         metric: The metric.
     """
-    own = [row for row in rows if row["metric"] == metric and row["segment_name"] == ALL]
+    overall = [row for row in rows if row["metric"] == metric and row["segment_name"] == ALL]
 
     def gain(row: Row) -> float:
         return (row["difference"] or 0.0) * (row["direction"] or 1)
 
-    better = [row for row in own if row["verdict"] == "better"]
-    worse = [row for row in own if row["verdict"] == "worse"]
+    better = [row for row in overall if row["verdict"] == "better"]
+    worse = [row for row in overall if row["verdict"] == "worse"]
     if better or not worse:
-        return str(max(better or own or rows, key=gain)["system"])
+        return str(max(better or overall or rows, key=gain)["system"])
     return str(min(worse, key=gain)["system"])

@@ -41,18 +41,22 @@ def is_there(spec: Spec, engine: Database) -> bool:
     """Whether the fact table has rows of the spec."""
     if spec.output is None or engine.find(spec.output.relation) is None:
         return False
-    if "spec" not in {one.casefold() for one in engine.columns(relation(spec.output.relation))}:
+    if "spec" not in {
+        column.casefold() for column in engine.columns(relation(spec.output.relation))
+    }:
         return False
-    one = f"select 1 as n from {relation(spec.output.relation)} where spec = {literal(spec.title)}"
-    return bool(engine.rows(f"{one} limit 1"))
+    select = (
+        f"select 1 as n from {relation(spec.output.relation)} where spec = {literal(spec.title)}"
+    )
+    return bool(engine.rows(f"{select} limit 1"))
 
 
-def stored(spec: Spec, asks: Options, engine: Database) -> Content:
+def stored(spec: Spec, options: Options, engine: Database) -> Content:
     """The content of a report of a spec's fact table.
 
     Args:
         spec: A spec with `output`, whose runs have written rows there.
-        asks: Which systems, baseline, days, margin and level.
+        options: Which systems, baseline, days, margin and level.
         engine: Where the table is.
 
     Raises:
@@ -60,25 +64,25 @@ def stored(spec: Spec, asks: Options, engine: Database) -> Content:
     """
     name = targets(spec)["facts"]
     where = f"spec = {literal(spec.title)}"
-    if asks.days:
-        first, end = asks.days.start, asks.days.end
+    if options.days:
+        first, end = options.days.start, options.days.end
         where += f" and metric_date >= date {literal(str(first))}" if first else ""
         where += f" and metric_date < date {literal(str(end))}" if end else ""
     select = f"select *\nfrom {relation(name)}\nwhere {where}"
     rows = with_dates(engine.table(select)).to_pylist()
-    signs = {str(one): SIGNS[one.metric.better] for one in spec.measures}
-    asked = [str(one) for one in spec.measures]
-    there = {at_cutoff(row["metric"], row["k"]) for row in rows}
-    asks.check_systems({str(row["system"]) for row in rows})
-    if asks.systems:
-        chosen = {*asks.systems, asks.baseline or spec.baseline}
+    signs = {str(measure): SIGNS[measure.metric.better] for measure in spec.measures}
+    metrics = [str(measure) for measure in spec.measures]
+    existing_metrics = {at_cutoff(row["metric"], row["k"]) for row in rows}
+    options.check_systems({str(row["system"]) for row in rows})
+    if options.systems:
+        chosen = {*options.systems, options.baseline or spec.baseline}
         rows = [row for row in rows if row["system"] in chosen]
     systems = tuple(dict.fromkeys(sorted(str(row["system"]) for row in rows)))
     content = Content(
         title=spec.title,
-        metrics=tuple(one for one in asked if one in there),
-        level=asks.level,
-        margin=asks.margin,
+        metrics=tuple(metric for metric in metrics if metric in existing_metrics),
+        level=options.level,
+        margin=options.margin,
         systems=systems,
         main=systems[0] if systems else "",
         values=rows,
@@ -98,7 +102,7 @@ def stored(spec: Spec, asks: Options, engine: Database) -> Content:
     repeated = _repeated(spec, where, engine) if len(content.dates()) > 1 else False
     notes = {True: (REPEATED,), None: (UNKNOWN,), False: ()}[repeated]
     content = replace(content, notes=(*content.notes, *notes))
-    return _compared(content, spec, asks, repeats=repeated is not False)
+    return _compared(content, spec, options, repeats=repeated is not False)
 
 
 def _repeated(spec: Spec, where: str, engine: Database) -> bool | None:
@@ -113,9 +117,9 @@ def _repeated(spec: Spec, where: str, engine: Database) -> bool | None:
     return bool(engine.rows(f"select 1 as n\nfrom (\n{again}\n) as queries_again\nlimit 1"))
 
 
-def _compared(content: Content, spec: Spec, asks: Options, *, repeats: bool) -> Content:
+def _compared(content: Content, spec: Spec, options: Options, *, repeats: bool) -> Content:
     """With the differences from a baseline: of pairs where the table has them, else of means."""
-    chosen = asks.baseline or spec.baseline
+    chosen = options.baseline or spec.baseline
     by_name, rule = usual_baseline(content.systems)
     baseline = chosen if chosen in content.systems else by_name
     groups: dict[Group, list[Row]] = {}
@@ -131,8 +135,8 @@ def _compared(content: Content, spec: Spec, asks: Options, *, repeats: bool) -> 
     rows = [row for row in pairs if row]
     if not rows:
         return content
-    decide(rows, asks)
-    order = {one: place for place, one in enumerate(content.metrics)}
+    decide(rows, options)
+    order = {metric: position for position, metric in enumerate(content.metrics)}
     rows = [row for row in rows if row["metric"] in order]
     rows.sort(key=lambda row: (row["segment_name"] != ALL, order[row["metric"]], row["system"]))
     main = leading(rows, content.first)
@@ -146,10 +150,10 @@ def _compared(content: Content, spec: Spec, asks: Options, *, repeats: bool) -> 
         content,
         baseline=baseline,
         main=main,
-        systems=(baseline, *(one for one in content.systems if one != baseline)),
+        systems=(baseline, *(system for system in content.systems if system != baseline)),
         rows=rows,
         days=list(
-            _days(groups.get((main, ALL, ALL, content.first), []), asks.level, repeats=repeats)
+            _days(groups.get((main, ALL, ALL, content.first), []), options.level, repeats=repeats)
         ),
         notes=(*content.notes, note, *([] if baseline == chosen else [rule])),
     )
@@ -164,7 +168,7 @@ def _difference(
     repeats: bool,
 ) -> Row | None:
     """A difference as a comparison has it; None where there is none."""
-    own, other = groups[key], groups.get((baseline, *key[1:]), ())
+    system_rows, baseline_rows = groups[key], groups.get((baseline, *key[1:]), ())
     row: Row = {
         "system": key[0],
         "baseline": baseline,
@@ -175,8 +179,10 @@ def _difference(
         "p_adjusted": None,
         **dict.fromkeys(("wins", "ties", "losses")),
     }
-    found = _paired(own, baseline, repeats=repeats) or _unpaired(own, other, repeats=repeats)
-    return row | found if found else None
+    numbers = _paired(system_rows, baseline, repeats=repeats) or _unpaired(
+        system_rows, baseline_rows, repeats=repeats
+    )
+    return row | numbers if numbers else None
 
 
 def _paired(rows: Sequence[Row], baseline: str, *, repeats: bool) -> Row | None:
@@ -201,13 +207,13 @@ def _paired(rows: Sequence[Row], baseline: str, *, repeats: bool) -> Row | None:
     }
 
 
-def _unpaired(rows: Sequence[Row], others: Sequence[Row], *, repeats: bool) -> Row | None:
+def _unpaired(rows: Sequence[Row], baseline_rows: Sequence[Row], *, repeats: bool) -> Row | None:
     """Of the means of both, each with its own queries."""
-    if not (rows and others) or any(
-        row.get(name) is None for row in (*rows, *others) for name in SUMS
+    if not (rows and baseline_rows) or any(
+        row.get(name) is None for row in (*rows, *baseline_rows) for name in SUMS
     ):
         return None
-    new, old = (_ratio(days, repeats=repeats) for days in (rows, others))
+    new, old = (_ratio(days, repeats=repeats) for days in (rows, baseline_rows))
     statistic = difference(new, old)
     if statistic is None:
         return None

@@ -25,7 +25,7 @@ LINES = 12
 
 _SPECIAL = str.maketrans(
     {
-        **{one: f"\\{one}" for one in "&%$#_{}"},
+        **{character: f"\\{character}" for character in "&%$#_{}"},
         "~": r"\textasciitilde{}",
         "^": r"\textasciicircum{}",
         "\\": r"\textbackslash{}",
@@ -42,15 +42,15 @@ def markdown(content: Content, pictures: Sequence[Picture], words: Words) -> str
 
 
 def _markdown(content: Content, pictures: Sequence[Picture], words: Words) -> Iterator[str]:
-    first, *more = headline(content, words)
+    first, *sentences = headline(content, words)
     yield f"# {prose(content.title)}"
     yield f"**{prose(first)}**"
-    yield from map(prose, more)
-    for one in pictures:
-        yield f"## {one.title(words)}" + (f": {prose(one.more)}" if one.more else "")
-        yield prose(one.sentence(words))
-        yield piped(list(one.columns), [list(row) for row in one.cells], one.left)
-        yield f"**{words('page.look')}** {prose(one.look(words))}"
+    yield from map(prose, sentences)
+    for picture in pictures:
+        yield f"## {picture.title(words)}" + (f": {prose(picture.more)}" if picture.more else "")
+        yield prose(picture.sentence(words))
+        yield piped(list(picture.columns), [list(row) for row in picture.cells], picture.left)
+        yield f"**{words('page.look')}** {prose(picture.look(words))}"
     hidden = left_out(content, words)
     if hidden:
         yield f"## {words('page.left_out')}"
@@ -64,25 +64,25 @@ def _markdown(content: Content, pictures: Sequence[Picture], words: Words) -> It
         yield piped([words("page.option"), words("page.value")], options, 2)
     if content.hashes:
         names = [words("column.metric"), words("page.hash")]
-        yield piped(names, [list(one) for one in content.hashes.items()], 2)
+        yield piped(names, [list(entry) for entry in content.hashes.items()], 2)
 
 
 def latex(pictures: Sequence[Picture], words: Words) -> str:
     """The first picture with a table as a `tabular` of booktabs."""
     if not pictures:
         return ""
-    one = pictures[0]
-    form = "l" * one.left + "r" * (len(one.columns) - one.left)
-    rows = [" & ".join(map(_escaped, row)) + r" \\" for row in one.cells]
+    picture = pictures[0]
+    form = "l" * picture.left + "r" * (len(picture.columns) - picture.left)
+    rows = [" & ".join(map(_escaped, row)) + r" \\" for row in picture.cells]
     lines = [
         rf"\begin{{tabular}}{{{form}}}",
         r"\toprule",
-        " & ".join(map(_escaped, one.columns)) + r" \\",
+        " & ".join(map(_escaped, picture.columns)) + r" \\",
         r"\midrule",
         *rows,
         r"\bottomrule",
         r"\end{tabular}",
-        f"% {one.sentence(words)}",
+        f"% {picture.sentence(words)}",
     ]
     return "\n".join(lines) + "\n"
 
@@ -100,14 +100,14 @@ def text(content: Content, pictures: Sequence[Picture], words: Words) -> str:
     """The verdict, then tables, with a line of the days."""
     width = terminal_width() or 100
     parts = ["\n".join(wrap(line, width)) for line in headline(content, words)]
-    for one in pictures:
-        parts.append("\n".join([one.title(words), *wrap(one.sentence(words), width)]))
-        if one.name in ("days", "trend"):
-            parts.append(_lines(one, content))
-        cells = [list(row) for row in one.cells]
-        table = aligned(list(one.columns), cells[:LINES], numbers_from=one.left)
-        more = f"\n... {len(cells) - LINES:,}" if len(cells) > LINES else ""
-        parts.append(table + more)
+    for picture in pictures:
+        parts.append("\n".join([picture.title(words), *wrap(picture.sentence(words), width)]))
+        if picture.name in ("days", "trend"):
+            parts.append(_lines(picture, content))
+        cells = [list(row) for row in picture.cells]
+        table = aligned(list(picture.columns), cells[:LINES], numbers_from=picture.left)
+        ellipsis = f"\n... {len(cells) - LINES:,}" if len(cells) > LINES else ""
+        parts.append(table + ellipsis)
     return "\n\n".join(parts)
 
 
@@ -140,10 +140,10 @@ def named(pictures: Sequence[Picture], name: str) -> Picture:
     Raises:
         SpecError: If there is none.
     """
-    found = [one for one in pictures if name in (one.key, one.name)]
-    if not found:
-        raise SpecError(unknown("picture", name, [one.key for one in pictures]))
-    return found[0]
+    matches = [picture for picture in pictures if name in (picture.key, picture.name)]
+    if not matches:
+        raise SpecError(unknown("picture", name, [picture.key for picture in pictures]))
+    return matches[0]
 
 
 def chart_json(picture: Picture, words: Words) -> bytes:

@@ -33,12 +33,14 @@ def headline(content: Content, words: Words) -> list[str]:
         words: The language.
     """
     main = content.main
-    told = _compared(content, words) if content.rows else []
-    told = told or _single(content, words)
-    own = [one for one in content.funnel if (one["segment_name"], one["system"]) == (ALL, main)]
-    if own:
-        told = [*told, lost(own, words)]
-    return [*told, *_of_log(content, words), *_of_labels(content, words)]
+    sentences = _compared(content, words) if content.rows else []
+    sentences = sentences or _single(content, words)
+    funnel_rows = [
+        row for row in content.funnel if (row["segment_name"], row["system"]) == (ALL, main)
+    ]
+    if funnel_rows:
+        sentences = [*sentences, lost(funnel_rows, words)]
+    return [*sentences, *_of_log(content, words), *_of_labels(content, words)]
 
 
 def _of_log(content: Content, words: Words) -> list[str]:
@@ -46,14 +48,14 @@ def _of_log(content: Content, words: Words) -> list[str]:
     leading = _leading_row(content)
     if content.log is None or leading is None:
         return []
-    shown = (content.first, *_ONLINE)
-    beside = [
+    metrics = (content.first, *_ONLINE)
+    other_metrics = [
         f"{row['metric']} {number(row['baseline_value'])} → {number(row['value'])} "
         f"({words('verdict.' + row['verdict'])})"
         for row in content.overall(content.main)
-        if row["metric"] in shown and row["metric"] != leading["metric"]
+        if row["metric"] in metrics and row["metric"] != leading["metric"]
     ]
-    return [words("headline.beside", metrics=", ".join(beside))] if beside else []
+    return [words("headline.beside", metrics=", ".join(other_metrics))] if other_metrics else []
 
 
 def _of_labels(content: Content, words: Words) -> list[str]:
@@ -81,42 +83,52 @@ def _compared(content: Content, words: Words) -> list[str]:
     row = _leading_row(content)
     if row is None or row["difference"] is None:
         return []
-    told = [_several(content, row, words)] if len(content.others) > 1 else []
-    of_metric = [one for one in content.slices(content.main) if one["metric"] == row["metric"]]
+    sentences = [_several(content, row, words)] if len(content.others) > 1 else []
+    of_metric = [
+        slice_row
+        for slice_row in content.slices(content.main)
+        if slice_row["metric"] == row["metric"]
+    ]
     worst = worst_slice(content.slices(content.main), row["metric"])
     if row["verdict"] in MOVED:
-        told.append(words(f"headline.{row['verdict']}", **_told(content, row, words)))
+        sentences.append(words(f"headline.{row['verdict']}", **_told(content, row, words)))
         if worst is not None:
             kind = "but_slice" if row["verdict"] == "better" else "most_slice"
-            told.append(words(f"headline.{kind}", **_told(content, worst, words)))
-        return told
-    moved = worst or farthest([one for one in of_metric if one["verdict"] == "better"])
+            sentences.append(words(f"headline.{kind}", **_told(content, worst, words)))
+        return sentences
+    moved = worst or farthest(
+        [slice_row for slice_row in of_metric if slice_row["verdict"] == "better"]
+    )
     if moved is not None:
         kind = f"only_{moved['verdict']}"
-        return [*told, words(f"headline.{kind}", **_told(content, moved, words))]
+        return [*sentences, words(f"headline.{kind}", **_told(content, moved, words))]
     if row["verdict"] == "equivalent":
-        return [*told, words("headline.equivalent", **_told(content, row, words))]
-    own = (one for one in content.rows if one["system"] == content.main)
-    compared = [one for one in own if one["p_value"] is not None]
+        return [*sentences, words("headline.equivalent", **_told(content, row, words))]
+    main_rows = (main_row for main_row in content.rows if main_row["system"] == content.main)
+    compared = [main_row for main_row in main_rows if main_row["p_value"] is not None]
     kind = "nothing" if compared else "too_few"
     counted = words.n(len(compared))
-    told.append(words(f"headline.{kind}", **_told(content, row, words), count=counted))
+    sentences.append(words(f"headline.{kind}", **_told(content, row, words), count=counted))
     if row["smallest_detectable"]:
-        told.append(words("headline.shown", smallest=number(row["smallest_detectable"])))
-    return told
+        sentences.append(words("headline.shown", smallest=number(row["smallest_detectable"])))
+    return sentences
 
 
 def _several(content: Content, row: Row, words: Words) -> str:
     """How the other systems fare by the same metric."""
-    own = [one for one in content.overall() if one["metric"] == row["metric"]]
-    counts = {name: sum(one["verdict"] == name for one in own) for name in MOVED}
+    metric_rows = [
+        metric_row for metric_row in content.overall() if metric_row["metric"] == row["metric"]
+    ]
+    counts = {
+        name: sum(metric_row["verdict"] == name for metric_row in metric_rows) for name in MOVED
+    }
     return words(
         "headline.several",
-        count=len(own),
+        count=len(metric_rows),
         metric=row["metric"],
         baseline=content.baseline,
         **counts,
-        unclear=len(own) - sum(counts.values()),
+        unclear=len(metric_rows) - sum(counts.values()),
     )
 
 
@@ -156,18 +168,18 @@ def _single(content: Content, words: Words) -> list[str]:
         return []
     if total is None:
         return [words("headline.no_number")]
-    told = {
+    values = {
         "metric": content.first,
         "system": content.main,
         "value": number(total["value"]),
         "n": words.counted(content.averaged, total["n"]),
     }
     if total["ci_low"] is None:
-        sentences = [words("headline.single_bare", **told)]
+        sentences = [words("headline.single_bare", **values)]
     else:
         ends = {"low": number(total["ci_low"]), "high": number(total["ci_high"])}
         level = f"{100 * content.level:g}"
-        sentences = [words("headline.single", **told, **ends, level=level)]
+        sentences = [words("headline.single", **values, **ends, level=level)]
     return [*sentences, *_last_day(content, rows, words)]
 
 
@@ -183,6 +195,8 @@ def _last_day(content: Content, rows: list[Row], words: Words) -> list[str]:
     reach = math.hypot(last["ci_high"] - last["value"], before["ci_high"] - before["value"])
     row = {"ci_low": difference - reach, "ci_high": difference + reach, "n": last["n"]}
     kind = "last_day_moved" if abs(difference) > reach else "last_day"
-    told = certainty(content, row, words, content.averaged)
+    certainty_text = certainty(content, row, words, content.averaged)
     day = str(rows[-1]["metric_date"])
-    return [words(f"headline.{kind}", day=day, difference=signed(difference), certainty=told)]
+    return [
+        words(f"headline.{kind}", day=day, difference=signed(difference), certainty=certainty_text)
+    ]

@@ -73,34 +73,34 @@ def curves(content: Content, words: Words) -> Picture | None:
     cutoffs = sorted({row["k"] for row in rows})
     if len(cutoffs) < 3:
         return None
-    asked = {parse(one).k for one in content.metrics if content.log is None}
-    given = {
-        "families": [one for one in DRAWN if any(row["family"] == one for row in rows)],
+    metric_cutoffs = {parse(metric).k for metric in content.metrics if content.log is None}
+    parameters = {
+        "families": [family for family in DRAWN if any(row["family"] == family for row in rows)],
         "cutoffs": cutoffs,
         "range": [cutoffs[0], cutoffs[-1]],
-        "shaded": [{"k": k} for k in sorted(filter(None, asked)) if k in cutoffs],
+        "shaded": [{"k": k} for k in sorted(filter(None, metric_cutoffs)) if k in cutoffs],
     }
-    names = [words(f"column.{one}") for one in ("metric", "system")]
-    drawn = [{name: row[name] for name in ("family", "system", "k", "value")} for row in rows]
+    names = [words(f"column.{column}") for column in ("metric", "system")]
+    points = [{name: row[name] for name in ("family", "system", "k", "value")} for row in rows]
     cells = [
         [
             family,
             system,
             *(_at(rows, {"family": family, "system": system, "k": k}) for k in cutoffs),
         ]
-        for family in given["families"]
+        for family in parameters["families"]
         for system in systems
     ]
     columns = [*names, *(f"@{k}" for k in cutoffs)]
-    chart = Chart("curves", drawn, given, systems)
+    chart = Chart("curves", points, parameters, systems)
     hidden = _left_out(content, systems, words)
     about = about_lists(content, words)
     return Picture("curves", chart, columns, cells, 2, about, left_out=hidden)
 
 
-def _at(rows: Sequence[Row], wanted: Mapping[str, object]) -> str:
-    found = (row["value"] for row in rows if wanted.items() <= row.items())
-    return number(next(found, None))
+def _at(rows: Sequence[Row], conditions: Mapping[str, object]) -> str:
+    values = (row["value"] for row in rows if conditions.items() <= row.items())
+    return number(next(values, None))
 
 
 def relevant(content: Content, words: Words) -> Picture | None:
@@ -114,7 +114,7 @@ def relevant(content: Content, words: Words) -> Picture | None:
         if all(row["items"] < 1e-9 for row in rows if row["rank"] == rank)
     }
     nowhere = words("axis.not_in_lists", last=last)
-    drawn = [
+    bars = [
         {
             "rank": nowhere if row["rank"] == "none" else row["rank"].replace("-", "–"),
             "system": row["system"],
@@ -123,16 +123,16 @@ def relevant(content: Content, words: Words) -> Picture | None:
         for row in rows
         if row["rank"] not in empty
     ]
-    ranks = list(dict.fromkeys(row["rank"] for row in drawn))
+    ranks = list(dict.fromkeys(row["rank"] for row in bars))
     if len(ranks) < 2:
         return None
     columns = [words("column.system"), *ranks]
     cells = []
     for system in systems:
-        own = {row["rank"]: row["items"] for row in drawn if row["system"] == system}
-        cells.append([system, *(number(own.get(rank)) for rank in ranks)])
-    given = {"angle": Sized((-40, 0))}
-    chart = Chart("relevant", drawn, given, systems)
+        items_by_rank = {row["rank"]: row["items"] for row in bars if row["system"] == system}
+        cells.append([system, *(number(items_by_rank.get(rank)) for rank in ranks)])
+    parameters = {"angle": Sized((-40, 0))}
+    chart = Chart("relevant", bars, parameters, systems)
     note = words("relevant.last") if nowhere in ranks else ""
     about = {**about_lists(content, words), "last_note": note}
     hidden = _left_out(content, systems, words)
@@ -140,8 +140,10 @@ def relevant(content: Content, words: Words) -> Picture | None:
 
 
 def _judged_at_10(content: Content) -> float | None:
-    own = [r["value"] for r in content.profile.curves if r["family"] == "judged" and r["k"] == 10]
-    return min(own, default=None)
+    shares = [
+        r["value"] for r in content.profile.curves if r["family"] == "judged" and r["k"] == 10
+    ]
+    return min(shares, default=None)
 
 
 def precision_recall(content: Content, words: Words) -> Picture | None:
@@ -152,7 +154,7 @@ def precision_recall(content: Content, words: Words) -> Picture | None:
     systems, values = _systems(content), {}
     for row in content.profile.curves:
         values[row["system"], row["family"], row["k"]] = row["value"]
-    drawn = [
+    points = [
         {
             "system": system,
             "k": k,
@@ -163,15 +165,15 @@ def precision_recall(content: Content, words: Words) -> Picture | None:
         if family == "precision" and system in systems and (system, "recall", k) in values
         if k <= _reaching(content)
     ]
-    if len({row["k"] for row in drawn}) < 3:
+    if len({row["k"] for row in points}) < 3:
         return None
     columns = [words("column.system"), words("column.k"), "recall", "precision"]
     cells = [
         [row["system"], str(row["k"]), number(row["recall"]), number(row["precision"])]
-        for row in drawn
+        for row in points
     ]
     about = about_lists(content, words) | {"judged": percent(share)}
-    chart = Chart("precision_recall", drawn, {}, systems)
+    chart = Chart("precision_recall", points, {}, systems)
     hidden = _left_out(content, systems, words)
     return Picture("precision_recall", chart, columns, cells, 1, about, left_out=hidden)
 
@@ -216,14 +218,14 @@ def bounds(content: Content, words: Words) -> Picture | None:
     if len(cutoffs) < 2 or not any(row["best"] - row["worst"] > SPREAD for row in rows):
         return None
     family = rows[0]["family"]
-    given = {"cutoffs": cutoffs, "range": [cutoffs[0], cutoffs[-1]], "y_title": f"{family}@k"}
+    parameters = {"cutoffs": cutoffs, "range": [cutoffs[0], cutoffs[-1]], "y_title": f"{family}@k"}
     columns = [words("column.system"), words("column.k"), words("column.all_bad")]
     columns.append(words("column.all_good"))
     cells = [[r["system"], str(r["k"]), number(r["worst"]), number(r["best"])] for r in rows]
     about = about_lists(content, words) | {"metric": f"{family}@k"}
-    drawn = [{name: row[name] for name in ("system", "k", "worst", "best")} for row in rows]
+    points = [{name: row[name] for name in ("system", "k", "worst", "best")} for row in rows]
     hidden = _left_out(content, systems, words)
-    chart = Chart("bounds", drawn, given, systems)
+    chart = Chart("bounds", points, parameters, systems)
     return Picture("bounds", chart, columns, cells, 1, about, left_out=hidden)
 
 
@@ -235,7 +237,7 @@ def ties(content: Content, words: Words) -> Picture | None:
     if not any(row["best"] - row["worst"] > SPREAD for row in rows):
         return None
     tied = content.profile.tied
-    columns = [words(f"column.{one}") for one in ("system", "worst", "after", "best", "tied")]
+    columns = [words(f"column.{column}") for column in ("system", "worst", "after", "best", "tied")]
     cells = [
         [
             row["system"],
@@ -244,8 +246,8 @@ def ties(content: Content, words: Words) -> Picture | None:
         ]
         for row in rows
     ]
-    drawn = [{**row, "label": row["system"]} for row in rows]
-    chart = Chart("ties", drawn, {}, _systems(content))
+    bars = [{**row, "label": row["system"]} for row in rows]
+    chart = Chart("ties", bars, {}, _systems(content))
     return Picture("ties", chart, columns, cells, 1, about_lists(content, words))
 
 
@@ -256,9 +258,9 @@ def tools(content: Content, words: Words) -> Picture | None:
     presets = list(dict.fromkeys(row["preset"] for row in rows))
     if len(presets) < 3:
         return None
-    named = {one: one or words("tools.own") for one in presets}
-    drawn = [
-        {"label": named[row["preset"]], "system": row["system"], "value": row["value"]}
+    label_by_preset = {preset: preset or words("tools.own") for preset in presets}
+    points = [
+        {"label": label_by_preset[row["preset"]], "system": row["system"], "value": row["value"]}
         for row in rows
     ]
     values = [row["value"] for row in rows if row["system"] == content.main]
@@ -266,15 +268,18 @@ def tools(content: Content, words: Words) -> Picture | None:
     columns = [words("column.tool"), *systems, words("column.queries")]
     cells = []
     for preset in presets:
-        own = {row["system"]: row for row in rows if row["preset"] == preset}
-        counts = sorted({row["n_queries"] for row in own.values()})
+        row_by_system = {row["system"]: row for row in rows if row["preset"] == preset}
+        counts = sorted({row["n_queries"] for row in row_by_system.values()})
         cells.append(
             [
-                named[preset],
-                *(number(own[one]["value"]) if one in own else "–" for one in systems),
+                label_by_preset[preset],
+                *(
+                    number(row_by_system[system]["value"]) if system in row_by_system else "–"
+                    for system in systems
+                ),
                 " / ".join(map(words.n, counts)),
             ]
         )
     hidden = _left_out(content, systems, words)
-    chart = Chart("tools", drawn, {}, systems)
+    chart = Chart("tools", points, {}, systems)
     return Picture("tools", chart, columns, cells, 1, about, left_out=hidden)

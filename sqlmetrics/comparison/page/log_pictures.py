@@ -31,36 +31,42 @@ def cleaning(content: Content, words: Words) -> Picture | None:
     log = content.log
     if log is None or not log.rows or not any(s["removed"] for s in log.steps):
         return None
-    drawn, cells = [], []
+    bars, cells = [], []
     unused = {step["what"] for step in log.steps if step["why"] == UNUSED}
-    for what, (logged, left) in log.rows.items():
-        if what in unused:
-            cells.append([what, words("reason.not_used"), words.n(logged), "0"])
+    for row_kind, (logged, remaining) in log.rows.items():
+        if row_kind in unused:
+            cells.append([row_kind, words("reason.not_used"), words.n(logged), "0"])
             continue
-        drawn.append(_bar(f"{what}: {words('column.logged')}", (0, logged), words, lost=False))
-        cells.append([what, words("column.logged"), "", words.n(logged)])
-        for step in (one for one in log.steps if one["what"] == what):
-            why = words(f"reason.{step['why'].replace(' ', '_')}")
-            label = f"{what}: {why}"
+        bars.append(
+            _bar(f"{row_kind}: {words('column.logged')}", (0, logged), words, is_loss=False)
+        )
+        cells.append([row_kind, words("column.logged"), "", words.n(logged)])
+        for step in (step for step in log.steps if step["what"] == row_kind):
+            reason = words(f"reason.{step['why'].replace(' ', '_')}")
+            label = f"{row_kind}: {reason}"
             ends = step["rows_out"], step["rows_in"]
             if step["removed"]:
-                drawn.append(_bar(label, ends, words, lost=True))
-            cells.append([what, why, words.n(step["removed"]), words.n(step["rows_out"])])
-        if logged != left:
-            drawn.append(_bar(f"{what}: {words('column.left')}", (0, left), words, lost=False))
-        cells.append([what, words("column.left"), "", words.n(left)])
-    columns = [words(f"column.{one}") for one in ("rows", "step", "removed", "left")]
-    most = max(logged for what, (logged, _) in log.rows.items() if what not in unused)
+                bars.append(_bar(label, ends, words, is_loss=True))
+            cells.append([row_kind, reason, words.n(step["removed"]), words.n(step["rows_out"])])
+        if logged != remaining:
+            bars.append(
+                _bar(f"{row_kind}: {words('column.left')}", (0, remaining), words, is_loss=False)
+            )
+        cells.append([row_kind, words("column.left"), "", words.n(remaining)])
+    columns = [words(f"column.{column}") for column in ("rows", "step", "removed", "left")]
+    most = max(logged for row_kind, (logged, _) in log.rows.items() if row_kind not in unused)
     domain = Sized(([0, 1.45 * most], [0, 1.14 * most]))
-    given = {"domain": domain, "x_title": words("column.rows"), "format": "~s", "values": None}
+    parameters = {"domain": domain, "x_title": words("column.rows"), "format": "~s", "values": None}
     about = {"n": words.n(sum(logged for logged, _ in log.rows.values()))}
-    return Picture("cleaning", Chart("waterfall", drawn, given), columns, cells, 2, about)
+    return Picture("cleaning", Chart("waterfall", bars, parameters), columns, cells, 2, about)
 
 
-def _bar(label: str, ends: tuple[float, float], words: Words, *, lost: bool) -> dict[str, object]:
+def _bar(
+    label: str, ends: tuple[float, float], words: Words, *, is_loss: bool
+) -> dict[str, object]:
     start, end = ends
-    text = f"−{words.n(end - start)}" if lost else words.n(end)
-    kind = "worse" if lost else "total"
+    text = f"−{words.n(end - start)}" if is_loss else words.n(end)
+    kind = "worse" if is_loss else "total"
     return {"label": label, "start": start, "end": end, "far": end, "kind": kind, "text": text}
 
 
@@ -71,7 +77,7 @@ def positions(content: Content, words: Words) -> Picture | None:
     if len({row["position"] for row in rows}) < 2 or not any(row["n_clicked"] for row in rows):
         return None
     systems = tuple(dict.fromkeys(row["system"] for row in rows))[:8]
-    drawn = [
+    points = [
         {
             "system": row["system"],
             "position": row["position"],
@@ -95,10 +101,10 @@ def positions(content: Content, words: Words) -> Picture | None:
         "level": f"{100 * content.level:g}",
         "n": words.n(sum(row["n_shown"] for row in rows)),
     }
-    columns = [words(f"column.{one}") for one in names]
-    given = {"y_title": words("column.ctr")}
+    columns = [words(f"column.{column}") for column in names]
+    parameters = {"y_title": words("column.ctr")}
     hidden = systems_left_out((row["system"] for row in rows), systems, words)
-    chart = Chart("positions", drawn, given, systems)
+    chart = Chart("positions", points, parameters, systems)
     return Picture("positions", chart, columns, cells, 1, about, left_out=hidden)
 
 
@@ -108,30 +114,30 @@ def examination(content: Content, words: Words) -> Picture | None:
     rows = [row for row in rows if row["position"] <= SHOWN_POSITIONS]
     if len({row["position"] for row in rows}) < 2:
         return None
-    drawn = [
+    points = [
         {
             "system": str(row.get("group") or row["method"]),
             "position": row["position"],
             "share": row["propensity"],
-            **{one: row["propensity"] if row[one] is None else row[one] for one in _ENDS},
+            **{bound: row["propensity"] if row[bound] is None else row[bound] for bound in _ENDS},
         }
         for row in rows
     ]
-    groups = tuple(dict.fromkeys(row["system"] for row in drawn))[:8]
-    hidden = systems_left_out((row["system"] for row in drawn), groups, words)
-    drawn = [row for row in drawn if row["system"] in groups]
+    groups = tuple(dict.fromkeys(row["system"] for row in points))[:8]
+    hidden = systems_left_out((row["system"] for row in points), groups, words)
+    points = [row for row in points if row["system"] in groups]
     names = ("segment", "position", "propensity", "interval")
     cells = [
         [row["system"], str(row["position"]), number(row["share"]), _text(row, words)]
-        for row in drawn
+        for row in points
     ]
     about = {
         "method": rows[0]["method"],
         "level": f"{100 * content.level:g}",
         "n": words.n(len({row["position"] for row in rows})),
     }
-    chart = Chart("positions", drawn, {"y_title": words("column.propensity")}, groups)
-    columns = [words(f"column.{one}") for one in names]
+    chart = Chart("positions", points, {"y_title": words("column.propensity")}, groups)
+    columns = [words(f"column.{column}") for column in names]
     return Picture("examination", chart, columns, cells, 1, about, left_out=hidden)
 
 
@@ -158,11 +164,11 @@ def wilson(hits: int, n: int, level: float) -> tuple[float, float]:
 def offline_online(content: Content, words: Words) -> Picture | None:
     """A metric of lists beside one of what people did, a point a day and system."""
     log = content.log or Log()
-    named = _pair(content, log)
-    if named is None:
+    metric_pair = _pair(content, log)
+    if metric_pair is None:
         return None
-    offline, online = named
-    drawn = [
+    offline, online = metric_pair
+    points = [
         {
             "day": str(row["day"])[:10],
             "system": row["system"],
@@ -172,23 +178,27 @@ def offline_online(content: Content, words: Words) -> Picture | None:
         for row in log.days
         if offline in row["offline"] and online in row["online"]
     ]
-    if len(drawn) < 3:
+    if len(points) < 3:
         return None
-    systems = tuple(dict.fromkeys(row["system"] for row in drawn))
+    systems = tuple(dict.fromkeys(row["system"] for row in points))
     columns = [words("column.day"), words("column.system"), offline, online]
     cells = [
-        [row["day"], row["system"], number(row["offline"]), number(row["online"])] for row in drawn
+        [row["day"], row["system"], number(row["offline"]), number(row["online"])] for row in points
     ]
-    found = None
-    if len(drawn) >= LEAST_DAYS:
-        found = spearman([row["offline"] for row in drawn], [row["online"] for row in drawn])
-    told = words("offline_online.too_few")
-    if found is not None:
-        told = words("offline_online.spearman", value=f"{found:+.2f}".replace("-", "−"))
+    correlation = None
+    if len(points) >= LEAST_DAYS:
+        correlation = spearman(
+            [row["offline"] for row in points], [row["online"] for row in points]
+        )
+    correlation_text = words("offline_online.too_few")
+    if correlation is not None:
+        correlation_text = words(
+            "offline_online.spearman", value=f"{correlation:+.2f}".replace("-", "−")
+        )
     rows = [r for r in log.online if _is_all(r) and at_cutoff(r["metric"], r["k"]) == online]
     n = words.n(sum(row["n_queries"] for row in rows))
-    about = {"offline": offline, "online": online, "n": n, "correlation": told}
-    chart = Chart("offline_online", drawn, {"x_title": offline, "y_title": online}, systems)
+    about = {"offline": offline, "online": online, "n": n, "correlation": correlation_text}
+    chart = Chart("offline_online", points, {"x_title": offline, "y_title": online}, systems)
     return Picture("offline_online", chart, columns, cells, 2, about)
 
 
@@ -198,7 +208,7 @@ def _pair(content: Content, log: Log) -> tuple[str, str] | None:
     offline = list(dict.fromkeys(name for row in log.days for name in row["offline"]))
     if not (online and offline):
         return None
-    liked = [one for one in online if one.startswith("ctr")]
+    liked = [metric for metric in online if metric.startswith("ctr")]
     first = content.first if content.first in offline else offline[0]
     return first, (liked or online)[0]
 
@@ -216,24 +226,24 @@ def rates(content: Content, words: Words) -> Picture | None:
             key = at_cutoff(row["metric"], row["k"]), str(row["system"])
             groups.setdefault(key, []).append(row)
     rows = []
-    for (label, system), own in groups.items():
-        total = pooled(own, content.level)
+    for (label, system), group in groups.items():
+        total = pooled(group, content.level)
         if total is not None:
             rows.append({"label": label, "system": system, **total})
     if not rows:
         return None
-    shown = rows[:SHOWN_ROWS]
-    scales = panels((row["label"], row["value"]) for row in shown)
-    drawn = [
+    shown_rows = rows[:SHOWN_ROWS]
+    scales = panels((row["label"], row["value"]) for row in shown_rows)
+    points = [
         {
             **{column: row[column] for column in ("label", "system", "value")},
             **drawn_ends(row, row["label"]),
             "panel": scales[row["label"]],
         }
-        for row in shown
+        for row in shown_rows
     ]
     systems = tuple(dict.fromkeys(row["system"] for row in rows))
-    columns = [words(f"column.{one}") for one in ("metric", "system", "after", "interval")]
+    columns = [words(f"column.{column}") for column in ("metric", "system", "after", "interval")]
     cells = [
         [row["label"], row["system"], number(row["value"]), _text(row, words), words.n(row["n"])]
         for row in rows
@@ -242,11 +252,11 @@ def rates(content: Content, words: Words) -> Picture | None:
         "level": f"{100 * content.level:g}",
         "n": words.n(max(row["n"] for row in rows)),
     }
-    chart = Chart("means", drawn, {}, systems)
+    chart = Chart("means", points, {}, systems)
     names = [*columns, words("column.requests")]
-    is_abandoned = any(row["label"] == "abandonment" for row in drawn)
+    is_abandoned = any(row["label"] == "abandonment" for row in points)
     look_for = "" if is_abandoned else "rates.look_clicks"
-    hidden = rows_left_out(len(drawn), len(rows), words)
+    hidden = rows_left_out(len(points), len(rows), words)
     return Picture("rates", chart, names, cells, 2, about, look_for=look_for, left_out=hidden)
 
 

@@ -26,8 +26,8 @@ def pooled(rows: Sequence[Row], level: float) -> dict[str, Any] | None:
     n = sum(row["n_queries"] for row in rows)
     if len(rows) == 1:
         only = rows[0]
-        found = {name: only.get(name) for name in ("value", "ci_low", "ci_high")}
-        return {**found, "n": n}
+        estimate = {name: only.get(name) for name in ("value", "ci_low", "ci_high")}
+        return {**estimate, "n": n}
     if all(
         row.get("sum_sq") is not None and row["denominator"] == row["n_queries"] for row in rows
     ):
@@ -38,22 +38,24 @@ def pooled(rows: Sequence[Row], level: float) -> dict[str, Any] | None:
     total = sum(weights)
     value = sum(row["numerator"] for row in rows) / total
     errors = [_error(row, level) for row in rows]
-    known = [one * weight for one, weight in zip(errors, weights, strict=True) if one is not None]
-    if len(known) < len(rows):
+    known_errors = [
+        error * weight for error, weight in zip(errors, weights, strict=True) if error is not None
+    ]
+    if len(known_errors) < len(rows):
         return {"value": value, "ci_low": None, "ci_high": None, "n": n}
-    reach = student.critical(level, n - len(rows)) * math.hypot(*known) / total
+    reach = student.critical(level, n - len(rows)) * math.hypot(*known_errors) / total
     return {"value": value, "ci_low": value - reach, "ci_high": value + reach, "n": n}
 
 
 def _of_all(rows: Sequence[Row], n: int, level: float) -> dict[str, Any]:
     """The mean of all queries, and Student's interval of it."""
     value = sum(row["numerator"] for row in rows) / n
-    found = {"value": value, "ci_low": None, "ci_high": None, "n": n}
+    estimate = {"value": value, "ci_low": None, "ci_high": None, "n": n}
     if n < 2:
-        return found
+        return estimate
     squares = max(0.0, sum(row["sum_sq"] for row in rows) - n * value * value)
     reach = student.critical(level, n - 1) * math.sqrt(squares / (n - 1) / n)
-    return {**found, "ci_low": value - reach, "ci_high": value + reach}
+    return {**estimate, "ci_low": value - reach, "ci_high": value + reach}
 
 
 def _error(row: Row, level: float) -> float | None:

@@ -30,24 +30,26 @@ def movers(content: Content, words: Words) -> Picture | None:
     if not rows:
         return None
     way = content.directions.get(content.first, 1) or 1
-    lost = [row for row in rows if row["difference"] * way < 0]
+    losses = [row for row in rows if row["difference"] * way < 0]
     won = [row for row in rows if row["difference"] * way > 0]
-    rows = [*lost[: max(LOST, SHOWN - len(won))], *won[: max(SHOWN - LOST, SHOWN - len(lost))]]
-    whole = content.row(content.main, content.first)
+    rows = [*losses[: max(LOST, SHOWN - len(won))], *won[: max(SHOWN - LOST, SHOWN - len(losses))]]
+    overall = content.row(content.main, content.first)
     columns = [words("column.query"), content.baseline, content.main]
-    columns += [words(f"column.{one}") for one in ("difference", "shrunk", "traffic", "noise")]
-    given = {"metric": content.first, "baseline": content.baseline, "system": content.main}
+    columns += [
+        words(f"column.{column}") for column in ("difference", "shrunk", "traffic", "noise")
+    ]
+    parameters = {"metric": content.first, "baseline": content.baseline, "system": content.main}
     systems = (content.baseline, content.main)
     return Picture(
         "movers",
-        Chart("movers", [_line(row, way) for row in rows], given, systems),
+        Chart("movers", [_line(row, way) for row in rows], parameters, systems),
         columns,
         [_cells(row, words) for row in rows],
         1,
         {
             "metric": content.first,
             "shown": len(rows),
-            "n": words.n(whole["n"] if whole else 0),
+            "n": words.n(overall["n"] if overall else 0),
             "level": f"{100 * content.level:g}",
         },
         movers=[_mover(row, words) for row in rows],
@@ -79,41 +81,46 @@ def _cells(row: Row, words: Words) -> list[str]:
 
 def _asked(row: Row) -> str:
     """The query's text, with its id if that is another one."""
-    asked, text = str(row["query_id"]), row["query_text"]
-    return asked if text in (None, "", row["query_id"]) else f"{text} ({asked})"
+    query_id, text = str(row["query_id"]), row["query_text"]
+    return query_id if text in (None, "", row["query_id"]) else f"{text} ({query_id})"
 
 
 def _mover(row: Row, words: Words) -> Mover:
     before, after = row["baseline_list"], row["list"]
-    ranks = [{one["item_id"]: one["rank"] for one in each} for each in (before, after)]
+    ranks = [{item["item_id"]: item["rank"] for item in items} for items in (before, after)]
     day = f", {str(row['metric_date'])[:10]}" if row["metric_date"] else ""
     title = (
         f"{_asked(row)}: {number(row['baseline_value'])} → {number(row['value'])} "
         f"({signed(row['difference'])}){day}"
     )
     old, new = _shown(before), _shown(after)
-    both = {one["item_id"] for one in old} & {one["item_id"] for one in new}
-    pairs = {item: place for place, item in enumerate(sorted(both, key=str))}
+    common = {item["item_id"] for item in old} & {item["item_id"] for item in new}
+    pairs = {item: number for number, item in enumerate(sorted(common, key=str))}
     return Mover(
         title,
         bool(row["could_be_noise"]),
         (
-            [_item(one, ranks[1], pairs, words, is_new=False) for one in old],
-            [_item(one, ranks[0], pairs, words, is_new=True) for one in new],
+            [_item(item, ranks[1], pairs, words, is_new=False) for item in old],
+            [_item(item, ranks[0], pairs, words, is_new=True) for item in new],
         ),
     )
 
 
 def _shown(items: Sequence[Row]) -> list[Row]:
     """The top of a list, and some relevant items below it."""
-    top = [one for one in items if one["rank"] <= TOP]
-    return top + [one for one in items if one["rank"] > TOP][:BELOW]
+    top = [item for item in items if item["rank"] <= TOP]
+    return top + [item for item in items if item["rank"] > TOP][:BELOW]
 
 
 def _item(
-    item: Row, other: Mapping[Any, int], pairs: Mapping[Any, int], words: Words, *, is_new: bool
+    item: Row,
+    other_ranks: Mapping[Any, int],
+    pairs: Mapping[Any, int],
+    words: Words,
+    *,
+    is_new: bool,
 ) -> Shown:
-    mark = _mark(item, other, words, is_new=is_new)
+    mark = _mark(item, other_ranks, words, is_new=is_new)
     return Shown(item["rank"], _name(item), item["grade"], mark, pairs.get(item["item_id"]))
 
 
@@ -121,15 +128,15 @@ def _name(item: Row) -> str:
     return f"{item['title']} ({item['item_id']})" if item["title"] else str(item["item_id"])
 
 
-def _mark(item: Row, other: Mapping[Any, int], words: Words, *, is_new: bool) -> str:
+def _mark(item: Row, other_ranks: Mapping[Any, int], words: Words, *, is_new: bool) -> str:
     """What became of an item, from the baseline's list to the system's."""
-    there = other.get(item["item_id"])
-    if there is None:
+    other_rank = other_ranks.get(item["item_id"])
+    if other_rank is None:
         return words("movers.new" if is_new else "movers.gone")
     if not is_new:
-        moved = there - item["rank"]
-        return words("movers.below", rank=there) if moved else ""
-    moved = there - item["rank"]
+        moved = other_rank - item["rank"]
+        return words("movers.below", rank=other_rank) if moved else ""
+    moved = other_rank - item["rank"]
     if not moved:
         return words("movers.same")
     return words("movers.up" if moved > 0 else "movers.down", n=abs(moved))

@@ -26,15 +26,15 @@ OF_RESULTS = ("means", "trend", "segments")
 OF_LOGS = ("rates", "trend", "cleaning", "offline_online")
 
 
-def pictures_of(what: Display) -> Sequence[Picture]:
+def pictures_of(result: Display) -> Sequence[Picture]:
     """What is drawn of a result; nothing where it has no more than a number or two.
 
     Args:
-        what: The result.
+        result: The result.
     """
     from sqlmetrics.comparison.page.sources import report
 
-    compared = getattr(what, "comparison", what)  # a diagnosis may have one
+    compared = getattr(result, "comparison", result)  # a diagnosis may have one
     if compared is None or not getattr(compared, "rows", True):
         return []
     if getattr(compared, "all_pairs", False):  # pictures are of one baseline
@@ -42,17 +42,17 @@ def pictures_of(what: Display) -> Sequence[Picture]:
     names: Sequence[str] = DRAWN
     if isinstance(compared, Result | ClickResult):
         names = OF_RESULTS if isinstance(compared, Result) else OF_LOGS
-    found = [one for one in report(compared).pictures if one.name in names]
-    return [one for one in found if one.name != "means" or len(one.cells) > 2]
+    pictures = [picture for picture in report(compared).pictures if picture.name in names]
+    return [picture for picture in pictures if picture.name != "means" or len(picture.cells) > 2]
 
 
-def drawings(what: Display) -> str:
+def drawings(result: Display) -> str:
     """The pictures of a result as HTML; empty without one, or without the extra.
 
     Args:
-        what: The result.
+        result: The result.
     """
-    return "".join(one.html() for one in pictures_of(what)) if can_draw() else hint()
+    return "".join(picture.html() for picture in pictures_of(result)) if can_draw() else hint()
 
 
 TOLD: set[str] = set()
@@ -67,19 +67,19 @@ def hint() -> str:
     return f"<p><small>{HINT}</small></p>"
 
 
-def bundle(what: Display) -> dict[str, Any]:
+def bundle(result: Display) -> dict[str, Any]:
     """A result in each form that notebooks know, of which they take the one that they like best.
 
     Args:
-        what: The result.
+        result: The result.
     """
-    shown: dict[str, Any] = {"text/plain": repr(what)}
-    pictures = pictures_of(what) if can_draw() else ()
-    charts = "".join(one.html() for one in pictures) if can_draw() else hint()
-    shown["text/html"] = charts + what.tables()
+    content_by_mime: dict[str, Any] = {"text/plain": repr(result)}
+    pictures = pictures_of(result) if can_draw() else ()
+    charts = "".join(picture.html() for picture in pictures) if can_draw() else hint()
+    content_by_mime["text/html"] = charts + result.tables()
     if pictures:
-        shown[MIME] = chart(pictures)
-    return shown
+        content_by_mime[MIME] = chart(pictures)
+    return content_by_mime
 
 
 def chart(pictures: Sequence[Picture]) -> dict[str, Any]:
@@ -91,13 +91,13 @@ def chart(pictures: Sequence[Picture]) -> dict[str, Any]:
     words = Words()
     specs = [
         {
-            "title": {"text": one.title(words), "subtitle": one.sentence(words)},
-            **one.chart.spec(words),
+            "title": {"text": picture.title(words), "subtitle": picture.sentence(words)},
+            **picture.chart.spec(words),
         }
-        for one in pictures
+        for picture in pictures
     ]
     config = specs[0]["config"] | {"background": "#ffffff"}
-    parts = [{k: v for k, v in one.items() if k not in ("$schema", "config")} for one in specs]
+    parts = [{k: v for k, v in spec.items() if k not in ("$schema", "config")} for spec in specs]
     return {
         "$schema": SCHEMA,
         "config": config,

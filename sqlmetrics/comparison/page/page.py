@@ -72,9 +72,9 @@ def fragment(content: Content, pictures: Sequence[Picture], words: Words, versio
 def _parts(content: Content, pictures: Sequence[Picture], words: Words) -> dict[str, Any]:
     return {
         "content": content,
-        "headline": [_together(one) for one in headline(content, words)],
+        "headline": [_together(sentence) for sentence in headline(content, words)],
         "mood": mood(content),
-        "pictures": [_drawn(one, words) for one in pictures],
+        "pictures": [_drawn(picture, words) for picture in pictures],
         "left_out": left_out(content, words),
         "words": words,
     }

@@ -11,7 +11,7 @@ from sqlmetrics.comparison.report.numbers import coverage
 def pair(content: Content, words: Words) -> dict[str, object]:
     """What sentences say of the system, its baseline and their difference."""
     row = content.row(content.main, content.first)
-    found: dict[str, object] = {
+    values: dict[str, object] = {
         "metric": content.first,
         "system": content.main,
         "baseline": content.baseline,
@@ -20,7 +20,7 @@ def pair(content: Content, words: Words) -> dict[str, object]:
         "difference": signed(row["difference"] if row else None),
         "interval": ends(words, row["ci_low"], row["ci_high"]) if row else "–",
     }
-    return found | {
+    return values | {
         name: words.n(row[name]) if row and row[name] is not None else "–"
         for name in ("wins", "ties", "losses")
     }

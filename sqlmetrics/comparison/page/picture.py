@@ -127,21 +127,21 @@ def ends(words: Words, low: float | None, high: float | None) -> str:
     return words("page.to", low=signed(low), high=signed(high))
 
 
-def table(columns: Sequence[str], cells: Sequence[Sequence[str]], left: int) -> str:
+def table(columns: Sequence[str], cells: Sequence[Sequence[str]], numbers_from: int) -> str:
     """A table of HTML; everything from the data is escaped.
 
     Args:
         columns: The headings.
         cells: The rows.
-        left: Columns from this one on are numbers.
+        numbers_from: Columns from this one on are numbers.
     """
 
-    def cell(text: str, place: int) -> str:
-        align = ' style="text-align: right"' if place >= left else ""
+    def cell(text: str, position: int) -> str:
+        align = ' style="text-align: right"' if position >= numbers_from else ""
         return f"<td{align}>{escape(text)}</td>"
 
-    head = "".join(f"<th>{escape(one)}</th>" for one in columns)
-    rows = ("".join(cell(text, place) for place, text in enumerate(row)) for row in cells)
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in columns)
+    rows = ("".join(cell(text, position) for position, text in enumerate(row)) for row in cells)
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -161,16 +161,16 @@ NAMED = 10
 """So many systems that are not drawn are named."""
 
 
-def systems_left_out(systems: Iterable[str], drawn: Sequence[str], words: Words) -> str:
+def systems_left_out(systems: Iterable[str], drawn_systems: Sequence[str], words: Words) -> str:
     """A sentence that names the systems that are not drawn; empty if all are.
 
     Args:
         systems: All of them.
-        drawn: Those of the picture.
+        drawn_systems: Those of the picture.
         words: The language.
     """
-    missing = [system for system in dict.fromkeys(systems) if system not in drawn]
+    missing = [system for system in dict.fromkeys(systems) if system not in drawn_systems]
     if not missing:
         return ""
-    more = words("page.more", n=words.n(len(missing) - NAMED)) if len(missing) > NAMED else ""
-    return words("page.not_drawn", names=", ".join(missing[:NAMED]) + more)
+    suffix = words("page.more", n=words.n(len(missing) - NAMED)) if len(missing) > NAMED else ""
+    return words("page.not_drawn", names=", ".join(missing[:NAMED]) + suffix)

@@ -71,8 +71,8 @@ def pictures(content: Content, words: Words) -> list[Picture]:
     before = (make(content, words) for make in MAKERS)
     after = (make(content, words) for make in LATER)
     return [
-        *(one for one in before if one is not None),
+        *(picture for picture in before if picture is not None),
         *contributions(content, words),
         *funnel(content, words),
-        *(one for one in after if one is not None),
+        *(picture for picture in after if picture is not None),
     ]

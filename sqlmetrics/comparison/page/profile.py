@@ -85,22 +85,22 @@ def profile(plan: Plan, content: Content, sample: Sample, engine: Database) -> P
     plain = spec.having(checks=(), output=None, baseline=None)
     lists = _Lists(engine, plan.shape.at.rankings.ordered and not sample.ids)
     with kept(plain, sample, engine) as part:
-        made = Profile(n_queries=sample.n_queries, is_sample=bool(sample.ids))
-        made = _curves(part, content, lists, made)
-        made = replace(made, bounds=list(_bounds(part, content, lists, made)))
+        profile = Profile(n_queries=sample.n_queries, is_sample=bool(sample.ids))
+        profile = _curves(part, content, lists, profile)
+        profile = replace(profile, bounds=list(_bounds(part, content, lists, profile)))
         tools = list(_tools(part, content, lists))
-        return replace(made, **_ties(part, content, lists), tools=tools)
+        return replace(profile, **_ties(part, content, lists), tools=tools)
 
 
-def _curves(part: Spec, content: Content, lists: _Lists, made: Profile) -> Profile:
+def _curves(part: Spec, content: Content, lists: _Lists, profile: Profile) -> Profile:
     """With metrics at each cutoff, and where the relevant items stand."""
-    asked = [f"{name}@{k}" for name in FAMILIES for k in CUTOFFS]
-    fitting = [text for text in (*asked, _FIRST, "num_rel") if _fits(part, text)]
+    texts = [f"{name}@{k}" for name in FAMILIES for k in CUTOFFS]
+    fitting = [text for text in (*texts, _FIRST, "num_rel") if _fits(part, text)]
     spec = part.having(metrics=tuple(fitting), by=(), online=())
     engine = lists.engine
     plan = planned(spec, lists.opened(spec))
     with (
-        executing(plan, engine, check=False, per_query=False, how=USUALLY) as script,
+        executing(plan, engine, check=False, per_query=False, execution=USUALLY) as script,
         engine.reading(),
     ):
         result = result_of(plan, script, engine, check=False)
@@ -108,7 +108,7 @@ def _curves(part: Spec, content: Content, lists: _Lists, made: Profile) -> Profi
         if content.baseline and content.main != content.baseline and _FIRST in fitting:
             first = _first(content, Statements(script, engine), plan)
     curves = list(_means(result))
-    return replace(made, curves=curves, relevant=list(_relevant(curves, result)), first=first)
+    return replace(profile, curves=curves, relevant=list(_relevant(curves, result)), first=first)
 
 
 def _fits(spec: Spec, text: str) -> bool:
@@ -128,8 +128,8 @@ def _totals(result: Result) -> dict[tuple[str, str, int], tuple[float, float, in
         key = str(row["system"]), str(row["metric"]), int(row["k"])
         top, bottom, n = sums.get(key, (0.0, 0.0, 0))
         mean = row["denominator"] is not None
-        more = (row["numerator"], row["denominator"]) if mean else (row["value"], 0.0)
-        sums[key] = (top + more[0], bottom + more[1], n + row["n_queries"])
+        amounts = (row["numerator"], row["denominator"]) if mean else (row["value"], 0.0)
+        sums[key] = (top + amounts[0], bottom + amounts[1], n + row["n_queries"])
     return sums
 
 
@@ -143,18 +143,20 @@ def _means(result: Result) -> Iterator[Row]:
 
 def _relevant(curves: Sequence[Row], result: Result) -> Iterator[Row]:
     """How many relevant items a query has between cutoffs; the last ones are in no list so deep."""
-    all_of = {key[0]: found for key, found in _totals(result).items() if key[1] == "num_rel"}
+    all_of = {key[0]: sums for key, sums in _totals(result).items() if key[1] == "num_rel"}
     for system, (total, _, _) in all_of.items():
-        own = {r["k"]: r["value"] * r["k"] for r in curves if _is(r, system, "precision")}
+        count_by_cutoff = {
+            r["k"]: r["value"] * r["k"] for r in curves if _is(r, system, "precision")
+        }
         n = next((r["n"] for r in curves if _is(r, system, "precision")), 0)
-        ends = [k for k in (1, 3, 10, 20, 50, 100) if k in own]
+        ends = [k for k in (1, 3, 10, 20, 50, 100) if k in count_by_cutoff]
         if not (ends and n and total):
             continue
         before, last = 0.0, 0
         for k in ends:
             name = str(k) if k == last + 1 else f"{last + 1}-{k}"
-            yield {"system": system, "rank": name, "items": max(0.0, own[k] - before)}
-            before, last = own[k], k
+            yield {"system": system, "rank": name, "items": max(0.0, count_by_cutoff[k] - before)}
+            before, last = count_by_cutoff[k], k
         yield {"system": system, "rank": NONE, "items": max(0.0, total / n - before), "last": last}
 
 
@@ -162,11 +164,13 @@ def _is(row: Mapping[str, Any], system: str, family: str) -> bool:
     return bool(row["system"] == system and row["family"] == family)
 
 
-def _first(content: Content, made: Statements, plan: Any) -> list[Row]:
+def _first(content: Content, statements: Statements, plan: Any) -> list[Row]:
     """How many queries have their first relevant item where, for both systems."""
-    measures = [one for one in comparable(plan)[0] if str(one) == _FIRST]
-    asks = Options(metrics=(), days=None, systems=(content.main,), baseline=content.baseline, by=())
-    pairing, _ = design(plan, measures, asks, lambda text: made.rows([], text))
+    measures = [measure for measure in comparable(plan)[0] if str(measure) == _FIRST]
+    options = Options(
+        metrics=(), days=None, systems=(content.main,), baseline=content.baseline, by=()
+    )
+    pairing, _ = design(plan, measures, options, lambda text: statements.rows([], text))
     pairing = replace(pairing, cluster=None)
     name = measures[0].column
     columns = [
@@ -178,7 +182,7 @@ def _first(content: Content, made: Statements, plan: Any) -> list[Row]:
     ranks = columns_stage("first_ranks", about, columns, "pairs", where)
     keys = ["before", "after"]
     sums = sums_stage("shifts", "how many", keys, [Column("count(*)", "n")], "first_ranks")
-    return made.rows(
+    return statements.rows(
         [*pairing.stages(), ranks, sums], "select *\nfrom shifts\norder by before, after"
     )
 
@@ -188,9 +192,9 @@ def _rank_of(column: str) -> str:
     return f"case\n{whens}\n    else '{NONE}'\nend"
 
 
-def _bounds(part: Spec, content: Content, lists: _Lists, made: Profile) -> Iterator[Row]:
+def _bounds(part: Spec, content: Content, lists: _Lists, profile: Profile) -> Iterator[Row]:
     """A metric at each cutoff, if what has no label were bad, and if it were good."""
-    if all(row["value"] >= COMPLETE for row in made.curves if row["family"] == "judged"):
+    if all(row["value"] >= COMPLETE for row in profile.curves if row["family"] == "judged"):
         return
     name = parse(content.first).name
     family = name if name in RISING else "precision"
@@ -200,9 +204,9 @@ def _bounds(part: Spec, content: Content, lists: _Lists, made: Profile) -> Itera
     with all_labelled(spec, lists.engine) as good:
         if good is None:
             return
-        both = [lists.totals(judged) for judged in (spec, good)]
-    for key, (top, bottom, _) in both[0].items():
-        best = both[1].get(key)
+        totals = [lists.totals(judged) for judged in (spec, good)]
+    for key, (top, bottom, _) in totals[0].items():
+        best = totals[1].get(key)
         if bottom and best and best[1]:
             worst = {"family": family, "system": key[0], "k": key[2], "worst": top / bottom}
             yield worst | {"best": best[0] / best[1]}
@@ -230,7 +234,11 @@ def _ties(part: Spec, content: Content, lists: _Lists) -> dict[str, Any]:
         return {}
     systems = values["value"]
     ties = [
-        {"system": one, **{name: own.get(one) for name, own in values.items()}} for one in systems
+        {
+            "system": system,
+            **{name: value_by_system.get(system) for name, value_by_system in values.items()},
+        }
+        for system in systems
     ]
     return {"ties": ties, "tied": tied}
 
@@ -248,17 +256,17 @@ def _values(spec: Spec, lists: _Lists) -> dict[str, float]:
 
 def _tools(part: Spec, content: Content, lists: _Lists) -> Iterator[Row]:
     """What other tools would print of the first metric, the report's own number first."""
-    shown = 0
-    own = part.having(metrics=(content.first,), by=(), online=())
+    n_tools = 0
+    base_spec = part.having(metrics=(content.first,), by=(), online=())
     for preset in (None, *TOOLS):
-        if shown > SHOWN_TOOLS:
+        if n_tools > SHOWN_TOOLS:
             return
         try:
-            spec = own if preset is None else own.having(preset=preset, conventions={})
+            spec = base_spec if preset is None else base_spec.having(preset=preset, conventions={})
             totals = lists.totals(spec)
         except SqlmetricsError:
             continue
-        shown += 1
+        n_tools += 1
         for (system, metric, k), (top, bottom, n) in totals.items():
             yield {
                 "preset": preset or "",

@@ -27,7 +27,7 @@ def deltas(content: Content, words: Words) -> Picture | None:
     way = content.directions.get(content.first, 1) or 1
     rows = sorted(content.deltas, key=lambda row: -row["difference"] * way)
     reached = list(accumulate(row["n"] for row in rows))
-    drawn = [
+    steps = [
         {
             "start": (end - row["n"]) / total,
             "end": end / total,
@@ -39,8 +39,8 @@ def deltas(content: Content, words: Words) -> Picture | None:
     shares = _shares(content, rows, way)
     height = max(abs(row["difference"]) for row in rows) * way
     areas = [
-        {"at": at, "y": y, "label": percent(shares[side])}
-        for side, at, y in ((1, 0.12, height * 0.12), (-1, 0.9, -height * 0.12))
+        {"at": position, "y": y, "label": percent(shares[side])}
+        for side, position, y in ((1, 0.12, height * 0.12), (-1, 0.9, -height * 0.12))
         if shares[side] > 0
     ]
     names = ["difference", "queries", "share"]
@@ -50,8 +50,8 @@ def deltas(content: Content, words: Words) -> Picture | None:
     ]
     return Picture(
         "deltas",
-        Chart("deltas", drawn, {"areas": areas}),
-        [words(f"column.{one}") for one in names],
+        Chart("deltas", steps, {"areas": areas}),
+        [words(f"column.{column}") for column in names],
         cells,
         0,
         pair(content, words),
@@ -61,13 +61,13 @@ def deltas(content: Content, words: Words) -> Picture | None:
 def _shares(content: Content, rows: Sequence[Row], way: int) -> dict[int, float]:
     """Of queries that are won, tied and lost: the comparison's own counts, where it has them."""
     total = sum(row["n"] for row in rows)
-    whole = content.row(content.main, content.first)
-    if whole and whole["wins"] is not None and whole["n"]:
+    overall = content.row(content.main, content.first)
+    if overall and overall["wins"] is not None and overall["n"]:
         names = {1: "wins", 0: "ties", -1: "losses"}
-        return {one: whole[name] / whole["n"] for one, name in names.items()}
+        return {side: overall[name] / overall["n"] for side, name in names.items()}
     return {
-        one: sum(row["n"] for row in rows if sign(row["difference"] * way) == one) / total
-        for one in (1, 0, -1)
+        side: sum(row["n"] for row in rows if sign(row["difference"] * way) == side) / total
+        for side in (1, 0, -1)
     }
 
 
@@ -77,10 +77,10 @@ def _coarser(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     width = min((abs(row["difference"]) for row in wide), default=1.0) * 10
     sums: dict[float, int] = {}
     for row in rows:
-        place = round(row["difference"] / width)
-        sums[place] = sums.get(place, 0) + row["n"]
-    for place, n in sums.items():
-        yield {"difference": place * width, "n": n}
+        bin_number = round(row["difference"] / width)
+        sums[bin_number] = sums.get(bin_number, 0) + row["n"]
+    for bin_number, n in sums.items():
+        yield {"difference": bin_number * width, "n": n}
 
 
 def days(content: Content, words: Words) -> Picture | None:
@@ -89,7 +89,7 @@ def days(content: Content, words: Words) -> Picture | None:
     if len(rows) < 2:
         return None
     way = content.directions.get(content.first, 1) or 1
-    drawn = [
+    points = [
         {"day": str(row["metric_date"])[:10], "verdict": _verdict_of(row, way)}
         | {name: row[name] for name in (*_OWN, *_RUNNING)}
         for row in rows
@@ -106,22 +106,22 @@ def days(content: Content, words: Words) -> Picture | None:
         ]
         for row in rows
     ]
-    shown = [row["day"] for row in drawn]
+    shown_days = [row["day"] for row in points]
     changed = changes(content)
-    given: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "changes": changed,
-        "deploys": marks(content, shown),
-        "domain": _domain(drawn),
+        "deploys": marks(content, shown_days),
+        "domain": _domain(points),
         "words": {"baseline": content.baseline},
     }
     return Picture(
         "days",
-        Chart("days", drawn, given),
-        [words(f"column.{one}") for one in names],
+        Chart("days", points, parameters),
+        [words(f"column.{column}") for column in names],
         cells,
         1,
-        pair(content, words) | {"lines": told(content, shown, words, changed=bool(changed))},
-        left_out=words("days.cut") if _is_cut(drawn, given["domain"]) else "",
+        pair(content, words) | {"lines": told(content, shown_days, words, changed=bool(changed))},
+        left_out=words("days.cut") if _is_cut(points, parameters["domain"]) else "",
     )
 
 
@@ -129,17 +129,17 @@ _OWN = ("difference", "ci_low", "ci_high")
 _RUNNING = ("running", "running_low", "running_high")
 
 
-def _domain(drawn: Sequence[Row]) -> list[float]:
+def _domain(points: Sequence[Row]) -> list[float]:
     """From the lowest end of a day's interval to the highest one: the band begins far wider."""
-    low, high = min(0.0, *(r["ci_low"] for r in drawn)), max(0.0, *(r["ci_high"] for r in drawn))
+    low, high = min(0.0, *(r["ci_low"] for r in points)), max(0.0, *(r["ci_high"] for r in points))
     room = 0.08 * (high - low) or 0.01
     return [low - room, high + room]
 
 
-def _is_cut(drawn: Sequence[Row], domain: Sequence[float]) -> bool:
+def _is_cut(points: Sequence[Row], domain: Sequence[float]) -> bool:
     """Whether the band of a day ends outside the axis."""
     low, high = domain
-    return any(row["running_low"] < low or row["running_high"] > high for row in drawn)
+    return any(row["running_low"] < low or row["running_high"] > high for row in points)
 
 
 def _verdict_of(row: Row, way: int) -> str:
@@ -151,13 +151,13 @@ def _verdict_of(row: Row, way: int) -> str:
 
 def changes(content: Content) -> list[dict[str, str]]:
     """The days on which the definition of the first metric is another one than before."""
-    found, last = [], None
+    changed_days, last = [], None
     for row in sorted(content.means(content.first), key=lambda row: str(row["metric_date"])):
         now = row["definition_hash"]
         if last not in (None, now):
-            found.append({"day": str(row["metric_date"])[:10]})
+            changed_days.append({"day": str(row["metric_date"])[:10]})
         last = now
-    return found
+    return changed_days
 
 
 def scatter(content: Content, words: Words) -> Picture | None:
@@ -167,7 +167,7 @@ def scatter(content: Content, words: Words) -> Picture | None:
     if len(cells) < 2 or not width:
         return None
     most = max(row["n"] for row in cells)
-    drawn = [
+    squares = [
         {
             "x": row["baseline_value"],
             "x2": row["baseline_value"] + width,
@@ -177,13 +177,13 @@ def scatter(content: Content, words: Words) -> Picture | None:
         }
         for row in cells
     ]
-    low = min(min(row["x"], row["y"]) for row in drawn)
-    high = max(max(row["x2"], row["y2"]) for row in drawn)
+    low = min(min(row["x"], row["y"]) for row in squares)
+    high = max(max(row["x2"], row["y2"]) for row in squares)
     above, below = (
-        sum(row["n"] for row in cells if one * (row["value"] - row["baseline_value"]) > 1e-12)
-        for one in (1, -1)
+        sum(row["n"] for row in cells if direction * (row["value"] - row["baseline_value"]) > 1e-12)
+        for direction in (1, -1)
     )
-    given = {
+    parameters = {
         "domain": [low, high],
         "diagonal": [{"at": low}, {"at": high}],
         "x_title": f"{content.baseline} · {content.first}",
@@ -196,4 +196,4 @@ def scatter(content: Content, words: Words) -> Picture | None:
     ]
     about = pair(content, words) | {"width": f"{width:g}"}
     about |= {"above": words.n(above), "below": words.n(below)}
-    return Picture("scatter", Chart("scatter", drawn, given), names, table, 0, about)
+    return Picture("scatter", Chart("scatter", squares, parameters), names, table, 0, about)

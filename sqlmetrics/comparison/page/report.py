@@ -93,7 +93,7 @@ class Report:
 
     def charts(self) -> Mapping[str, dict[str, object]]:
         """Name -> the Vega-Lite specification of each chart."""
-        return {one.key: one.chart.spec(self.words) for one in self.pictures}
+        return {picture.key: picture.chart.spec(self.words) for picture in self.pictures}
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write it in the format that the ending says: .html, .md, .tex, .txt, .png, .svg.
@@ -121,9 +121,9 @@ class Report:
             SpecError: If somebody else's file is there.
         """
         names = {f"{picture.key}.vl.json": picture for picture in self.pictures}
-        with output_folder(folder, overwrite=overwrite, is_ours=has_mark(MARK)) as beside:
+        with output_folder(folder, overwrite=overwrite, is_ours=has_mark(MARK)) as staging_folder:
             for name, picture in names.items():
-                (beside / name).write_bytes(formats.chart_json(picture, self.words))
+                (staging_folder / name).write_bytes(formats.chart_json(picture, self.words))
         return [Path(folder) / name for name in names]
 
     def save_plot(self, name: str, path: str | Path, *, overwrite: bool = False) -> Path:
@@ -185,8 +185,8 @@ def refuse_foreign(file: Path, *, overwrite: bool) -> None:
 
 def _save(file: Path, content: bytes, *, overwrite: bool) -> None:
     refuse_foreign(file, overwrite=overwrite)
-    with writing_to(file.parent), output_file(file, overwrite=True) as beside:
-        beside.write_bytes(content)
+    with writing_to(file.parent), output_file(file, overwrite=True) as staging_file:
+        staging_file.write_bytes(content)
 
 
 def _version() -> str:

@@ -37,27 +37,27 @@ class Sample:
     ids: tuple[str, ...] = ()
 
 
-def drawn(made: Statements) -> Sample:
+def drawn(statements: Statements) -> Sample:
     """All queries, or the first ones by the hash of their ids.
 
     Args:
-        made: The statements of a comparison, while the values of queries are kept.
+        statements: The statements of a comparison, while the values of queries are kept.
     """
-    at = made.engine.translation
-    stages = [*made.script.stages]
-    n_lists = int(made.apart(stages, "select count(*) as n\nfrom per_query")[0]["n"])
+    translation = statements.engine.translation
+    stages = [*statements.script.stages]
+    n_lists = int(statements.apart(stages, "select count(*) as n\nfrom per_query")[0]["n"])
     if n_lists <= LISTS:
         distinct = "select count(distinct query_id) as n\nfrom per_query"
-        return Sample(int(made.apart(stages, distinct)[0]["n"]))
+        return Sample(int(statements.apart(stages, distinct)[0]["n"]))
     # one look at the queries: how many there are says how many of them are drawn
     of_query = sums_stage("ids", "one row per query", ["query_id"], [], "per_query")
     total = columns_stage("total", "how many there are", [Column("count(*)", "n_queries")], "ids")
-    hashed = at.expression(at.dialect.hashed, "cast(query_id as varchar)")
+    hashed = translation.expression(translation.dialect.hashed, "cast(query_id as varchar)")
     first = (
         "select\n    cast(query_id as varchar) as query_id,\n    n_queries\n"
         f"from ids\ncross join total\norder by {hashed} asc\nlimit {LISTS}"
     )
-    rows = made.apart([*stages, of_query, total], first)
+    rows = statements.apart([*stages, of_query, total], first)
     most = max(LEAST, int(rows[0]["n_queries"]) * LISTS // n_lists)
     ids = tuple(str(row["query_id"]) for row in rows[:most])
     return Sample(len(ids), ids)
@@ -76,14 +76,14 @@ def kept(spec: Spec, sample: Sample, engine: Database) -> Iterator[Spec]:
         yield spec
         return
     tables = opened(spec, engine)
-    with ExitStack() as there:
+    with ExitStack() as stack:
         changed = {}
         for table in ("rankings", "labels"):
             if getattr(spec, table) is not None:
                 name = engine.free_name(f"sqlmetrics_{table}")
                 keep = _part(spec, tables, table, sample.ids, engine)
                 dialect = engine.translation.dialect
-                there.enter_context(
+                stack.enter_context(
                     engine.made(f"{dialect.keep} {name} as\n{keep}", f"{dialect.drop} {name}")
                 )
                 changed[table] = _moved(getattr(spec, table), name)
@@ -93,28 +93,32 @@ def kept(spec: Spec, sample: Sample, engine: Database) -> Iterator[Spec]:
 def _part(spec: Spec, tables: Tables, table: str, ids: Sequence[str], engine: Database) -> str:
     """The rows of some queries of a table."""
     source = getattr(spec, table)
-    own = source_text(
+    source_sql = source_text(
         tables.shown(getattr(tables, table)), engine.translation.condition(source.where or "")
     )
     names = ", ".join(map(literal, ids))
     column = f"cast({identifier(source.columns.query)} as varchar)"
-    return f"select *\nfrom {own}\nwhere {column} in ({names})"
+    return f"select *\nfrom {source_sql}\nwhere {column} in ({names})"
 
 
 def _moved(source: Any, name: str) -> Any:
     """The source, whose rows are now in another table."""
-    place = {"relation": name, "file": None, "sql": None, "data": None, "where": None}
-    own = {key: value for key, value in place.items() if key in type(source).model_fields}
-    return source.model_copy(update=own)
+    location = {"relation": name, "file": None, "sql": None, "data": None, "where": None}
+    update = {key: value for key, value in location.items() if key in type(source).model_fields}
+    return source.model_copy(update=update)
 
 
 def _named(roles: Sequence[str], columns: Any, relation: Relation) -> str:
     """The columns of some roles, where lists or a format have others by the names of a spec."""
-    own = {role: getattr(columns, role) for role in roles}
-    there = own | {role: name for role, name in relation.columns if role in own}
+    name_by_role = {role: getattr(columns, role) for role in roles}
+    column_by_role = name_by_role | {
+        role: name for role, name in relation.columns if role in name_by_role
+    }
     return ", ".join(
-        identifier(name) if name == own[role] else f"{identifier(name)} as {identifier(own[role])}"
-        for role, name in there.items()
+        identifier(name)
+        if name == name_by_role[role]
+        else f"{identifier(name)} as {identifier(name_by_role[role])}"
+        for role, name in column_by_role.items()
     )
 
 
@@ -133,8 +137,8 @@ def all_labelled(spec: Spec, engine: Database) -> Iterator[Spec | None]:
     if source is None or not dialect.keep or source.grades or source.columns.date or source.lists:
         yield None
         return
-    own, tables = source.columns, opened(spec, engine)
-    given = {
+    label_columns, tables = source.columns, opened(spec, engine)
+    sql_by_table = {
         table: source_text(
             tables.shown(getattr(tables, table)),
             engine.translation.condition(getattr(spec, table).where or ""),
@@ -143,12 +147,12 @@ def all_labelled(spec: Spec, engine: Database) -> Iterator[Spec | None]:
     }
     columns = spec.rankings.columns
     ids = _named(("query", "item"), columns, tables.rankings)
-    labelled = _named(("query", "item", "grade"), own, tables.labels)
+    labelled = _named(("query", "item", "grade"), label_columns, tables.labels)
     query, item = (identifier(getattr(columns, role)) for role in ("query", "item"))
-    names = [identifier(getattr(own, role)) for role in ("query", "item", "grade")]
+    names = [identifier(getattr(label_columns, role)) for role in ("query", "item", "grade")]
     keep = (
-        f"with\n\nlabelled as (\n    select {labelled}\n    from {given['labels']}\n),\n\n"
-        f"ranked as (\n    select distinct {ids}\n    from {given['rankings']}\n)\n\n"
+        f"with\n\nlabelled as (\n    select {labelled}\n    from {sql_by_table['labels']}\n),\n\n"
+        f"ranked as (\n    select distinct {ids}\n    from {sql_by_table['rankings']}\n)\n\n"
         "select *\nfrom labelled\nunion all\n"
         f"select ranked.{query}, ranked.{item}, best.highest\nfrom ranked\n"
         f"inner join (select distinct {names[0]} from labelled) as queries\n"

@@ -36,12 +36,12 @@ def first(content: Content, words: Words) -> Picture | None:
     counts = {(row["before"], row["after"]): int(row["n"]) for row in content.profile.first}
     if sum(n for (before, after), n in counts.items() if before != after) == 0:
         return None
-    drawn = _few(counts)
-    bars = {is_new: _bars(drawn, is_new=is_new) for is_new in (False, True)}
-    height = max(end for own in bars.values() for _, end in own.values())
-    given = {
+    bar_counts = _few(counts)
+    bars = {is_new: _bars(bar_counts, is_new=is_new) for is_new in (False, True)}
+    height = max(end for side_bars in bars.values() for _, end in side_bars.values())
+    parameters = {
         "bars": [*_drawn_bars(bars)],
-        "texts": [*_texts(bars, sum(drawn.values()), height, words)],
+        "texts": [*_texts(bars, sum(bar_counts.values()), height, words)],
         "systems_above": [
             {"x": 0, "y": -0.06 * height, "align": "right", "text": content.baseline},
             {"x": 1, "y": -0.06 * height, "align": "left", "text": content.main},
@@ -50,21 +50,21 @@ def first(content: Content, words: Words) -> Picture | None:
         "y_domain": [-0.09 * height, height],
         "text_limit": Sized((100, 160)),
     }
-    named = {rank: rank.replace("-", "–") for rank in RANKS} | {"none": words("axis.none")}
-    columns = [f"{content.baseline} ↓ {content.main} →", *named.values()]
+    label_by_rank = {rank: rank.replace("-", "–") for rank in RANKS} | {"none": words("axis.none")}
+    columns = [f"{content.baseline} ↓ {content.main} →", *label_by_rank.values()]
     cells = [
-        [named[before], *(words.n(counts.get((before, after), 0)) for after in RANKS)]
+        [label_by_rank[before], *(words.n(counts.get((before, after), 0)) for after in RANKS)]
         for before in RANKS
     ]
-    moved = {one: sum(n for pair, n in counts.items() if _way(pair) == one) for one in (1, -1)}
+    moved = {way: sum(n for pair, n in counts.items() if _way(pair) == way) for way in (1, -1)}
     about = about_lists(content, words) | {
         "system": content.main,
         "baseline": content.baseline,
         "up": words.n(moved[1]),
         "down": words.n(moved[-1]),
     }
-    ribbons = [point for pair in sorted(drawn) for point in _ribbon(pair, drawn, bars)]
-    return Picture("first", Chart("first", ribbons, given), columns, cells, 1, about)
+    ribbons = [point for pair in sorted(bar_counts) for point in _ribbon(pair, bar_counts, bars)]
+    return Picture("first", Chart("first", ribbons, parameters), columns, cells, 1, about)
 
 
 def _way(pair: tuple[str, str]) -> int:
@@ -83,11 +83,11 @@ def _drawn(rank: str) -> int:
 
 def _few(counts: Counts) -> dict[tuple[int, int], int]:
     """Queries by the bars that they are in, before and after."""
-    found: dict[tuple[int, int], int] = {}
+    bar_counts: dict[tuple[int, int], int] = {}
     for (before, after), n in counts.items():
         key = _drawn(before), _drawn(after)
-        found[key] = found.get(key, 0) + n
-    return found
+        bar_counts[key] = bar_counts.get(key, 0) + n
+    return bar_counts
 
 
 Bars = Mapping[int, tuple[float, float]]
@@ -95,17 +95,17 @@ Bars = Mapping[int, tuple[float, float]]
 
 
 def _bars(counts: Mapping[tuple[int, int], int], *, is_new: bool) -> Bars:
-    gap, reached, found = GAP * sum(counts.values()), 0.0, {}
+    gap, reached, ends_by_bar = GAP * sum(counts.values()), 0.0, {}
     for bar in sorted({pair[is_new] for pair in counts}):
         n = sum(n for pair, n in counts.items() if pair[is_new] == bar)
-        found[bar] = reached, reached + n
+        ends_by_bar[bar] = reached, reached + n
         reached += n + gap
-    return found
+    return ends_by_bar
 
 
 def _drawn_bars(bars: Mapping[bool, Bars]) -> Iterator[Row]:
-    for is_new, own in bars.items():
-        for begin, end in own.values():
+    for is_new, side_bars in bars.items():
+        for begin, end in side_bars.values():
             x = 1 - BAR if is_new else 0
             yield {"x": x, "x2": x + BAR, "y": begin, "y2": end}
 
@@ -114,15 +114,15 @@ def _texts(
     bars: Mapping[bool, Bars], total: int, height: float, words: Words
 ) -> Iterator[dict[str, object]]:
     """Beside each bar its ranks and its queries, no two nearer than they can be read."""
-    for is_new, own in bars.items():
-        places = _apart([(begin + end) / 2 for begin, end in own.values()], height)
-        for (bar, (begin, end)), place in zip(own.items(), places, strict=True):
+    for is_new, side_bars in bars.items():
+        places = _apart([(begin + end) / 2 for begin, end in side_bars.values()], height)
+        for (bar, (begin, end)), position in zip(side_bars.items(), places, strict=True):
             name = RANKS[bar].replace("-", "–")
             name = words("first.beyond") if RANKS[bar] in BEYOND else words("first.rank", rank=name)
             n = end - begin
             yield {
                 "x": 1 if is_new else 0,
-                "y": place,
+                "y": position,
                 "align": "left" if is_new else "right",
                 "text": [name, f"{words.n(n)} ({percent(n / total)})"],
             }
@@ -134,14 +134,16 @@ def _apart(places: Sequence[float], height: float) -> list[float]:
     >>> [round(one, 3) for one in _apart([0.5, 0.51, 0.99], 1.0)]
     [0.5, 0.64, 0.93]
     """
-    least, found = NEAREST * height, list[float]()
-    for one in places:
-        found.append(max(one, found[-1] + least) if found else max(one, least / 2))
+    least, positions = NEAREST * height, list[float]()
+    for position in places:
+        positions.append(
+            max(position, positions[-1] + least) if positions else max(position, least / 2)
+        )
     below = height - least / 2
-    for place in range(len(found) - 1, -1, -1):
-        found[place] = min(found[place], below)
-        below = found[place] - least
-    return found
+    for index in range(len(positions) - 1, -1, -1):
+        positions[index] = min(positions[index], below)
+        below = positions[index] - least
+    return positions
 
 
 def _ribbon(
@@ -153,8 +155,12 @@ def _ribbon(
     n, (before, after) = counts[pair], pair
     ends = []
     for is_new in (False, True):
-        others = (m for one, m in counts.items() if one[is_new] == pair[is_new] and one < pair)
-        ends.append(bars[is_new][pair[is_new]][0] + sum(others))
+        counts_before = (
+            m
+            for other_pair, m in counts.items()
+            if other_pair[is_new] == pair[is_new] and other_pair < pair
+        )
+        ends.append(bars[is_new][pair[is_new]][0] + sum(counts_before))
     for step in range(STEPS + 1):
         part = step / STEPS
         smooth = part * part * (3 - 2 * part)

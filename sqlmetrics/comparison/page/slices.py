@@ -37,38 +37,40 @@ def slices(content: Content, words: Words) -> Picture | None:
     rows = [row for row in content.slices(content.main) if row["ci_low"] is not None]
     if not rows:
         return None
-    shown = [one for one in content.metrics if any(row["metric"] == one for row in rows)]
-    shown = shown[:SHOWN_METRICS]
+    shown_metrics = [
+        metric for metric in content.metrics if any(row["metric"] == metric for row in rows)
+    ]
+    shown_metrics = shown_metrics[:SHOWN_METRICS]
     names = sorted([*dict.fromkeys(segment_of(row) for row in _largest(rows))][:SHOWN_SLICES])
-    shares = _shares(content, rows, shown[0])
+    shares = _shares(content, rows, shown_metrics[0])
     is_one = len({row["segment_name"] for row in rows}) == 1
     most = max(shares.values(), default=0.0) or 1.0
-    drawn = [
+    points = [
         {
             "label": _label(row, shares, is_one=is_one),
             "metric": row["metric"],
-            "column": shown.index(row["metric"]),
+            "column": shown_metrics.index(row["metric"]),
             "sign": sign(row["difference"] * (row["direction"] or 0)),
             "sure": _is_sure(row, content),
             "size": max(SMALLEST, shares.get(name, 0.0) / most),
             "text": signed(row["difference"]),
-            "link": f"#{_key(place)}",
+            "link": f"#{_key(position)}",
         }
-        for place, name in enumerate(names)
+        for position, name in enumerate(names)
         for row in rows
-        if segment_of(row) == name and row["metric"] in shown
+        if segment_of(row) == name and row["metric"] in shown_metrics
     ]
     columns = ["segment", *DIFFERENCE, content.counted]
-    longest = max(map(len, shown))
-    given = {
-        "metrics": shown,
-        "labels": list(dict.fromkeys(row["label"] for row in drawn)),
-        "angle": Sized((-40 if longest > FLAT else 0, -50 if len(shown) > 5 else 0)),
+    longest = max(map(len, shown_metrics))
+    parameters = {
+        "metrics": shown_metrics,
+        "labels": list(dict.fromkeys(row["label"] for row in points)),
+        "angle": Sized((-40 if longest > FLAT else 0, -50 if len(shown_metrics) > 5 else 0)),
     }
     return Picture(
         "slices",
-        Chart("slices", drawn, {**given, "shown": _columns()}),
-        [words(f"column.{one}") for one in columns],
+        Chart("slices", points, {**parameters, "shown": _columns()}),
+        [words(f"column.{column}") for column in columns],
         [_cells(content, row, words) for row in rows],
         2,
         pair(content, words)
@@ -78,10 +80,10 @@ def slices(content: Content, words: Words) -> Picture | None:
             "n": words.counted(content.counted, _n(content)),
         },
         parts=[
-            _part(content, words, _key(place), [row for row in rows if segment_of(row) == name])
-            for place, name in enumerate(names)
+            _part(content, words, _key(position), [row for row in rows if segment_of(row) == name])
+            for position, name in enumerate(names)
         ],
-        left_out=rows_left_out(len(drawn), len(rows), words),
+        left_out=rows_left_out(len(points), len(rows), words),
     )
 
 
@@ -95,22 +97,22 @@ def _is_sure(row: Row, content: Content) -> bool:
     return row["p_adjusted"] is not None and row["p_adjusted"] < 1 - content.level
 
 
-def _key(place: int) -> str:
+def _key(position: int) -> str:
     """The name of a slice on the page: names of the data may have any letters."""
-    return f"slice-{place + 1}"
+    return f"slice-{position + 1}"
 
 
 def _shares(content: Content, rows: Sequence[Row], metric: str) -> dict[str, float]:
     """Slice -> its share of the queries."""
-    whole = content.row(content.main, metric)
-    total = whole["n"] if whole else 0
+    overall = content.row(content.main, metric)
+    total = overall["n"] if overall else 0
     return {segment_of(r): r["n"] / total for r in rows if r["metric"] == metric and total}
 
 
 def _label(row: Row, shares: Mapping[str, float], *, is_one: bool) -> str:
     name = segment_of(row)
-    shown = str(row["segment_value"]) if is_one else name
-    return f"{shown} ({percent(shares[name])})" if name in shares else shown
+    label = str(row["segment_value"]) if is_one else name
+    return f"{label} ({percent(shares[name])})" if name in shares else label
 
 
 def _columns() -> Sized:
@@ -129,34 +131,37 @@ def _cells(content: Content, row: Row, words: Words) -> list[str]:
 
 def _part(content: Content, words: Words, key: str, rows: Sequence[Row]) -> Part:
     """All metrics of a slice, and what it adds to the first one."""
-    own, order = rows[0], {one: place for place, one in enumerate(content.metrics)}
+    slice_row, order = (
+        rows[0],
+        {metric: position for position, metric in enumerate(content.metrics)},
+    )
     rows = sorted(rows, key=lambda row: order[row["metric"]])
     first = rows[0]
     values = f"{number(first['baseline_value'])} → {number(first['value'])}"
     moved = f"{first['metric']} {values} ({signed(first['difference'])})"
     verdict = words(f"verdict.{first['verdict']}")
-    title = f"{segment_of(own)}: {moved}, {verdict}"
+    title = f"{segment_of(slice_row)}: {moved}, {verdict}"
     return Part(
         key,
         title,
-        _added(content, words, own),
-        [words(f"column.{one}") for one in verdict_columns(content)],
+        _added(content, words, slice_row),
+        [words(f"column.{column}") for column in verdict_columns(content)],
         [verdict_cells(content, row, words) for row in rows],
     )
 
 
-def _added(content: Content, words: Words, own: Row) -> str:
+def _added(content: Content, words: Words, slice_row: Row) -> str:
     """What a slice adds to what all of its segment come to; empty if it is not known."""
     rows = [
         row
         for row in content.contributions
         if (row["system"], row["metric"]) == (content.main, content.first)
-        and row["segment_name"] == own["segment_name"]
+        and row["segment_name"] == slice_row["segment_name"]
     ]
     for row in rows:
-        if row["segment_value"] == own["segment_value"]:
-            told = {"share": percent(row["share"]), "contribution": signed(row["contribution"])}
-            total = signed(sum(one["contribution"] for one in rows))
-            told["counted"] = words(f"unit.{content.counted}")
-            return words("slices.added", metric=content.first, difference=total, **told)
+        if row["segment_value"] == slice_row["segment_value"]:
+            values = {"share": percent(row["share"]), "contribution": signed(row["contribution"])}
+            total = signed(sum(contribution["contribution"] for contribution in rows))
+            values["counted"] = words(f"unit.{content.counted}")
+            return words("slices.added", metric=content.first, difference=total, **values)
     return ""

@@ -60,7 +60,7 @@ def report(
     fresh: bool = False,
     connection: Any = None,
     check: bool | float = True,
-    **asked: Unpack[TableArguments],
+    **arguments: Unpack[TableArguments],
 ) -> Report:
     """A report with a verdict and pictures: what moved, where, since when, and how sure that is.
 
@@ -88,7 +88,7 @@ def report(
         fresh: Whether a spec is evaluated again, although its fact table has rows of it.
         connection: Where the tables are; see `evaluate`.
         check: Whether to look for bad input first.
-        **asked: The other arguments of `evaluate`, of rankings and labels.
+        **arguments: The other arguments of `evaluate`, of rankings and labels.
 
     Returns:
         The report: `html`, `markdown`, `latex`, `text`, `save(path)`, `plot(name)`.
@@ -104,7 +104,7 @@ def report(
     >>> report(lists, truth, "mrr").headline
     'mrr of rankings is 0.7500 (95 % interval -2.4266 to 3.9266; 2 queries).'
     """
-    check_arguments(report, asked)
+    check_arguments(report, arguments)
     check_level(level, margin)
     if isinstance(what, Result | Comparison | ClickResult | Funnel):
         content = of_numbers(what, level)
@@ -112,154 +112,171 @@ def report(
             with connect(connection) as engine:
                 content = replace(content, deploys=deploys_of(deploys, engine))
         return Report(content, language)
-    asks = Options(
+    options = Options(
         metrics=metric_texts(metrics),
         days=days_between(start, end),
         systems=tuple(systems),
         baseline=baseline,
         level=level,
         margin=margin,
-        by=segmented(by, asked.get("segments", ())),
+        by=segmented(by, arguments.get("segments", ())),
     )
     with connect(session_of(connection, what, labels)) as engine:
         marked = [] if deploys is None else deploys_of(deploys, engine)
-        content = _content(what, labels, asks, asked, engine, fresh=fresh, check=check)
+        content = _content(what, labels, options, arguments, engine, fresh=fresh, check=check)
         content = replace(content, deploys=marked)
     return Report(content, language)
 
 
 def _content(
-    what: Any,
+    subject: Any,
     labels: Any,
-    asks: Options,
-    asked: Mapping[str, Any],
+    options: Options,
+    arguments: Mapping[str, Any],
     engine: Database,
     *,
     fresh: bool,
     check: bool | float,
 ) -> Content:
-    what, labels = resolved(what, labels, engine, asked)
-    log = None if isinstance(what, Spec) else _log(what, labels, asks, asked, engine)
+    subject, labels = resolved(subject, labels, engine, arguments)
+    log = None if isinstance(subject, Spec) else _log(subject, labels, options, arguments, engine)
     if log is not None:
         spec, note = log
-        content = logged(spec, asks, engine, check=check)
+        content = logged(spec, options, engine, check=check)
         return replace(content, notes=(*((note,) if note else ()), *content.notes))
-    if not isinstance(what, Spec):
-        asks = asks if asks.metrics else replace(asks, metrics=METRICS)
-        if STAGE not in asks.by and STAGE in _columns(what, "rankings", engine):
-            return _staged(what, labels, asks, asked, engine, check=check)
-        return evaluated(what, labels, asks, asked, engine, check=check)
-    if what.clicks is not None:
-        metrics = what.in_our_words(asks.metrics)
+    if not isinstance(subject, Spec):
+        options = options if options.metrics else replace(options, metrics=METRICS)
+        if STAGE not in options.by and STAGE in _columns(subject, "rankings", engine):
+            return _staged(subject, labels, options, arguments, engine, check=check)
+        return evaluated(subject, labels, options, arguments, engine, check=check)
+    if subject.clicks is not None:
+        metrics = subject.in_our_words(options.metrics)
         changed: dict[str, Any] = {"metrics": metrics, "online": ()} if metrics else {}
-        changed |= {"by": asks.by} if asks.by else {}
-        return logged(what.having(**changed), asks, engine, check=check)
-    if not (fresh or asks.metrics or asks.by) and is_there(what, engine):
-        return stored(what, asks, engine)
-    asks = asks if asks.by else replace(asks, by=what.by)
-    return evaluated(what, labels, asks, asked, engine, check=check)
+        changed |= {"by": options.by} if options.by else {}
+        return logged(subject.having(**changed), options, engine, check=check)
+    if not (fresh or options.metrics or options.by) and is_there(subject, engine):
+        return stored(subject, options, engine)
+    options = options if options.by else replace(options, by=subject.by)
+    return evaluated(subject, labels, options, arguments, engine, check=check)
 
 
 def _staged(
-    what: Any,
+    rankings: Any,
     labels: Any,
-    asks: Options,
-    asked: Mapping[str, Any],
+    options: Options,
+    arguments: Mapping[str, Any],
     engine: Database,
     *,
     check: bool | float,
 ) -> Content:
     """The last stage of a ranking of several, and what they lose."""
-    start, end = (asks.days.start, asks.days.end) if asks.days else (None, None)
-    found = funnel(
-        what, labels, start=start, end=end, connection=engine, check=check, **_of_funnels(asked)
+    start, end = (options.days.start, options.days.end) if options.days else (None, None)
+    stage_funnel = funnel(
+        rankings,
+        labels,
+        start=start,
+        end=end,
+        connection=engine,
+        check=check,
+        **_of_funnels(arguments),
     )
-    last = found.rows[-1]["stage"]
-    conditions = [f"({asked['where']})"] if asked.get("where") else []
+    last = stage_funnel.rows[-1]["stage"]
+    conditions = [f"({arguments['where']})"] if arguments.get("where") else []
     where = " and ".join([*conditions, f"{STAGE} = {literal(last)}"])
-    content = evaluated(what, labels, asks, {**asked, "where": where}, engine, check=check)
+    content = evaluated(
+        rankings, labels, options, {**arguments, "where": where}, engine, check=check
+    )
     note = f"lists and metrics are those of the stage {last}"
-    return replace(content, funnel=found.rows, notes=(note, *found.notes, *content.notes))
+    return replace(
+        content, funnel=stage_funnel.rows, notes=(note, *stage_funnel.notes, *content.notes)
+    )
 
 
-def _of_funnels(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _of_funnels(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """What a funnel may be asked, too."""
-    return {name: value for name, value in asked.items() if name != "segments"}
+    return {name: value for name, value in arguments.items() if name != "segments"}
 
 
 def _log(
-    what: Any, labels: Any, asks: Options, asked: Mapping[str, Any], engine: Database
+    subject: Any, labels: Any, options: Options, arguments: Mapping[str, Any], engine: Database
 ) -> tuple[Spec, str] | None:
     """The spec of a click log without one, and what was taken for what; None if it is none."""
-    metrics = {"metrics": asks.metrics} if asks.metrics else {}
-    if _is_ubi(what, labels, engine):
+    metrics = {"metrics": options.metrics} if options.metrics else {}
+    if _is_ubi(subject, labels, engine):
         log = {
             "format": "ubi",
-            "requests": source_of(what, "requests", engine.find),
+            "requests": source_of(subject, "requests", engine.find),
             "events": source_of(labels, "events", engine.find),
             "labels": {"grades": GRADES},
         }
-        own = {"name": Path(str(labels)).stem, "clicks": log, "metrics": USUAL, "by": asks.by}
-        return Spec(**{**own, **metrics}), ""
-    if labels is not None or asked.get("grade"):
+        fields = {"name": Path(str(labels)).stem, "clicks": log, "metrics": USUAL, "by": options.by}
+        return Spec(**{**fields, **metrics}), ""
+    if labels is not None or arguments.get("grade"):
         return None
-    if "grade" in _columns(what, "rankings", engine):
+    if "grade" in _columns(subject, "rankings", engine):
         return None
-    return wide_log(what, engine, asks.metrics, asks.by)
+    return wide_log(subject, engine, options.metrics, options.by)
 
 
-def _is_ubi(what: Any, labels: Any, engine: Database) -> bool:
+def _is_ubi(subject: Any, labels: Any, engine: Database) -> bool:
     """Whether two files are queries and events of User Behavior Insights."""
-    if not all(isinstance(one, str | Path) and Path(one).suffix in LINES for one in (what, labels)):
+    if not all(
+        isinstance(file, str | Path) and Path(file).suffix in LINES for file in (subject, labels)
+    ):
         return False
     return bool({*UBI} & _columns(labels, "events", engine))
 
 
-def _columns(given: Any, name: str, engine: Database) -> set[str]:
+def _columns(table: Any, name: str, engine: Database) -> set[str]:
     """The columns of a table; none where it is no table by itself."""
     try:
-        place = source_of(given, name, engine.find)
-        relation = source_relation(Source(**place), name, engine)
+        location = source_of(table, name, engine.find)
+        relation = source_relation(Source(**location), name, engine)
     except (SpecError, InputError):
         return set()
-    return {one.casefold() for one in engine.columns(source_text(relation))}
+    return {column.casefold() for column in engine.columns(source_text(relation))}
 
 
-def of_numbers(what: Result | Comparison | ClickResult | Funnel, level: float = 0.95) -> Content:
+def of_numbers(result: Result | Comparison | ClickResult | Funnel, level: float = 0.95) -> Content:
     """The content of numbers that are there already.
 
     Args:
-        what: A result.
+        result: A result.
         level: The coverage of its intervals.
 
     Raises:
         SpecError: For a comparison of every pair of systems.
     """
-    if isinstance(what, Result):
-        return of_result(what, level)
-    if isinstance(what, ClickResult):
-        return of_click_result(what, level)
-    if isinstance(what, Funnel):
-        stages = list(dict.fromkeys(row["stage"] for row in what.rows))
-        main = what.rows[0]["system"]
+    if isinstance(result, Result):
+        return of_result(result, level)
+    if isinstance(result, ClickResult):
+        return of_click_result(result, level)
+    if isinstance(result, Funnel):
+        stages = list(dict.fromkeys(row["stage"] for row in result.rows))
+        main = result.rows[0]["system"]
         return Content(
-            " → ".join(stages), (), main=main, funnel=what.rows, sql=what.sql, notes=what.notes
+            " → ".join(stages),
+            (),
+            main=main,
+            funnel=result.rows,
+            sql=result.sql,
+            notes=result.notes,
         )
-    check_has_baseline(what, "a report")
-    systems = tuple(dict.fromkeys(row["system"] for row in what.rows))
-    metrics = tuple(dict.fromkeys(row["metric"] for row in what.rows))
+    check_has_baseline(result, "a report")
+    systems = tuple(dict.fromkeys(row["system"] for row in result.rows))
+    metrics = tuple(dict.fromkeys(row["metric"] for row in result.rows))
     return Content(
-        title=f"{', '.join(systems)} / {what.baseline}",
+        title=f"{', '.join(systems)} / {result.baseline}",
         metrics=metrics,
-        level=what.level,
-        margin=what.margin,
-        systems=(what.baseline, *systems),
-        baseline=what.baseline,
-        main=leading(what.rows, metrics[0]),
-        rows=what.rows,
-        contributions=what.contributions,
-        movers=what.movers,
-        sql=what.sql,
-        notes=what.notes,
-        directions={row["metric"]: row["direction"] for row in what.rows},
+        level=result.level,
+        margin=result.margin,
+        systems=(result.baseline, *systems),
+        baseline=result.baseline,
+        main=leading(result.rows, metrics[0]),
+        rows=result.rows,
+        contributions=result.contributions,
+        movers=result.movers,
+        sql=result.sql,
+        notes=result.notes,
+        directions={row["metric"]: row["direction"] for row in result.rows},
     )

@@ -15,28 +15,30 @@ Row = Mapping[str, Any]
 
 def funnel(content: Content, words: Words) -> Iterator[Picture]:
     """A waterfall a system, from all relevant items to those of the last stage."""
-    own = [row for row in content.funnel if row["segment_name"] == ALL]
-    systems = list(dict.fromkeys(row["system"] for row in own))
+    overall = [row for row in content.funnel if row["segment_name"] == ALL]
+    systems = list(dict.fromkeys(row["system"] for row in overall))
     for system in systems:
-        rows = [row for row in own if row["system"] == system]
+        rows = [row for row in overall if row["system"] == system]
         if rows[0]["n_relevant"]:
             yield _funnel(words, rows, system if len(systems) > 1 else "")
 
 
-def _funnel(words: Words, rows: Sequence[Row], more: str) -> Picture:
-    total, left = rows[0]["n_relevant"], rows[0]["n_relevant"]
-    drawn = [_bar(words("axis.relevant"), (0, 1), words.n(total), "total")]
+def _funnel(words: Words, rows: Sequence[Row], suffix: str) -> Picture:
+    total, remaining = rows[0]["n_relevant"], rows[0]["n_relevant"]
+    bars = [_bar(words("axis.relevant"), (0, 1), words.n(total), "total")]
     for row in rows:
-        start, end = (left - row["n_lost"]) / total, left / total
+        start, end = (remaining - row["n_lost"]) / total, remaining / total
         if row["n_lost"]:
             text = f"−{percent(row['lost_share'])} ({words.n(row['n_lost'])})"
-            drawn.append(_bar(row["stage"], (start, end), text, "worse"))
+            bars.append(_bar(row["stage"], (start, end), text, "worse"))
         else:
-            drawn.append(_bar(row["stage"], (0, end), words.n(left), "total"))
-        left -= row["n_lost"]
+            bars.append(_bar(row["stage"], (0, end), words.n(remaining), "total"))
+        remaining -= row["n_lost"]
     last = rows[-1]["stage"]
-    drawn.append(_bar(words("funnel.left", stage=last), (0, left / total), words.n(left), "total"))
-    given = {
+    bars.append(
+        _bar(words("funnel.left", stage=last), (0, remaining / total), words.n(remaining), "total")
+    )
+    parameters = {
         "domain": Sized(([0, 1.6], [0, 1.2])),
         "x_title": words("axis.of_relevant"),
         "format": ".0%",
@@ -47,19 +49,21 @@ def _funnel(words: Words, rows: Sequence[Row], more: str) -> Picture:
         [
             str(row["stage"]),
             "–" if row["list_size"] is None else f"{row['list_size']:,.1f}",
-            *(number(row[one]) for one in ("recall", "retention")),
+            *(number(row[column]) for column in ("recall", "retention")),
             words.n(row["n_lost"]),
             percent(row["lost_share"]) if row["lost_share"] is not None else "–",
         ]
         for row in rows
     ]
-    columns = [words(f"column.{one}") for one in names]
+    columns = [words(f"column.{column}") for column in names]
     about = {
         "n": words.n(rows[0]["n_queries"]),
         "items": words.n(total),
         "told": lost(rows, words),
     }
-    return Picture("funnel", Chart("waterfall", drawn, given), columns, cells, 1, about, more=more)
+    return Picture(
+        "funnel", Chart("waterfall", bars, parameters), columns, cells, 1, about, more=suffix
+    )
 
 
 def lost(rows: Sequence[Row], words: Words) -> str:
@@ -73,11 +77,11 @@ def lost(rows: Sequence[Row], words: Words) -> str:
     total = last["n_relevant"]
     if not total:
         return words("funnel.no_relevant")
-    told = {"stage": worst["stage"], "share": percent(worst["lost_share"])}
+    values = {"stage": worst["stage"], "share": percent(worst["lost_share"])}
     kind = "nothing" if not worst["n_lost"] else "not_found" if worst is rows[0] else "most_lost"
-    found = {"found": words.n(last["n_found"]), "items": words.n(total)}
-    left = words("funnel.kept", stage=last["stage"], **found)
-    return f"{words(f'funnel.{kind}', **told)} {left}"
+    counts = {"found": words.n(last["n_found"]), "items": words.n(total)}
+    kept_sentence = words("funnel.kept", stage=last["stage"], **counts)
+    return f"{words(f'funnel.{kind}', **values)} {kept_sentence}"
 
 
 def _bar(label: str, ends: tuple[float, float], text: str, kind: str) -> dict[str, object]:

@@ -45,29 +45,33 @@ class Pairs:
             system: The system.
             metric: The metric's text.
         """
-        measures = tuple(one for one in pairing.measures if str(one) == metric)
+        measures = tuple(measure for measure in pairing.measures if str(measure) == metric)
         return cls(replace(pairing, systems=(system,), measures=measures, cluster=None, by=()))
 
     @property
     def _column(self) -> str:
         return self.pairing.measures[0].column
 
-    def bins(self, made: Statements) -> tuple[float, list[Row], list[Row]]:
+    def bins(self, statements: Statements) -> tuple[float, list[Row], list[Row]]:
         """How wide bins are, queries by both values, and queries by their difference.
 
         Args:
-            made: The statements of the comparison.
+            statements: The statements of the comparison.
         """
         name = self._column
-        ends = [f"{way}({one})" for way in ("min", "max") for one in (name, f"{name}_baseline")]
-        columns = ",\n    ".join(f"{one} as end_{place}" for place, one in enumerate(ends))
+        ends = [
+            f"{way}({column})" for way in ("min", "max") for column in (name, f"{name}_baseline")
+        ]
+        columns = ",\n    ".join(
+            f"{expression} as end_{position}" for position, expression in enumerate(ends)
+        )
         select = f"select\n    {columns}\nfrom pairs\nwhere {name}_difference is not null"
-        found = made.rows([*self.pairing.stages()], select)[0]
-        if None in found.values():
+        extremes = statements.rows([*self.pairing.stages()], select)[0]
+        if None in extremes.values():
             return 0.0, [], []
-        low, high = min(map(float, found.values())), max(map(float, found.values()))
+        low, high = min(map(float, extremes.values())), max(map(float, extremes.values()))
         width = bin_width(low, high)
-        rows = made.rows(*self._bins_query(width))
+        rows = statements.rows(*self._bins_query(width))
         cells = Counter[tuple[int, int]]()
         deltas = Counter[int]()
         last = math.ceil(high / width - 1e-6) - 1
@@ -94,17 +98,17 @@ class Pairs:
         order = f"order by {', '.join(keys)}"
         return [*self.pairing.stages(), binned, counted], f"select *\nfrom bins\n{order}"
 
-    def by_day(self, made: Statements, level: float, *, repeats: bool) -> list[Row]:
+    def by_day(self, statements: Statements, level: float, *, repeats: bool) -> list[Row]:
         """The difference of each day, and of all days so far, with their intervals.
 
         Args:
-            made: The statements of the comparison.
+            statements: The statements of the comparison.
             level: The coverage.
             repeats: Whether queries come again on other days.
         """
         if DAY not in self.pairing.plan.shape.query_keys:
             return []
-        rows = made.rows(*self._days_query())
+        rows = statements.rows(*self._days_query())
         return with_running(rows, level, repeats=repeats)
 
     def _days_query(self) -> tuple[list[Stage], str]:
@@ -112,7 +116,7 @@ class Pairs:
         weighted = "" if weight == "1e0" else f" * {weight}"
         columns = [DAY, Column(f"{name}{weighted}", "d"), Column(weight, "w")]
         about, where = "one row per query: its difference and weight", f"{name} is not null"
-        found = columns_stage("day_pairs", about, columns, "pairs", where)
+        day_pairs = columns_stage("day_pairs", about, columns, "pairs", where)
         sums = {
             "n": "count(*)",
             "sum_d": "sum(d)",
@@ -121,10 +125,10 @@ class Pairs:
             "sum_dw": "sum(d * w)",
             "sum_w2": "sum(w * w)",
         }
-        summed = [Column(text, one) for one, text in sums.items()]
+        summed = [Column(text, column) for column, text in sums.items()]
         about = "one row per day: what the difference is made of"
         days = sums_stage("days", about, [DAY], summed, "day_pairs")
-        return [*self.pairing.stages(), found, days], f"select *\nfrom days\norder by {DAY}"
+        return [*self.pairing.stages(), day_pairs, days], f"select *\nfrom days\norder by {DAY}"
 
 
 _OF = Ratio("difference", "sum_w", "n", "sum_d2", "sum_dw", "sum_w2")
@@ -222,5 +226,5 @@ def _cells(counts: Mapping[tuple[int, int], int], width: float) -> Iterator[Row]
 
 def _deltas(counts: Mapping[int, int], width: float) -> Iterator[Row]:
     """The differences with how many queries have them, the largest first."""
-    for place, n in sorted(counts.items(), reverse=True):
-        yield {"difference": place * width, "n": n}
+    for bin_number, n in sorted(counts.items(), reverse=True):
+        yield {"difference": bin_number * width, "n": n}

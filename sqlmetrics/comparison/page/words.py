@@ -44,13 +44,13 @@ class Words:
         if self.language not in LANGUAGES:
             raise SpecError(unknown("language", self.language, LANGUAGES))
 
-    def __call__(self, key: str, **given: object) -> str:
+    def __call__(self, key: str, **values: object) -> str:
         """The words of a key like `headline.better`, with what is filled in.
 
         >>> Words()("page.all_queries", n=1)
         '1 query'
         """
-        return _ONE.sub(lambda found: ONE[found[0]], self._text(key).format(**given))
+        return _ONE.sub(lambda match: ONE[match[0]], self._text(key).format(**values))
 
     def has(self, key: str) -> bool:
         """Whether there are words of this key."""
@@ -62,13 +62,13 @@ class Words:
         text: str = catalogue()[section][name][self.language]
         return text
 
-    def counted(self, what: str, count: float) -> str:
+    def counted(self, unit: str, count: float) -> str:
         """A count of `queries`, `users` or `requests`.
 
         >>> Words().counted("users", 1), Words().counted("requests", 1200)
         ('1 user', '1,200 requests')
         """
-        return self(f"counted.{what}", n=self.n(count))
+        return self(f"counted.{unit}", n=self.n(count))
 
     def n(self, count: float) -> str:
         """A count, with marks between thousands."""

@@ -103,22 +103,24 @@ class Comparison(Rows, Display):
         text, *sides = (key,) if isinstance(key, str) else key
         metric = self._metric(text)
         overall = [row for row in self.rows if row["segment_name"] == "all"]
-        named = [row for row in overall if row["metric"] == metric]
+        metric_rows = [row for row in overall if row["metric"] == metric]
         rows = [
             row
-            for row in named
+            for row in metric_rows
             if all(name == row[side] for side, name in zip(SIDES, sides, strict=False))
         ]
         if len(rows) == 1:
             return rows[0]
-        several = len({row["baseline"] for row in named}) > 1
+        several = len({row["baseline"] for row in metric_rows}) > 1
         columns = SIDES if several else SIDES[:1]
-        known = list(dict.fromkeys(", ".join(repr(row[c]) for c in columns) for row in named))
+        known_keys = list(
+            dict.fromkeys(", ".join(repr(row[c]) for c in columns) for row in metric_rows)
+        )
         pair = ", ".join(map(repr, sides))
         problem = "several rows" if rows else f"no row of {pair}"
         raise KeyError(
-            f"{metric} has {problem}: name one of its {len(known)}, like "
-            f"comparison[{metric!r}, {known[0]}]; known: {'; '.join(known)}"
+            f"{metric} has {problem}: name one of its {len(known_keys)}, like "
+            f"comparison[{metric!r}, {known_keys[0]}]; known: {'; '.join(known_keys)}"
         )
 
     def _metric(self, text: str) -> str:
@@ -131,8 +133,8 @@ class Comparison(Rows, Display):
         if text in metrics:
             return text
         with suppress(SpecError):
-            for ours in in_our_words(text, self.preset):
-                if (canonical := str(parse(ours))) in metrics:
+            for spelling in in_our_words(text, self.preset):
+                if (canonical := str(parse(spelling))) in metrics:
                     return canonical
         raise KeyError(unknown("metric", text, metrics))
 
@@ -155,7 +157,7 @@ class Comparison(Rows, Display):
             raise CheckError(failures, self)
 
     def _failure(self, row: Row) -> Failure:
-        lost = (
+        lost_queries = (
             mover
             for mover in self.lost or (m for m in self.movers if m["moved"] == LOST)
             if (mover["metric"], mover["system"], mover["baseline"])
@@ -175,7 +177,7 @@ class Comparison(Rows, Display):
             change=None if row["difference"] is None else self._change(row),
             n=row["n"],
             counted=self.counted,
-            lost=[Lost.of(mover) for mover in lost] if is_of_all else (),
+            lost=[Lost.of(mover) for mover in lost_queries] if is_of_all else (),
         )
 
     def _change(self, row: Row) -> Change:
@@ -219,11 +221,11 @@ def fails(row: Row, fail_on: FailOn) -> bool:
     return row["verdict"] in FAIL_ON[fail_on]
 
 
-def check_has_baseline(comparison: Comparison, what: str) -> None:
+def check_has_baseline(comparison: Comparison, feature: str) -> None:
     """Raise SpecError for what needs a baseline where every pair was compared."""
     if comparison.all_pairs:
         raise SpecError(
-            f"{what} needs a baseline, and all_pairs has every system beside each other one: "
+            f"{feature} needs a baseline, and all_pairs has every system beside each other one: "
             "compare with a baseline, and without all_pairs"
         )
 

@@ -55,43 +55,43 @@ def sections(comparison: Comparison) -> list[Section]:
 
 def _contributions(rows: Sequence[Row]) -> Iterator[Section]:
     """A table a segment and system."""
-    for (name, system, baseline), some in groupby(
+    for (name, system, baseline), group in groupby(
         rows, lambda row: (row["segment_name"], row["system"], row["baseline"])
     ):
-        of, *systems = map(printable, (name, system, baseline))
-        own, mix = list(some), _is_mixed(rows)
-        names = ["metric", of, "queries", "share", "difference", "shrunk"]
+        segment, *systems = map(printable, (name, system, baseline))
+        group_rows, mix = list(group), _is_mixed(rows)
+        names = ["metric", segment, "queries", "share", "difference", "shrunk"]
         names += [*(["rate", "mix"] if mix else []), "contribution"]
-        title = f"what the slices of {of} add: {' against '.join(systems)}"
+        title = f"what the slices of {segment} add: {' against '.join(systems)}"
         cells = []
-        for metric, parts in groupby(own, lambda row: str(row["metric"])):
+        for metric, parts in groupby(group_rows, lambda row: str(row["metric"])):
             slices = list(parts)
             cells += [_contribution(row, mix=mix) for row in slices]
-            sums = [signed(sum(row[of] for row in slices)) for of in SUMMED]
+            sums = [signed(sum(row[column] for row in slices)) for column in SUMMED]
             cells.append([printable(metric), "all", *[""] * 4, *(sums if mix else sums[2:])])
         yield Section(title, names, cells, 2)
 
 
 def _movers(rows: Sequence[Row]) -> Iterator[Section]:
     """A table of a metric's and system's queries, then both lists of each."""
-    for (metric, system, baseline), some in groupby(
+    for (metric, system, baseline), group in groupby(
         rows, lambda row: (row["metric"], row["system"], row["baseline"])
     ):
         after, before = printable(system), printable(baseline)
-        own = list(some)
+        group_rows = list(group)
         names = ["", "", "query", "noise", before, after, "difference", "shrunk", "traffic"]
-        cells = [_mover(place, row) for place, row in enumerate(own, 1)]
+        cells = [_mover(rank, row) for rank, row in enumerate(group_rows, 1)]
         title = f"the queries that moved {printable(metric)} most: {after} against {before}"
         yield Section(title, names, cells, 4)
-        for place, row in enumerate(own, 1):
+        for rank, row in enumerate(group_rows, 1):
             day = f", on {row['metric_date']}" if row["metric_date"] else ""
-            title = f"{place}. {_asked(row)}: {printable(metric)} {signed(row['difference'])}{day}"
+            title = f"{rank}. {_asked(row)}: {printable(metric)} {signed(row['difference'])}{day}"
             yield Section(title, ["rank", before, "grade", after, "grade"], _side_by_side(row), 5)
 
 
-def _mover(place: int, row: Row) -> list[str]:
+def _mover(rank: int, row: Row) -> list[str]:
     return [
-        str(place),
+        str(rank),
         row["moved"],
         _asked(row),
         "could be" if row["could_be_noise"] else "",
@@ -105,15 +105,16 @@ def _mover(place: int, row: Row) -> list[str]:
 
 def _asked(row: Row) -> str:
     """The query's text, with its id if that is another one."""
-    asked, text = printable(row["query_id"]), row["query_text"]
-    return asked if text in (None, "", row["query_id"]) else f"{printable(text)} ({asked})"
+    query_id, text = printable(row["query_id"]), row["query_text"]
+    return query_id if text in (None, "", row["query_id"]) else f"{printable(text)} ({query_id})"
 
 
 def _side_by_side(row: Row) -> list[list[str]]:
-    lists = [{one["rank"]: one for one in row[name]} for name in ("baseline_list", "list")]
-    ranks = sorted({rank for one in lists for rank in one})
+    lists = [{item["rank"]: item for item in row[name]} for name in ("baseline_list", "list")]
+    ranks = sorted({rank for item_by_rank in lists for rank in item_by_rank})
     return [
-        [str(rank), *(cell for one in lists for cell in _item(one.get(rank)))] for rank in ranks
+        [str(rank), *(cell for item_by_rank in lists for cell in _item(item_by_rank.get(rank)))]
+        for rank in ranks
     ]
 
 
@@ -159,16 +160,16 @@ def notes(comparison: Comparison) -> list[str]:
 def text(comparison: Comparison) -> list[str]:
     """Blocks of aligned text."""
     return [
-        f"{one.title}\n\n{aligned(one.names, one.cells, numbers_from=one.left)}"
-        for one in sections(comparison)
+        f"{section.title}\n\n{aligned(section.names, section.cells, numbers_from=section.left)}"
+        for section in sections(comparison)
     ]
 
 
 def markdown(comparison: Comparison) -> list[str]:
     """GitHub tables below their titles."""
     return [
-        f"**{prose(one.title)}**\n\n{piped(one.names, one.cells, one.left)}"
-        for one in sections(comparison)
+        f"**{prose(section.title)}**\n\n{piped(section.names, section.cells, section.left)}"
+        for section in sections(comparison)
     ]
 
 
@@ -177,13 +178,13 @@ def html(comparison: Comparison) -> str:
     return "".join(map(_html, sections(comparison)))
 
 
-def _html(one: Section) -> str:
-    head = "".join(f"<th>{markup.escape(name)}</th>" for name in one.names)
+def _html(section: Section) -> str:
+    head = "".join(f"<th>{markup.escape(name)}</th>" for name in section.names)
     body = "".join(
-        "<tr>" + "".join(html_cell(c, i >= one.left) for i, c in enumerate(row)) + "</tr>"
-        for row in one.cells
+        "<tr>" + "".join(html_cell(c, i >= section.left) for i, c in enumerate(row)) + "</tr>"
+        for row in section.cells
     )
-    title = f"<caption>{markup.escape(one.title)}</caption>"
+    title = f"<caption>{markup.escape(section.title)}</caption>"
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
@@ -195,7 +196,7 @@ def html_cell(cell: str, is_number: bool) -> str:
 
 def json_object(comparison: Comparison) -> str:
     """All that there is as one JSON object, where there is more than rows."""
-    found: dict[str, Any] = {"rows": comparison.to_dicts()}
-    found["contributions"] = list(comparison.contributions)
-    found["movers"] = list(comparison.movers)
-    return json.dumps(found, ensure_ascii=False, indent=2, default=str)
+    fields: dict[str, Any] = {"rows": comparison.to_dicts()}
+    fields["contributions"] = list(comparison.contributions)
+    fields["movers"] = list(comparison.movers)
+    return json.dumps(fields, ensure_ascii=False, indent=2, default=str)

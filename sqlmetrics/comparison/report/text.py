@@ -45,8 +45,13 @@ def _boards(comparison: Comparison) -> Iterator[tuple[str, list[str], list[list[
         segment = of_segment(row["segment_name"], row["segment_value"])
         title = f"{printable(row['metric'])}{segment}: {len(standings)} systems, best first"
         cells = [
-            [printable(one.system), one.group, number(one.value), str(one.n_better)]
-            for one in standings
+            [
+                printable(standing.system),
+                standing.group,
+                number(standing.value),
+                str(standing.n_better),
+            ]
+            for standing in standings
         ]
         yield title, ["system", "group", "mean", "better than"], cells
 
@@ -102,7 +107,7 @@ def _adjusted(rows: Sequence[Row]) -> dict[str, str]:
 
 def _fitted(names: list[str], cells: list[list[str]]) -> Iterator[str]:
     """The lines of a table; where they would be too long, a metric stands above its numbers."""
-    table = aligned(names, cells, numbers_from=1, whole=True).splitlines()
+    table = aligned(names, cells, numbers_from=1, full_width=True).splitlines()
     if max(map(len, table)) <= WIDTH:
         yield from table
         return
@@ -115,8 +120,8 @@ def _fitted(names: list[str], cells: list[list[str]]) -> Iterator[str]:
 
 def footer(comparison: Comparison) -> list[str]:
     """What a reader must know to trust the numbers, in lines of texts."""
-    told = notes(comparison)
-    return [line for one in told for line in wrap(one, WIDTH, subsequent_indent="    ")]
+    footnotes = notes(comparison)
+    return [line for note in footnotes for line in wrap(note, WIDTH, subsequent_indent="    ")]
 
 
 def notes(comparison: Comparison) -> list[str]:
@@ -158,8 +163,10 @@ def _coverages(comparison: Comparison) -> str:
         return ""
     overall = [row for row in rows if row["segment_name"] == "all"]
     slices = [row for row in rows if row["segment_name"] != "all"]
-    at = [f"{coverage(family, comparison.level)} %" for family in (overall, slices) if family]
-    return f", at {', of segments '.join(at)} each: adjusted as p is"
+    coverages = [
+        f"{coverage(family, comparison.level)} %" for family in (overall, slices) if family
+    ]
+    return f", at {', of segments '.join(coverages)} each: adjusted as p is"
 
 
 def cells(comparison: Comparison) -> tuple[list[str], list[list[str]], int]:
@@ -189,8 +196,12 @@ def cells(comparison: Comparison) -> tuple[list[str], list[list[str]], int]:
         **{title: lambda row: _percent(-(row["variance_reduction"] or 0)) for title in adjusted},
         "verdict": lambda row: str(row["verdict"]),
     }
-    shown = [*keys.values(), *numbers.values()]
-    return [*keys, *numbers], [[one(row) for one in shown] for row in rows], len(keys)
+    formatters = [*keys.values(), *numbers.values()]
+    return (
+        [*keys, *numbers],
+        [[formatter(row) for formatter in formatters] for row in rows],
+        len(keys),
+    )
 
 
 def _interval_title(comparison: Comparison) -> str:
@@ -208,16 +219,18 @@ def _title(comparison: Comparison) -> str:
 
 def markdown(comparison: Comparison) -> str:
     """A GitHub table."""
-    more = [line for block in sections.markdown(comparison) for line in (block, "")]
-    return "\n".join([piped(*cells(comparison)), "", *more, *map(prose, footer(comparison))])
+    section_lines = [line for block in sections.markdown(comparison) for line in (block, "")]
+    return "\n".join(
+        [piped(*cells(comparison)), "", *section_lines, *map(prose, footer(comparison))]
+    )
 
 
 def html(comparison: Comparison) -> str:
     """A table for a notebook; everything from the data is escaped."""
-    names, rows, left = cells(comparison)
+    names, rows, numbers_from = cells(comparison)
     head = "".join(f"<th>{markup.escape(name)}</th>" for name in names)
     body = "".join(
-        f"<tr>{''.join(sections.html_cell(c, i >= left) for i, c in enumerate(row))}</tr>"
+        f"<tr>{''.join(sections.html_cell(c, i >= numbers_from) for i, c in enumerate(row))}</tr>"
         for row in rows
     )
     below = "<br>".join(map(markup.escape, notes(comparison)))
@@ -233,17 +246,17 @@ def latex(comparison: Comparison) -> str:
 
 
 def tabular(
-    names: Sequence[str], rows: Sequence[Sequence[str]], left: int, below: Sequence[str]
+    names: Sequence[str], rows: Sequence[Sequence[str]], numbers_from: int, below: Sequence[str]
 ) -> str:
     """Cells as a `tabular`, and comments below; everything from the data is escaped.
 
     Args:
         names: The headings.
         rows: The cells.
-        left: How many columns stand before the numbers.
+        numbers_from: How many columns stand before the numbers.
         below: Lines of comments.
     """
-    columns = "l" * left + "r" * (len(names) - left)
+    columns = "l" * numbers_from + "r" * (len(names) - numbers_from)
     lines = [" & ".join(map(_latex, row)) + r" \\" for row in (names, *rows)]
     return "\n".join(
         [

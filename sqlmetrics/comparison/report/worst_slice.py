@@ -46,9 +46,9 @@ def worst_slices(rows: Sequence[Row]) -> Iterator[Row]:
         rows: All rows of a comparison, those over all queries first, with verdicts.
     """
     for system in dict.fromkeys(row["system"] for row in rows):
-        own = [row for row in rows if row["system"] == system]
-        leading = leading_row([row for row in own if row["segment_name"] == ALL])
-        slices = [row for row in own if row["segment_name"] != ALL]
+        system_rows = [row for row in rows if row["system"] == system]
+        leading = leading_row([row for row in system_rows if row["segment_name"] == ALL])
+        slices = [row for row in system_rows if row["segment_name"] != ALL]
         worst = worst_slice(slices, leading["metric"]) if leading else None
         if worst is not None:
             yield worst

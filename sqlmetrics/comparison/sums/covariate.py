@@ -39,27 +39,38 @@ class Covariate:
     def stages(self, samples: Samples) -> Iterator[Stage]:
         """From `query_values` to `covered_values`: each query with what it had before."""
         if self.column:
-            kept = [*samples.known, *(one.column for one in samples.measures)]
-            known = f"nullif({self.column}, {literal(UNKNOWN)})"
-            number = Column(f"cast({known} as double)", "covariate")
+            carried_columns = [*samples.known, *(measure.column for measure in samples.measures)]
+            known_value = f"nullif({self.column}, {literal(UNKNOWN)})"
+            number = Column(f"cast({known_value} as double)", "covariate")
             about = "each query with its covariate, NULL where it has none"
-            yield columns_stage("covered_values", about, [*kept, number], samples.rows)
+            yield columns_stage("covered_values", about, [*carried_columns, number], samples.rows)
             return
         key = samples.unit[-1]
-        own = {key, *(one.column for one in samples.measures)}
-        columns = [one for one in samples.columns() if getattr(one, "name", one) in own]
+        names = {key, *(measure.column for measure in samples.measures)}
+        columns = [
+            column for column in samples.columns() if getattr(column, "name", column) in names
+        ]
         about = "one row per query and day before: its values"
         days = [self.before.condition] if self.before else []
         where = "\n    and ".join([*days, *samples.of_lists])
         yield columns_stage("earlier_rows", about, columns, "per_query", where)
-        means = [Column(f"avg({one.column})", f"{one.column}_earlier") for one in samples.measures]
+        means = [
+            Column(f"avg({measure.column})", f"{measure.column}_earlier")
+            for measure in samples.measures
+        ]
         about = f"one row per {key.removesuffix('_id')}: the means of what it had before"
         yield sums_stage("earlier_values", about, [key], means, "earlier_rows")
         rows = samples.rows
-        kept = [*dict.fromkeys([*samples.carried, key]), *(m.column for m in samples.measures)]
+        carried_columns = [
+            *dict.fromkeys([*samples.carried, key]),
+            *(m.column for m in samples.measures),
+        ]
         view = {
             "about": "each query with the means of before, NULL where it had none",
-            "columns": [*(f"{rows}.{name}" for name in kept), *(one.name for one in means)],
+            "columns": [
+                *(f"{rows}.{name}" for name in carried_columns),
+                *(mean.name for mean in means),
+            ],
             "kind": "left",
             "from": rows,
             "to": "earlier_values",

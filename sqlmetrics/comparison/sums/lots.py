@@ -60,9 +60,9 @@ def lots(pairing: Pairing, seed: int, n_clusters: int) -> Iterator[Stage]:
         seed: Another one gives other lots.
         n_clusters: How many clusters there are.
     """
-    unit, at = pairing.unit[-1], pairing.plan.shape.at.translation
+    unit, translation = pairing.unit[-1], pairing.plan.shape.at.translation
     yield Stage("clusters", "comparison/clusters", {"keys": [unit], "from": pairing.rows})
-    hashed = at.expression(at.dialect.hashed, f"{literal(f'{seed}|')} || {unit}")
+    hashed = translation.expression(translation.dialect.hashed, f"{literal(f'{seed}|')} || {unit}")
     yield columns_stage(
         "cluster_hashes",
         "the MD5 of a cluster's id",
@@ -84,7 +84,9 @@ def lots(pairing: Pairing, seed: int, n_clusters: int) -> Iterator[Stage]:
 def replicates(seed: int, count: int) -> Iterator[Stage]:
     """The stages to `replicates`, one row each: its number from 0, its factor and its shift."""
     places = _DIGITS[: max(1, len(str(count - 1)))]
-    digits = [f"{10**i} * {one}.digit" if i else f"{one}.digit" for i, one in enumerate(places)]
+    digits = [
+        f"{10**i} * {alias}.digit" if i else f"{alias}.digit" for i, alias in enumerate(places)
+    ]
     yield Stage("digits", "comparison/digits", {})
     view = {
         "number": " + ".join(digits),
@@ -98,16 +100,16 @@ def replicates(seed: int, count: int) -> Iterator[Stage]:
     ]
     about = "the numbers whose cubes are a replicate's factor and shift"
     yield columns_stage("replicate_roots", about, ["replicate", *roots], "replicate_numbers")
-    named = {name: f"{name}_root" for name in ("factor", "shift")}
-    yield from _cubes("replicates", "replicate_roots", "replicate", named)
+    root_by_cube = {name: f"{name}_root" for name in ("factor", "shift")}
+    yield from _cubes("replicates", "replicate_roots", "replicate", root_by_cube)
 
 
-def _cubes(name: str, source: str, kept: str, roots: dict[str, str]) -> Iterator[Stage]:
+def _cubes(name: str, source: str, key_column: str, roots: dict[str, str]) -> Iterator[Stage]:
     """The stages from roots to their cubes modulo the prime."""
-    squares: list[object] = [kept]
+    squares: list[object] = [key_column]
     for root in roots.values():
         squares += [root, Column(remainder(f"({root} * {root})"), f"{root}_squared")]
-    cubes: list[object] = [kept]
+    cubes: list[object] = [key_column]
     for cube, root in roots.items():
         cubes.append(Column(remainder(f"({root}_squared * {root})"), cube))
     squared = source.replace("_roots", "_squares")

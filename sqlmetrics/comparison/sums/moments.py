@@ -136,15 +136,15 @@ def moments_of(pairing: Pairing, rows: Rows) -> dict[tuple[Any, ...], Moments]:
         pairing: What is compared.
         rows: Runs a select of some stages over `per_query`.
     """
-    found = {}
+    moments_by_key = {}
     for first in range(0, len(pairing.measures), PART):
         part = replace(pairing, measures=pairing.measures[first : first + PART])
         for row in rows(*moments_query(part)):
             for measure in part.measures:
                 if row[f"{measure.column}_n"]:
                     key = (*(row[name] for name in KEYS[:3]), measure.name, measure.k or 0)
-                    found[key] = _read(row, measure)
-    return found
+                    moments_by_key[key] = _read(row, measure)
+    return moments_by_key
 
 
 def moments_query(pairing: Pairing) -> tuple[list[Stage], str]:
@@ -161,7 +161,7 @@ def _stages(pairing: Pairing) -> Iterator[Stage]:
         source = "cluster_sums"
     yield _segment_sums(pairing, source)
     columns: list[object] = ["segment_sums.*"]
-    columns += [f"centres.{one.column}_centre" for one in pairing.measures]
+    columns += [f"centres.{measure.column}_centre" for measure in pairing.measures]
     about = "one row per system and segment: counts and sums of its pairs, of each metric"
     yield join_stage("moments", about, columns, "segment_sums", to="centres", on=("system",))
 
@@ -169,49 +169,54 @@ def _stages(pairing: Pairing) -> Iterator[Stage]:
 def _centres(pairing: Pairing) -> Stage:
     about = "squares are summed about numbers near the means, so that no digits are lost"
     columns = [
-        Column(f"avg({one.column}_difference)", f"{one.column}_centre") for one in pairing.measures
+        Column(f"avg({measure.column}_difference)", f"{measure.column}_centre")
+        for measure in pairing.measures
     ]
     return sums_stage("centres", about, ["system"], columns, "pairs")
 
 
 def _summed(pairing: Pairing, measure: Measure) -> dict[str, str]:
     """What is summed -> its value of a pair; of one without a difference 0 or NULL."""
-    own = measure.column
+    column = measure.column
     weighted = pairing.weight != "1e0"
     times = " * weight" if weighted else ""
-    both = f"{own}_difference is not null"
-    cells = {"n": chosen_if(both, "1", "0")}
+    is_paired = f"{column}_difference is not null"
+    cells = {"n": chosen_if(is_paired, "1", "0")}
     if weighted:
-        cells["weight"] = chosen_if(both, "weight")
+        cells["weight"] = chosen_if(is_paired, "weight")
     return cells | {
-        "x": chosen_if(both, f"{own}{times}"),
-        "y": chosen_if(both, f"{own}_baseline{times}"),
-        "d": f"({own}_difference - {own}_centre){times}"
+        "x": chosen_if(is_paired, f"{column}{times}"),
+        "y": chosen_if(is_paired, f"{column}_baseline{times}"),
+        "d": f"({column}_difference - {column}_centre){times}"
         if times
-        else f"{own}_difference - {own}_centre",
-        "wins": is_above(f"{own}_difference"),
-        "losses": is_above(f"-{own}_difference"),
+        else f"{column}_difference - {column}_centre",
+        "wins": is_above(f"{column}_difference"),
+        "losses": is_above(f"-{column}_difference"),
     }
 
 
 def _differences(pairing: Pairing) -> Stage:
     carried = [name for name in pairing.carried if name != "weight"]
     columns: list[object] = [f"pairs.{name}" for name in carried]
-    for one in pairing.measures:
-        cells = _summed(pairing, one).items()
-        columns += [Column(text, f"{one.column}_{name}") for name, text in cells]
+    for measure in pairing.measures:
+        cells = _summed(pairing, measure).items()
+        columns += [Column(text, f"{measure.column}_{name}") for name, text in cells]
     about = "one row per query and system: what is summed, of each metric"
     return join_stage("differences", about, columns, "pairs", to="centres", on=("system",))
 
 
 def _cluster_sums(pairing: Pairing) -> Stage:
     about = "one row per cluster, system and segment"
-    names = [f"{one.column}_{name}" for one in pairing.measures for name in _summed(pairing, one)]
+    names = [
+        f"{measure.column}_{name}"
+        for measure in pairing.measures
+        for name in _summed(pairing, measure)
+    ]
     sums = [Column(f"sum({name})", name) for name in names]
     if pairing.clusters_have_segments:  # one row of sums is of all segments
         about = "one row per cluster and system"
-        own = [*dict.fromkeys(["system", "cluster", *map(segment, pairing.by)])]
-        return sums_stage("cluster_sums", about, own, sums, "differences")
+        cluster_keys = [*dict.fromkeys(["system", "cluster", *map(segment, pairing.by)])]
+        return sums_stage("cluster_sums", about, cluster_keys, sums, "differences")
     keys = ["system", "cluster"], list[str]()
     return segments_stage(
         "cluster_sums", about, keys, sums, "differences", segments=pairing.segments
@@ -239,11 +244,11 @@ _MOMENTS = {
 
 def _segment_sums(pairing: Pairing, source: str) -> Stage:
     sums = []
-    for one in pairing.measures:
-        names = {name: f"{one.column}_{name}" for name in _summed(pairing, one)}
+    for measure in pairing.measures:
+        names = {name: f"{measure.column}_{name}" for name in _summed(pairing, measure)}
         names.setdefault("weight", names["n"])
         texts = {name: text.format(**names) for name, text in _MOMENTS.items()}
-        sums += [Column(text, f"{one.column}_{name}") for name, text in texts.items()]
+        sums += [Column(text, f"{measure.column}_{name}") for name, text in texts.items()]
     about = "one row per system and segment: sums and products, of each metric"
     if source == "cluster_sums" and not pairing.clusters_have_segments:
         return sums_stage("segment_sums", about, KEYS[:3], sums, source)
@@ -253,9 +258,9 @@ def _segment_sums(pairing: Pairing, source: str) -> Stage:
 
 def _read(row: Mapping[str, Any], measure: Measure) -> Moments:
     """The moments of a metric in a row of the query."""
-    whole = {"n", "n_clusters", "wins", "losses"}
-    found: dict[str, Any] = {
-        name: (int if name in whole else float)(row[f"{measure.column}_{name}"])
+    integers = {"n", "n_clusters", "wins", "losses"}
+    fields: dict[str, Any] = {
+        name: (int if name in integers else float)(row[f"{measure.column}_{name}"])
         for name in (*_MOMENTS, "centre")
     }
-    return Moments(**found)
+    return Moments(**fields)

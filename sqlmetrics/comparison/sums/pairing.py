@@ -77,8 +77,8 @@ class Pairing:
     @property
     def segments(self) -> list[Segment]:
         """Name, value and column of every segment; `all` has no column."""
-        own = [(name, segment(name), [segment(name)]) for name in self.by]
-        return [(ALL, literal(ALL), []), *own]
+        segments = [(name, segment(name), [segment(name)]) for name in self.by]
+        return [(ALL, literal(ALL), []), *segments]
 
     @property
     def clusters_have_segments(self) -> bool:
@@ -110,7 +110,7 @@ class Pairing:
     def is_averaged(self) -> bool:
         """Whether a query has several days on a side, whose mean stands beside that of others."""
         if self.periods:
-            return not all(one.is_a_day for one in self.periods)
+            return not all(period.is_a_day for period in self.periods)
         return self._is_of_other_days and (
             DAY in self.plan.shape.query_keys or bool(self.stored and self.stored.has_days)
         )
@@ -119,8 +119,11 @@ class Pairing:
         """To one row per query and system; of periods, the means of a query's days."""
         about = "one row per query and system: its values, NULL where a mean leaves it out"
         name = "period_values" if self.is_averaged else "query_values"
-        own, where = "own_values" if self.stored else name, "\n    and ".join(self.conditions)
-        yield columns_stage(own, about, list(self.columns()), "per_query", where)
+        stage_name, where = (
+            "own_values" if self.stored else name,
+            "\n    and ".join(self.conditions),
+        )
+        yield columns_stage(stage_name, about, list(self.columns()), "per_query", where)
         if self.stored:
             yield from self._with_stored(self.stored, name)
         if not self.is_averaged:
@@ -128,16 +131,18 @@ class Pairing:
         keys = [*dict.fromkeys([*self.keys, "system", *self._clusters])]
         facts = [name for name in self.carried if name not in keys]
         columns = [Column(f"{_OF_DAYS.get(name, 'min')}({name})", name) for name in facts]
-        columns += [Column(f"avg({one.column})", one.column) for one in self.measures]
+        columns += [Column(f"avg({measure.column})", measure.column) for measure in self.measures]
         about = "one row per query and period: the means of its days"
         yield sums_stage("query_values", about, keys, columns, "period_values")
 
     def _with_stored(self, stored: Stored, name: str) -> Iterator[Stage]:
         """The rows that were evaluated, and those that an earlier run has kept."""
         keys = [*dict.fromkeys([*self.keys, "system"])]
-        facts = [one for one in dict.fromkeys([*self.carried, *self._clusters]) if one not in keys]
+        facts = [
+            fact for fact in dict.fromkeys([*self.carried, *self._clusters]) if fact not in keys
+        ]
         yield stored.stage(keys, self.measures, facts)
-        columns = [*keys, *facts, *(one.column for one in self.measures)]
+        columns = [*keys, *facts, *(measure.column for measure in self.measures)]
         about = "the values of this run, and of the earlier one"
         view = {"about": about, "columns": columns, "sources": ["own_values", "stored_values"]}
         yield Stage(name, "comparison/union", view)
@@ -159,29 +164,29 @@ class Pairing:
         for measure in self.measures:
             flags = self.plan.needs.population(self.plan.spec.settings(measure).measure)
             only = " and ".join(f"{flag} = 1" for flag in flags)
-            own = chosen_if(only, measure.column) if only else measure.column
-            yield Column(own, measure.column)
+            value = chosen_if(only, measure.column) if only else measure.column
+            yield Column(value, measure.column)
 
     def _cluster(self) -> Iterator[Column]:
         """What is drawn together, as a text; a query without it is drawn alone."""
         if self.cluster == "query_id":
             yield Column("cast(query_id as varchar)", "cluster")
         elif self.cluster:
-            named = f"cast({segment(self.cluster)} as varchar)"
-            is_alone = f"{named} = {literal(UNKNOWN)}"
+            cluster_text = f"cast({segment(self.cluster)} as varchar)"
+            is_alone = f"{cluster_text} = {literal(UNKNOWN)}"
             alone = "concat('query ', cast(query_id as varchar))"
-            yield Column(chosen_if(is_alone, alone, named), "cluster")
+            yield Column(chosen_if(is_alone, alone, cluster_text), "cluster")
 
     @property
     def conditions(self) -> list[str]:
         """Which rows of `per_query` are compared."""
         if self.periods:
-            of = [f"system = {literal(self.of_system)}"] if self.of_system else []
-            return [in_any(self.periods), *of]
+            system_conditions = [f"system = {literal(self.of_system)}"] if self.of_system else []
+            return [in_any(self.periods), *system_conditions]
         if "system" not in self.plan.shape.keys:
             return []
-        wanted = self.systems if self.stored else (self.baseline, *self.systems)
-        return [f"system in ({', '.join(map(literal, wanted))})"]
+        systems = self.systems if self.stored else (self.baseline, *self.systems)
+        return [f"system in ({', '.join(map(literal, systems))})"]
 
     def stages(self) -> Iterator[Stage]:
         """From `per_query` to `pairs`."""
@@ -189,7 +194,8 @@ class Pairing:
             columns: list[object] = ["*"]
             columns += [*(self._cluster() if self._has_query_clusters else ())]
             columns += [
-                _difference(one.column, f"{one.column}_baseline", one) for one in self.measures
+                _difference(measure.column, f"{measure.column}_baseline", measure)
+                for measure in self.measures
             ]
             where = f"system in ({', '.join(map(literal, self.systems))})"
             yield columns_stage("pairs", "the pairs that are kept", columns, self.kept, where)
@@ -210,12 +216,12 @@ class Pairing:
     def _pairs(self, carried: Sequence[str], *, with_differences: bool = True) -> Iterator[Stage]:
         yield from self.query_values()
         columns: list[object] = [f"challenger.{name}" for name in carried]
-        for one in self.measures:
-            mine, other = f"challenger.{one.column}", f"baseline.{one.column}"
-            columns.append(mine)
-            columns.append(Column(other, f"{one.column}_baseline"))
+        for measure in self.measures:
+            value, baseline_value = f"challenger.{measure.column}", f"baseline.{measure.column}"
+            columns.append(value)
+            columns.append(Column(baseline_value, f"{measure.column}_baseline"))
             if with_differences:
-                columns.append(_difference(mine, other, one))
+                columns.append(_difference(value, baseline_value, measure))
         view = {
             "columns": columns,
             "same_query": equal("baseline", "challenger", self.keys),
@@ -228,15 +234,15 @@ class Pairing:
         metrics = [
             {
                 "columns": [
-                    Column(literal(one.name), "metric"),
-                    Column(str(one.k or 0), "k"),
-                    Column(one.column, "metric_value"),
-                    Column(f"{one.column}_baseline", "baseline_value"),
-                    Column(f"{one.column}_difference", "difference"),
+                    Column(literal(measure.name), "metric"),
+                    Column(str(measure.k or 0), "k"),
+                    Column(measure.column, "metric_value"),
+                    Column(f"{measure.column}_baseline", "baseline_value"),
+                    Column(f"{measure.column}_difference", "difference"),
                 ],
-                "where": f"{one.column}_difference is not null",
+                "where": f"{measure.column}_difference is not null",
             }
-            for one in self.measures
+            for measure in self.measures
         ]
         about = "one row per query, system and metric that both have a value of"
         view = {"about": about, "shared": self.carried, "metrics": metrics, "from": "pairs"}
@@ -245,15 +251,15 @@ class Pairing:
     def counts(self) -> Stage:
         """One row per system: how many queries have a value of each metric."""
         columns = [Column("count(*)", "n_rows")]
-        columns += [Column(f"count({one.column})", one.column) for one in self.measures]
+        columns += [Column(f"count({measure.column})", measure.column) for measure in self.measures]
         about = "one row per system: how many of its queries have a value"
         return sums_stage("counts", about, ["system"], columns, "query_values")
 
 
-def _difference(mine: str, other: str, measure: Measure) -> Column:
+def _difference(value: str, baseline_value: str, measure: Measure) -> Column:
     """The difference of two columns, on two lines where it is long."""
-    between = " " if len(mine + other) < LINE // 2 else "\n    "
-    return Column(f"{mine}{between}- {other}", f"{measure.column}_difference")
+    between = " " if len(value + baseline_value) < LINE // 2 else "\n    "
+    return Column(f"{value}{between}- {baseline_value}", f"{measure.column}_difference")
 
 
 def is_above(expression: str) -> str:

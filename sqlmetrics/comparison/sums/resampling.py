@@ -64,7 +64,7 @@ class Replicates:
             total: The sum of the differences that was seen.
         """
         reached = abs(total) * (1 - SLACK)
-        extreme = sum(abs(one) >= reached for one in self.differences)
+        extreme = sum(abs(difference) >= reached for difference in self.differences)
         return (extreme + 1) / (len(self.differences) + 1)
 
     def means(self) -> list[float]:
@@ -72,9 +72,9 @@ class Replicates:
         pairs = list(zip(self.differences, self.weights, strict=True))
         if self.baseline is None:
             return [total / weight for total, weight in pairs if weight > 0]
-        others = zip(self.baseline.differences, self.baseline.weights, strict=True)
-        both = zip(pairs, others, strict=True)
-        return [x / v - y / w for (x, v), (y, w) in both if v > 0 and w > 0]
+        baseline_pairs = zip(self.baseline.differences, self.baseline.weights, strict=True)
+        pairs_by_replicate = zip(pairs, baseline_pairs, strict=True)
+        return [x / v - y / w for (x, v), (y, w) in pairs_by_replicate if v > 0 and w > 0]
 
     def bootstrap(self, difference: float) -> float:
         """The share of replicates that lie as far from the mean seen as that lies from 0.
@@ -84,7 +84,7 @@ class Replicates:
         """
         means = self.means()
         reached = abs(difference) * (1 - SLACK)
-        extreme = sum(abs(one - difference) >= reached for one in means)
+        extreme = sum(abs(mean - difference) >= reached for mean in means)
         return (extreme + 1) / (len(means) + 1)
 
 
@@ -184,15 +184,15 @@ class Resampling:
     @property
     def _sums(self) -> dict[str, Measure]:
         """Column -> the metric that it is of."""
-        sums = {f"{one.column}_sum": one for one in self.pairing.measures}
-        weights = {self.weight_of(one): one for one in self.pairing.measures}
-        return {**sums, **{name: one for name, one in weights.items() if name}}
+        sums = {f"{measure.column}_sum": measure for measure in self.pairing.measures}
+        weights = {self.weight_of(measure): measure for measure in self.pairing.measures}
+        return {**sums, **{name: measure for name, measure in weights.items() if name}}
 
     def query(self) -> tuple[list[Stage], str]:
         """The stages, and the select of one row per replicate, system and segment."""
         keys = ("system", *SEGMENT, "replicate")
         about, weight = _WEIGHTS[self.test]
-        own = (*keys, *self._sums)
+        columns = (*keys, *self._sums)
         lot, times = Column(lots.remainder("product"), "lot"), Column(weight("lot"), "times")
         sums = [Column(f"sum(times * {name})", name) for name in self._sums]
         stages = [
@@ -202,27 +202,29 @@ class Resampling:
             self._lot_sums(),
             *lots.replicates(self.seed, self.count),
             Stage("products", "comparison/products", {}),
-            columns_stage("replicate_lots", "the lot in the replicate", [*own, lot], "products"),
-            columns_stage("replicate_weights", about, [*own, times], "replicate_lots"),
+            columns_stage(
+                "replicate_lots", "the lot in the replicate", [*columns, lot], "products"
+            ),
+            columns_stage("replicate_weights", about, [*columns, times], "replicate_lots"),
             sums_stage("replicate_sums", _A_REPLICATE, keys, sums, "replicate_weights"),
         ]
         return stages, "select *\nfrom replicate_sums"
 
     def _pair_lots(self) -> Stage:
-        of, rows = self.pairing, self.pairing.rows
-        weight = of.weight if of.weight == "1e0" else f"{rows}.{of.weight}"
-        columns: list[object] = [f"{rows}.{name}" for name in of.carried]
+        pairing, rows = self.pairing, self.pairing.rows
+        weight = pairing.weight if pairing.weight == "1e0" else f"{rows}.{pairing.weight}"
+        columns: list[object] = [f"{rows}.{name}" for name in pairing.carried]
         columns.append("lots.lot")
-        for name, one in self._sums.items():
-            difference = f"{rows}.{of.value_of(one)}"
-            if name == f"{one.column}_sum":
+        for name, measure in self._sums.items():
+            difference = f"{rows}.{pairing.value_of(measure)}"
+            if name == f"{measure.column}_sum":
                 weighted = difference if weight == "1e0" else f"{difference} * {weight}"
                 columns.append(Column(weighted, name))
             else:
                 counted = chosen_if(f"{difference} is null", "0e0", weight)
                 columns.append(Column(counted, name))
         about = "one row per query and system, with the lot of its cluster"
-        return join_stage("pair_lots", about, columns, rows, to="lots", on=(of.unit[-1],))
+        return join_stage("pair_lots", about, columns, rows, to="lots", on=(pairing.unit[-1],))
 
     def _lot_sums(self) -> Stage:
         sums = [Column(f"coalesce(sum({name}), 0e0)", name) for name in self._sums]
@@ -232,20 +234,21 @@ class Resampling:
 
     def read(self, rows: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, ...], Replicates]:
         """System, segment, its value, metric and cutoff -> the replicates, in their order."""
-        found: dict[tuple[Any, ...], tuple[list[float], list[float]]] = {}
-        for row in sorted(rows, key=lambda one: int(one["replicate"])):
-            for one in self.pairing.measures:
-                own = (*(row[name] for name in ("system", *SEGMENT)), one.name, one.k or 0)
-                sums, weights = found.setdefault(own, ([], []))
-                sums.append(float(row[f"{one.column}_sum"]))
-                if weight := self.weight_of(one):
+        sums_by_key: dict[tuple[Any, ...], tuple[list[float], list[float]]] = {}
+        for row in sorted(rows, key=lambda row: int(row["replicate"])):
+            for measure in self.pairing.measures:
+                key = (*(row[name] for name in ("system", *SEGMENT)), measure.name, measure.k or 0)
+                sums, weights = sums_by_key.setdefault(key, ([], []))
+                sums.append(float(row[f"{measure.column}_sum"]))
+                if weight := self.weight_of(measure):
                     weights.append(float(row[weight]))
-        made = {own: Replicates(*pair) for own, pair in found.items()}
+        replicates_by_key = {key: Replicates(*pair) for key, pair in sums_by_key.items()}
         if self.pairing.rows == "pairs":
-            return made
+            return replicates_by_key
         first = self.pairing.baseline
         return {
-            own: replace(one, baseline=made.get((first, *own[1:]))) for own, one in made.items()
+            key: replace(replicates, baseline=replicates_by_key.get((first, *key[1:])))
+            for key, replicates in replicates_by_key.items()
         }
 
 

@@ -122,7 +122,9 @@ def _up_to_centres(samples: Samples) -> Iterator[Stage]:
     if samples.covariate:
         yield from samples.covariate.stages(samples)
     about = "squares are summed about numbers near the means, so that no digits are lost"
-    columns = [Column(f"avg({one.column})", f"{one.column}_centre") for one in samples.measures]
+    columns = [
+        Column(f"avg({measure.column})", f"{measure.column}_centre") for measure in samples.measures
+    ]
     yield sums_stage("centres", about, ["system"], columns, samples.source)
 
 
@@ -134,9 +136,9 @@ def _up_to_moments(samples: Samples) -> Iterator[Stage]:
     keys, parts = (["system", *samples.unit], list[str]()), samples.segments
     sums = [
         Column(f"sum({column} * of_{side})", f"{column}_{side}")
-        for one in samples.measures
+        for measure in samples.measures
         for side in SIDES
-        for column in samples.of(one).values()
+        for column in samples.of(measure).values()
     ]
     about = "one row per cluster, system and segment: its sums on both sides"
     yield segments_stage("both_sides", about, keys, sums, "sides", segments=parts)
@@ -147,18 +149,18 @@ def _up_to_moments(samples: Samples) -> Iterator[Stage]:
 def _covariate_centres(samples: Samples, covariate: Covariate) -> Stage:
     about = "the mean covariate of all systems, which a query without one is taken to have"
     columns = []
-    for one in samples.measures:
-        own = chosen_if(f"{one.column} is not null", covariate.of(one))
-        columns.append(Column(f"avg({own})", f"{one.column}_before"))
+    for measure in samples.measures:
+        value = chosen_if(f"{measure.column} is not null", covariate.of(measure))
+        columns.append(Column(f"avg({value})", f"{measure.column}_before"))
     return columns_stage("covariate_centres", about, columns, samples.source)
 
 
 def _summed_values(samples: Samples) -> Stage:
     rows = samples.source
     columns: list[object] = [f"{rows}.{name}" for name in samples.known if name != "weight"]
-    for one in samples.measures:
-        cells = _summed(samples, one)
-        columns += [Column(cells[name], column) for name, column in samples.of(one).items()]
+    for measure in samples.measures:
+        cells = _summed(samples, measure)
+        columns += [Column(cells[name], column) for name, column in samples.of(measure).items()]
     view = {
         "about": "one row per query and system: what is summed, of each metric",
         "columns": columns,
@@ -170,43 +172,48 @@ def _summed_values(samples: Samples) -> Stage:
     return Stage("summed_values", "comparison/join", view)
 
 
-def _summed(samples: Samples, one: Measure) -> dict[str, str]:
+def _summed(samples: Samples, measure: Measure) -> dict[str, str]:
     """What is counted -> its value of a query, 0 where the metric has none."""
-    rows, own = samples.source, one.column
+    rows, column = samples.source, measure.column
     weighted = f" * {rows}.weight" if samples.is_weighted else ""
-    is_there = f"{rows}.{own} is not null"
+    is_there = f"{rows}.{column} is not null"
     cells = {
         "n_queries": chosen_if(is_there, "1", "0"),
         "weight": chosen_if(is_there, f"{rows}.weight", "0e0"),
-        "y": f"coalesce(({rows}.{own} - centres.{own}_centre){weighted}, 0e0)",
+        "y": f"coalesce(({rows}.{column} - centres.{column}_centre){weighted}, 0e0)",
     }
     if samples.covariate:
-        before = f"{rows}.{samples.covariate.of(one)}"
-        both = f"{is_there} and {before} is not null"
-        off = f"({before} - covariate_centres.{own}_before){weighted}"
-        cells |= {"n_covered": chosen_if(both, "1", "0"), "c": chosen_if(both, off, "0e0")}
+        before = f"{rows}.{samples.covariate.of(measure)}"
+        is_covered = f"{is_there} and {before} is not null"
+        off = f"({before} - covariate_centres.{column}_before){weighted}"
+        cells |= {
+            "n_covered": chosen_if(is_covered, "1", "0"),
+            "c": chosen_if(is_covered, off, "0e0"),
+        }
     return cells
 
 
 def _sides(samples: Samples) -> Stage:
     columns = [name for name in samples.known if name not in ("weight", "system")]
-    columns += [column for one in samples.measures for column in samples.of(one).values()]
-    named = {"baseline": literal(samples.baseline), "systems": samples.systems}
+    columns += [column for measure in samples.measures for column in samples.of(measure).values()]
+    side_names = {"baseline": literal(samples.baseline), "systems": samples.systems}
     view = {"columns": columns, "from": "summed_values"}
-    return Stage("sides", "comparison/sides", named | view)
+    return Stage("sides", "comparison/sides", side_names | view)
 
 
 def _metric_clusters(samples: Samples) -> Stage:
     metrics = []
-    for one in samples.measures:
-        there = {f"{s}_{name}": own for s in SIDES for name, own in samples.of(one, s).items()}
-        system, baseline = (there[f"{side}_n_queries"] for side in SIDES)
+    for measure in samples.measures:
+        column_by_name = {
+            f"{s}_{name}": column for s in SIDES for name, column in samples.of(measure, s).items()
+        }
+        system, baseline = (column_by_name[f"{side}_n_queries"] for side in SIDES)
         weights = {} if samples.is_weighted else _as_weights(system, baseline)
         columns = [
-            Column(literal(one.name), "metric"),
-            Column(str(one.k or 0), "k"),
+            Column(literal(measure.name), "metric"),
+            Column(str(measure.k or 0), "k"),
             Column(found_in(system, baseline), "found_in"),
-            *(Column(own, name) for name, own in (there | weights).items()),
+            *(Column(column, name) for name, column in (column_by_name | weights).items()),
         ]
         metrics.append({"columns": columns, "where": f"{system} + {baseline} > 0"})
     about = "one row per cluster, system, segment and metric that it has a value of"
@@ -226,8 +233,8 @@ def found_in(system: str, baseline: str) -> str:
 
 
 def _moments(samples: Samples) -> Stage:
-    whole = [name for name in samples.counted if name.startswith("n_")]
-    return moments_stage([*KEYS, "found_in"], whole, samples.variables, "metric_clusters")
+    counts = [name for name in samples.counted if name.startswith("n_")]
+    return moments_stage([*KEYS, "found_in"], counts, samples.variables, "metric_clusters")
 
 
 def moments_stage(
@@ -245,8 +252,8 @@ def moments_stage(
     columns += [Column(f"sum({s}_{name})", f"{s}_{name}") for s in SIDES for name in counted]
     columns += [Column(f"sum({name})", f"sum_{name}") for name in variables]
     columns += [
-        Column(f"sum({one} * {other})", f"sum_{one}_{other}")
-        for one, other in combinations_with_replacement(variables, 2)
+        Column(f"sum({first} * {second})", f"sum_{first}_{second}")
+        for first, second in combinations_with_replacement(variables, 2)
     ]
     about = "one row per system, segment, metric and where clusters are: sums and products"
     return sums_stage("moments", about, keys, columns, source)
@@ -262,20 +269,26 @@ def read(
         rows: Of `samples_query`.
         centres: Of `centres_query`.
     """
-    found: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    rows_by_key: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
         key = (*(row[name] for name in KEYS[:-1]), int(row["k"]))
-        found.setdefault(key, []).append(row)
-    columns = {(one.name, one.k or 0): f"{one.column}_centre" for one in samples.measures}
+        rows_by_key.setdefault(key, []).append(row)
+    columns = {
+        (measure.name, measure.k or 0): f"{measure.column}_centre" for measure in samples.measures
+    }
     by_system = {row["system"]: row for row in centres}
-    made = {}
-    for key, several in found.items():
+    moments_by_key = {}
+    for key, several in rows_by_key.items():
         systems = dict(zip(SIDES, (key[0], samples.baseline), strict=True))
         column = columns[key[-2:]]
-        there = {side: (by_system.get(one) or {}).get(column) for side, one in systems.items()}
-        own = {side: float(value or 0.0) for side, value in there.items()}
-        made[key] = moments_of_groups(samples.variables, several, own)
-    return {key: one for key, one in made.items() if one.n and one.n_baseline}
+        raw_centres = {
+            side: (by_system.get(system) or {}).get(column) for side, system in systems.items()
+        }
+        centre_by_side = {side: float(value or 0.0) for side, value in raw_centres.items()}
+        moments_by_key[key] = moments_of_groups(samples.variables, several, centre_by_side)
+    return {
+        key: moments for key, moments in moments_by_key.items() if moments.n and moments.n_baseline
+    }
 
 
 def moments_of_groups(
@@ -298,8 +311,8 @@ def moments_of_groups(
             int(row["n_clusters"]),
             {name: float(row[f"sum_{name}"]) for name in names},
             {
-                (one, other): float(row[f"sum_{one}_{other}"])
-                for one, other in combinations_with_replacement(names, 2)
+                (first, second): float(row[f"sum_{first}_{second}"])
+                for first, second in combinations_with_replacement(names, 2)
             },
         )
         for row in rows

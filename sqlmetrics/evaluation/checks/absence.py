@@ -12,12 +12,12 @@ from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.sql.template import literal
 
 
-def why_absent(name: str, there: Collection[str], plan: Plan, engine: Database) -> str:
+def why_absent(name: str, systems: Collection[str], plan: Plan, engine: Database) -> str:
     """What to tell of a system without a value; empty where it is unknown on all days.
 
     Args:
         name: The system.
-        there: The systems that have values.
+        systems: The systems that have values.
         plan: The plan of the evaluation, of the chosen days.
         engine: Where its tables are.
     """
@@ -34,8 +34,10 @@ def why_absent(name: str, there: Collection[str], plan: Plan, engine: Database) 
     if not every:
         return ""
     listed = f"it has lists on {many(len(every), 'other day')}: {_listed(every)}"
-    others = f"; on the chosen ones there are {', '.join(sorted(there))}" if there else ""
-    return f"{name} is a system, and has no list on the chosen days; {listed}{others}"
+    present_systems = (
+        f"; on the chosen ones there are {', '.join(sorted(systems))}" if systems else ""
+    )
+    return f"{name} is a system, and has no list on the chosen days; {listed}{present_systems}"
 
 
 def _days(name: str, plan: Plan, engine: Database) -> list[str]:

@@ -52,7 +52,11 @@ _SECOND = re.compile(r"(.+)_\d+")
 
 
 def check(
-    plan: Plan, engine: Database, *, presumed: Sequence[str] = (), apart: Sequence[str] = ()
+    plan: Plan,
+    engine: Database,
+    *,
+    presumed: Sequence[str] = (),
+    ignored_tables: Sequence[str] = (),
 ) -> None:
     """Raise InputError if the input would give a wrong number.
 
@@ -60,7 +64,7 @@ def check(
         plan: The plan of the evaluation.
         engine: Where the tables are.
         presumed: Tables whose rows and lists are looked at later, by `confirm`.
-        apart: Tables whose problems do not matter, by the names that messages give them.
+        ignored_tables: Tables whose problems do not matter, by the names that messages give them.
 
     Raises:
         NoDataError: If all that is wrong is that tables have no row yet, or none of the days.
@@ -80,10 +84,14 @@ def check(
         look.unknown_baseline,
         look.bad_groups,
     )
-    each = ([problem for problem in kind() if problem.table not in apart] for kind in kinds)
-    problems: list[Problem] = next(filter(None, each), [])
+    problem_lists = (
+        [problem for problem in kind() if problem.table not in ignored_tables] for kind in kinds
+    )
+    problems: list[Problem] = next(filter(None, problem_lists), [])
     if problems and presumed:
-        check(plan, engine, apart=apart)  # together with what is wrong in those tables
+        check(
+            plan, engine, ignored_tables=ignored_tables
+        )  # together with what is wrong in those tables
     if problems:
         raise refusal(problems)
 
@@ -98,29 +106,38 @@ def check_sample(plan: Plan, sample: Plan, engine: Database) -> None:
         sample: That of some of its queries.
         engine: Where the tables are.
     """
-    whole, some = _look(plan, engine), _look(sample, engine)
-    for kind in (whole.missing_columns, whole.broken_ids, whole.texts, whole.empty_tables):
+    full_look, sample_look = _look(plan, engine), _look(sample, engine)
+    for kind in (
+        full_look.missing_columns,
+        full_look.broken_ids,
+        full_look.texts,
+        full_look.empty_tables,
+    ):
         if problems := list(kind()):
             raise refusal(problems)
-    for kind in (some.bad_or_repeated_rows, whole.unknown_baseline, some.bad_groups):
+    for kind in (
+        sample_look.bad_or_repeated_rows,
+        full_look.unknown_baseline,
+        sample_look.bad_groups,
+    ):
         if problems := [problem for problem in kind() if problem.count]:
             raise refusal(problems)
 
 
-def check_columns(plan: Plan, engine: Database, *, apart: Sequence[str] = ()) -> None:
+def check_columns(plan: Plan, engine: Database, *, ignored_tables: Sequence[str] = ()) -> None:
     """Raise InputError unless the tables can be read, and have the columns that are asked for.
 
     Args:
         plan: The plan of the evaluation.
         engine: Where the tables are.
-        apart: Tables that are not looked at.
+        ignored_tables: Tables that are not looked at.
 
     Raises:
         InputError: With every column that is missing, or a condition that cannot be read.
     """
     look = _look(plan, engine)
-    there = {name: source for name, source in look.sources.items() if name not in apart}
-    problems = list(replace(look, sources=there).missing_columns())
+    sources = {name: source for name, source in look.sources.items() if name not in ignored_tables}
+    problems = list(replace(look, sources=sources).missing_columns())
     if problems:
         raise InputError(problems)
 
@@ -138,13 +155,13 @@ def confirm(plan: Plan, buckets: int, script: Script, engine: Database) -> None:
         InputError: As `check`.
     """
     select = f"select distinct {BUCKET}, {SCREENED}, {SUSPECTS} from per_query"
-    found = engine.rows(script.over(select))
-    is_whole = len(found) == buckets
+    bucket_rows = engine.rows(script.over(select))
+    is_whole = len(bucket_rows) == buckets
     if buckets > 1:
         source = source_text(plan.shape.at.rankings, plan.shape.where["rankings"])
-        there = engine.rows(f"select count(*) from {source}")[0][0]
-        is_whole = sum(rows for _, rows, _ in found) == there
-    if not is_whole or any(suspects for *_, suspects in found):
+        n_rows = engine.rows(f"select count(*) from {source}")[0][0]
+        is_whole = sum(rows for _, rows, _ in bucket_rows) == n_rows
+    if not is_whole or any(suspects for *_, suspects in bucket_rows):
         check(plan, engine)
 
 
@@ -196,27 +213,29 @@ class _Look:
         for table, source in self.sources.items():
             try:
                 with self._reading(table):
-                    there = self.engine.columns(source)
-                    renamed = self._renamed(table, there)
+                    columns = self.engine.columns(source)
+                    renamed = self._renamed(table, columns)
                     gaps = self._gaps(table)
             except InputError as error:
-                there, renamed, gaps = dict(self._without_condition(table)), set(), {}
-                if not there:
+                columns, renamed, gaps = dict(self._without_condition(table)), set(), {}
+                if not columns:
                     raise
                 yield Problem(table, str(error).removeprefix(f"{table}: "), 1)
-            folded = {name.casefold() for name in there}
+            folded = {name.casefold() for name in columns}
             segments = self.plan.shape.made_of.columns(table, self.engine.translation.dialect)
-            wanted = self.plan.shape.columns[table] | segments
-            for role, name in wanted.items():
+            column_by_role = self.plan.shape.columns[table] | segments
+            for role, name in column_by_role.items():
                 if name.casefold() not in folded:
-                    what = f"{unknown('column', name, there)} (wanted as {role})"
-                    yield Problem(table, what, 1)
+                    message = f"{unknown('column', name, columns)} (wanted as {role})"
+                    yield Problem(table, message, 1)
                 elif name.casefold() in gaps:
-                    what = f"{gaps[name.casefold()]!r} has no column {name!r}, as other files have"
-                    yield Problem(table, what, 1)
+                    message = (
+                        f"{gaps[name.casefold()]!r} has no column {name!r}, as other files have"
+                    )
+                    yield Problem(table, message, 1)
                 elif name.casefold() in renamed:
-                    what = f"there are two columns {name!r}, or they differ in case alone"
-                    yield Problem(table, what, 1)
+                    message = f"there are two columns {name!r}, or they differ in case alone"
+                    yield Problem(table, message, 1)
 
     def broken_ids(self) -> Iterator[Problem]:
         """Ids that are numbers with fractions."""
@@ -238,20 +257,22 @@ class _Look:
         name = self.plan.shape.columns["rankings"].get("score")
         if name and self.plan.spec.options["score_precision"] == "exact":
             kinds = self.engine.columns(self.sources["rankings"]).items()
-            there = {column.casefold(): kind for column, kind in kinds}
-            yield from text_scores(name, there.get(name.casefold(), ""))
+            kind_by_column = {column.casefold(): kind for column, kind in kinds}
+            yield from text_scores(name, kind_by_column.get(name.casefold(), ""))
 
     def _of_kinds(self, kinds: tuple[str, ...], remedy: str) -> Iterator[Problem]:
         """Columns of some types that are wanted as numbers."""
         for table, source in self.sources.items():
-            there = {name.casefold(): kind for name, kind in self.engine.columns(source).items()}
+            kind_by_column = {
+                name.casefold(): kind for name, kind in self.engine.columns(source).items()
+            }
             mapped = table == "labels" and self.plan.spec.truth.grades
             for role, name in self.plan.shape.columns[table].items():
-                kind = there.get(name.casefold(), "")
+                kind = kind_by_column.get(name.casefold(), "")
                 is_number = role in NUMBERS and not (mapped and role == "grade")
                 if is_number and kind.startswith(kinds):
-                    what = f"{name} has the type {kind}, and is wanted as {role}, a number"
-                    yield Problem(table, what, 1, remedy=remedy)
+                    message = f"{name} has the type {kind}, and is wanted as {role}, a number"
+                    yield Problem(table, message, 1, remedy=remedy)
 
     def _gaps(self, table: str) -> dict[str, str]:
         """The columns that one of several files has not, with that file."""
@@ -261,16 +282,16 @@ class _Look:
         view = {"place": relation.place, "relation": relation}
         return dict(self.engine.rows(print_template(f"inputs/{relation.template}_gaps", view)))
 
-    def _renamed(self, table: str, there: Iterable[str]) -> set[str]:
+    def _renamed(self, table: str, columns: Iterable[str]) -> set[str]:
         """The names for which DuckDB had to rename a second column to `<name>_1`."""
         relation = self.plan.shape.tables[table]
-        second = {name: match[1] for name in there if (match := _SECOND.fullmatch(name))}
+        second = {name: match[1] for name in columns if (match := _SECOND.fullmatch(name))}
         if not (second and relation.named):
             return set()
         view = {"place": relation.place, "relation": relation}
         rows = self.engine.rows(print_template(f"inputs/{relation.template}_names", view))
-        own = {str(cell).strip() for row in rows for cell in row}
-        return {first.casefold() for name, first in second.items() if name not in own}
+        header_names = {str(cell).strip() for row in rows for cell in row}
+        return {first.casefold() for name, first in second.items() if name not in header_names}
 
     @contextmanager
     def _reading(self, table: str) -> Iterator[None]:
@@ -294,8 +315,10 @@ class _Look:
         spec, relation = self.plan.spec, self.plan.shape.tables[table]
         source = getattr(spec, table) or spec.truth
         if missing := absent(source, self.engine):
-            made = "it is made of the click log, by show, run, compare and evaluate_clicks alone"
-            return made if spec.clicks else missing
+            explanation = (
+                "it is made of the click log, by show, run, compare and evaluate_clicks alone"
+            )
+            return explanation if spec.clicks else missing
         condition = source.where
         wrong = wrong_condition(condition, relation, self.engine)
         if wrong:
@@ -323,7 +346,7 @@ class _Look:
                 continue
             columns = self.plan.shape.columns[table]
             conditions = [rule.text(columns[rule.role]) for rule in rules]
-            counted = [f"sum(case when {one} then 1 else 0 end)" for one in conditions]
+            counted = [f"sum(case when {condition} then 1 else 0 end)" for condition in conditions]
             select = f"select {', '.join(['count(*)', *counted])} from {source}"
             with self._reading(table):
                 total, *counts = self.engine.rows(select)[0]
@@ -357,27 +380,29 @@ class _Look:
         source = source_text(shape.tables[table].of_all_files, shape.given(table))
         select = f"select max({shape.day(table)}) as day, count(*) as n from {source}"
         ((last, n),) = self.engine.rows(select)
-        there = f"; the last day is {day_of(last)}" if n and last else ""
-        return f" {shape.at.ends.words}{there}"
+        last_day = f"; the last day is {day_of(last)}" if n and last else ""
+        return f" {shape.at.ends.words}{last_day}"
 
     def empty_lists(self) -> Iterator[Problem]:
         """Lists without an item, where it matters that they leave no row behind."""
-        lost = self._lost_lists()
+        condition = self._lost_lists()
         relation = self.plan.shape.at.rankings
-        for text, _ in relation.lists[:1] if lost else ():  # the items are the first
+        for text, _ in relation.lists[:1] if condition else ():  # the items are the first
             source = source_text(replace(relation, lists=(), added=()))
-            select = f"select count(*) from {source} where len({text}) = 0 and {lost}"
+            select = f"select count(*) from {source} where len({text}) = 0 and {condition}"
             count = self.engine.rows(with_stages(self.plan.inputs, select))[0][0]
             if count:
-                what = f"lists without an item, which cannot be told from missing ones: {count:,}"
+                message = (
+                    f"lists without an item, which cannot be told from missing ones: {count:,}"
+                )
                 remedy = "give one row per item, or evaluate without dates, with missing=zero"
-                yield Problem("rankings", what, count, remedy=remedy)
+                yield Problem("rankings", message, count, remedy=remedy)
 
     def _lost_lists(self) -> str:
         """The condition of an empty list that would count; empty where none does."""
         shape, options = self.plan.shape, self.plan.spec.options
-        over = {self.plan.spec.settings(one)["average_over"] for one in self.plan.measures}
-        flags = [OPTIONS["average_over"].choice(one).only for one in over]
+        over = {self.plan.spec.settings(measure)["average_over"] for measure in self.plan.measures}
+        flags = [OPTIONS["average_over"].choice(value).only for value in over]
         needs_list = any("is_ranked" in only for only in flags)
         if needs_list or options["missing"] != "zero" or "metric_date" in shape.keys:
             return "true"
@@ -409,11 +434,11 @@ class _Look:
         systems = [system for (system,) in rows]
         if baseline in systems:
             return
-        why = why_absent(baseline, systems, self.plan, self.engine)
-        if why and "baseline" not in self.plan.spec.needed:
+        reason = why_absent(baseline, systems, self.plan, self.engine)
+        if reason and "baseline" not in self.plan.spec.needed:
             return  # it pauses on these days, and rows without it have no difference
-        why = why or unknown("system", baseline, systems)
-        yield Problem("rankings", f"no row has the baseline: {why}", 1)
+        reason = reason or unknown("system", baseline, systems)
+        yield Problem("rankings", f"no row has the baseline: {reason}", 1)
 
     def _screen(self, table: str) -> Prescan | None:
         """What one quick pass says of a table; None where there is no such pass."""
@@ -429,7 +454,9 @@ class _Look:
         """The plan for each bucket of queries, where ClickHouse looks at them one by one."""
         if not self.plan.shape.at.translation.dialect.quick_hash:
             return [self.plan]
-        return [self.plan.by(self.plan.strategy, one) for one in hashed(self.plan, self.engine)]
+        return [
+            self.plan.by(self.plan.strategy, bucket) for bucket in hashed(self.plan, self.engine)
+        ]
 
     def _is_innocent(self, rule: GroupCheck, plan: Plan) -> bool:
         """Whether it is known without the rule's own query that it finds nothing."""
@@ -458,20 +485,20 @@ class _Look:
         """What rules find that look at several rows; all of them, unless some are given."""
         for rule in group_checks(self.plan) if rules is None else rules:
             parts = self._parts if rule.is_of_queries else [self.plan]
-            found = list(filter(None, (self._guilty(rule, one) for one in parts)))
-            if found:
-                count = sum(rows[0][0] for rows in found)
-                examples = [row[1:] for rows in found for row in rows]
-                if len(found) > 1:  # no two buckets share a query
+            row_groups = list(filter(None, (self._guilty(rule, part) for part in parts)))
+            if row_groups:
+                count = sum(rows[0][0] for rows in row_groups)
+                examples = [row[1:] for rows in row_groups for row in rows]
+                if len(row_groups) > 1:  # no two buckets share a query
                     keys = rule.names.index("query_id") + 1
                     examples = sorted(examples, key=lambda row: row[:keys])[:EXAMPLES]
-                what = f"{rule.problem}: {count:,}"
+                message = f"{rule.problem}: {count:,}"
                 remedy = (
                     self._system_remedy(rule)
                     + rule.remedy
                     + (self._of_groups() if rule.is_of_labels else "")
                 )
-                yield Problem(rule.table, what, count, rule.names, examples, remedy)
+                yield Problem(rule.table, message, count, rule.names, examples, remedy)
 
     def _of_groups(self) -> str:
         """What else may be done with repeated labels: graded subtopics have a row for each."""
@@ -479,7 +506,9 @@ class _Look:
         if labels is None or shape.has_groups:
             return ""
         fits = group_columns(labels, shape.at.labels, self.engine)
-        return "".join(f"; or, of graded subtopics, group={one} (--group {one})" for one in fits)
+        return "".join(
+            f"; or, of graded subtopics, group={column} (--group {column})" for column in fits
+        )
 
     def _system_remedy(self, rule: GroupCheck) -> str:
         """The column by which repeated rankings are those of several systems, if there is one."""
@@ -488,8 +517,10 @@ class _Look:
             return ""
         source, columns = self.sources["rankings"], shape.columns["rankings"]
         keys = [columns[role] for role in ("query", "item", "date") if role in columns]
-        there = {plain(name): name for name in self.engine.columns(source) if name not in keys}
-        for column in filter(None, map(there.get, NAMES["system"].split())):
+        column_by_name = {
+            plain(name): name for name in self.engine.columns(source) if name not in keys
+        }
+        for column in filter(None, map(column_by_name.get, NAMES["system"].split())):
             grouped = ", ".join(map(identifier, [*keys, column]))
             repeated = f"select 1 as n from {source} group by {grouped} having count(*) > 1 limit 1"
             if not self.engine.rows(repeated):
@@ -502,16 +533,18 @@ class _Look:
         read = "cast({column} as varchar)" if reads_files else "{column}"
         columns = self.plan.shape.columns[table]
         condition = rule.text(columns[rule.role], read)
-        shown = ", ".join(identifier(name) for name in columns.values())
-        select = f"select {shown} from {self.sources[table]} where {condition} limit {EXAMPLES}"
-        what = f"{columns[rule.role]} {rule.problem} in {many(count, 'row')}"
+        column_list = ", ".join(identifier(name) for name in columns.values())
+        select = (
+            f"select {column_list} from {self.sources[table]} where {condition} limit {EXAMPLES}"
+        )
+        message = f"{columns[rule.role]} {rule.problem} in {many(count, 'row')}"
         rows = self.engine.rows(select)
-        place = list(columns).index(rule.role)
-        texts = [row[place] for row in rows]
+        position = list(columns).index(rule.role)
+        texts = [row[position] for row in rows]
         of_file = bool(self.plan.shape.tables[table].separator)
         remedy = remedy_for(rule.wanted, texts, of_file=of_file) if rule.wanted else rule.remedy
         names = tuple(columns.values())
-        return Problem(table, what, count, names, rows, remedy, stops=bool(rule.wanted))
+        return Problem(table, message, count, names, rows, remedy, stops=bool(rule.wanted))
 
 
 def _with_ids(rule: GroupCheck) -> GroupCheck:

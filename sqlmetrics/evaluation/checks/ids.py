@@ -32,14 +32,14 @@ def normal(text: str) -> str:
     return str(int(number)) if is_whole else plain
 
 
-def alike(ours: Iterable[str], theirs: Iterable[str]) -> list[tuple[str, str]]:
+def alike(ids: Iterable[str], other_ids: Iterable[str]) -> list[tuple[str, str]]:
     """The ids of the one side that look like one of the other, and are not it.
 
     >>> alike(["SKU-1", "b"], ["sku-1", "b", "c"])
     [('SKU-1', 'sku-1')]
     """
-    by_form = {normal(one): one for one in ours}
-    pairs = ((by_form[normal(one)], one) for one in theirs if normal(one) in by_form)
+    by_form = {normal(text): text for text in ids}
+    pairs = ((by_form[normal(text)], text) for text in other_ids if normal(text) in by_form)
     return [pair for pair in pairs if pair[0] != pair[1]]
 
 
@@ -64,9 +64,9 @@ def of_fractions(table: str, names: Iterable[str], types: Mapping[str, str]) -> 
     for name in names:
         kind = kinds.get(name.casefold(), "")
         if _BROKEN.match(kind):
-            what = f"{name} has the type {kind}, and ids are texts or whole numbers"
+            message = f"{name} has the type {kind}, and ids are texts or whole numbers"
             remedy = "12.0 is not '12': cast it to bigint in sql, or by astype('Int64') in pandas"
-            yield Problem(table, what, 1, remedy=remedy)
+            yield Problem(table, message, 1, remedy=remedy)
 
 
 def merged(plan: Plan, engine: Database, sources: Mapping[str, str]) -> Iterator[Problem]:
@@ -77,12 +77,14 @@ def merged(plan: Plan, engine: Database, sources: Mapping[str, str]) -> Iterator
         if relation.is_sql
         for name in _columns(plan, table)
     ]
-    found = engine.rows(print_template("checks/collation", {"columns": columns})) if columns else []
-    for (table, name), rows in groupby(sorted(found), key=itemgetter(0, 1)):
+    equal_ids = (
+        engine.rows(print_template("checks/collation", {"columns": columns})) if columns else []
+    )
+    for (table, name), rows in groupby(sorted(equal_ids), key=itemgetter(0, 1)):
         examples = [row[2:] for row in rows]
-        what = f"the collation of {name} takes different ids for equal"
+        message = f"the collation of {name} takes different ids for equal"
         remedy = f'select {name} collate "binary" as {name} instead'
-        yield Problem(table, what, len(examples), ("id", "equals"), examples, remedy)
+        yield Problem(table, message, len(examples), ("id", "equals"), examples, remedy)
 
 
 def _columns(plan: Plan, table: str) -> list[str]:

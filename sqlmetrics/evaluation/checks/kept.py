@@ -34,8 +34,8 @@ def check_kept(plan: Plan, script: Script, engine: Database) -> None:
         if count:
             first = f"select {keys} {rows} order by {keys} limit {EXAMPLES}"
             examples = engine.rows(script.over(first))
-            what = f"labelled queries {problem}: {count:,}"
-            raise InputError(Problem("labels", what, count, plan.shape.keys, examples, remedy))
+            message = f"labelled queries {problem}: {count:,}"
+            raise InputError(Problem("labels", message, count, plan.shape.keys, examples, remedy))
 
 
 def _refused(plan: Plan) -> Iterator[tuple[str, str, str]]:

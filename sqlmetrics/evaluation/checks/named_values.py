@@ -55,11 +55,11 @@ def counted(columns: Mapping[str, str], source: str, engine: Database) -> Counts
         f"group by {', '.join(keys)}"
     )
     counts: dict[str, dict[str, int]] = {}
-    for place, role in enumerate(columns):
+    for position, role in enumerate(columns):
         totals: dict[str, int] = {}
         for row in rows:
-            if row[place] is not None:
-                totals[str(row[place])] = totals.get(str(row[place]), 0) + int(row[-1])
+            if row[position] is not None:
+                totals[str(row[position])] = totals.get(str(row[position]), 0) + int(row[-1])
         most_first = sorted(totals.items(), key=lambda pair: (-pair[1], pair[0]))
         counts[role] = dict(most_first)
     return counts
@@ -73,22 +73,22 @@ def absent(table: str, names: Iterable[NamedValue], counts: Counts) -> Absent:
         names: What is named.
         counts: What is there, by role.
     """
-    found = Absent()
+    absences = Absent()
     for name in dict.fromkeys(names):
         values = counts.get(name.role, {})
         if not values or name.value in values:
             continue
         total = sum(values.values())
-        what = (
+        message = (
             f"{name.place} names the {name.role} {name.value!r}, which no row has"
             f"{did_you_mean(name.value, values) or ';'} {told(values)}"
         )
         if name.decides and (total >= FEW or nearest(name.value, values) is not None):
             remedy = "write it as the data do, or leave it out of the spec"
-            found.problems.append(Problem(table, what, total, remedy=remedy))
+            absences.problems.append(Problem(table, message, total, remedy=remedy))
         else:
-            found.notes.append(f"{table}: {what}")
-    return found
+            absences.notes.append(f"{table}: {message}")
+    return absences
 
 
 def unknown_values(plan: Plan, engine: Database, *, only_notes: bool = False) -> tuple[str, ...]:
@@ -106,33 +106,37 @@ def unknown_values(plan: Plan, engine: Database, *, only_notes: bool = False) ->
     """
     spec, shape = plan.spec, plan.shape
     names = [name for name in named_in(spec) if not (only_notes and name.decides)]
-    found = Absent()
+    absences = Absent()
     for table in ("rankings", "queries") if spec.clicks is None else ():
-        own = {
+        sql_by_role = {
             name: shape.made_of.value(name, engine.translation)
             for name in shape.segments.get(table, ())
         }
         if table == "rankings" and "system" in shape.columns[table]:
-            own[SYSTEM] = identifier(shape.columns[table]["system"])
-        columns = {role: own[role] for role in own if any(name.role == role for name in names)}
+            sql_by_role[SYSTEM] = identifier(shape.columns[table]["system"])
+        columns = {
+            role: sql_by_role[role]
+            for role in sql_by_role
+            if any(name.role == role for name in names)
+        }
         if not columns:
             continue
         of_days = source_text(shape.tables[table], shape.where[table])
-        asked = [name for name in names if name.role in columns]
+        named_values = [name for name in names if name.role in columns]
         counts = counted(columns, of_days, engine)
-        if any(name.value not in counts[name.role] for name in asked):
+        if any(name.value not in counts[name.role] for name in named_values):
             of_all_days = source_text(shape.tables[table].of_all_files, shape.given(table))
             counts = counted(columns, of_all_days, engine)
-        lacks = absent(table, asked, counts)
-        found.problems += lacks.problems
-        found.notes += lacks.notes
-    if found.problems:
-        raise InputError(found.problems)
-    return tuple(found.notes)
+        lacks = absent(table, named_values, counts)
+        absences.problems += lacks.problems
+        absences.notes += lacks.notes
+    if absences.problems:
+        raise InputError(absences.problems)
+    return tuple(absences.notes)
 
 
 def told(counts: Mapping[str, int]) -> str:
     """Values with how many rows have them, as a sentence."""
-    some = [f"{printable(value)} ({n:,})" for value, n in list(counts.items())[:SHOWN]]
-    more = len(counts) - SHOWN
-    return f"there are {', '.join(some)}" + (f" and {more:,} more" if more > 0 else "")
+    examples = [f"{printable(value)} ({n:,})" for value, n in list(counts.items())[:SHOWN]]
+    n_hidden = len(counts) - SHOWN
+    return f"there are {', '.join(examples)}" + (f" and {n_hidden:,} more" if n_hidden > 0 else "")

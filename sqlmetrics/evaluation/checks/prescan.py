@@ -68,8 +68,8 @@ class Prescan:
     def among(self) -> list[str]:
         """The lists to look at for an item that is there twice; none if all have to be."""
         lists = [keys for keys in self.alike if None not in keys]  # others have no query
-        few = lists if len(lists) <= MANY else []
-        return [f"[{', '.join(map(literal, one))}]" for one in few]
+        chosen = lists if len(lists) <= MANY else []
+        return [f"[{', '.join(map(literal, keys))}]" for keys in chosen]
 
 
 CLEAR = Prescan(rows=1)
@@ -87,50 +87,54 @@ def suspects(plan: Plan, engine: Database) -> str:
     Empty where it may not: its statement would fail, and with it a transaction of the user,
     where a column is not there or a value has to be read as another type.
     """
-    there: dict[str, str] = {}
+    kind_by_role: dict[str, str] = {}
     with suppress(InputError):  # that they cannot be read the checks will tell
-        there = _types(plan, engine, "rankings")
+        kind_by_role = _types(plan, engine, "rankings")
     columns = plan.shape.columns["rankings"]
-    if not is_possible(plan, "rankings") or not there.keys() >= columns.keys():
+    if not is_possible(plan, "rankings") or not kind_by_role.keys() >= columns.keys():
         return ""
     rules = row_checks(plan, "rankings")
-    casts = any(rule.wanted and not _is_kept(rule, there) for rule in rules)
-    narrows = "score" in there and plan.spec.options["score_precision"] != "double"
-    if casts or narrows or there.get("rank", WHOLE[0]) not in WHOLE:
+    casts = any(rule.wanted and not _is_kept(rule, kind_by_role) for rule in rules)
+    narrows = "score" in kind_by_role and plan.spec.options["score_precision"] != "double"
+    if casts or narrows or kind_by_role.get("rank", WHOLE[0]) not in WHOLE:
         return ""
-    return _bad(plan, "rankings", there)
+    return _bad(plan, "rankings", kind_by_role)
 
 
 def _types(plan: Plan, engine: Database, table: str) -> dict[str, str]:
     """Role -> the type of its column, for those that are there."""
     shape = plan.shape
     columns = engine.columns(source_text(shape.tables[table], shape.where[table]))
-    there = {name.casefold(): kind for name, kind in columns.items()}
-    asked = {role: name.casefold() for role, name in shape.columns[table].items()}
-    return {role: there[name] for role, name in asked.items() if name in there}
+    kind_by_column = {name.casefold(): kind for name, kind in columns.items()}
+    column_by_role = {role: name.casefold() for role, name in shape.columns[table].items()}
+    return {
+        role: kind_by_column[name]
+        for role, name in column_by_role.items()
+        if name in kind_by_column
+    }
 
 
-def _is_kept(rule: RowCheck, there: Mapping[str, str]) -> bool:
+def _is_kept(rule: RowCheck, kind_by_role: Mapping[str, str]) -> bool:
     """Whether the type of a column keeps a rule by itself."""
-    return rule.wanted != "" and rule.wanted == TYPES.get(there[rule.role])
+    return rule.wanted != "" and rule.wanted == TYPES.get(kind_by_role[rule.role])
 
 
-def _bad(plan: Plan, table: str, there: Mapping[str, str]) -> str:
+def _bad(plan: Plan, table: str, kind_by_role: Mapping[str, str]) -> str:
     """What rows of a table meet that break a rule which the type of a column does not keep."""
     columns = plan.shape.columns[table]
-    rules = (rule for rule in row_checks(plan, table) if not _is_kept(rule, there))
+    rules = (rule for rule in row_checks(plan, table) if not _is_kept(rule, kind_by_role))
     return "\nor ".join(rule.text(columns[rule.role]) for rule in rules)
 
 
 def screen(plan: Plan, engine: Database, table: str) -> Prescan:
     """Look through a table, in as many parts as fit into memory."""
-    there = parts(plan, engine, BYTES, table)
+    table_parts = parts(plan, engine, BYTES, table)
     types = _types(plan, engine, table)
     bad, far = _bad(plan, table, types), _far(plan, table, types)
-    found = (engine.rows(_text(plan, table, bad, far, one))[0] for one in there)
+    totals = (engine.rows(_text(plan, table, bad, far, part))[0] for part in table_parts)
     screens = (
         Prescan(rows, n_bad, n_gaps, n_far, tuple(map(tuple, alike or ())))
-        for rows, n_bad, n_gaps, n_far, alike in found
+        for rows, n_bad, n_gaps, n_far, alike in totals
     )
     return sum(screens, Prescan())
 
@@ -138,8 +142,8 @@ def screen(plan: Plan, engine: Database, table: str) -> Prescan:
 def _far(plan: Plan, table: str, types: Mapping[str, str]) -> str:
     """The condition of a score that a DOUBLE may have rounded, empty if there is none."""
     name = plan.shape.columns[table].get("score")
-    found = rounded(name, types.get("score", "")) if name else None
-    return found.beyond if found else ""
+    rounding = rounded(name, types.get("score", "")) if name else None
+    return rounding.beyond if rounding else ""
 
 
 def _text(plan: Plan, table: str, bad: str, far: str, bucket: Bucket) -> str:

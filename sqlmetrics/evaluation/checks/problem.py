@@ -36,7 +36,7 @@ def remedy_for(kind: str, texts: Iterable[object], *, of_file: bool) -> str:
 
 def refusal(problems: Sequence[Problem]) -> InputError:
     """The error that tells problems: that there is no data yet, if that is all that is wrong."""
-    kind = NoDataError if all(one.may_come for one in problems) else InputError
+    kind = NoDataError if all(problem.may_come for problem in problems) else InputError
     return kind(problems)
 
 

@@ -298,8 +298,10 @@ def _grades_outside(plan: Plan) -> Iterator[RowCheck]:
 
 def _max_grades(plan: Plan) -> Iterator[float]:
     """The grades above which a metric makes no sense."""
-    limited = (one for one in plan.measures if "max_grade" in one.metric.parameters)
-    yield from dict.fromkeys(plan.spec.settings(one).parameter("max_grade") for one in limited)
+    limited = (measure for measure in plan.measures if "max_grade" in measure.metric.parameters)
+    yield from dict.fromkeys(
+        plan.spec.settings(measure).parameter("max_grade") for measure in limited
+    )
 
 
 def _above(most: float) -> tuple[str, str]:
@@ -314,8 +316,8 @@ def _gain_checks(plan: Plan) -> Iterator[RowCheck]:
         too_large = f"{{number}} > 1000 and {{number}} <= {HUGE}"
         yield _outside("grade", too_large, "is too large for gain=exp", "use gain=linear")
     for gain in (gain for gain in gains if isinstance(gain, Table)):
-        known = ", ".join(number(grade) for grade in (0, *gain))
-        outside = f"{{number}} >= 0 and {{number}} not in ({known})"
+        grades = ", ".join(number(grade) for grade in (0, *gain))
+        outside = f"{{number}} >= 0 and {{number}} not in ({grades})"
         yield _outside("grade", outside, f"has no gain in the table {gain}", "add it to the table")
 
 
@@ -431,17 +433,19 @@ def _undescribed(plan: Plan) -> Iterator[GroupCheck]:
     )
     if described is None:
         return
-    known = {"the items table lacks": ("", "add them to the items table")}
+    rule_by_problem = {"the items table lacks": ("", "add them to the items table")}
     if "popularity" in described["roles"]:
         remedy = "add them to the items table, or 1 to the popularity of every item"
-        known = {"have no popularity, or 0, in the items table": ("items.popularity > 0e0", remedy)}
-    if "users" in described["roles"]:
-        told = "have no popularity, or 0, or more than there are users, in the items table"
-        among = "items.popularity > 0e0 and items.popularity <= items.users"
-        known = {
-            told: (among, "add them to the items table; popularity counts users here, 1 or more")
+        rule_by_problem = {
+            "have no popularity, or 0, in the items table": ("items.popularity > 0e0", remedy)
         }
-    for problem, (condition, remedy) in known.items():
+    if "users" in described["roles"]:
+        message = "have no popularity, or 0, or more than there are users, in the items table"
+        among = "items.popularity > 0e0 and items.popularity <= items.users"
+        rule_by_problem = {
+            message: (among, "add them to the items table; popularity counts users here, 1 or more")
+        }
+    for problem, (condition, remedy) in rule_by_problem.items():
         yield GroupCheck(
             "rankings",
             "undescribed",
@@ -496,7 +500,7 @@ def _repeated(plan: Plan, table: str, keys: Sequence[str], policy: str) -> Group
     translation = plan.shape.at.translation
     dialect = translation.dialect
     item = translation.own_text(translation.own(dialect.quick_hash or "{column}", "item_id"))
-    within = [key for key in keys if key != "item_id"]
+    list_keys = [key for key in keys if key != "item_id"]
     row_hash = translation.own_text(dialect.row_hash.format(columns=", ".join(keys)))
     return GroupCheck(
         table,
@@ -508,7 +512,7 @@ def _repeated(plan: Plan, table: str, keys: Sequence[str], policy: str) -> Group
             "table": plan.shape.names[table],
             "keys": keys,
             "list_keys": list(map(_text, _of_list(keys))),
-            "within": within,
+            "within": list_keys,
             "item": item,
             "row_hash": row_hash,
             "with_ids": [],

@@ -77,8 +77,8 @@ def texts(name: str, kind: str) -> Iterator[Problem]:
         kind: Its type.
     """
     if kind == "VARCHAR":
-        what = f"{name} has the type {kind}; score_precision=exact compares numbers, not texts"
-        yield Problem("rankings", what, 1, remedy=TO_NUMBERS)
+        message = f"{name} has the type {kind}; score_precision=exact compares numbers, not texts"
+        yield Problem("rankings", message, 1, remedy=TO_NUMBERS)
 
 
 def problems(
@@ -96,29 +96,29 @@ def problems(
     if "score" not in columns:
         return
     kinds = {name.casefold(): kind for name, kind in engine.columns(source).items()}
-    found = rounded(columns["score"], kinds.get(columns["score"].casefold(), ""))
-    if found is None:
+    rounding = rounded(columns["score"], kinds.get(columns["score"].casefold(), ""))
+    if rounding is None:
         return
     roles = {"date": day} if day else {}
-    roles |= {one: identifier(columns[one]) for one in ("system", "query") if one in columns}
+    roles |= {role: identifier(columns[role]) for role in ("system", "query") if role in columns}
     names = [columns[role] for role in roles]
     keys = [Column(text, identifier(columns[role])) for role, text in roles.items()]
     name = identifier(columns["score"])
     view = {
         "keys": keys,
         "score": name,
-        "exact": found.exact,
-        "beyond": found.beyond,
+        "exact": rounding.exact,
+        "beyond": rounding.beyond,
         "source": source,
     }
     rows = engine.rows(print_template("checks/rounded", view))
     if rows:
-        what = f"scores that differ, and are the same number as a DOUBLE: {rows[0][0]:,}"
-        cast = ", once they are cast in sql to a type that holds them" * (found.exact != name)
+        message = f"scores that differ, and are the same number as a DOUBLE: {rows[0][0]:,}"
+        cast = ", once they are cast in sql to a type that holds them" * (rounding.exact != name)
         remedy = remedy or f"choose score_precision=exact{cast}; or subtract what they share"
         yield Problem(
             "rankings",
-            what,
+            message,
             rows[0][0],
             (*names, "lowest", "highest", "rows"),
             [row[1:] for row in rows],

@@ -28,14 +28,16 @@ def odd_days(plan: Plan, sources: Mapping[str, str], engine: Database) -> Iterat
         kinds |= {"DATE", "TIMESTAMP", ""}  # no type keeps a text out
     for table, source in sources.items():
         name = plan.shape.columns[table].get("date", "")
-        there = {one.casefold(): kind for one, kind in engine.columns(source).items()}
-        if there.get(name.casefold()) not in kinds:
+        kind_by_column = {
+            column.casefold(): kind for column, kind in engine.columns(source).items()
+        }
+        if kind_by_column.get(name.casefold()) not in kinds:
             continue
         column = identifier(name)
         days = f"select distinct cast({column} as varchar) as day from {source}"
-        found = engine.rows(f"{days} where {column} is not null limit {MOST}")
-        odd = [row for row in found if not is_day(row[0])]
+        rows = engine.rows(f"{days} where {column} is not null limit {MOST}")
+        odd = [row for row in rows if not is_day(row[0])]
         if odd:
-            what = f"{name} is no date: {many(len(odd), 'text')}"
+            message = f"{name} is no date: {many(len(odd), 'text')}"
             remedy = remedy_for("date", [], of_file=False)
-            yield Problem(table, what, len(odd), (name,), odd[:EXAMPLES], remedy)
+            yield Problem(table, message, len(odd), (name,), odd[:EXAMPLES], remedy)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import StatisticsError, correlation
 
 
-def spearman(one: Sequence[float], two: Sequence[float]) -> float | None:
+def spearman(first: Sequence[float], two: Sequence[float]) -> float | None:
     """Spearman's rank correlation; equal values share the mean of their ranks.
 
     Returns:
@@ -17,7 +17,7 @@ def spearman(one: Sequence[float], two: Sequence[float]) -> float | None:
     0.8
     """
     try:
-        return correlation(ranks(one), ranks(two))
+        return correlation(ranks(first), ranks(two))
     except StatisticsError:
         return None
 
@@ -29,4 +29,6 @@ def ranks(values: Sequence[float]) -> list[float]:
     [1.5, 3.0, 1.5]
     """
     in_order = sorted(values)
-    return [(bisect_left(in_order, one) + bisect_right(in_order, one) + 1) / 2 for one in values]
+    return [
+        (bisect_left(in_order, value) + bisect_right(in_order, value) + 1) / 2 for value in values
+    ]

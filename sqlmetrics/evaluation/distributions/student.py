@@ -102,13 +102,13 @@ def critical_sql(level: float, n: str, inverse_df: str) -> str:
         inverse_df: A column: 1 / (n - 1).
     """
     whens = "".join(
-        f"    when {one + 1} then {critical(level, one):.12g}e0\n" for one in range(1, _EXACT + 1)
+        f"    when {df + 1} then {critical(level, df):.12g}e0\n" for df in range(1, _EXACT + 1)
     )
-    first, *others = reversed(_polynomial(level))
+    first, *coefficients = reversed(_polynomial(level))
     nested = f"{first:.12g}e0"
-    for one in others:
-        sign = "-" if one < 0 else "+"
-        nested = f"({nested} * {inverse_df}\n        {sign} {abs(one):.12g}e0)"
+    for coefficient in coefficients:
+        sign = "-" if coefficient < 0 else "+"
+        nested = f"({nested} * {inverse_df}\n        {sign} {abs(coefficient):.12g}e0)"
     return f"case {n}\n{whens}    else\n        {nested}\nend"
 
 
@@ -118,15 +118,15 @@ def _polynomial(level: float) -> list[float]:
         Fraction(round((1 - math.cos(math.pi * i / _DEGREE)) / 2 / (_EXACT + 1), 6))
         for i in range(_DEGREE + 1)
     ]
-    found = [Fraction(0)] * (_DEGREE + 1)
-    for own in places:
-        others = [one for one in places if one != own]
-        value = critical(level, float(1 / own) if own else math.inf)
+    coefficients = [Fraction(0)] * (_DEGREE + 1)
+    for node in places:
+        other_nodes = [point for point in places if point != node]
+        value = critical(level, float(1 / node) if node else math.inf)
         basis = [Fraction(f"{value:.12g}")]
-        for one in others:
+        for other_node in other_nodes:
             basis = [
-                (low - one * high) / (own - one)
+                (low - other_node * high) / (node - other_node)
                 for low, high in zip([Fraction(0), *basis], [*basis, Fraction(0)], strict=True)
             ]
-        found = [total + one for total, one in zip(found, basis, strict=True)]
-    return [float(one) for one in found]
+        coefficients = [total + term for total, term in zip(coefficients, basis, strict=True)]
+    return [float(coefficient) for coefficient in coefficients]

@@ -75,23 +75,25 @@ class _Table:
 
     def of_rows(self, rows: Iterable[Any]) -> pa.Table:
         """Rows that are dicts, NamedTuples or tuples."""
-        named = [self._row(row) for row in rows]
-        names = dict.fromkeys(chain.from_iterable(named)) or self._wanted.values()
-        return self.of_columns({name: [row.get(name) for row in named] for name in names})
+        records = [self._row(row) for row in rows]
+        names = dict.fromkeys(chain.from_iterable(records)) or self._wanted.values()
+        return self.of_columns({name: [row.get(name) for row in records] for name in names})
 
     def of_queries(self, data: Mapping[Any, Any]) -> pa.Table:
         """A dict from queries to their items: one row per query, with lists."""
-        given = {query: self._items(query, items) for query, items in data.items()}
-        items = [self._ids(self.item, list(one)) for one in given.values()]
+        items_by_query = {query: self._items(query, items) for query, items in data.items()}
+        items = [self._ids(self.item, list(entries)) for entries in items_by_query.values()]
         lists = {
-            self.query: pa.array(self._ids(self.query, list(given)), pa.string()),
+            self.query: pa.array(self._ids(self.query, list(items_by_query)), pa.string()),
             self.item: pa.array(items, pa.list_(pa.string())),
         }
-        valued = {isinstance(one, Mapping) for one in given.values()}
+        valued = {isinstance(entries, Mapping) for entries in items_by_query.values()}
         if len(valued) > 1:
             raise InputError(f"{self.role}: for all queries give lists, or for all dicts")
         if True in valued:
-            lists[self.value] = pa.array([list(one.values()) for one in given.values()])
+            lists[self.value] = pa.array(
+                [list(entries.values()) for entries in items_by_query.values()]
+            )
         return pa.table(lists)
 
     def of_array(self, array: Any) -> pa.Table:
@@ -115,8 +117,8 @@ class _Table:
     @property
     def _wanted(self) -> dict[str, str]:
         """Role -> the name of its column."""
-        wanted = {"query": self.query, "item": self.item, self.value_role: self.value}
-        return {role: name for role, name in wanted.items() if name}
+        column_by_role = {"query": self.query, "item": self.item, self.value_role: self.value}
+        return {role: name for role, name in column_by_role.items() if name}
 
     def _row(self, row: Any) -> Mapping[str, Any]:
         if hasattr(row, "_asdict"):
@@ -130,8 +132,10 @@ class _Table:
             raise InputError(
                 f"{self.role}: a row must be a dict, a NamedTuple or {shape}, given {row!r}"
             )
-        other = {OTHER_NAMES[role]: name for role, name in self._wanted.items() if name not in row}
-        return {str(other.get(name, name)): value for name, value in row.items()}
+        name_by_alias = {
+            OTHER_NAMES[role]: name for role, name in self._wanted.items() if name not in row
+        }
+        return {str(name_by_alias.get(name, name)): value for name, value in row.items()}
 
     def _items(self, query: object, items: Any) -> Any:
         """The items of one query: a dict, or anything else that has an order or needs none."""
@@ -149,9 +153,9 @@ class _Table:
         if getattr(values, "ndim", 1) == 2:
             values = values.tolist()
         is_id = name in (self.query, self.item)
-        lists = is_id and any(isinstance(one, list | tuple) for one in values)
+        lists = is_id and any(isinstance(value, list | tuple) for value in values)
         if lists:
-            texts = [None if one is None else self._ids(name, one) for one in values]
+            texts = [None if value is None else self._ids(name, value) for value in values]
             return pa.array(texts, pa.list_(pa.string()))
         if is_id:
             return pa.array(self._ids(name, values), pa.string())

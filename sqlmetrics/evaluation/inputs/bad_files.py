@@ -41,32 +41,34 @@ def problem_of(source: Rankings, read: Reader) -> str:
 def _broken_rows(source: Rankings, relation: Relation, reader: Database) -> str:
     """How many rows lack an id or a score, or fields of a line of TREC; empty if none does."""
     text = source_text(relation)
-    there = {name.casefold() for name in reader.columns(text)}
+    existing = {name.casefold() for name in reader.columns(text)}
     columns = source.columns
     order = "rank" if columns.rank else "score"
-    named = {"query": columns.query, "item": columns.item, order: columns.order}
-    named |= dict(relation.columns)
+    column_by_role = {"query": columns.query, "item": columns.item, order: columns.order}
+    column_by_role |= dict(relation.columns)
     missing = [
-        name for role, name in named.items() if role != "system" and name.casefold() not in there
+        name
+        for role, name in column_by_role.items()
+        if role != "system" and name.casefold() not in existing
     ]
     if missing:
         return f"has no column {missing[0]}"
-    rules = dict(_rules(named, is_of_lists=bool(relation.lists)))
+    rules = dict(_rules(column_by_role, is_of_lists=bool(relation.lists)))
     counts = ",\n    ".join(
         f"sum(case when {rule} then 1 else 0 end) as n_{number}"
         for number, rule in enumerate(rules.values())
     )
-    found = reader.rows(f"select count(*) as n, {counts}\nfrom {text}")[0]
-    if not found[0]:
+    totals = reader.rows(f"select count(*) as n, {counts}\nfrom {text}")[0]
+    if not totals[0]:
         return "has no row"
-    bad = ((what, count) for what, count in zip(rules, found[1:], strict=True) if count)
-    what, count = next(bad, ("", 0))
-    return f"has {many(count, 'row')} {what}" if count else ""
+    bad = ((problem, count) for problem, count in zip(rules, totals[1:], strict=True) if count)
+    problem, count = next(bad, ("", 0))
+    return f"has {many(count, 'row')} {problem}" if count else ""
 
 
-def _rules(named: Mapping[str, str], *, is_of_lists: bool) -> Iterator[tuple[str, str]]:
+def _rules(column_by_role: Mapping[str, str], *, is_of_lists: bool) -> Iterator[tuple[str, str]]:
     """What is wrong with a row -> when it is."""
-    column = {role: identifier(name) for role, name in named.items()}
+    column = {role: identifier(name) for role, name in column_by_role.items()}
     if "run line" in column:
         yield "of less than six fields: query Q0 item rank score run", f"{column['run line']} < 6"
     yield "without a query", f"{column['query']} is null"
@@ -87,13 +89,13 @@ def without_bad_files(runs: Mapping[str, Any], problems: Mapping[str, str]) -> t
     Raises:
         InputError: If none can.
     """
-    left = {name: run for name, run in runs.items() if name not in problems}
+    usable = {name: run for name, run in runs.items() if name not in problems}
     texts = list(problems.values())[:EXAMPLES]
-    more = f"; and {len(problems) - EXAMPLES:,} more" if len(problems) > EXAMPLES else ""
-    if not left:
-        raise InputError(f"rankings: no file can be used: {'; '.join(texts)}{more}")
+    remainder = f"; and {len(problems) - EXAMPLES:,} more" if len(problems) > EXAMPLES else ""
+    if not usable:
+        raise InputError(f"rankings: no file can be used: {'; '.join(texts)}{remainder}")
     of_all = f"{len(problems):,} of {many(len(runs), 'file')}"
-    return left, f"rankings: {of_all} left out: {'; '.join(texts)}{more}" if texts else ""
+    return usable, f"rankings: {of_all} left out: {'; '.join(texts)}{remainder}" if texts else ""
 
 
 def sound_files(source: Rankings, relation: Relation, read: Reader) -> Relation:
@@ -106,10 +108,10 @@ def sound_files(source: Rankings, relation: Relation, read: Reader) -> Relation:
     if not glob.has_magic(relation.place) or files == [relation.place]:
         return relation
     problems = dict(_problems(files, source, read))
-    left, note = without_bad_files({file: file for file in files}, problems)
+    usable, note = without_bad_files({file: file for file in files}, problems)
     if not problems:
         return relation
-    return replace(relation, files=tuple(map(glob.escape, left)), note=note)
+    return replace(relation, files=tuple(map(glob.escape, usable)), note=note)
 
 
 def _problems(files: Sequence[str], source: Rankings, read: Reader) -> Iterator[tuple[str, str]]:

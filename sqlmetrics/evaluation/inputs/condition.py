@@ -24,7 +24,7 @@ def wrong_condition(text: str | None, relation: Relation, engine: Database) -> s
     if not text:
         return ""
     try:
-        there = engine.columns(source_text(relation))
+        columns = engine.columns(source_text(relation))
     except InputError:
         return ""
     try:
@@ -32,10 +32,10 @@ def wrong_condition(text: str | None, relation: Relation, engine: Database) -> s
     except InputError as error:
         from sqlmetrics.sql.transpile import columns_named
 
-        known = {name.casefold() for name in there}
-        named = columns_named(text, engine.translation.dialect)
-        gaps = [name for name in named if name.casefold() not in known]
-        return unknown("column", gaps[0], there) if gaps else str(error).partition(": ")[2]
+        existing = {name.casefold() for name in columns}
+        used_columns = columns_named(text, engine.translation.dialect)
+        gaps = [name for name in used_columns if name.casefold() not in existing]
+        return unknown("column", gaps[0], columns) if gaps else str(error).partition(": ")[2]
     return ""
 
 
@@ -47,5 +47,5 @@ def wrong_segments(plan: Plan, engine: Database) -> Iterator[Problem]:
             if name not in segments or shape.made_of.kind(name):
                 continue
             if wrong := wrong_condition(segments[name], relation, engine):
-                what = f"segment {name} {segments[name]!r}: {wrong}"
-                yield Problem(table, what, 1, remedy=OF_TEXTS * bool(relation.separator))
+                message = f"segment {name} {segments[name]!r}: {wrong}"
+                yield Problem(table, message, 1, remedy=OF_TEXTS * bool(relation.separator))

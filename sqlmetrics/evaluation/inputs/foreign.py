@@ -25,7 +25,7 @@ REMEDIES = {
     ),
     **dict.fromkeys((file_kinds.ZSTD, file_kinds.BZIP2), _DECOMPRESS),
     file_kinds.UTF_16: "save it as 'CSV UTF-8'",
-    **{kind: _OPEN.format(how=how) for kind, how in HOW_TO_OPEN.items()},
+    **{kind: _OPEN.format(how=instruction) for kind, instruction in HOW_TO_OPEN.items()},
 }
 """What a file is that is no text -> what to do."""
 

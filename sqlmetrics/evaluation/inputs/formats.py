@@ -99,6 +99,6 @@ def format_of(path: str, role: str) -> Format:
     if name.endswith(SPECS):
         raise SpecError(f"{role}: {path!r} is YAML, not a table; give a spec by itself")
     if role not in TREC:
-        known = ", ".join(suffix for form in FORMATS.values() for suffix in form.suffixes)
-        raise SpecError(f"{role}: {path!r} is no file of {known}")
+        suffixes = ", ".join(suffix for form in FORMATS.values() for suffix in form.suffixes)
+        raise SpecError(f"{role}: {path!r} is no file of {suffixes}")
     return TREC[role]

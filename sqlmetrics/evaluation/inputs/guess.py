@@ -38,11 +38,11 @@ def guess(spec: Spec, tables: Tables, engine: Database) -> tuple[Spec, Tables]:
         if source is None:
             continue
         source, relation, note = guessed(table, source, getattr(tables, table), engine)
-        relation, more = with_whole_ids(table, source, relation, engine)
+        relation, id_note = with_whole_ids(table, source, relation, engine)
         relation, graded = _with_grade(source, relation, engine)
-        if note or more or graded:
+        if note or id_note or graded:
             spec = spec.having(**{table: source})
-            tables = replace(tables, notes=(*tables.notes, *filter(None, (note, more, graded))))
+            tables = replace(tables, notes=(*tables.notes, *filter(None, (note, id_note, graded))))
             is_first = table == "rankings"
             tables = (
                 replace(tables, rankings=relation) if is_first else replace(tables, labels=relation)
@@ -63,11 +63,11 @@ def _with_grade(
     if columns.grade != USUAL["grade"] or source.grades:
         return relation, ""
     try:
-        there = engine.columns(source_text(shown(typed(relation), engine.translation)))
+        existing = engine.columns(source_text(shown(typed(relation), engine.translation)))
     except InputError:  # which the checks tell
         return relation, ""
     ids = {columns.query, columns.item, columns.group, columns.date} - {None}
-    if not {name.casefold() for name in there} <= {str(name).casefold() for name in ids}:
+    if not {name.casefold() for name in existing} <= {str(name).casefold() for name in ids}:
         return relation, ""
     note = "labels: there is no grade, and each counts as grade 1"
     return replace(relation, added=(*relation.added, ("1", identifier(columns.grade)))), note
@@ -101,11 +101,11 @@ def group_columns(labels: Labels, relation: Relation, engine: Database) -> list[
     if (field := dict(relation.columns).get("group")) is not None:
         return [field]
     try:
-        there = engine.columns(source_text(shown(typed(relation), engine.translation)))
+        existing = engine.columns(source_text(shown(typed(relation), engine.translation)))
     except InputError:  # which the checks tell
         return []
-    taken = {str(name).casefold() for _, name in labels.columns if name}
-    return _of("group", {plain(name): name for name in there}, taken)
+    used_names = {str(name).casefold() for _, name in labels.columns if name}
+    return _of("group", {plain(name): name for name in existing}, used_names)
 
 
 def guess_files(spec: Spec, engine: Database) -> tuple[Spec, tuple[str, ...]]:
@@ -133,20 +133,27 @@ def guessed(
     if relation.columns and not relation.lists:  # a format's own names
         return source, relation, ""
     try:
-        there = engine.columns(source_text(shown(typed(relation), engine.translation)))
+        existing = engine.columns(source_text(shown(typed(relation), engine.translation)))
     except InputError:  # which the checks tell
         return source, relation, ""
-    found = dict(_found(source.columns, there))
-    if relation.lists or there.get(found.get("item", ""), "").endswith("[]"):  # in an order
-        found = {role: name for role, name in found.items() if role in ("query", "item")}
-    if not found:
+    column_by_role = dict(_found(source.columns, existing))
+    if relation.lists or existing.get(column_by_role.get("item", ""), "").endswith(
+        "[]"
+    ):  # in an order
+        column_by_role = {
+            role: name for role, name in column_by_role.items() if role in ("query", "item")
+        }
+    if not column_by_role:
         return source, relation, ""
-    unranked = {"score": None} if "rank" in found else {}
-    columns = source.columns.model_copy(update=found | unranked)
+    unranked = {"score": None} if "rank" in column_by_role else {}
+    columns = source.columns.model_copy(update=column_by_role | unranked)
     if not relation.lists:
-        relation = listed(relation, columns, there, engine.translation)
-    said = ", ".join(f"{name} is taken as the {role}" for role, name in found.items())
-    note = f"{table}: {said}; name others by {next(iter(found))}= or --{next(iter(found))}"
+        relation = listed(relation, columns, existing, engine.translation)
+    choices = ", ".join(f"{name} is taken as the {role}" for role, name in column_by_role.items())
+    note = (
+        f"{table}: {choices}; name others by {next(iter(column_by_role))}= or "
+        f"--{next(iter(column_by_role))}"
+    )
     return source.model_copy(update={"columns": columns}), relation, note
 
 
@@ -200,34 +207,36 @@ def with_whole_ids(
     if engine.rows(f"select 1 as one\nfrom {text}\nwhere {broken}\nlimit 1"):
         return relation, ""
     has, is_read = ("have", "are") if len(ids) > 1 else ("has", "is")
-    said = f"{' and '.join(ids)} {has} fractions of 0 alone"
-    note = f"{table}: {said}, and {is_read} read as whole numbers"
+    message = f"{' and '.join(ids)} {has} fractions of 0 alone"
+    note = f"{table}: {message}, and {is_read} read as whole numbers"
     return replace(relation, whole=tuple(ids)), note
 
 
 def _found(
-    columns: RankingColumns | LabelColumns, there: Mapping[str, str]
+    columns: RankingColumns | LabelColumns, existing: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
     """Role -> the one column that goes by one of its other names."""
-    own = {plain(name): name for name in there}
-    folded = {name.casefold() for name in there}
-    taken = {str(name).casefold() for _, name in columns if name}
+    column_by_name = {plain(name): name for name in existing}
+    folded = {name.casefold() for name in existing}
+    used_names = {str(name).casefold() for _, name in columns if name}
     for role, usual in USUAL.items():
         if getattr(columns, role, None) != usual or usual in folded:
             continue
-        for named in (role, "rank") if role == "score" else (role,):
-            fits = _of(named, own, taken)
+        for candidate in (role, "rank") if role == "score" else (role,):
+            fits = _of(candidate, column_by_name, used_names)
             if len(fits) == 1:
-                taken.add(fits[0].casefold())  # no column has two roles
-                yield named, fits[0]
+                used_names.add(fits[0].casefold())  # no column has two roles
+                yield candidate, fits[0]
             if fits:
                 break
         if role == "item" and not fits:
-            hits = [name for name, kind in there.items() if holds_hits(kind) or kind.endswith("[]")]
+            hits = [
+                name for name, kind in existing.items() if holds_hits(kind) or kind.endswith("[]")
+            ]
             yield from (("item", name) for name in hits if len(hits) == 1)
 
 
-def _of(role: str, own: Mapping[str, str], taken: set[str]) -> list[str]:
-    names = [own[name] for name in NAMES[role].split() if name in own]
-    free = [name for name in names if name.casefold() not in taken]
+def _of(role: str, column_by_name: Mapping[str, str], used_names: set[str]) -> list[str]:
+    names = [column_by_name[name] for name in NAMES[role].split() if name in column_by_name]
+    free = [name for name in names if name.casefold() not in used_names]
     return free[:1] if role == "grade" else free

@@ -45,7 +45,9 @@ class Header:
         return not self.names or any(name.strip().casefold() == folded for name in self.names)
 
 
-def header_of(path: str, usual: str, wanted: Iterable[str], separator: str | None) -> Header:
+def header_of(
+    path: str, usual: str, expected_names: Iterable[str], separator: str | None
+) -> Header:
     """The header line of a file.
 
     It is split where that gives the most of the wanted names; where several ways do, at the
@@ -55,18 +57,18 @@ def header_of(path: str, usual: str, wanted: Iterable[str], separator: str | Non
     Args:
         path: The file, empty if there is none.
         usual: What its format is split at.
-        wanted: Names of columns that it should have.
+        expected_names: Names of columns that it should have.
         separator: What to split at, if that is known.
     """
-    line, *rest = _first_lines(path) or [""]
-    folded = {name.casefold() for name in wanted}
+    line, *other_lines = _first_lines(path) or [""]
+    folded = {name.casefold() for name in expected_names}
     ways = [Header(mark, _split(line, mark)) for mark in _tried(usual, separator)]
 
     def fits(way: Header) -> int:
         return len(folded & {name.strip().casefold() for name in way.names})
 
     best = max(ways, key=fits) if any(map(fits, ways)) else _by_looks(ways)
-    return replace(best, commas=tuple(_with_commas(best, rest)))
+    return replace(best, commas=tuple(_with_commas(best, other_lines)))
 
 
 def _with_commas(header: Header, lines: Iterable[str]) -> Iterator[str]:
@@ -74,8 +76,10 @@ def _with_commas(header: Header, lines: Iterable[str]) -> Iterator[str]:
     if header.separator == ",":
         return
     rows = [_split(line, header.separator) for line in lines if line.strip()]
-    for place, name in enumerate(header.names):
-        values = [row[place].strip() for row in rows if len(row) > place and row[place].strip()]
+    for position, name in enumerate(header.names):
+        values = [
+            row[position].strip() for row in rows if len(row) > position and row[position].strip()
+        ]
         if all(map(_COMMA.fullmatch, values)) and any(map(_NO_THOUSAND.search, values)):
             yield name.strip()
 

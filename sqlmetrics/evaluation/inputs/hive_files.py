@@ -24,15 +24,15 @@ DAY = "day_of_file"
 
 def read_on_days(tables: Tables, spec: Spec, engine: Database) -> Tables:
     """The tables of an evaluation, with the files alone that may have rows of its days."""
-    named = {"rankings": spec.rankings, "labels": spec.truth, "queries": spec.queries}
-    found: dict[str, Any] = {}
-    for name, source in named.items():
+    source_by_table = {"rankings": spec.rankings, "labels": spec.truth, "queries": spec.queries}
+    relation_by_table: dict[str, Any] = {}
+    for name, source in source_by_table.items():
         relation: Relation | None = getattr(tables, name)
         column = getattr(source.columns, "date", None) if source else None
         if relation and column and tables.ends:
             days = tables.ends.of(f"try_cast({DAY} as date)")
-            found[name] = near(relation, column, " and ".join(days), engine)
-    return replace(tables, **found)
+            relation_by_table[name] = near(relation, column, " and ".join(days), engine)
+    return replace(tables, **relation_by_table)
 
 
 def near(relation: Relation, column: str, days: str, engine: Database) -> Relation:
@@ -49,23 +49,23 @@ def near(relation: Relation, column: str, days: str, engine: Database) -> Relati
     """
     if relation.template != PARQUETS.template or engine.translation.changes:
         return relation
-    some = replace(relation, files=_files(relation.place, column, days, engine))
-    is_same = some == relation or _types(some, engine) == _types(relation, engine)
-    return some if is_same else relation
+    narrowed = replace(relation, files=_files(relation.place, column, days, engine))
+    is_same = narrowed == relation or _types(narrowed, engine) == _types(relation, engine)
+    return narrowed if is_same else relation
 
 
 def _types(relation: Relation, engine: Database) -> Mapping[str, str]:
     return {name.casefold(): kind for name, kind in engine.columns(source_text(relation)).items()}
 
 
-def _files(place: str, column: str, days: str, engine: Database) -> tuple[str, ...]:
+def _files(path: str, column: str, days: str, engine: Database) -> tuple[str, ...]:
     """The files of the folders whose day meets a condition, or is no day; none for all."""
     folder = rf"[/\\]{re.escape(column)}=([^/\\]*)[/\\]"
     rows = engine.rows(
         f"select\n    file,\n    coalesce({DAY} = '' or "
         f"{days}, true) as is_near\nfrom (\n    select\n        file,\n"
         f"        regexp_extract(file, {literal(folder)}, 1) as {DAY}\n"
-        f"    from glob({literal(place)})\n) as files\norder by file"
+        f"    from glob({literal(path)})\n) as files\norder by file"
     )
     near = [file for file, is_near in rows if is_near] or [file for file, _ in rows[:1]]
     return tuple(near) if len(near) < len(rows) else ()

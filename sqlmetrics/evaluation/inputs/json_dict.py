@@ -42,7 +42,8 @@ def _is_run(held: Any) -> bool:
     return isinstance(held, dict) and all(
         isinstance(items, dict)
         and all(
-            isinstance(one, int | float) and not isinstance(one, bool) for one in items.values()
+            isinstance(value, int | float) and not isinstance(value, bool)
+            for value in items.values()
         )
         for items in held.values()
     )

@@ -139,17 +139,17 @@ class _Lists:
         is_ranking = isinstance(self.columns, RankingColumns)
         roles = ("score", "rank") if is_ranking else ("grade",)
         value = next((role for role in roles if in_hit(role, fields)), "")
-        given = {role: added(role) for role in ("item", value) if role}
+        hit_columns = {role: added(role) for role in ("item", value) if role}
         if not value and is_ranking:
-            given["rank"] = (f"generate_subscripts({column}, 1)", self._free("list_rank"))
+            hit_columns["rank"] = (f"generate_subscripts({column}, 1)", self._free("list_rank"))
         elif not value:
-            given["grade"] = ("1", self._free("list_grade"))
+            hit_columns["grade"] = ("1", self._free("list_grade"))
         held = f"cast(cast({column} as json) as json[])" if self.table.texts else column
         return replace(
             self.table,
-            columns=tuple((role, name) for role, (_, name) in given.items()),
+            columns=tuple((role, name) for role, (_, name) in hit_columns.items()),
             lists=((f"coalesce({held}, [null])", column),),
-            added=tuple((sql, identifier(name)) for sql, name in given.values()),
+            added=tuple((sql, identifier(name)) for sql, name in hit_columns.values()),
         )
 
     def _values(self) -> dict[str, str]:
@@ -177,7 +177,7 @@ class _Lists:
         elif not {"rank", "score"} & has.keys():
             added["rank"] = (f"generate_subscripts({items}, 1)", self._free("list_rank"))
         if values:
-            lengths = ", ".join(f"len({one})" for one in (items, *values))
+            lengths = ", ".join(f"len({column})" for column in (items, *values))
             unequal = f"greatest({lengths}) - least({lengths})"
             added["lists"] = (unequal, self._free("missing_values"))
         return added

@@ -101,8 +101,8 @@ class Matrix:
         """
         if cells.all():
             return self
-        kept = {name: getattr(self, name)[cells] for name in ("values", "row", "column")}
-        return replace(self, **kept)
+        arrays = {name: getattr(self, name)[cells] for name in ("values", "row", "column")}
+        return replace(self, **arrays)
 
     def unmasked(self, mask: Array) -> Matrix:
         """The matrix without the cells where a mask of its shape is False."""
@@ -128,8 +128,8 @@ class Matrix:
             return False
         values, highest = ids.values, int(ids.values.max())
         if highest >= 2**63 // self.n_rows - 1:  # hashes of 64 bits
-            known, values = np.unique(values, return_inverse=True)
-            highest = len(known) - 1
+            unique_ids, values = np.unique(values, return_inverse=True)
+            highest = len(unique_ids) - 1
         # one number for a row and an id: sorted at once, in which rows stay one after the other
         keys = ids.row * (highest + 1) + values
         is_whole = len(keys) == self.n_rows * (self.n_columns or 0)
@@ -167,7 +167,7 @@ def _texts(ids: Array) -> pa.Array:
     """Ids as texts."""
     if ids.dtype.kind in "iu":
         return pa.array(ids).cast(pa.string())
-    return pa.array([None if one is None else str(one) for one in ids.tolist()], pa.string())
+    return pa.array([None if value is None else str(value) for value in ids.tolist()], pa.string())
 
 
 def matrix_of(value: Any, role: str) -> Matrix:
@@ -214,9 +214,10 @@ def _of_rows(rows: Sequence[Any], role: str, np: Any) -> Matrix:
     n_texts = sum(isinstance(value, str) for value in values)
     n_missing = sum(value is None for value in values)
     if n_missing or (n_texts and n_texts < len(values)):
-        what = "None" if n_missing else "texts and numbers"
+        content = "None" if n_missing else "texts and numbers"
         raise InputError(
-            f"{role}: a list of lists has {what} in it; a row (query_id, item_id, ...) is a tuple "
+            f"{role}: a list of lists has {content} in it; a row (query_id, item_id, "
+            "...) is a tuple "
             "or a dict"
         )
     matrix = _of_cells(len(rows), lengths, np.asarray(values), role, np)
@@ -231,7 +232,7 @@ def _of_cells(n_rows: int, width: int | list[int], values: Array, role: str, np:
     n_columns = width if isinstance(width, int) else int(lengths[0]) if is_even else None
     mask = np.ma.getmaskarray(values)
     plain = np.asarray(np.ma.getdata(values))
-    if plain.dtype.kind == "O" and all(isinstance(one, str) for one in plain):
+    if plain.dtype.kind == "O" and all(isinstance(value, str) for value in plain):
         plain = plain.astype(str)
     kind = _kind(plain, role)
     return Matrix(plain, row, column, n_rows, n_columns, kind).having(~mask)
@@ -325,11 +326,12 @@ class Shapes:
     def _whole_kind(self, name: str, run: Matrix) -> str:
         """Whether whole numbers are scores or ids."""
         labels, can_be_ids = self._labels, run.differs_in_rows()
-        place = self._called(name)
+        source_name = self._called(name)
         if labels is None or not self._are_numbers(labels):
             if not can_be_ids:
                 raise InputError(
-                    f"{place}: whole numbers come again in a row or are negative, so they are no "
+                    f"{source_name}: whole numbers come again in a row or are negative, "
+                    "so they are no "
                     f"ids of items; {HOW_TO_SAY}"
                 )
             return self._taken_as_ids()
@@ -337,13 +339,14 @@ class Shapes:
         if can_be_ids and (self._fits_columns(run, labels) or self._may_be_ids(labels)):
             if is_equal:
                 raise InputError(
-                    f"{place}: whole numbers in a matrix of the shape of the labels, "
+                    f"{source_name}: whole numbers in a matrix of the shape of the labels, "
                     f"{run.shape}, may be scores or ids of items; {HOW_TO_SAY}"
                 )
             return self._taken_as_ids()
         if not is_equal:
             raise InputError(
-                f"{place}: whole numbers of the shape {run.shape}, up to {run.values.max()}, and "
+                f"{source_name}: whole numbers of the shape {run.shape}, up to "
+                f"{run.values.max()}, and "
                 f"labels of the shape {labels.shape}: scores have the shape of the labels, ids of "
                 "items are numbers of their columns"
             )
@@ -447,24 +450,26 @@ class Shapes:
         shape = array_of(self._mask).shape
         for name, run in self._matrices.items():
             if shape != (run.n_rows, run.n_columns):
-                given = " x ".join(map(str, shape))
+                mask_shape = " x ".join(map(str, shape))
                 raise InputError(
                     f"mask: it has the shape of the rankings, {run.shape}"
-                    f"{f' ({name})' if name else ''}; given {given}"
+                    f"{f' ({name})' if name else ''}; given {mask_shape}"
                 )
 
     def _run_table(self, name: str, kind: str, columns: tuple[str, str, str]) -> pa.Table:
         import numpy as np
 
-        run, place = self._matrices[name], self._called(name)
+        run, source_name = self._matrices[name], self._called(name)
         if self._mask is not None:
             run = run.unmasked(array_of(self._mask).astype(bool))
         if kind == "scores":
             values = run.values if run.kind == "number" else np.zeros(len(run.values))
             is_masked = np.isneginf(values)
-            self._note_left_out(f"{place}: {{}} of -inf: masked, not retrieved", is_masked, "score")
+            self._note_left_out(
+                f"{source_name}: {{}} of -inf: masked, not retrieved", is_masked, "score"
+            )
             return run.having(~is_masked).table(*columns)
-        self._note_left_out(f"{place}: {{}} of -1: padding, no item", run.padding, "id")
+        self._note_left_out(f"{source_name}: {{}} of -1: padding, no item", run.padding, "id")
         return run.having(~run.padding).table(*columns[:2], "")
 
     def _without_padding(self, name: str, run: Any) -> Any:
@@ -477,8 +482,8 @@ class Shapes:
             return run
         noun = "ids" if n_padding > 1 else "id"
         self._note(f"{self._called(name)}: {n_padding:,} {noun} of -1: padding, no item")
-        kept = ([item for item in ids if item != -1] for ids in lists)
-        return {query: ids for query, ids in zip(run, kept, strict=True) if ids}
+        unpadded = ([item for item in ids if item != -1] for ids in lists)
+        return {query: ids for query, ids in zip(run, unpadded, strict=True) if ids}
 
     def _note_left_out(self, sentence: str, cells: Array, noun: str) -> None:
         if n_cells := int(cells.sum()):

@@ -44,8 +44,8 @@ def _nearest(name: str, engine: Database) -> str:
     """The question whether a table of a near name is meant, where the database lists them."""
     with suppress(SqlmetricsError):
         schemas = {str(table): str(schema) for table, schema in engine.rows(NAMES)}
-        own = parts(name)[-1]
-        if own in schemas:  # where the connection does not look
-            return f"; did you mean {f'{schemas[own]}.{own}'!r}?"
-        return did_you_mean(own, schemas)
+        table_name = parts(name)[-1]
+        if table_name in schemas:  # where the connection does not look
+            return f"; did you mean {f'{schemas[table_name]}.{table_name}'!r}?"
+        return did_you_mean(table_name, schemas)
     return ""

@@ -42,10 +42,10 @@ def unpacked(source: str, reader: Database) -> str:
         source: What stands behind FROM.
         reader: What reads it.
     """
-    there = reader.columns(source)
+    kind_by_column = reader.columns(source)
     held = {
-        name: f"cast({name} as json)" if there[name] in TEXTS else f"to_json({name})"
-        for name in {*WHOLE, "trace"} & {*there}
+        name: f"cast({name} as json)" if kind_by_column[name] in TEXTS else f"to_json({name})"
+        for name in {*WHOLE, "trace"} & {*kind_by_column}
     }
     trace = held.get("trace") or f"json_object('info', {held['info']}, 'data', {held['data']})"
     names = ", ".join(map(literal, EXPECTATIONS))
@@ -57,5 +57,7 @@ def unpacked(source: str, reader: Database) -> str:
         "expects": True,
     }
     text = print_template("inputs/mlflow_traces", view)
-    known = reader.rows(f"select count({EXPECTED}) from ({text}) as traces")[0][0]
-    return text if known else print_template("inputs/mlflow_traces", {**view, "expects": False})
+    n_expected = reader.rows(f"select count({EXPECTED}) from ({text}) as traces")[0][0]
+    return (
+        text if n_expected else print_template("inputs/mlflow_traces", {**view, "expects": False})
+    )

@@ -35,7 +35,7 @@ def plain(name: str) -> str:
 
 def in_hit(role: str, names: Iterable[str]) -> str:
     """What stands for a role in a hit, like `_id` and `_score`; empty if nothing does."""
-    own = {plain(name): name for name in names}
-    wanted = [plain(USUAL.get(role, role)), *NAMES[role].split()]
-    wanted = [*wanted, "id"] if role == "item" else wanted
-    return next((own[name] for name in wanted if name in own), "")
+    field_by_name = {plain(name): name for name in names}
+    candidates = [plain(USUAL.get(role, role)), *NAMES[role].split()]
+    candidates = [*candidates, "id"] if role == "item" else candidates
+    return next((field_by_name[name] for name in candidates if name in field_by_name), "")

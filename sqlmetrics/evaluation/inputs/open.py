@@ -54,7 +54,9 @@ def opened(spec: Spec, engine: Database, ends: Ends | None = None) -> Tables:
         engine.translation,
         ends,
     )
-    read = dict.fromkeys(one.note for one in (tables.rankings, tables.labels) if one.note)
+    read = dict.fromkeys(
+        relation.note for relation in (tables.rankings, tables.labels) if relation.note
+    )
     tables = read_on_days(replace(tables, notes=tuple(read)), spec, engine)
     kinds = day_kinds(spec, tables, engine)
     as_read = {name: kind for name, kind in kinds.items() if not getattr(tables, name).loses_types}
@@ -77,8 +79,10 @@ def day_kinds(spec: Spec, tables: Tables, engine: Database) -> dict[str, str]:
         relation: Relation | None = getattr(tables, table)
         column = getattr(source.columns, "date", None) if source else None
         if source and relation and column and not _is_loaded(source, engine):
-            known = {name.casefold(): kind for name, kind in _types(relation, engine).items()}
-            kinds[table] = known.get(column.casefold(), "")
+            kind_by_column = {
+                name.casefold(): kind for name, kind in _types(relation, engine).items()
+            }
+            kinds[table] = kind_by_column.get(column.casefold(), "")
     return kinds
 
 
@@ -208,8 +212,8 @@ def _check_scores(source: Rankings, precision: str) -> None:
     """Raise InputError if scores differ that are loaded as one number."""
     with connect() as reader:
         relation = _relation(source, "rankings", reader)
-        named = source.columns.model_dump(exclude_none=True)
-        columns = named | {"score": source.columns.order} | dict(relation.columns)
+        column_by_role = source.columns.model_dump(exclude_none=True)
+        columns = column_by_role | {"score": source.columns.order} | dict(relation.columns)
         if source.columns.rank is None and "rank" not in columns:
             text = source_text(relation, source.where or "")
             try:
@@ -219,12 +223,12 @@ def _check_scores(source: Rankings, precision: str) -> None:
                 kinds = reader.columns(text)
             values = _types(relation, reader) if relation.loses_types else kinds
             day = _day(source, columns.get("date", ""), values)
-            own = {name.casefold(): kind for name, kind in kinds.items()}
-            if precision == "exact" and own.get(columns["score"].casefold()) == "BIGINT":
+            kind_by_column = {name.casefold(): kind for name, kind in kinds.items()}
+            if precision == "exact" and kind_by_column.get(columns["score"].casefold()) == "BIGINT":
                 return  # every database has these
             remedy = IN_THE_DATABASE if precision == "exact" else ""
-            if found := list(problems(columns, reader, text, day, remedy)):
-                raise InputError(found)
+            if score_problems := list(problems(columns, reader, text, day, remedy)):
+                raise InputError(score_problems)
 
 
 def _day(source: Rankings, column: str, kinds: Mapping[str, str]) -> str:
@@ -249,8 +253,8 @@ def source_relation(source: Source, role: str, engine: Database) -> Relation:
 
 
 def _check_there(source: Source, role: str, reader: Database) -> None:
-    if source.data is None and (what := absent(source, reader)):
-        raise InputError(f"{role}: {what}")
+    if source.data is None and (message := absent(source, reader)):
+        raise InputError(f"{role}: {message}")
 
 
 def _loaded(source: Source, role: str, engine: Database, precision: str) -> Relation:
@@ -304,22 +308,22 @@ def _unreadable(
         wrong = f"from {text} where {is_wrong}"
         count = reader.rows(f"select count(*) {wrong}")[0][0]
         if count:
-            wanted = "date" if kind == "date" else "number"
-            what = f"{name} is no {wanted} in {many(count, 'row')}"
+            expected_kind = "date" if kind == "date" else "number"
+            message = f"{name} is no {expected_kind} in {many(count, 'row')}"
             rows = reader.rows(f"select {column} {wrong} limit {EXAMPLES}")
             texts = [row[0] for row in rows]
-            remedy = remedy_for(wanted, texts, of_file=bool(relation.separator))
-            problems.append(Problem(role, what, count, (name,), rows, remedy))
+            remedy = remedy_for(expected_kind, texts, of_file=bool(relation.separator))
+            problems.append(Problem(role, message, count, (name,), rows, remedy))
     return problems
 
 
-def _cell(role: str, name: str, kind: str, own: str, source: Source) -> str:
+def _cell(role: str, name: str, kind: str, column_kind: str, source: Source) -> str:
     """What is cast: a number without the _ that DuckDB overlooks, a time as its zone has it."""
     column = identifier(name)
-    zone = _zone(role, name, own, source) if kind == "date" else ""
+    zone = _zone(role, name, column_kind, source) if kind == "date" else ""
     if zone:
         return f"timezone({literal(zone)}, cast({column} as timestamptz))"
-    if own == "VARCHAR":
+    if column_kind == "VARCHAR":
         is_odd = f"contains({column}, '_')"
         return f"case when {is_odd} then {column} || ' is no number' else {column} end"
     return column
@@ -341,12 +345,12 @@ def _read_as(
         InputError: If scores shall be exact, and are texts.
     """
     columns, fixed = source.columns, dict(relation.columns)
-    named = {role: getattr(columns, role, None) for role in READ_AS}
+    column_by_role = {role: getattr(columns, role, None) for role in READ_AS}
     if isinstance(columns, RankingColumns):
-        named["rank" if columns.rank else "score"] = columns.order
+        column_by_role["rank" if columns.rank else "score"] = columns.order
     if getattr(source, "grades", {}):
-        del named["grade"]
-    for role, name in named.items():
+        del column_by_role["grade"]
+    for role, name in column_by_role.items():
         column = fixed.get(role, name)
         if not column or column.casefold() not in types:
             continue

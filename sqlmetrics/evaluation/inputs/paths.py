@@ -35,13 +35,13 @@ def existing(path: str, role: str) -> str:
         if not file.stat().st_size:
             raise InputError(f"{role}: the file {path!r} is empty")
         return glob.escape(path)
-    found = [path] if file.is_dir() else glob.glob(path, recursive=True)
-    if not found:
+    matches = [path] if file.is_dir() else glob.glob(path, recursive=True)
+    if not matches:
         raise InputError(f"{role}: there is no file or table {path!r}{nearest_file(path)}")
-    if not all(map(os.path.isdir, found)):
-        _without_backslash(found, role)
+    if not all(map(os.path.isdir, matches)):
+        _without_backslash(matches, role)
         return path
-    suffix = _suffix_in(found, path, role)
+    suffix = _suffix_in(matches, path, role)
     return below_folder(glob.escape(path) if file.is_dir() else path, suffix)
 
 
@@ -65,8 +65,8 @@ def files(path: str, role: str) -> str:
 
 def _is_of_folders(path: str) -> bool:
     """Whether a glob leads to folders alone; one file is enough to say that it does not."""
-    found = glob.iglob(path, recursive=True) if glob.has_magic(path) else iter(())
-    return all(map(os.path.isdir, found)) and bool(glob.glob(path, recursive=True))
+    matches = glob.iglob(path, recursive=True) if glob.has_magic(path) else iter(())
+    return all(map(os.path.isdir, matches)) and bool(glob.glob(path, recursive=True))
 
 
 def start_of(path: str) -> str | None:
@@ -103,10 +103,10 @@ def below_folder(folder: str, suffix: str) -> str:
 def _suffix_in(folders: list[str], path: str, role: str) -> str:
     """How the files below folders end, if all of them are rows of one table."""
     below = [(file, file.relative_to(folder)) for folder in folders for file in _tables(folder)]
-    hidden = [file for file, inside in below if any(map(_HIDDEN.match, inside.parts))]
+    hidden = [file for file, relative_path in below if any(map(_HIDDEN.match, relative_path.parts))]
     lakes = [kind for folder in folders for mark, kind in LAKES if any(Path(folder).glob(mark))]
     suffixes = {file.name[-len(_table_suffix(file)) :] for file, _ in below}
-    _without_backslash([str(inside) for _, inside in below], role)
+    _without_backslash([str(relative_path) for _, relative_path in below], role)
     problem = ""
     if not suffixes:
         problem = "is a folder without a file of Parquet, CSV or JSON"
@@ -131,9 +131,9 @@ def _without_backslash(files: list[str], role: str) -> None:
 
 def _tables(folder: str) -> list[Path]:
     """The files below a folder that are tables: those of Parquet, or without one CSV and JSON."""
-    found = [file for file in sorted(Path(folder).rglob("*")) if _table_suffix(file)]
-    parquet = [file for file in found if _table_suffix(file) in FORMATS["parquet"].suffixes]
-    return parquet or found
+    files = [file for file in sorted(Path(folder).rglob("*")) if _table_suffix(file)]
+    parquet = [file for file in files if _table_suffix(file) in FORMATS["parquet"].suffixes]
+    return parquet or files
 
 
 def _table_suffix(file: Path) -> str:

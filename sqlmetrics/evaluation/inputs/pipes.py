@@ -126,8 +126,8 @@ def _copied(start: bytes, pipe: IO[bytes], path: str, role: str) -> str:
     """A file with all that comes."""
     if not start:
         raise InputError(f"{role}: nothing was written to the pipe {path!r}")
-    while len(start) < LOOKED_AT and (more := pipe.read(LOOKED_AT)):
-        start += more
+    while len(start) < LOOKED_AT and (chunk := pipe.read(LOOKED_AT)):
+        start += chunk
 
     def write(target: str) -> None:
         try:
@@ -135,9 +135,9 @@ def _copied(start: bytes, pipe: IO[bytes], path: str, role: str) -> str:
                 file.write(start)
                 shutil.copyfileobj(pipe, file, 2**20)
         except OSError as error:
-            place = os.path.dirname(target)
+            folder = os.path.dirname(target)
             raise EngineError(
-                f"cannot keep what {path!r} gives in {place!r}: {error.strerror}; set TMPDIR to a "
+                f"cannot keep what {path!r} gives in {folder!r}: {error.strerror}; set TMPDIR to a "
                 "folder with more room"
             ) from None
 
@@ -146,9 +146,9 @@ def _copied(start: bytes, pipe: IO[bytes], path: str, role: str) -> str:
 
 def _named(start: bytes, role: str, make: Callable[[str], None]) -> str:
     """A new file, called by what it is for and ending in its format."""
-    place = Path(tempfile.mkdtemp(dir=_folder())) / f"{role}{ending(start)}"
-    make(str(place))
-    return str(place)
+    path = Path(tempfile.mkdtemp(dir=_folder())) / f"{role}{ending(start)}"
+    make(str(path))
+    return str(path)
 
 
 def ending(start: bytes) -> str:
@@ -184,4 +184,4 @@ def _is_trec(text: bytes) -> bool:
     """Whether the first line is one of a run or of qrels, and no header of names."""
     fields = (text.splitlines() or [b""])[0].split()
     numbers = {6: (3, 4), 4: (3,)}.get(len(fields), ())
-    return bool(numbers) and all(_NUMBER.fullmatch(fields[place]) for place in numbers)
+    return bool(numbers) and all(_NUMBER.fullmatch(fields[index]) for index in numbers)

@@ -31,8 +31,8 @@ def named_file(text: str) -> tuple[str, str]:
     """
     if "=" not in text or is_query(text) or text.startswith(REMOTE) or _is_file(text):
         return "", text
-    signs = [place for place, letter in enumerate(text) if letter == "=" and place]
-    splits = [(text[:place].strip(), text[place + 1 :].strip()) for place in signs]
+    signs = [position for position, letter in enumerate(text) if letter == "=" and position]
+    splits = [(text[:position].strip(), text[position + 1 :].strip()) for position in signs]
     splits = [(name, table) for name, table in splits if name and table]
     files = [split for split in splits if _is_file(split[1]) or split[1].startswith(REMOTE)]
     plain = [split for split in splits if "/" not in split[0]]
@@ -59,24 +59,24 @@ def file_names(files: Sequence[str]) -> list[str]:
         for number, text in enumerate(files, 1)
     ]
     for shared in [title for title, count in Counter(titles).items() if count > 1]:
-        places = [place for place, title in enumerate(titles) if title == shared]
-        longer = _longer_names([files[place] for place in places])
-        for place, name in zip(places, longer, strict=True):
-            titles[place] = name
+        places = [position for position, title in enumerate(titles) if title == shared]
+        longer = _longer_names([files[position] for position in places])
+        for position, name in zip(places, longer, strict=True):
+            titles[position] = name
     check_distinct(titles, files)
     return titles
 
 
 def _longer_names(files: Sequence[str]) -> list[str]:
     """Names of files that are called alike: with their endings, or their folders."""
-    whole = [Path(file).name for file in files]
-    if len({*whole}) == len(whole):
-        return whole
+    base_names = [Path(file).name for file in files]
+    if len({*base_names}) == len(base_names):
+        return base_names
     paths = [os.path.abspath(file) for file in files]
     parent = os.path.commonpath([os.path.dirname(path) for path in paths])
-    inside = [Path(os.path.relpath(path, parent)) for path in paths]
-    short = [(path.parent / file_title(path.name)).as_posix() for path in inside]
-    return short if len({*short}) == len(short) else [path.as_posix() for path in inside]
+    relative_paths = [Path(os.path.relpath(path, parent)) for path in paths]
+    short = [(path.parent / file_title(path.name)).as_posix() for path in relative_paths]
+    return short if len({*short}) == len(short) else [path.as_posix() for path in relative_paths]
 
 
 def check_distinct(names: Sequence[str], files: Sequence[object]) -> None:
@@ -84,7 +84,7 @@ def check_distinct(names: Sequence[str], files: Sequence[object]) -> None:
     name = next((name for name, count in Counter(names).items() if count > 1), None)
     if name is None:
         return
-    first, second = [file for other, file in zip(names, files, strict=True) if other == name][:2]
+    first, second = [file for title, file in zip(names, files, strict=True) if title == name][:2]
     if first == second:
         raise InputError(f"rankings: {first!r} is given twice")
     raise InputError(
@@ -161,8 +161,8 @@ def files_by_title(relation: Relation) -> dict[str, list[str]]:
     """
     files: dict[str, list[str]] = {}
     for file in expanded(relation.place):
-        inside = str(PurePath(file))[len(relation.folder or "") :]
-        title = re.sub(ENDINGS, "", inside, flags=re.IGNORECASE)
+        relative_path = str(PurePath(file))[len(relation.folder or "") :]
+        title = re.sub(ENDINGS, "", relative_path, flags=re.IGNORECASE)
         files.setdefault(title, []).append(file)
     return files
 

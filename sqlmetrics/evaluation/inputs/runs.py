@@ -38,7 +38,7 @@ class StageRuns:
     runs: Mapping[str, Any]
 
 
-def runs_in(given: Any, ids: set[str]) -> dict[str, Any]:
+def runs_in(rankings: Any, ids: set[str]) -> dict[str, Any]:
     """Name -> run, if several are given, in a dict or a list; empty for one table.
 
     A dict whose values are columns, or the items of a query, is one table. A file is called by
@@ -46,43 +46,43 @@ def runs_in(given: Any, ids: set[str]) -> dict[str, Any]:
     what else stands in a list by its own name, as a run of ranx has one, or its number: `run_1`.
 
     Args:
-        given: The rankings as a person gave them.
+        rankings: The rankings as a person gave them.
         ids: The columns that a table has at least.
 
     >>> runs_in(["runs/bm25.trec", "runs/dense.v2.trec"], {"query_id"}).keys()
     dict_keys(['bm25', 'dense.v2'])
     """
-    if _is_path(given) and is_run_glob(str(given)):
-        given = [given]
-    if isinstance(given, StageRuns):
-        return {str(name): run for name, run in given.runs.items()}
-    if isinstance(given, list | tuple) and given:
-        if all(map(_is_path, given)):
-            paths = [path for run in given for path in expanded(str(run))]
+    if _is_path(rankings) and is_run_glob(str(rankings)):
+        rankings = [rankings]
+    if isinstance(rankings, StageRuns):
+        return {str(name): run for name, run in rankings.runs.items()}
+    if isinstance(rankings, list | tuple) and rankings:
+        if all(map(_is_path, rankings)):
+            paths = [path for run in rankings for path in expanded(str(run))]
             return dict(zip(file_names(paths), paths, strict=True))
-        if all(_is_table(run) or _is_matrix(run) for run in given) and not _is_matrix(given):
-            return _named(given)
-    if isinstance(given, Mapping) and given and not ids <= given.keys():
-        are_runs = all(_is_path(run) or _is_run(run, ids) for run in given.values())
-        return {str(name): run for name, run in given.items()} if are_runs else {}
+        if all(_is_table(run) or _is_matrix(run) for run in rankings) and not _is_matrix(rankings):
+            return _named(rankings)
+    if isinstance(rankings, Mapping) and rankings and not ids <= rankings.keys():
+        are_runs = all(_is_path(run) or _is_run(run, ids) for run in rankings.values())
+        return {str(name): run for name, run in rankings.items()} if are_runs else {}
     return {}
 
 
-def in_memory(given: Any) -> Any:
+def in_memory(input_table: Any) -> Any:
     """What can be read but once, a generator or a stream of Arrow, read up; all else as it is.
 
     >>> in_memory(iter([("q", "a", 1.0)])), in_memory("run.csv")
     ([('q', 'a', 1.0)], 'run.csv')
     """
-    if isinstance(given, StageRuns):
-        return StageRuns(in_memory(given.runs))
-    if _is_read_once(given):
-        return given.read_all() if hasattr(given, "read_all") else list(given)
-    if isinstance(given, Mapping) and any(map(_is_read_once, given.values())):
-        return {name: in_memory(table) for name, table in given.items()}
-    if isinstance(given, list | tuple) and any(map(_is_read_once, given)):
-        return [in_memory(table) for table in given]
-    return given
+    if isinstance(input_table, StageRuns):
+        return StageRuns(in_memory(input_table.runs))
+    if _is_read_once(input_table):
+        return input_table.read_all() if hasattr(input_table, "read_all") else list(input_table)
+    if isinstance(input_table, Mapping) and any(map(_is_read_once, input_table.values())):
+        return {name: in_memory(table) for name, table in input_table.items()}
+    if isinstance(input_table, list | tuple) and any(map(_is_read_once, input_table)):
+        return [in_memory(table) for table in input_table]
+    return input_table
 
 
 def _is_read_once(value: Any) -> bool:
@@ -117,7 +117,7 @@ def _is_table(value: Any) -> bool:
 
 def _are_scored(items: object) -> bool:
     """Whether they are a dict of items and numbers."""
-    return isinstance(items, Mapping) and all(isinstance(one, Number) for one in items.values())
+    return isinstance(items, Mapping) and all(isinstance(score, Number) for score in items.values())
 
 
 def _is_run(value: Any, ids: set[str]) -> bool:
@@ -127,7 +127,8 @@ def _is_run(value: Any, ids: set[str]) -> bool:
     if isinstance(value, Mapping):
         items = value.values()
         return bool(value) and all(
-            isinstance(one, Mapping | list | tuple) or getattr(one, "ndim", 0) for one in items
+            isinstance(entry, Mapping | list | tuple) or getattr(entry, "ndim", 0)
+            for entry in items
         )
     return (
         isinstance(value, list | tuple) and bool(value) and all(_is_row(row, ids) for row in value)
@@ -178,15 +179,17 @@ class _Run:
     def roles(self) -> dict[str, str]:
         """Role -> its column; that of the system only where it is there."""
         fixed = {role: name for role, name in self.relation.columns if role != "run file"}
-        named = {role: one for role, one in self.source.columns.model_dump().items() if one}
+        column_by_role = {
+            role: column for role, column in self.source.columns.model_dump().items() if column
+        }
         if self.relation.folder is not None:  # its file is its name
-            named.pop(SYSTEM, None)
-        if "rank" in fixed or "rank" in named:
-            named.pop("score", None)
+            column_by_role.pop(SYSTEM, None)
+        if "rank" in fixed or "rank" in column_by_role:
+            column_by_role.pop("score", None)
         else:
-            named["score"] = self.source.columns.order
-        return named | {
-            role: name for role, name in fixed.items() if role != SYSTEM or SYSTEM in named
+            column_by_role["score"] = self.source.columns.order
+        return column_by_role | {
+            role: name for role, name in fixed.items() if role != SYSTEM or SYSTEM in column_by_role
         }
 
 
@@ -215,7 +218,7 @@ class Together:
 
 
 def together(
-    sources: Mapping[str, Rankings], engine: Database, *, precision: str, called: str = SYSTEM
+    sources: Mapping[str, Rankings], engine: Database, *, precision: str, run_column: str = SYSTEM
 ) -> Together:
     """One table of several runs, with the name of each as its system, unless they have some.
 
@@ -223,7 +226,7 @@ def together(
         sources: Name -> where the run is; all with the same columns by their roles.
         engine: Where the tables are.
         precision: What becomes of scores: the value of `score_precision`.
-        called: What the names of the runs are; stages beside systems of their own, if not these.
+        run_column: What the names of the runs are; stages beside systems, if not these.
 
     Raises:
         InputError: If a run lacks a column or has no row, or they are not ordered alike.
@@ -238,16 +241,16 @@ def together(
         _check_scores(runs, engine)
     fixed = {role: name for run in runs for role, name in run.roles.items() if role in OUTSIDE}
     names = {role: USUAL.get(role, name) for role, name in first.items() if role not in OUTSIDE}
-    columns = names if SYSTEM in names or called != SYSTEM else {**names, SYSTEM: SYSTEM}
+    columns = names if SYSTEM in names or run_column != SYSTEM else {**names, SYSTEM: SYSTEM}
     if {"rank"} & names.keys():
         columns["rank"] = "rank"
-    others = _others(runs, {*columns.values(), *fixed.values(), called})
-    own = [] if called == SYSTEM else [called]
+    extra_columns = _others(runs, {*columns.values(), *fixed.values(), run_column})
+    name_columns = [] if run_column == SYSTEM else [run_column]
     view = [
         {
             "columns": [
-                *(f"{literal(run.name)} as {name}" for name in own),
-                *_cells(run, columns, fixed, others),
+                *(f"{literal(run.name)} as {name}" for name in name_columns),
+                *_cells(run, columns, fixed, extra_columns),
             ],
             "source": source_text(shown(run.relation, engine.translation)),
         }
@@ -262,26 +265,28 @@ def together(
     )
 
 
-def _opened(name: str, given: Rankings, engine: Database, precision: str, notes: list[str]) -> _Run:
+def _opened(
+    name: str, rankings: Rankings, engine: Database, precision: str, notes: list[str]
+) -> _Run:
     """A run that can be read; what should be known of it is added to the notes.
 
     Raises:
         InputError: If it cannot be read; its file is named.
     """
     try:
-        named, said = guessed_file("rankings", given, engine)
-        relation = readable(named, "rankings", engine, precision)
-        source, relation, note = guessed("rankings", named, relation, engine)
-        relation, whole = with_whole_ids("rankings", source, relation, engine)
-        notes += filter(None, [said, relation.note, note, whole])
+        file_source, file_note = guessed_file("rankings", rankings, engine)
+        relation = readable(file_source, "rankings", engine, precision)
+        source, relation, note = guessed("rankings", file_source, relation, engine)
+        relation, id_note = with_whole_ids("rankings", source, relation, engine)
+        notes += filter(None, [file_note, relation.note, note, id_note])
         text = source_text(shown(relation, engine.translation))
         columns = engine.columns(text)
         if not engine.rows(f"select 1 as one\nfrom {text}\nlimit 1"):
             raise InputError(f"rankings: {name}: there is no row in it")
     except InputError as error:
-        if not given.file or not str(error).startswith("cannot be read"):
+        if not rankings.file or not str(error).startswith("cannot be read"):
             raise
-        raise InputError(f"rankings: {given.file!r} {error}; {LEAVE_OUT}") from None
+        raise InputError(f"rankings: {rankings.file!r} {error}; {LEAVE_OUT}") from None
     return _Run(name, source, relation, columns)
 
 
@@ -296,19 +301,22 @@ def opened_run(source: Rankings, engine: Database) -> tuple[Rankings, Relation]:
 
 
 def _check(run: _Run, first: Mapping[str, str], name: str) -> None:
-    there = {column.casefold() for column in run.there}
+    existing = {column.casefold() for column in run.there}
     for role, column in run.roles.items():
-        if column.casefold() not in there:
-            what = unknown("column", column, list(run.there))
-            raise InputError(f"rankings: {run.name}: {what} (wanted as {role})")
+        if column.casefold() not in existing:
+            message = unknown("column", column, list(run.there))
+            raise InputError(f"rankings: {run.name}: {message} (wanted as {role})")
     orders = [{"rank", "score"} & roles.keys() for roles in (run.roles, first)]
     if orders[0] != orders[1]:
-        own, other = (next(iter(order)) for order in orders)
-        what = f"{run.name} is ordered by a {own}, {name} by a {other}; give all of them the same"
-        raise InputError(f"rankings: {what}")
+        run_order, first_order = (next(iter(order)) for order in orders)
+        message = (
+            f"{run.name} is ordered by a {run_order}, {name} by a {first_order}; "
+            "give all of them the same"
+        )
+        raise InputError(f"rankings: {message}")
     ids = [run.roles["query"], run.roles["item"]]
-    if found := list(of_fractions(f"rankings: {run.name}", ids, run.there)):
-        raise InputError(found)
+    if fraction_problems := list(of_fractions(f"rankings: {run.name}", ids, run.there)):
+        raise InputError(fraction_problems)
 
 
 def _check_tags(runs: Sequence[_Run], engine: Database) -> None:
@@ -333,21 +341,21 @@ def _check_scores(runs: Sequence[_Run], engine: Database) -> None:
     kinds = {run.there.get(run.roles.get("score", ""), "") for run in runs}
     for run in runs if len(kinds) > 1 else ():
         source = source_text(shown(run.relation, engine.translation))
-        if found := list(problems(run.roles, engine, source, remedy=ONE_TYPE)):
-            raise InputError(found)
+        if score_problems := list(problems(run.roles, engine, source, remedy=ONE_TYPE)):
+            raise InputError(score_problems)
 
 
-def _others(runs: Sequence[_Run], taken: set[str]) -> list[str]:
+def _others(runs: Sequence[_Run], reserved: set[str]) -> list[str]:
     """Further columns that all runs have, for segments and conditions."""
     used = {name.casefold() for run in runs for name in run.roles.values()}
     used |= {name.casefold() for run in runs for _, name in run.relation.columns}
-    used |= {name.casefold() for name in taken}
+    used |= {name.casefold() for name in reserved}
     shared = set.intersection(*({name.casefold() for name in run.there} for run in runs)) - used
     return [name for name in runs[0].there if name.casefold() in shared]
 
 
 def _cells(
-    run: _Run, columns: Mapping[str, str], fixed: Mapping[str, str], others: Sequence[str]
+    run: _Run, columns: Mapping[str, str], fixed: Mapping[str, str], extra_columns: Sequence[str]
 ) -> Iterator[str]:
     """What is selected of a run."""
     for role, name in columns.items():
@@ -356,9 +364,9 @@ def _cells(
         else:
             yield _as(identifier(run.roles[role]), identifier(name))
     for role, name in fixed.items():
-        own = run.roles.get(role)
-        yield _as(identifier(own) if own else OUTSIDE[role], identifier(name))
-    yield from map(identifier, others)
+        column = run.roles.get(role)
+        yield _as(identifier(column) if column else OUTSIDE[role], identifier(name))
+    yield from map(identifier, extra_columns)
 
 
 def _as(expression: str, name: str) -> str:

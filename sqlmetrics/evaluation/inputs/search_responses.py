@@ -31,19 +31,19 @@ def responses(source: str, reader: Database) -> str:
         source: What stands behind FROM.
         reader: What reads it.
     """
-    there = reader.columns(source)
-    ids = next((name for name in IDS if name in there), "")
+    kind_by_column = reader.columns(source)
+    ids = next((name for name in IDS if name in kind_by_column), "")
     view = {
         "source": source,
-        "responses": _json(RESPONSES, there),
-        "ids": _json(ids, there) if ids else "cast(null as json)",
+        "responses": _json(RESPONSES, kind_by_column),
+        "ids": _json(ids, kind_by_column) if ids else "cast(null as json)",
     }
     return print_template("inputs/search_responses", view)
 
 
-def _json(name: str, there: Mapping[str, str]) -> str:
+def _json(name: str, kind_by_column: Mapping[str, str]) -> str:
     """A column as JSON, in which texts are written."""
     column = identifier(name)
-    if there[name] not in TEXTS:
+    if kind_by_column[name] not in TEXTS:
         return f"to_json({column})"
     return f"cast(case when json_valid({column}) then {column} end as json)"

@@ -108,11 +108,11 @@ def is_file_name(name: str) -> bool:
 
 
 def _file(source: Source, path: str, role: str) -> Relation:
-    place = files(path, role)
-    form = format_of(place, role)
-    if not form.template.startswith("parquet") and (first := first_file(place)):
+    location = files(path, role)
+    form = format_of(location, role)
+    if not form.template.startswith("parquet") and (first := first_file(location)):
         refuse_foreign(first, role)
-    relation = Relation(form.template, place, True, form.columns, form.asks, form.texts)
+    relation = Relation(form.template, location, True, form.columns, form.asks, form.texts)
     if form is TREC["rankings"]:
         has_blanks = have_blanks(expanded(relation.place))
         relation = replace(_with_file(source, relation), has_blanks=has_blanks)
@@ -138,9 +138,9 @@ def _with_file(source: Source, relation: Relation) -> Relation:
 
 def _separated(source: Source, relation: Relation, usual: str) -> Relation:
     """A file of separated values, as its header line shows it."""
-    named = dict(source.columns)
-    wanted = [name for name in named.values() if isinstance(name, str)]
-    header = header_of(first_file(relation.place), usual, wanted, source.separator)
+    column_by_role = dict(source.columns)
+    expected_names = [name for name in column_by_role.values() if isinstance(name, str)]
+    header = header_of(first_file(relation.place), usual, expected_names, source.separator)
     return replace(
         relation,
         separator="\\t" if header.separator == "\t" else header.separator,
@@ -153,38 +153,42 @@ def _decimals(source: Source, header: Header) -> tuple[str, ...]:
     """The columns of numbers with a decimal comma, as it is said, or known by the first rows."""
     if source.decimal == "." or getattr(source, "lists", False):
         return ()
-    named = dict(source.columns)
-    columns = dict.fromkeys(filter(None, map(named.get, NUMBERS)))
+    column_by_role = dict(source.columns)
+    columns = dict.fromkeys(filter(None, map(column_by_role.get, NUMBERS)))
     if isinstance(source.columns, RankingColumns):
         columns |= {source.columns.order: None}
     if source.decimal is None:
-        known = [name for name in header.commas if name in columns or plain(name) in _NUMBERS]
-        columns = dict.fromkeys(known)
+        comma_columns = [
+            name for name in header.commas if name in columns or plain(name) in _NUMBERS
+        ]
+        columns = dict.fromkeys(comma_columns)
     if getattr(source, "grades", {}):
-        columns.pop(named["grade"], None)
+        columns.pop(column_by_role["grade"], None)
     return tuple(filter(header.has, columns))
 
 
-def source_of(given: object, role: str, find: Callable[[str], str | None]) -> dict[str, object]:
+def source_of(
+    input_table: object, role: str, find: Callable[[str], str | None]
+) -> dict[str, object]:
     """What a person gave for a table, as the keys of a `Source`.
 
     Args:
-        given: A path, a table's name, a `select` text, or data in memory.
+        input_table: A path, a table's name, a `select` text, or data in memory.
         role: `rankings` or `labels`, for messages.
         find: Tells the table or view that a text names, if it names one.
 
     Raises:
         InputError: If a text is neither a table nor a file, or the file cannot be read.
     """
-    if given is None or (isinstance(given, str) and not given):
+    if input_table is None or (isinstance(input_table, str) and not input_table):
         raise InputError(f"{role}: nothing is given")
-    if not isinstance(given, str | PurePath):
-        return {"data": given}
-    text = str(given)
-    relation = find(text) if isinstance(given, str) else None
+    if not isinstance(input_table, str | PurePath):
+        return {"data": input_table}
+    text = str(input_table)
+    relation = find(text) if isinstance(input_table, str) else None
     if relation is not None:
         return {"relation": relation}
-    if isinstance(given, str) and is_query(text):
+    if isinstance(input_table, str) and is_query(text):
         return {"sql": text}
     file = existing(text, role)
     held = dict_in(file)

@@ -38,15 +38,17 @@ def in_order(rankings: Any, labels: Any) -> tuple[Any, Any, str]:
     runs = list(rankings) if isinstance(rankings, list | tuple) else [rankings]
     if _n_fields(labels, "labels") != RUN:
         return rankings, labels, ""
-    found = [place for place, one in enumerate(runs) if _n_fields(one, "rankings") == QRELS]
-    if not found:
+    positions = [
+        position for position, run in enumerate(runs) if _n_fields(run, "rankings") == QRELS
+    ]
+    if not positions:
         raise InputError(
             f"labels: {str(labels)!r} is a run (query Q0 item rank score run), not judgments; name "
             "the labels, last or by --labels"
         )
-    if len(found) != 1:
+    if len(positions) != 1:
         return rankings, labels, ""
-    qrels, runs[found[0]] = runs[found[0]], labels
+    qrels, runs[positions[0]] = runs[positions[0]], labels
     note = f"{qrels} holds judgments, and is taken as the labels"
     return runs if len(runs) > 1 else runs[0], qrels, note
 
@@ -69,26 +71,30 @@ def _check_dicts(rankings: Any, labels: Any) -> None:
         )
 
 
-def _numbers(given: Any) -> list[Any]:
+def _numbers(input_table: Any) -> list[Any]:
     """The values of `{query: {item: value}}`; none of anything else."""
-    is_nested = isinstance(given, dict) and all(isinstance(own, dict) for own in given.values())
-    return [value for own in given.values() for value in own.values()] if is_nested else []
+    is_nested = isinstance(input_table, dict) and all(
+        isinstance(items, dict) for items in input_table.values()
+    )
+    return (
+        [value for items in input_table.values() for value in items.values()] if is_nested else []
+    )
 
 
-def holds_run(given: Any) -> bool:
+def holds_run(input_table: Any) -> bool:
     """Whether a file is a run of TREC, by its first line."""
-    return _n_fields(given, "rankings") == RUN
+    return _n_fields(input_table, "rankings") == RUN
 
 
-def _n_fields(given: Any, role: str) -> int:
+def _n_fields(input_table: Any, role: str) -> int:
     """How many fields the first line of a TREC file has; 0 of anything else."""
-    first = _first_line(given, role)
+    first = _first_line(input_table, role)
     return len(first) if _has_number(first) else 0
 
 
-def _first_line(given: Any, role: str) -> list[str]:
+def _first_line(input_table: Any, role: str) -> list[str]:
     """The fields of the first line of a TREC file; none of anything else."""
-    text = str(given) if isinstance(given, str | Path) else ""
+    text = str(input_table) if isinstance(input_table, str | Path) else ""
     if is_pipe(text):
         text = kept(text, role)
     if not text or text.casefold().endswith(_SUFFIXES):
@@ -102,8 +108,10 @@ def _first_line(given: Any, role: str) -> list[str]:
 
 def _has_number(fields: Sequence[str]) -> bool:
     """Whether a score, or a grade, stands where it has to."""
-    place = {RUN: 4, QRELS: 3}.get(len(fields))
-    return place is not None and re.fullmatch(r"[-+.\deE]+|nan|inf", fields[place]) is not None
+    position = {RUN: 4, QRELS: 3}.get(len(fields))
+    return (
+        position is not None and re.fullmatch(r"[-+.\deE]+|nan|inf", fields[position]) is not None
+    )
 
 
 def are_swapped(spec: Spec, tables: Tables, engine: Database) -> bool:
@@ -112,8 +120,14 @@ def are_swapped(spec: Spec, tables: Tables, engine: Database) -> bool:
         return False
     order = {spec.rankings.columns.order, *NAMES["score"].split(), *NAMES["rank"].split()}
     grade = {spec.labels.columns.grade, *NAMES["grade"].split()} - {"score"}
-    ours, theirs = _columns(tables.rankings, engine), _columns(tables.labels, engine)
-    has = [(bool(names & _plain(order)), bool(names & _plain(grade))) for names in (ours, theirs)]
+    ranking_columns, label_columns = (
+        _columns(tables.rankings, engine),
+        _columns(tables.labels, engine),
+    )
+    has = [
+        (bool(names & _plain(order)), bool(names & _plain(grade)))
+        for names in (ranking_columns, label_columns)
+    ]
     return has == [(False, True), (True, False)]
 
 

@@ -77,8 +77,8 @@ TRACE_FORMS = (
         ("example_id", "reference_example_id", "inputs.question", "inputs.query", "inputs.input"),
         tuple(f"outputs.{key}" for key in _RETRIEVED),
         tuple(
-            f"{place}.{key}"
-            for place in ("reference", "reference_outputs", "expected")
+            f"{prefix}.{key}"
+            for prefix in ("reference", "reference_outputs", "expected")
             for key in _REFERENCES
         ),
         ids=LANGCHAIN_IDS,
@@ -91,7 +91,7 @@ TRACE_FORMS = (
         ("attributes.input.value", "context.span_id"),
         ("attributes.retrieval.documents",),
         tuple(
-            f"{place}{key}" for place in ("", "attributes.metadata.") for key in _REFERENCES[:-3]
+            f"{prefix}{key}" for prefix in ("", "attributes.metadata.") for key in _REFERENCES[:-3]
         ),
         ids=("document.id", "document.metadata.id", "document.metadata.doc_id"),
         scores=("document.score",),

@@ -41,7 +41,7 @@ class TraceLists:
     reference: str = ""
     key: str = ""
 
-    def rankings(self, *, whole: bool) -> pa.Table:
+    def rankings(self, *, all_columns: bool) -> pa.Table:
         """The retrieved documents, and the other columns if they are to be whole."""
         read = {self._name("query"): QUERY, self._name("item"): self._items(RETRIEVED)}
         if self._is_asked("score"):
@@ -49,7 +49,7 @@ class TraceLists:
             read[score] = f"[cast({value_of(score)} as double) for d in {RETRIEVED}]"
         system = str(self.asked.get("system") or "system")
         systems = [name for name in self._others() if name == system]
-        return self._table(read, self._others() if whole else [*self._days(), *systems])
+        return self._table(read, self._others() if all_columns else [*self._days(), *systems])
 
     def labels(self) -> pa.Table:
         """The references, which are the same for all systems."""
@@ -62,10 +62,10 @@ class TraceLists:
         """What else is known of the queries."""
         return self._table({self._name("query"): QUERY}, self._others())
 
-    def _table(self, read: Mapping[str, str], others: list[str]) -> pa.Table:
+    def _table(self, read: Mapping[str, str], other_columns: list[str]) -> pa.Table:
         """The rows that meet the condition, each once."""
         columns = [f"{sql} as {identifier(name)}" for name, sql in read.items()]
-        columns += map(identifier, others)
+        columns += map(identifier, other_columns)
         condition = f"\nwhere {self.asked['where']}" if self.asked.get("where") else ""
         listed = ",\n    ".join(columns)
         return self.reader.table(f"select distinct\n    {listed}\nfrom {self.name}{condition}")
@@ -75,9 +75,9 @@ class TraceLists:
 
     def _others(self) -> list[str]:
         """The columns that no role has."""
-        taken = {self._name(role) for role in ("query", "item", "score", "grade")} | {"rank"}
-        taken |= {QUERY, RETRIEVED, REFERENCE, self.retrieved, self.reference}
-        return [name for name in self.reader.columns(self.name) if name not in taken]
+        role_columns = {self._name(role) for role in ("query", "item", "score", "grade")} | {"rank"}
+        role_columns |= {QUERY, RETRIEVED, REFERENCE, self.retrieved, self.reference}
+        return [name for name in self.reader.columns(self.name) if name not in role_columns]
 
     def _name(self, role: str) -> str:
         return str(self.asked.get(role) or USUAL[role])
@@ -119,11 +119,11 @@ class TraceLists:
         Raises:
             InputError: If documents are objects, and not all have an id.
         """
-        place = self.retrieved if lists == RETRIEVED else self.reference
-        self._check_json(lists, place)
+        column = self.retrieved if lists == RETRIEVED else self.reference
+        self._check_json(lists, column)
         keys = self.form.ids
-        if named := self._named_key:
-            keys = (named,) if lists == RETRIEVED else (named, *keys)
+        if named_key := self._named_key:
+            keys = (named_key,) if lists == RETRIEVED else (named_key, *keys)
         objects = (
             f"from (select unnest({lists}) as d from {self.name}) as documents\n"
             "where json_type(d) = 'OBJECT'"
@@ -133,11 +133,11 @@ class TraceLists:
         shared = [key for key, n in zip(keys, n_ids, strict=True) if n == n_objects]
         if not shared:
             rows = self.reader.rows(f"select distinct unnest(json_keys(d)) as key {objects}")
-            known = sorted(key for (key,) in rows)
+            document_keys = sorted(key for (key,) in rows)
             raise InputError(
-                f"rankings: not all documents in {place} have an id ({', '.join(keys)}); "
-                f"their keys are {', '.join(known)}: name the id's by item= (--item), like "
-                f"{place}.{known[0]}; keys in keys have a point between them"
+                f"rankings: not all documents in {column} have an id ({', '.join(keys)}); "
+                f"their keys are {', '.join(document_keys)}: name the id's by item= (--item), like "
+                f"{column}.{document_keys[0]}; keys in keys have a point between them"
             )
         return n_objects, shared
 
@@ -158,7 +158,7 @@ class TraceLists:
             f"item= (--item), like {self.retrieved}.{keys[1]}"
         )
 
-    def _check_json(self, lists: str, place: str) -> None:
+    def _check_json(self, lists: str, column: str) -> None:
         """See that no document is an object in another writing, taken for an id."""
         printed = self.reader.rows(
             f"select d ->> '$' from (select unnest({lists}) as d from {self.name}) as documents\n"
@@ -166,7 +166,7 @@ class TraceLists:
         )
         for (text,) in printed:
             raise InputError(
-                f"rankings: {place} holds objects that are no JSON: {str(text)[:60]}; "
+                f"rankings: {column} holds objects that are no JSON: {str(text)[:60]}; "
                 "save the traces as JSON lines or Parquet"
             )
 

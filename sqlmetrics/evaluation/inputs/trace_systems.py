@@ -44,7 +44,7 @@ class References:
 
 
 def resolved(
-    rankings: Any, labels: Any, engine: Database, asked: Mapping[str, Any]
+    rankings: Any, labels: Any, engine: Database, arguments: Mapping[str, Any]
 ) -> tuple[Any, Any]:
     """Which of the tables that a person gave are rankings, and which are labels.
 
@@ -56,12 +56,12 @@ def resolved(
         rankings: What was given for the rankings: a table, several, or a spec.
         labels: What was given for the labels; None if nothing was.
         engine: Where tables are.
-        asked: The arguments of `evaluate`.
+        arguments: The arguments of `evaluate`.
     """
     if isinstance(rankings, Spec) or isinstance(labels, References):
         return rankings, labels
     rankings, labels = in_memory(rankings), in_memory(labels)
-    ids = {str(asked.get(role) or f"{role}_id") for role in ("query", "item")}
+    ids = {str(arguments.get(role) or f"{role}_id") for role in ("query", "item")}
     runs = runs_in(rankings, ids)
     tables = list(runs.values()) if runs else [rankings]
     if labels is not None:
@@ -69,11 +69,11 @@ def resolved(
         if is_named or not all(isinstance(table, str | PurePath) for table in (*tables, labels)):
             return rankings, labels
         tables = [labels, *tables]
-        if any(is_flat(table, str(asked.get("item") or USUAL["item"])) for table in tables):
+        if any(is_flat(table, str(arguments.get("item") or USUAL["item"])) for table in tables):
             return rankings, labels
     from sqlmetrics.evaluation.inputs.traces import has_references
 
-    if not all(has_references(table, engine, asked) for table in tables):
+    if not all(has_references(table, engine, arguments) for table in tables):
         return rankings, labels
     return (rankings if labels is None else [*tables[1:], labels]), References()
 
@@ -86,12 +86,20 @@ def several_traces(traces: Mapping[str, Traces]) -> Traces:
     """
     first = next(iter(traces.values()))
     _check_references(traces)
-    labels = [one.labels for one in traces.values() if one.labels is not None]
-    queries = [one.queries for one in traces.values() if one.queries is not None]
-    notes = dict.fromkeys(note for one in traces.values() for note in one.notes)
+    labels = [
+        system_traces.labels
+        for system_traces in traces.values()
+        if system_traces.labels is not None
+    ]
+    queries = [
+        system_traces.queries
+        for system_traces in traces.values()
+        if system_traces.queries is not None
+    ]
+    notes = dict.fromkeys(note for system_traces in traces.values() for note in system_traces.notes)
     return replace(
         first,
-        rankings={name: one.rankings for name, one in traces.items()},
+        rankings={name: system_traces.rankings for name, system_traces in traces.items()},
         labels=_distinct(labels) if labels else None,
         queries=_distinct(queries) if queries else None,
         notes=tuple(notes),
@@ -110,22 +118,25 @@ def _check_references(traces: Mapping[str, Traces]) -> None:
     """Raise InputError for queries whose references differ between systems."""
     system_of: dict[tuple[Any, ...], tuple[str, frozenset[Any]]] = {}
     differing = []
-    for name, one in traces.items():
-        for row in one.labels.to_pylist() if one.labels is not None else ():
+    for name, system_traces in traces.items():
+        for row in system_traces.labels.to_pylist() if system_traces.labels is not None else ():
             *key, items = _key_and_items(row)
             if not items:
                 continue
-            other, known = system_of.setdefault(tuple(key), (name, items))
-            if known != items:
-                differing.append((" of ".join(map(str, key)), other, known, name, items))
+            first_system, first_items = system_of.setdefault(tuple(key), (name, items))
+            if first_items != items:
+                differing.append(
+                    (" of ".join(map(str, key)), first_system, first_items, name, items)
+                )
     if differing:
-        shown = "; ".join(
-            f"{query}: {_some(known)} in {other}, {_some(items)} in {name}"
-            for query, other, known, name, items in differing[:EXAMPLES]
+        examples = "; ".join(
+            f"{query}: {_some(first_items)} in {first_system}, {_some(items)} in {name}"
+            for query, first_system, first_items, name, items in differing[:EXAMPLES]
         )
         raise InputError(
             f"labels: the references of {many(len(differing), 'query', 'queries')} differ between "
-            f"the traces, like {shown}; give the labels as a table of their own (labels=, --labels)"
+            f"the traces, like {examples}; give the labels as a table of their own "
+            "(labels=, --labels)"
         )
 
 

@@ -60,7 +60,7 @@ def trace_part(source: Rankings | Labels, role: str, engine: Database) -> tuple[
         engine: The database, which may have the table.
     """
     columns = source.columns
-    asked = {
+    arguments = {
         "query": columns.query,
         "item": columns.item,
         "date": columns.date,
@@ -71,10 +71,12 @@ def trace_part(source: Rankings | Labels, role: str, engine: Database) -> tuple[
         "queries": True,
     }
     is_ranking = role == "rankings"
-    given = source.data if source.data is not None else source.relation or source.sql or source.file
-    if not is_ranking and not has_references(given, engine, asked):
+    input_table = (
+        source.data if source.data is not None else source.relation or source.sql or source.file
+    )
+    if not is_ranking and not has_references(input_table, engine, arguments):
         return None
-    traces = traces_in(given, engine, asked, has_labels=is_ranking)
+    traces = traces_in(input_table, engine, arguments, has_labels=is_ranking)
     if traces is None:
         return None
     return traces.rankings if is_ranking else traces.labels, f"{role}: {traces.notes[0]}"
@@ -93,18 +95,18 @@ def may_be_traces(columns: Collection[str]) -> bool:
     )
 
 
-def may_be_traces_beside_labels(given: Any, engine: Database, item: str) -> bool:
+def may_be_traces_beside_labels(input_table: Any, engine: Database, item: str) -> bool:
     """Whether rankings lack the column of items, and might have a column of traces.
 
     Args:
-        given: A path, a table's name, or data in memory.
+        input_table: A path, a table's name, or data in memory.
         engine: The database, which may have the table.
         item: The column of items, or a key in a column of lists.
     """
-    if not may_mention(given, _retrieved_columns(item), engine):
+    if not may_mention(input_table, _retrieved_columns(item), engine):
         return False
     try:
-        columns = _with_table(given, engine, {}, lambda table: table.columns, has_labels=True)
+        columns = _with_table(input_table, engine, {}, lambda table: table.columns, has_labels=True)
     except InputError:  # which the checks tell
         return False
     if not columns or item in columns:
@@ -115,43 +117,43 @@ def may_be_traces_beside_labels(given: Any, engine: Database, item: str) -> bool
 def _retrieved_columns(item: str) -> set[str]:
     """The columns that traces might have, and that of the items, if a person named it."""
     names = {name.partition(".")[0] for form in TRACE_FORMS for name in form.retrieved}
-    own = {item.partition(".")[0]} if item and item != USUAL["item"] else set()
-    return names | WHOLE | SEARCHED | {RESPONSES} | own
+    item_columns = {item.partition(".")[0]} if item and item != USUAL["item"] else set()
+    return names | WHOLE | SEARCHED | {RESPONSES} | item_columns
 
 
-def has_references(given: Any, engine: Database, asked: Mapping[str, Any]) -> bool:
+def has_references(input_table: Any, engine: Database, arguments: Mapping[str, Any]) -> bool:
     """Whether a table is one of traces that have references, and so both rankings and labels.
 
     Args:
-        given: A path, a table's name, or data in memory.
+        input_table: A path, a table's name, or data in memory.
         engine: The database, which may have the table.
-        asked: The arguments of `evaluate`.
+        arguments: The arguments of `evaluate`.
     """
-    if not may_mention(given, _retrieved_columns(str(asked.get("item") or "")), engine):
+    if not may_mention(input_table, _retrieved_columns(str(arguments.get("item") or "")), engine):
         return False
     try:
         is_there = _with_table(
-            given, engine, asked, lambda table: table.has_references, has_labels=False
+            input_table, engine, arguments, lambda table: table.has_references, has_labels=False
         )
     except InputError:  # which the checks tell
         return False
     return bool(is_there)
 
 
-def may_mention(given: Any, names: Collection[str], engine: Database) -> bool:
+def may_mention(input_table: Any, names: Collection[str], engine: Database) -> bool:
     """Whether a table might have one of some columns; of a text file only its start is read."""
-    if isinstance(given, str | PurePath):
-        start = start_of(str(given))
+    if isinstance(input_table, str | PurePath):
+        start = start_of(str(input_table))
         if start is not None:
             return any(name in start for name in names)
-        if not str(given).casefold().endswith(FORMATS["parquet"].suffixes):
-            return isinstance(given, str) and engine.find(given) is not None
+        if not str(input_table).casefold().endswith(FORMATS["parquet"].suffixes):
+            return isinstance(input_table, str) and engine.find(input_table) is not None
         return True
-    return not isinstance(given, Mapping | list | tuple)
+    return not isinstance(input_table, Mapping | list | tuple)
 
 
 def traces_in(
-    given: object, engine: Database, asked: Mapping[str, Any], *, has_labels: bool
+    input_table: object, engine: Database, arguments: Mapping[str, Any], *, has_labels: bool
 ) -> Traces | None:
     """The rankings and the labels in a table of traces; None of any other table.
 
@@ -159,9 +161,9 @@ def traces_in(
     empty or missing is an empty ranking; without references a query has no label.
 
     Args:
-        given: What was given for the rankings.
+        input_table: What was given for the rankings.
         engine: The database, which may have the table.
-        asked: The arguments of `evaluate`: `query` names another column of queries; `item` a key
+        arguments: Those of `evaluate`: `query` names another column of queries; `item` a key
             of the documents' ids, or with `label_columns={"item": ...}` the column of the lists.
         has_labels: Whether the labels are another table.
 
@@ -169,32 +171,32 @@ def traces_in(
         InputError: If there are neither labels nor references, documents have no id, or a query
             has several rows.
     """
-    return _with_table(given, engine, asked, _Table.traces, has_labels=has_labels)
+    return _with_table(input_table, engine, arguments, _Table.traces, has_labels=has_labels)
 
 
 def _with_table(
-    given: object,
+    input_table: object,
     engine: Database,
-    asked: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     ask: Callable[[_Table], Answer],
     *,
     has_labels: bool,
 ) -> Answer | None:
     """What a question finds in a table; None if it is in a database that reads no traces."""
-    place = source_of(given, "rankings", engine.find)
-    is_there = "relation" in place or "sql" in place
+    source_fields = source_of(input_table, "rankings", engine.find)
+    is_there = "relation" in source_fields or "sql" in source_fields
     if is_there and engine.translation.changes:
         return None
     with nullcontext(engine) if is_there else connect() as reader:
-        source = source_text(_relation(Rankings.model_validate(place), reader))
+        source = source_text(_relation(Rankings.model_validate(source_fields), reader))
         columns = reader.columns(source)
         if are_mlflow_traces(columns):
             source = f"({unpacked(source, reader)}) as mlflow_traces"
         elif are_responses(columns):
             source = f"({responses(source, reader)}) as responses"
         else:
-            return ask(_Table(source, columns, reader, asked, has_labels))
-        return ask(_Table(source, reader.columns(source), reader, asked, has_labels))
+            return ask(_Table(source, columns, reader, arguments, has_labels))
+        return ask(_Table(source, reader.columns(source), reader, arguments, has_labels))
 
 
 def _relation(source: Rankings, reader: Database) -> Relation:
@@ -253,8 +255,8 @@ class _Table:
         for role in ("system", "date"):
             name = self.asked.get(role)
             if name and name not in self.columns:
-                what = unknown("column", name, self.columns)
-                raise InputError(f"rankings: {what} (wanted as {role})")
+                message = unknown("column", name, self.columns)
+                raise InputError(f"rankings: {message} (wanted as {role})")
         where = self.asked.get("where")
         if not where:
             return
@@ -292,16 +294,16 @@ class _Table:
         reference = "" if self.has_labels else reference
         if query and item and reference:
             return OWN_FORM.of([query], item, reference)
-        found = next(filter(self._fits, TRACE_FORMS), None)
-        if key and found:
-            return replace(found, retrieved=(item,))
+        matching_form = next(filter(self._fits, TRACE_FORMS), None)
+        if key and matching_form:
+            return replace(matching_form, retrieved=(item,))
         if key and (reference or self.has_labels):
             usual = (name for form in TRACE_FORMS for name in form.query)
             return OWN_FORM.of([query] if query else [*dict.fromkeys(usual)], item, reference)
         grade = str(self.asked.get("grade") or USUAL["grade"])
         graded = {*NAMES["grade"].split()} - {"score"} | {plain(grade)}
-        if found or self.has_labels or graded & set(map(plain, self.columns)):
-            return found
+        if matching_form or self.has_labels or graded & set(map(plain, self.columns)):
+            return matching_form
         raise InputError(
             f"rankings: no labels are given; columns are {', '.join(self.columns)}, with neither "
             f"{grade} nor the lists of a known form of traces; known forms are "
@@ -318,16 +320,16 @@ class _Table:
         name = self._named("item")
         if not name or name in self.columns:
             return name, ""
-        points = [place for place, letter in enumerate(name) if letter == "."]
+        points = [position for position, letter in enumerate(name) if letter == "."]
         for point in reversed(points):
             if self._place((name[:point],)):
                 return name[:point], name[point + 1 :]
         return name, ""
 
     def _fits(self, form: TraceForm) -> bool:
-        wanted = [(self._named("query"), *form.query), form.retrieved]
-        wanted += [] if self.has_labels else [form.reference]
-        return all(self._place(names) for names in wanted)
+        column_choices = [(self._named("query"), *form.query), form.retrieved]
+        column_choices += [] if self.has_labels else [form.reference]
+        return all(self._place(names) for names in column_choices)
 
     def read(self, form: TraceForm) -> Traces:
         """Its tables."""
@@ -335,34 +337,34 @@ class _Table:
         query = self._place((self._named("query"), *form.query))
         retrieved = self._place(form.retrieved)
         reference = None if self.has_labels else self._place(form.reference)
-        wanted = [(query, form.query), (retrieved, form.retrieved)]
-        wanted += [] if self.has_labels else [(reference, form.reference)]
-        for place, names in wanted:
-            if place is None:
+        candidates = [(query, form.query), (retrieved, form.retrieved)]
+        candidates += [] if self.has_labels else [(reference, form.reference)]
+        for column, names in candidates:
+            if column is None:
                 raise InputError(f"rankings: {unknown('column', names[0], self.columns)}")
         places = {"query": query, "retrieved": retrieved, "reference": reference}
         view = {"source": self.source, "others": self._others(), **places}
         text = print_template("inputs/traces", view)
         name = self.reader.register("sqlmetrics_traces", self.reader.table(text))
-        named = {role: place.name if place else "" for role, place in places.items()}
+        name_by_role = {role: column.name if column else "" for role, column in places.items()}
         lists = TraceLists(
             name,
             self.reader,
             self.asked,
             form,
-            named["retrieved"],
-            named["reference"],
+            name_by_role["retrieved"],
+            name_by_role["reference"],
             self.lists[1],
         )
-        lists.check(named["query"])
-        is_known = any(self.asked.get(one) for one in _KNOWN)
-        beside = is_known and self._are_of_queries()
-        said = f"read as {form.tool}: {', '.join(filter(None, named.values()))}"
+        lists.check(name_by_role["query"])
+        is_known = any(self.asked.get(argument) for argument in _KNOWN)
+        has_query_table = is_known and self._are_of_queries()
+        form_note = f"read as {form.tool}: {', '.join(filter(None, name_by_role.values()))}"
         return Traces(
-            lists.rankings(whole=is_known and not beside),
+            lists.rankings(all_columns=is_known and not has_query_table),
             lists.labels() if reference else None,
-            lists.queries() if beside else None,
-            tuple(filter(None, [said, lists.ids_note(), lists.rising()])),
+            lists.queries() if has_query_table else None,
+            tuple(filter(None, [form_note, lists.ids_note(), lists.rising()])),
         )
 
     def _are_of_queries(self) -> bool:
@@ -375,10 +377,10 @@ class _Table:
 
     def _others(self) -> list[str]:
         """The columns that are read beside the lists: all only where one may be asked for."""
-        if any(self.asked.get(one) for one in (*_KNOWN, "where")):
+        if any(self.asked.get(argument) for argument in (*_KNOWN, "where")):
             return list(self.columns)
-        wanted = {str(self.asked.get("system") or "system"), str(self.asked.get("date") or "")}
-        return [name for name in self.columns if name in wanted]
+        extra_names = {str(self.asked.get("system") or "system"), str(self.asked.get("date") or "")}
+        return [name for name in self.columns if name in extra_names]
 
     def _named(self, role: str) -> str:
         """The column by the name that was asked for; empty for a usual one that is not there."""

@@ -133,8 +133,8 @@ class Failure:
     def _numbers(self) -> list[str]:
         numbers = ["has no value" if self.value is None else f"is {value_text(self.value)}"]
         if self.compared is not None:
-            of = f" of {printable(self.against)}" if self.against else ""
-            numbers.append(f"compared with {value_text(self.compared)}{of}")
+            reference = f" of {printable(self.against)}" if self.against else ""
+            numbers.append(f"compared with {value_text(self.compared)}{reference}")
         if self.change is not None:
             numbers.append(self._change(self.change))
             if self.change.p_value is not None:

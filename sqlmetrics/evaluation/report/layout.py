@@ -124,9 +124,9 @@ def arranged(facts: Facts, width: int | None = None) -> Cells:
     if width is None:
         is_wide = len(facts.measures) <= WIDE and not across
         return table.wide() if is_wide else table.across()
-    made = [table.across(), table.long()]
-    made = made if across else [table.wide(), *made]
-    return min(made, key=lambda one: _lines(one, width))
+    layouts = [table.across(), table.long()]
+    layouts = layouts if across else [table.wide(), *layouts]
+    return min(layouts, key=lambda cells: _lines(cells, width))
 
 
 def _lines(cells: Cells, width: int) -> int:
@@ -168,25 +168,25 @@ def all_days(facts: Facts) -> list[Row]:
     rows = facts.rows
     if not facts.is_dated or len({row["metric_date"] for row in rows}) < 2:
         return []
-    measures = {(one.name, one.k or 0): one for one in facts.measures}
+    measures = {(measure.name, measure.k or 0): measure for measure in facts.measures}
     names = ("segment_name", "segment_value", "metric", "k", "system")
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in names), []).append(row)
-    made = [
+    total_rows = [
         {
             **dict(zip(names, key, strict=True)),
             "metric_date": ALL_DAYS,
-            "value": _together(measures[key[2], key[3]], own),
-            "n_days": len(own),
-            **{count: sum(row[count] or 0 for row in own) for count in COUNTS},
+            "value": _together(measures[key[2], key[3]], day_rows),
+            "n_days": len(day_rows),
+            **{count: sum(row[count] or 0 for row in day_rows) for count in COUNTS},
         }
-        for key, own in groups.items()
+        for key, day_rows in groups.items()
     ]
-    places = {key: place for place, key in enumerate(measures)}
+    places = {key: position for position, key in enumerate(measures)}
     systems = list(dict.fromkeys(row["system"] for row in rows))
     return sorted(
-        made,
+        total_rows,
         key=lambda row: (
             *(row["segment_name"] != "all", row["segment_name"], row["segment_value"]),
             *(places[row["metric"], row["k"]], systems.index(row["system"])),
@@ -196,11 +196,11 @@ def all_days(facts: Facts) -> list[Row]:
 
 def _together(measure: Columned, rows: Sequence[Row]) -> float | None:
     if measure.metric.count:
-        known = [row["value"] for row in rows if row["value"] is not None]
-        return sum(known) if known else None
-    there = [row for row in rows if row["denominator"]]
-    total = sum(row["denominator"] for row in there)
-    return sum(row["numerator"] for row in there) / total if total else None
+        values = [row["value"] for row in rows if row["value"] is not None]
+        return sum(values) if values else None
+    counted = [row for row in rows if row["denominator"]]
+    total = sum(row["denominator"] for row in counted)
+    return sum(row["numerator"] for row in counted) / total if total else None
 
 
 class _Table:
@@ -208,7 +208,7 @@ class _Table:
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
-        self.measures = {(one.name, one.k or 0): one for one in facts.measures}
+        self.measures = {(measure.name, measure.k or 0): measure for measure in facts.measures}
         self.rows: list[Row] = [*facts.rows, *all_days(facts)]
 
     def keys(self) -> dict[str, Callable[[Row], str]]:
@@ -223,28 +223,38 @@ class _Table:
     def wide(self) -> Cells:
         """A row a system, a column per metric."""
         keys = self.keys()
-        found: dict[tuple[str, ...], dict[tuple[str, int], Row]] = {}
+        rows_by_label: dict[tuple[str, ...], dict[tuple[str, int], Row]] = {}
         for row in self.rows:
-            label = tuple(shown(row) for shown in keys.values())
-            found.setdefault(label, {})[row["metric"], row["k"]] = row
+            label = tuple(to_text(row) for to_text in keys.values())
+            rows_by_label.setdefault(label, {})[row["metric"], row["k"]] = row
         lines = [
-            (label, [mine.get(key) for key in self.measures], list(self.measures.values()))
-            for label, mine in found.items()
+            (label, [row_by_metric.get(key) for key in self.measures], list(self.measures.values()))
+            for label, row_by_metric in rows_by_label.items()
         ]
         return self._made([*keys, *map(str, self.measures.values())], lines, len(keys))
 
     def across(self) -> Cells:
         """A row a metric, a column per system."""
-        keys = {name: shown for name, shown in self.keys().items() if name != "system"}
-        found: dict[tuple[str, ...], dict[str, Row]] = {}
+        keys = {name: to_text for name, to_text in self.keys().items() if name != "system"}
+        rows_by_label: dict[tuple[str, ...], dict[str, Row]] = {}
         for row in self.rows:
-            labels = (*(shown(row) for shown in keys.values()), str(self._measure(row)))
-            found.setdefault(labels, {})[row["system"]] = row
-        systems = list(dict.fromkeys(system for mine in found.values() for system in mine))
+            labels = (*(to_text(row) for to_text in keys.values()), str(self._measure(row)))
+            rows_by_label.setdefault(labels, {})[row["system"]] = row
+        systems = list(
+            dict.fromkeys(
+                system for row_by_system in rows_by_label.values() for system in row_by_system
+            )
+        )
         lines = []
-        for labels, mine in found.items():
-            measure = self._measure(next(iter(mine.values())))
-            lines.append((labels, [mine.get(one) for one in systems], [measure] * len(systems)))
+        for labels, row_by_system in rows_by_label.items():
+            measure = self._measure(next(iter(row_by_system.values())))
+            lines.append(
+                (
+                    labels,
+                    [row_by_system.get(system) for system in systems],
+                    [measure] * len(systems),
+                )
+            )
         return self._made([*keys, "metric", *map(printable, systems)], lines, len(keys) + 1)
 
     def long(self) -> Cells:
@@ -253,7 +263,7 @@ class _Table:
         lines = []
         for row in self.rows:
             measure = self._measure(row)
-            labels = (*(shown(row) for shown in keys.values()), str(measure))
+            labels = (*(to_text(row) for to_text in keys.values()), str(measure))
             lines.append((labels, [row], [measure]))
         return self._made([*keys, "metric", "value"], lines, len(keys) + 1)
 
@@ -264,25 +274,25 @@ class _Table:
         self,
         names: list[str],
         lines: Sequence[tuple[tuple[str, ...], Sequence[Row | None], Sequence[Columned]]],
-        left: int,
+        n_labels: int,
     ) -> Cells:
         """Labels, the summary's rows behind them, and the counts of these."""
         best = set(self._best())
         texts, marked, shares = [], set(), {}
-        for number, (labels, mine, measures) in enumerate(lines):
-            shown = [
+        for number, (labels, rows, measures) in enumerate(lines):
+            means = [
                 _mean(measure, row or {}, self.facts.decimals)
-                for measure, row in zip(measures, mine, strict=True)
+                for measure, row in zip(measures, rows, strict=True)
             ]
-            counts = [_span([row[count] for row in mine if row]) for count in self.facts.counts]
-            texts.append([*labels, *shown, *counts])
-            for i, (row, measure) in enumerate(zip(mine, measures, strict=True), left):
+            counts = [_span([row[count] for row in rows if row]) for count in self.facts.counts]
+            texts.append([*labels, *means, *counts])
+            for i, (row, measure) in enumerate(zip(rows, measures, strict=True), n_labels):
                 if row and id(row) in best:
                     marked.add((number, i))
                 if row and row["value"] is not None and measure.metric.range in UNIT_RANGE:
                     shares[number, i] = row["value"]
         heads = [*names, *self.facts.counts.values()]
-        return Cells(heads, texts, left, frozenset(marked), shares)
+        return Cells(heads, texts, n_labels, frozenset(marked), shares)
 
     def _best(self) -> Iterator[int]:
         """The rows with the best number among the systems of the same place, as it is shown."""
@@ -292,12 +302,18 @@ class _Table:
             groups.setdefault(tuple(row[name] for name in names), []).append(row)
         for rows in groups.values():
             sign = SIGNS[self._measure(rows[0]).metric.better]
-            known = [row for row in rows if row["value"] is not None]
+            valued_rows = [row for row in rows if row["value"] is not None]
             if not sign or len({row.get("n_days") for row in rows}) > 1:
                 continue  # neither is better, or they are not of the same days
-            shown = {id(row): round(row["value"], self.facts.decimals) * sign for row in known}
-            if len(set(shown.values())) > 1:
-                yield from (row for row, value in shown.items() if value == max(shown.values()))
+            value_by_row = {
+                id(row): round(row["value"], self.facts.decimals) * sign for row in valued_rows
+            }
+            if len(set(value_by_row.values())) > 1:
+                yield from (
+                    row
+                    for row, value in value_by_row.items()
+                    if value == max(value_by_row.values())
+                )
 
 
 def _segment(row: Row) -> str:
@@ -320,7 +336,11 @@ def _number(measure: Columned, value: float | None, decimals: int) -> str:
 
 
 def _span(counts: Sequence[int | None]) -> str:
-    known = sorted({count for count in counts if count is not None})
-    if not known:
+    distinct_counts = sorted({count for count in counts if count is not None})
+    if not distinct_counts:
         return "-"
-    return f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,}-{known[-1]:,}"
+    return (
+        f"{distinct_counts[0]:,}"
+        if len(distinct_counts) == 1
+        else f"{distinct_counts[0]:,}-{distinct_counts[-1]:,}"
+    )

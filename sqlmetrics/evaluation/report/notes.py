@@ -53,15 +53,17 @@ def notes(
         InputError: If no labelled item stands in any list, and many ids look alike.
     """
     counts = "select coalesce(sum(1 - is_ranked), 0), coalesce(sum(is_ranked), 0) from per_query"
-    if "is_labelled" in {getattr(one, "name", one) for one in plan.per_query[-1].view["columns"]}:
+    if "is_labelled" in {
+        getattr(column, "name", column) for column in plan.per_query[-1].view["columns"]
+    }:
         counts += " where is_labelled = 1"
     unranked, ranked = map(int, engine.rows(script.over(counts))[0])
-    found = [*_unranked(unranked, unranked + ranked)]
+    sentences = [*_unranked(unranked, unranked + ranked)]
     if check and _leaves_out(plan.spec):
-        found += _unlabelled(plan, script, engine, ranked)
+        sentences += _unlabelled(plan, script, engine, ranked)
     if check:
-        found += unknown_values(plan, engine, only_notes=True)
-    return [*found, *_Meeting(plan, engine).notes(numbers, check=check), *sample.note(check)]
+        sentences += unknown_values(plan, engine, only_notes=True)
+    return [*sentences, *_Meeting(plan, engine).notes(numbers, check=check), *sample.note(check)]
 
 
 def _unranked(unranked: int, total: int) -> Iterator[str]:
@@ -71,9 +73,9 @@ def _unranked(unranked: int, total: int) -> Iterator[str]:
 
 def _leaves_out(spec: Spec) -> bool:
     """Whether some mean leaves out lists without labels that could have some."""
-    own = spec.clicks is not None and not spec.clicks.labels.pools
-    over = {spec.settings(one)["average_over"] for one in spec.measures}
-    return not own and not over <= {"rankings", "either"}
+    is_from_clicks = spec.clicks is not None and not spec.clicks.labels.pools
+    over = {spec.settings(measure)["average_over"] for measure in spec.measures}
+    return not is_from_clicks and not over <= {"rankings", "either"}
 
 
 def _unlabelled(plan: Plan, script: Script, engine: Database, ranked: int) -> Iterator[str]:
@@ -113,19 +115,24 @@ class _Meeting:
             yield f"{system}: {_nowhere(without[system])}"
 
     def _of_all(self, n_items: int, *, check: bool | float) -> Iterator[str]:
-        ours, theirs = self._examples()
-        pairs = alike(ours, theirs)
-        if check and len(pairs) >= max(MANY, len(theirs) / 2):
-            what = "no labelled item stands in any list, and ids look alike"
+        ranked_items, labelled_items = self._examples()
+        pairs = alike(ranked_items, labelled_items)
+        if check and len(pairs) >= max(MANY, len(labelled_items) / 2):
+            message = "no labelled item stands in any list, and ids look alike"
             columns = ("item_id in rankings", "item_id in labels")
             remedy = (
                 "make them one: type, case, spaces, leading zeros; or say that they are different "
                 "items: --skip-input-checks, check=False"
             )
-            raise InputError(Problem("both tables", what, n_items, columns, pairs[:3], remedy))
-        one, other = next(iter(pairs), (min(ours, default=""), min(theirs, default="")))
+            raise InputError(Problem("both tables", message, n_items, columns, pairs[:3], remedy))
+        ranked_item, labelled_item = next(
+            iter(pairs), (min(ranked_items, default=""), min(labelled_items, default=""))
+        )
         look = ", which look alike: compare type, case, spaces, leading zeros" * bool(pairs)
-        yield f"{_nowhere(n_items)}, like {one!r} in the rankings and {other!r} in the labels{look}"
+        yield (
+            f"{_nowhere(n_items)}, like {ranked_item!r} in the rankings and "
+            f"{labelled_item!r} in the labels{look}"
+        )
 
     def _counted(self) -> Sequence[tuple[str, int, int]]:
         """System, ranked items of labelled queries, and how many of them have a label."""
@@ -145,17 +152,17 @@ class _Meeting:
 
     def _examples(self) -> Iterator[list[str]]:
         """Items of the rankings, and of the labels, of some queries that both have."""
-        rankings, labels = (self.plan.shape.names[one] for one in ("rankings", "labels"))
+        rankings, labels = (self.plan.shape.names[table] for table in ("rankings", "labels"))
         on = " and ".join(equal(labels, rankings, self.plan.shape.label_keys))
-        known = f"where exists (select 1 from {rankings} where {on})"
-        queries = self._texts("query_id", f"from {labels} {known}", SOME)
+        condition = f"where exists (select 1 from {rankings} where {on})"
+        queries = self._texts("query_id", f"from {labels} {condition}", SOME)
         among = f"where query_id in ({', '.join(map(literal, queries))})"
         for table in (rankings, labels):
             yield self._texts("item_id", f"from {table} {among}", ITEMS)
 
     def _texts(self, column: str, rows: str, most: int) -> list[str]:
         select = f"select distinct {column} {rows} order by {column} limit {most}"
-        return [str(one) for (one,) in self.engine.rows(with_stages(self.plan.inputs, select))]
+        return [str(value) for (value,) in self.engine.rows(with_stages(self.plan.inputs, select))]
 
 
 def _nowhere(n_items: int) -> str:
@@ -164,12 +171,12 @@ def _nowhere(n_items: int) -> str:
 
 def _suspects(spec: Spec, numbers: Iterable[Number]) -> set[str]:
     """The systems whose numbers are all 0 or none, as if no labelled item were in their lists."""
-    telling = {(one.name, one.k or 0) for one in spec.measures if _tells(spec, one)}
+    telling = {(measure.name, measure.k or 0) for measure in spec.measures if _tells(spec, measure)}
     values: dict[str, list[Any]] = {}
     for system, metric, k, value in numbers:
         if (metric, int(k)) in telling:
             values.setdefault(system, []).append(value)
-    return {system for system, there in values.items() if not any(there)}
+    return {system for system, system_values in values.items() if not any(system_values)}
 
 
 def _tells(spec: Spec, measure: Measure) -> bool:
@@ -179,4 +186,4 @@ def _tells(spec: Spec, measure: Measure) -> bool:
         return False
     relations = ("ranked", "ideal_shown", "pairs")
     leaves = sums_of(spec, spec.settings(measure).measure)
-    return any(one.metric.over in relations and one.metric.name != "num_ret" for one in leaves)
+    return any(leaf.metric.over in relations and leaf.metric.name != "num_ret" for leaf in leaves)

@@ -88,18 +88,24 @@ class Result(Display):
         """
         measure = self.spec.measure(text)
         if measure not in self.measures:
-            known = ", ".join(str(one) for one in self.measures)
-            raise KeyError(f"{measure} was not computed; there are {known}")
-        own = (measure.name, measure.k or 0)
-        rows = tuple(row for row in self._rows if (row["metric"], row["k"]) == own)
+            names = ", ".join(str(computed) for computed in self.measures)
+            raise KeyError(f"{measure} was not computed; there are {names}")
+        key = (measure.name, measure.k or 0)
+        rows = tuple(row for row in self._rows if (row["metric"], row["k"]) == key)
         if self._is_one:
             return _number(rows[0]["value"] if rows else None)
-        others = [one.column for one in self.measures if one != measure and not one.metric.pooled]
+        other_columns = [
+            candidate.column
+            for candidate in self.measures
+            if candidate != measure and not candidate.metric.pooled
+        ]
         return replace(
             self,
             measures=(measure,),
             _rows=rows,
-            _per_query=None if self._per_query is None else self._per_query.drop_columns(others),
+            _per_query=None
+            if self._per_query is None
+            else self._per_query.drop_columns(other_columns),
         )
 
     def __contains__(self, text: object) -> bool:
@@ -117,7 +123,7 @@ class Result(Display):
 
     def keys(self) -> list[str]:
         """The names of the metrics."""
-        return [str(one) for one in self.measures]
+        return [str(measure) for measure in self.measures]
 
     @property
     def _is_one(self) -> bool:
@@ -195,15 +201,19 @@ class Result(Display):
         if "metric_date" in self.list_keys:
             keys = {"metric_date": "DATE"} | keys
         ends = [name for name in INTERVAL if any(name in row for row in self._rows)]
-        found: dict[tuple[Any, ...], Row] = {}
+        row_by_key: dict[tuple[Any, ...], Row] = {}
         for row in self._rows:
-            place = found.setdefault(tuple(row[key] for key in PLACES), {k: row[k] for k in keys})
+            wide_row = row_by_key.setdefault(
+                tuple(row[key] for key in PLACES), {k: row[k] for k in keys}
+            )
             name = at_cutoff(row["metric"], row["k"])
-            place |= {name: row["value"]} | {f"{name}_{end}": row.get(end) for end in ends}
-        names = [f"{one}{end}" for one in self.keys() for end in ("", *(f"_{e}" for e in ends))]
+            wide_row |= {name: row["value"]} | {f"{name}_{end}": row.get(end) for end in ends}
+        names = [
+            f"{metric}{end}" for metric in self.keys() for end in ("", *(f"_{e}" for e in ends))
+        ]
         types = keys | dict.fromkeys(names, "DOUBLE")
         schema = pa.schema([(name, arrow_type(kind)) for name, kind in types.items()])
-        return pa.Table.from_pylist(list(found.values()), schema)
+        return pa.Table.from_pylist(list(row_by_key.values()), schema)
 
     def to_dict(self, *, names: Literal["metric", "column"] = "metric") -> dict[str, float]:
         """Metric -> its value over all queries, for loggers; of several systems `bm25/mrr`.
@@ -222,11 +232,11 @@ class Result(Display):
         days, systems = ({row[key] for row in rows} for key in ("metric_date", "system"))
         if len(days) > 1:
             raise SpecError(f"to_dict: there are {len(days)} days; take to_dicts or summary")
-        called = named(self.measures, names)
+        name_by_metric = named(self.measures, names)
         return {
             f"{row['system']}/{name}" if len(systems) > 1 else name: _number(row["value"])
             for row in rows
-            for name in [called[at_cutoff(row["metric"], row["k"])]]
+            for name in [name_by_metric[at_cutoff(row["metric"], row["k"])]]
         }
 
     def to_dicts(self) -> list[Row]:
@@ -293,7 +303,9 @@ def named(measures: Sequence[Measure], names: str) -> dict[str, str]:
     """
     if names not in NAMES:
         raise SpecError(unknown("value for names", names, NAMES))
-    return {str(one): one.column if names == "column" else str(one) for one in measures}
+    return {
+        str(measure): measure.column if names == "column" else str(measure) for measure in measures
+    }
 
 
 def _number(value: float | None) -> float:

@@ -28,7 +28,7 @@ def aligned(
     *,
     numbers_from: int | None = None,
     styles: Styles | None = None,
-    whole: bool = False,
+    full_width: bool = False,
 ) -> str:
     """A table with a header and no lines, no wider than the terminal.
 
@@ -40,9 +40,9 @@ def aligned(
         rows: The cells.
         numbers_from: Columns from this one on align right and are never broken.
         styles: How some cells look, where the text goes to a terminal that has colours.
-        whole: Whether it may be as wide as it is, for a file.
+        full_width: Whether it may be as wide as it is, for a file.
     """
-    width = None if whole else terminal_width()
+    width = None if full_width else terminal_width()
     first = len(names) if numbers_from is None else numbers_from
     grid = _Grid(names, [list(row) for row in rows], first, styles or {})
     if width is None:
@@ -64,7 +64,7 @@ def parts(
     widths = [max(map(_width, column)) + GAP for column in zip(names, *rows, strict=True)]
     texts = sum(widths[:first])
     if texts + sum(widths[first:]) > width + GAP:
-        texts = sum(min(one, NARROW + GAP) for one in widths[:first])
+        texts = sum(min(column_width, NARROW + GAP) for column_width in widths[:first])
     tables: list[list[int]] = [[]]
     used = texts
     for column in range(first, len(names)):
@@ -87,7 +87,7 @@ class _Grid:
 
     def printed(self, columns: Sequence[int], width: int | None = None) -> str:
         """Some columns as one table."""
-        cells = [[one[i] for i in columns] for one in (self.names, *self.rows)]
+        cells = [[row[i] for i in columns] for row in (self.names, *self.rows)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         fits = width is None or sum(widths) + GAP * (len(widths) - 1) <= width
         if fits and not self.styles and all(map(_is_plain, chain.from_iterable(cells))):
@@ -185,20 +185,21 @@ def fitted(names: Sequence[str], rows: Sequence[Sequence[str]], width: int | Non
         rows: The cells.
         width: How wide it may be; None for as wide as it is.
     """
-    whole = aligned(names, rows, whole=True)
-    if width is None or max(map(len, whole.splitlines())) <= width:
-        return whole
+    table = aligned(names, rows, full_width=True)
+    if width is None or max(map(len, table.splitlines())) <= width:
+        return table
     first = min(max(len(row[0]) for row in rows), width // 3)
     lines = []
     for name, title, *cells in rows:
-        told = [f"{head}: {cell}" for head, cell in zip(names[2:], cells, strict=True) if cell]
+        details = [f"{head}: {cell}" for head, cell in zip(names[2:], cells, strict=True) if cell]
         told_in = max(20, width - first - 2)
-        about = wrap("; ".join([title, *told]), told_in, break_on_hyphens=False) or [""]
+        about = wrap("; ".join([title, *details]), told_in, break_on_hyphens=False) or [""]
         alone = [name] if len(name) > first else []
         lines += alone
-        left = chain([""] if alone else [name], repeat(""))
+        first_cells = chain([""] if alone else [name], repeat(""))
         lines += [
-            f"{cell:{first}}  {line}".rstrip() for cell, line in zip(left, about, strict=False)
+            f"{cell:{first}}  {line}".rstrip()
+            for cell, line in zip(first_cells, about, strict=False)
         ]
     return "\n".join(lines)
 

@@ -37,40 +37,42 @@ BAR = "rgba(70, 130, 180, .25)"
 
 
 def text(
-    result: Result, *, per_query: bool = False, whole: bool = False, styled: bool = False
+    result: Result, *, per_query: bool = False, full_width: bool = False, styled: bool = False
 ) -> str:
     """Aligned columns, and below them what differs from the ordinary.
 
     Args:
         result: The numbers.
         per_query: Whether those of each query are shown instead of the means.
-        whole: Whether it may be wider than the terminal, for a file.
+        full_width: Whether it may be wider than the terminal, for a file.
         styled: Whether the best system's numbers are bold, by marks of terminals.
     """
-    width = None if whole else terminal_width()
-    made = layout.queries(result) if per_query else layout.cells(result, width)
-    styles = dict.fromkeys(made.best, "bold") if styled else {}
-    table = aligned(made.names, made.rows, numbers_from=made.left, styles=styles, whole=whole)
+    width = None if full_width else terminal_width()
+    cells = layout.queries(result) if per_query else layout.cells(result, width)
+    styles = dict.fromkeys(cells.best, "bold") if styled else {}
+    table = aligned(
+        cells.names, cells.rows, numbers_from=cells.left, styles=styles, full_width=full_width
+    )
     return "\n\n".join(filter(None, [table, "\n".join(footer(result, per_query=per_query))]))
 
 
 def markdown(result: Result, *, per_query: bool = False) -> str:
     """A GitHub table."""
-    made = layout.queries(result) if per_query else layout.cells(result)
-    table = piped(made.names, made.rows, made.left)
+    cells = layout.queries(result) if per_query else layout.cells(result)
+    table = piped(cells.names, cells.rows, cells.left)
     return "\n\n".join(filter(None, [table, prose("\n".join(footer(result, per_query=per_query)))]))
 
 
-def piped(names: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str:
+def piped(names: Sequence[str], rows: Sequence[Sequence[str]], n_labels: int) -> str:
     r"""Cells as a GitHub table, numbers to the right; no id of the data is a tag or a link.
 
-    >>> print(piped(["item"], [["<b>a|b</b>"], ["[x](javascript:alert)"]], left=1))
+    >>> print(piped(["item"], [["<b>a|b</b>"], ["[x](javascript:alert)"]], n_labels=1))
     | item |
     | --- |
     | \<b>a\|b\</b> |
     | [x]\(javascript:alert) |
     """
-    rule = ["---" if i < left else "---:" for i in range(len(names))]
+    rule = ["---" if i < n_labels else "---:" for i in range(len(names))]
     head, *body = ([_CELL.sub(r"\\\g<0>", cell) for cell in row] for row in (names, *rows))
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, rule, *body])
 
@@ -86,8 +88,8 @@ def prose(text: str) -> str:
 
 def html(result: Result, *, per_query: bool = False) -> str:
     """A table for a notebook: the best in bold, shares with a bar."""
-    made = layout.queries(result) if per_query else layout.cells(result)
-    return page(made, footer(result, per_query=per_query))
+    cells = layout.queries(result) if per_query else layout.cells(result)
+    return page(cells, footer(result, per_query=per_query))
 
 
 def page(cells: Cells, notes: Sequence[str] = ()) -> str:
@@ -106,14 +108,14 @@ def page_notes(notes: Sequence[str]) -> str:
 
 def _row(cells: Cells, row: int) -> Iterator[str]:
     for column, cell in enumerate(cells.rows[row]):
-        place = row, column
+        position = row, column
         style = ["text-align: right"] if column >= cells.left else []
-        if place in cells.shares:
-            end = f"{100 * min(max(cells.shares[place], 0.0), 1.0):.1f}%"
+        if position in cells.shares:
+            end = f"{100 * min(max(cells.shares[position], 0.0), 1.0):.1f}%"
             style.append(f"background: linear-gradient(90deg, {BAR} {end}, transparent {end})")
-        shown = markup.escape(cell)
-        shown = f"<b>{shown}</b>" if place in cells.best else shown
-        yield f'<td style="{"; ".join(style)}">{shown}</td>' if style else f"<td>{shown}</td>"
+        content = markup.escape(cell)
+        content = f"<b>{content}</b>" if position in cells.best else content
+        yield f'<td style="{"; ".join(style)}">{content}</td>' if style else f"<td>{content}</td>"
 
 
 def csv(table: pa.Table) -> str:
@@ -151,20 +153,20 @@ def footer(result: Result, *, per_query: bool = False) -> list[str]:
     """
     spec = result.spec
     missing = MISSING[str(spec.options["missing"])]
-    told = [
+    lines = [
         LEGEND[count].format(missing=missing)
         for count in (() if per_query else layout.counted(result))
         if count in LEGEND
     ]
-    own = [
+    conventions = [
         f"{name}={','.join(map(str, value)) if isinstance(value, list | tuple) else value}"
         for name, value in spec.conventions.items()
     ]
-    if own or spec.preset != "house":
-        told.append("conventions: " + ", ".join([spec.preset, *own]))
+    if conventions or spec.preset != "house":
+        lines.append("conventions: " + ", ".join([spec.preset, *conventions]))
     if not per_query:
-        told += _days(result)
-    return [*told, *(f"note: {note}" for note in result.notes)]
+        lines += _days(result)
+    return [*lines, *(f"note: {note}" for note in result.notes)]
 
 
 def _days(result: Result) -> Iterator[str]:
@@ -175,8 +177,8 @@ def _days(result: Result) -> Iterator[str]:
         if row["segment_name"] == "all"
     }
     if len(set(days.values())) > 1:
-        own = ", ".join(f"{system} of {number:,}" for system, number in days.items())
-        yield f"all days are not the same days for each system: {own}"
+        day_counts = ", ".join(f"{system} of {number:,}" for system, number in days.items())
+        yield f"all days are not the same days for each system: {day_counts}"
 
 
 def _plain_value(value: Any) -> Any:

@@ -31,12 +31,20 @@ def caveats(spec: Spec, measures: Iterable[Measure], rows: Iterable[Row]) -> Ite
     if preset.caveat:
         yield preset.caveat
     yield from _differences(spec.preset, measures)
-    shown = [one for one in measures if _has(spec, one, "ndcg", one.k, "shown_at_k")]
+    shown_measures = [
+        measure for measure in measures if _has(spec, measure, "ndcg", measure.k, "shown_at_k")
+    ]
     values = {(row["segment_name"], _list(row), row["metric"], row["k"]): row for row in rows}
-    for measure in shown:
-        whole = [one for one in measures if _has(spec, one, "ndcg", measure.k, "labels_at_k")]
-        found = [one for one in measures if _has(spec, one, "recall", measure.k, "r")]
-        if not whole or not found:
+    for measure in shown_measures:
+        ndcgs = [
+            candidate
+            for candidate in measures
+            if _has(spec, candidate, "ndcg", measure.k, "labels_at_k")
+        ]
+        recalls = [
+            candidate for candidate in measures if _has(spec, candidate, "recall", measure.k, "r")
+        ]
+        if not ndcgs or not recalls:
             yield (
                 f"{measure} tells the order of the shown items alone; candidates@"
                 f"{measure.k or 10} puts it beside ndcg, dcg and recall"
@@ -44,8 +52,11 @@ def caveats(spec: Spec, measures: Iterable[Measure], rows: Iterable[Row]) -> Ite
             continue
         for row in values.values():
             if (row["segment_name"], row["metric"], row["k"]) == ("all", *_key(measure)):
-                others = [values["all", _list(row), *_key(one)] for one in (whole[0], found[0])]
-                yield from _hidden(measure, row, (whole[0], found[0]), others)
+                other_rows = [
+                    values["all", _list(row), *_key(candidate)]
+                    for candidate in (ndcgs[0], recalls[0])
+                ]
+                yield from _hidden(measure, row, (ndcgs[0], recalls[0]), other_rows)
 
 
 def low_grades(measures: Iterable[Measure], spec: Spec, highest: float) -> Iterator[str]:
@@ -56,13 +67,13 @@ def low_grades(measures: Iterable[Measure], spec: Spec, highest: float) -> Itera
         spec: What was asked.
         highest: The highest grade.
     """
-    blind = [one for one in measures if _rel(spec, one) > highest > 0]
+    blind = [measure for measure in measures if _rel(spec, measure) > highest > 0]
     if blind:
         texts = ", ".join(map(str, blind))
-        named = blind[0].having("rel", highest)
+        suggestion = blind[0].having("rel", highest)
         yield (
             f"the highest grade is {highest:g}, and relevant is from {_rel(spec, blind[0]):g} on: "
-            f"to {texts} no item is; say {named}"
+            f"to {texts} no item is; say {suggestion}"
         )
 
 
@@ -85,18 +96,18 @@ def _differences(name: str, measures: Iterable[Measure]) -> Iterator[str]:
 
 
 def _hidden(
-    measure: Measure, row: Row, measures: tuple[Measure, Measure], others: list[Row]
+    measure: Measure, row: Row, measures: tuple[Measure, Measure], other_rows: list[Row]
 ) -> Iterator[str]:
     """Whether a good order hides bad candidates."""
-    numbers = [row["value"], *(other["value"] for other in others)]
+    numbers = [row["value"], *(other_row["value"] for other_row in other_rows)]
     if None in numbers or numbers[0] < HIGH or max(numbers[1:]) >= LOW:
         return
     day = f" on {row['metric_date']}" if str(row["metric_date"]) != NO_DATE else ""
-    told = " and ".join(
-        f"{one} {number:.4f}" for one, number in zip(measures, numbers[1:], strict=True)
+    comparison = " and ".join(
+        f"{candidate} {number:.4f}" for candidate, number in zip(measures, numbers[1:], strict=True)
     )
     yield (
-        f"{row['system']}{day}: {measure} is {numbers[0]:.4f}, but {told}: "
+        f"{row['system']}{day}: {measure} is {numbers[0]:.4f}, but {comparison}: "
         "the shown items are in a good order, and most good items are not shown"
     )
 

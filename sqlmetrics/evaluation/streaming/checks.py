@@ -29,20 +29,20 @@ class InputChecks:
         self._labels: Array = np.array([0.0, 0.0])
         self._weights: Array = np.array([0.0, 1.0])
 
-    def check_lists(self, grades: Array, there: Array | None, weights: Array) -> None:
+    def check_lists(self, grades: Array, present: Array | None, weights: Array) -> None:
         """Look at a matrix.
 
         Args:
             grades: [lists, items], labels; NaN for none.
-            there: The same shape, False where a row has no item; None if it has one everywhere.
+            present: The same shape, False where a row has no item; None if it has one everywhere.
             weights: [lists].
 
         Raises:
             InputError: If `evaluate` would refuse them.
         """
         new = self._is_new(grades)
-        if there is not None:
-            new &= there
+        if present is not None:
+            new &= present
         if new.any():
             self._check_grades(np.nonzero(new)[0], grades[new])
         new = ~((weights >= self._weights[0]) & (weights <= self._weights[-1]))  # so is NaN
@@ -96,7 +96,7 @@ class InputChecks:
         )
 
 
-def _extended(known: Array, values: Array, *, by_value: bool = False) -> Array:
+def _extended(accepted: Array, values: Array, *, by_value: bool = False) -> Array:
     """What is let through from now on: values, or all between the ends."""
-    together = np.unique(np.concatenate([known, values]).astype(np.float64))
+    together = np.unique(np.concatenate([accepted, values]).astype(np.float64))
     return together if by_value else together[[0, -1]]

@@ -41,26 +41,26 @@ def _torchmetrics(metric: StreamingMetric) -> Any:
 
         full_state_update = False
 
-        def __init__(self, own: StreamingMetric) -> None:
+        def __init__(self, metric: StreamingMetric) -> None:
             super().__init__()
-            self.metric = own
+            self.metric = metric
 
         def update(self, preds: Any, target: Any, indexes: Any = None) -> None:
             self.metric.update(preds, target, indexes)
 
         def compute(self) -> Any:
-            own = _of_all_workers(self.metric)
+            combined = _of_all_workers(self.metric)
             values = {
                 name: torch.tensor(value, dtype=torch.float64, device=self.device)
-                for name, value in own.compute().items()
+                for name, value in combined.compute().items()
             }
             return _only(values)
 
-        def forward(self, *given: Any, **named: Any) -> Any:
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
             """The value of this batch, which is taken in, too."""
-            self.update(*given, **named)
+            self.update(*args, **kwargs)
             batch = RankingMetric(_empty(self.metric))
-            batch.metric.update(*given, **named)
+            batch.metric.update(*args, **kwargs)
             return _only({n: torch.tensor(v) for n, v in batch.metric.compute().items()})
 
         def reset(self) -> None:
@@ -83,9 +83,9 @@ def _of_all_workers(metric: StreamingMetric) -> StreamingMetric:
 
 def _empty(metric: StreamingMetric) -> StreamingMetric:
     """A metric of the same texts and conventions that was given nothing."""
-    own = copy.copy(metric)
-    own.reset()
-    return own
+    empty = copy.copy(metric)
+    empty.reset()
+    return empty
 
 
 def _paddle(metric: StreamingMetric) -> Any:
@@ -125,7 +125,7 @@ def _keras(metric: StreamingMetric) -> Any:
             self.metric = metric
 
         def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-            arrays = [keras.ops.convert_to_numpy(one) for one in (y_pred, y_true)]
+            arrays = [keras.ops.convert_to_numpy(tensor) for tensor in (y_pred, y_true)]
             weight = None if sample_weight is None else keras.ops.convert_to_numpy(sample_weight)
             metric.update(*arrays, weight=weight)
 

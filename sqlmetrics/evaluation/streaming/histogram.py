@@ -33,12 +33,12 @@ class Histogram:
         words[np.isnan(words[:, 2]), 2] = np.nan  # of the many NaNs one
         start = np.cumsum(entries) - entries
         for size in np.unique(entries):
-            own = np.nonzero(entries == size)[0]
-            at = start[own][:, None] + np.arange(size)
-            keys = np.empty((len(own), 1 + WORDS * size))
-            keys[:, 0] = lists.length[own]
-            keys[:, 1:] = words[at].reshape(len(own), WORDS * size)
-            self.put(keys, lists.weight[own])
+            indexes = np.nonzero(entries == size)[0]
+            entry_indexes = start[indexes][:, None] + np.arange(size)
+            keys = np.empty((len(indexes), 1 + WORDS * size))
+            keys[:, 0] = lists.length[indexes]
+            keys[:, 1:] = words[entry_indexes].reshape(len(indexes), WORDS * size)
+            self.put(keys, lists.weight[indexes])
 
     def put(self, keys: Array, weights: Array) -> None:
         """Count lists by their keys: the length, then above, tied, grade, before of each entry."""
@@ -49,8 +49,8 @@ class Histogram:
             self._pending = 0
             for width, parts in self._blocks.items():
                 self._blocks[width] = [_together(parts)]
-            whole = (keys for parts in self._blocks.values() for keys, _ in parts)
-            self._size = sum(int(one[:, 0].sum()) for one in whole)
+            key_blocks = (keys for parts in self._blocks.values() for keys, _ in parts)
+            self._size = sum(int(block[:, 0].sum()) for block in key_blocks)
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         """The keys of lists with equally many entries, no two alike, and their weights."""
@@ -74,14 +74,14 @@ def _by_place(lists: Lists) -> tuple[Array, Array]:
     Of tied ones without an order the best label is first: their order says nothing.
     """
     above = lists.above if lists.before is None else lists.above + lists.before
-    place = lists.of * (int(above.max(initial=0)) + 1) + above
-    order = np.argsort(place)
+    position = lists.of * (int(above.max(initial=0)) + 1) + above
+    order = np.argsort(position)
     if lists.before is not None:
         return order, lists.before[order]
     before = np.zeros(len(order), int)
-    is_first = np.diff(place[order], prepend=-1) != 0
+    is_first = np.diff(position[order], prepend=-1) != 0
     if not is_first.all():
-        order = np.lexsort((-lists.grade, place))
+        order = np.lexsort((-lists.grade, position))
         number = np.arange(len(order))
         before = number - np.maximum.accumulate(np.where(is_first, number, 0))
     return order, before
@@ -99,11 +99,11 @@ def _together(parts: list[tuple[Array, Array]]) -> tuple[Array, Array]:
     mixed = bits * _odd(bits.shape[1])
     mixed ^= mixed >> np.uint64(29)
     codes = (mixed * _odd(bits.shape[1])[::-1]).sum(1)
-    _, first, which = np.unique(codes, return_index=True, return_inverse=True)
-    if not (bits[first[which]] == bits).all():
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    if not (bits[first[inverse]] == bits).all():
         rows = np.ascontiguousarray(bits).view([("", np.uint64)] * bits.shape[1]).ravel()
-        _, first, which = np.unique(rows, return_index=True, return_inverse=True)
-    return keys[first], np.bincount(which.ravel(), weights, len(first))
+        _, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
+    return keys[first], np.bincount(inverse.ravel(), weights, len(first))
 
 
 def _odd(count: int) -> Array:

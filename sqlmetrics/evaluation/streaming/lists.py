@@ -49,20 +49,20 @@ class Lists:
         return replace(self, above=above, tied=tied, before=None)
 
 
-def array(given: Any, name: str, masked: float = np.nan) -> Array:
+def array(values: Any, name: str, masked: float = np.nan) -> Array:
     """What somebody gave as an array of NumPy: of PyTorch, Paddle, JAX, TensorFlow, or a list.
 
     Args:
-        given: The array; a sparse matrix has what it does not store masked if it holds scores.
+        values: The array; a sparse matrix has what it does not store masked if it holds scores.
         name: What it is, for messages.
         masked: What stands where it is masked: -inf for scores, NaN for labels.
 
     Raises:
         InputError: If it holds no numbers.
     """
-    if hasattr(given, "tocoo"):
-        given = _of_sparse(given, masked)
-    numbers = array_of(given)
+    if hasattr(values, "tocoo"):
+        values = _of_sparse(values, masked)
+    numbers = array_of(values)
     if np.ma.is_masked(numbers):
         numbers = numbers.astype(np.float64).filled(masked)
     numbers = np.asarray(numbers)
@@ -76,9 +76,9 @@ def array(given: Any, name: str, masked: float = np.nan) -> Array:
         raise InputError(f"{name} holds no numbers: its type is {numbers.dtype}") from None
 
 
-def _of_sparse(given: Any, masked: float) -> Array:
+def _of_sparse(sparse: Any, masked: float) -> Array:
     """A dense matrix: labels that are not stored are 0, scores are masked."""
-    matrix = matrix_of(given, "preds")
+    matrix = matrix_of(sparse, "preds")
     numbers = np.full((matrix.n_rows, matrix.n_columns or 0), 0.0 if np.isnan(masked) else masked)
     numbers[matrix.row, matrix.column] = matrix.values
     return numbers
@@ -94,29 +94,37 @@ def rounded(scores: Array, precision: object) -> Array:
 
 
 def of_rows(
-    scores: Array, grades: Array, there: Array | None, weight: Array, *, in_order: bool
+    scores: Array, grades: Array, present: Array | None, weight: Array, *, in_order: bool
 ) -> Lists:
     """Lists from a matrix, a row each.
 
     Args:
         scores: [lists, items].
         grades: The same shape.
-        there: The same shape, False where a row has no item; None if it has one everywhere.
+        present: The same shape, False where a row has no item; None if it has one everywhere.
         weight: [lists].
         in_order: Whether tied items have an order, that in which they came.
     """
     n_lists, n_items = scores.shape
     marked = grades != 0  # so is NaN
     length = np.full(n_lists, n_items)
-    if there is not None:
-        marked &= there
-        length = there.sum(1)
+    if present is not None:
+        marked &= present
+        length = present.sum(1)
     places = np.flatnonzero(marked)
     if len(places) <= FEW * n_lists:
-        of, at = np.divmod(places, n_items)
-        above, tied, before = _compared(scores, there, of, at, in_order=in_order)
-        return Lists(length, weight, of, above, tied, grades[of, at].astype(np.float64), before)
-    return _sorted(scores, grades, there, length, weight, in_order=in_order)
+        list_index, item_index = np.divmod(places, n_items)
+        above, tied, before = _compared(scores, present, list_index, item_index, in_order=in_order)
+        return Lists(
+            length,
+            weight,
+            list_index,
+            above,
+            tied,
+            grades[list_index, item_index].astype(np.float64),
+            before,
+        )
+    return _sorted(scores, grades, present, length, weight, in_order=in_order)
 
 
 def with_missed(lists: Lists, grades: Array, missed: Array) -> Lists:
@@ -127,15 +135,15 @@ def with_missed(lists: Lists, grades: Array, missed: Array) -> Lists:
         grades: [lists, items].
         missed: The same shape, whether a label is of an item that is not in the list.
     """
-    of, at = np.nonzero(missed)
-    grade = grades[of, at].astype(np.float64)
-    order = np.lexsort((-grade, of))
-    count = np.bincount(of, minlength=len(lists.length))
-    within = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
-    ones = np.ones(len(of), int)
+    list_index, item_index = np.nonzero(missed)
+    grade = grades[list_index, item_index].astype(np.float64)
+    order = np.lexsort((-grade, list_index))
+    count = np.bincount(list_index, minlength=len(lists.length))
+    offset = np.arange(len(list_index)) - np.repeat(np.cumsum(count) - count, count)
+    ones = np.ones(len(list_index), int)
     entries = {
-        "of": of,
-        "above": grades.shape[1] + within,
+        "of": list_index,
+        "above": grades.shape[1] + offset,
         "tied": ones,
         "grade": grade[order],
     }
@@ -147,15 +155,15 @@ def with_missed(lists: Lists, grades: Array, missed: Array) -> Lists:
 
 
 def _compared(
-    scores: Array, there: Array | None, of: Array, at: Array, *, in_order: bool
+    scores: Array, present: Array | None, list_index: Array, item_index: Array, *, in_order: bool
 ) -> tuple[Array, Array, Array | None]:
     """Where entries stand, as `Lists` has it: each is compared with all of its list."""
-    rows, own = scores[of], scores[of, at][:, None]
-    higher, same = rows > own, rows == own
-    if there is not None:
-        higher &= there[of]
-        same &= there[of]
-    first = np.arange(scores.shape[1]) < at[:, None]
+    rows, entry_scores = scores[list_index], scores[list_index, item_index][:, None]
+    higher, same = rows > entry_scores, rows == entry_scores
+    if present is not None:
+        higher &= present[list_index]
+        same &= present[list_index]
+    first = np.arange(scores.shape[1]) < item_index[:, None]
     before = (same & first).sum(1) if in_order else None
     return higher.sum(1), same.sum(1), before
 
@@ -163,29 +171,37 @@ def _compared(
 def _sorted(
     scores: Array,
     grades: Array,
-    there: Array | None,
+    present: Array | None,
     length: Array,
     weight: Array,
     *,
     in_order: bool,
 ) -> Lists:
     """Lists whose items are sorted, all of them."""
-    if there is None:
+    if present is None:
         order = np.argsort(-scores, axis=1, kind="stable" if in_order else None)
     else:  # what is not there stands last
-        order = np.lexsort((-scores, ~there), axis=1)
-        grades = np.where(there, grades, 0)
-    best, own = (np.take_along_axis(one, order, 1) for one in (scores, grades))
-    of, place = np.divmod(np.flatnonzero(own), scores.shape[1])
-    above, tied = place, np.ones(len(of), int)
+        order = np.lexsort((-scores, ~present), axis=1)
+        grades = np.where(present, grades, 0)
+    best, sorted_grades = (np.take_along_axis(values, order, 1) for values in (scores, grades))
+    list_index, position = np.divmod(np.flatnonzero(sorted_grades), scores.shape[1])
+    above, tied = position, np.ones(len(list_index), int)
     same = best[:, 1:] == best[:, :-1]
-    if there is not None:
+    if present is not None:
         same &= np.arange(1, scores.shape[1]) < length[:, None]
     if same.any():
         first, last = _groups(same)
-        above, tied = first[of, place], (last - first + 1)[of, place]
-    before = place - above if in_order else None
-    return Lists(length, weight, of, above, tied, own[own != 0].astype(np.float64), before)
+        above, tied = first[list_index, position], (last - first + 1)[list_index, position]
+    before = position - above if in_order else None
+    return Lists(
+        length,
+        weight,
+        list_index,
+        above,
+        tied,
+        sorted_grades[sorted_grades != 0].astype(np.float64),
+        before,
+    )
 
 
 def _groups(same: Array) -> tuple[Array, Array]:
@@ -195,11 +211,11 @@ def _groups(same: Array) -> tuple[Array, Array]:
         same: [lists, items - 1], whether an item's score is that of the one before it.
     """
     n_lists, n_items = same.shape[0], same.shape[1] + 1
-    place = np.broadcast_to(np.arange(n_items), (n_lists, n_items))
+    position = np.broadcast_to(np.arange(n_items), (n_lists, n_items))
     edge = np.ones((n_lists, 1), bool)
     begins, ends = np.hstack([edge, ~same]), np.hstack([~same, edge])
-    first = np.maximum.accumulate(np.where(begins, place, 0), axis=1)
-    last = np.minimum.accumulate(np.where(ends, place, n_items)[:, ::-1], axis=1)[:, ::-1]
+    first = np.maximum.accumulate(np.where(begins, position, 0), axis=1)
+    last = np.minimum.accumulate(np.where(ends, position, n_items)[:, ::-1], axis=1)[:, ::-1]
     return first, last
 
 
@@ -217,29 +233,36 @@ def of_groups(
     """
     order = np.lexsort((-scores, query))
     query, scores, grades = query[order], scores[order], grades[order]
-    place = np.arange(len(query))
+    position = np.arange(len(query))
     begins = np.ones(len(query), bool)
     begins[1:] = query[1:] != query[:-1]
-    start = place[begins]
-    of = np.cumsum(begins) - 1
+    start = position[begins]
+    list_index = np.cumsum(begins) - 1
     length = np.diff(np.append(start, len(query)))
     parts = begins.copy()
     parts[1:] |= scores[1:] != scores[:-1]
-    first = place[parts]
+    first = position[parts]
     part = np.cumsum(parts) - 1
-    above = first[part] - start[of]
+    above = first[part] - start[list_index]
     tied = np.diff(np.append(first, len(query)))[part]
-    before = place - first[part]
+    before = position - first[part]
     marked = grades != 0  # so is NaN
     missed = np.isneginf(scores)  # which stand last
     if missed.any():
-        above[missed], tied[missed], before[missed] = (place - start[of])[missed], 1, 0
-        length = length - np.bincount(of, missed, len(length)).astype(length.dtype)
+        above[missed], tied[missed], before[missed] = (position - start[list_index])[missed], 1, 0
+        length = length - np.bincount(list_index, missed, len(length)).astype(length.dtype)
         has_label = missed & ~np.isnan(grades)
-        marked = (marked & ~missed) | (has_label & (marked | (length[of] == 0) | with_zeros))
-    at = np.nonzero(marked)[0]
-    entries = (of[at], above[at], tied[at], grades[at].astype(np.float64))
-    return Lists(length, np.ones(len(start)), *entries, before[at] if in_order else None)
+        marked = (marked & ~missed) | (
+            has_label & (marked | (length[list_index] == 0) | with_zeros)
+        )
+    marked_rows = np.nonzero(marked)[0]
+    entries = (
+        list_index[marked_rows],
+        above[marked_rows],
+        tied[marked_rows],
+        grades[marked_rows].astype(np.float64),
+    )
+    return Lists(length, np.ones(len(start)), *entries, before[marked_rows] if in_order else None)
 
 
 def cut(lists: Lists, k: int) -> Lists:
@@ -254,17 +277,17 @@ def cut(lists: Lists, k: int) -> Lists:
         k: The largest cutoff.
     """
     n_lists = len(lists.length)
-    whole = np.zeros(n_lists, bool)
-    whole[lists.of[np.isnan(lists.grade)]] = True
-    behind = (lists.above >= k) & ~whole[lists.of]
+    is_whole = np.zeros(n_lists, bool)
+    is_whole[lists.of[np.isnan(lists.grade)]] = True
+    behind = (lists.above >= k) & ~is_whole[lists.of]
     reach = np.full(n_lists, k)  # a tie may begin before place k and end behind it
     np.maximum.at(reach, lists.of[~behind], (lists.above + lists.tied)[~behind])
-    of, grade = lists.of[behind], lists.grade[behind]
-    order = np.lexsort((-grade, of))
-    count = np.bincount(of, minlength=n_lists)
-    within = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
+    list_index, grade = lists.of[behind], lists.grade[behind]
+    order = np.lexsort((-grade, list_index))
+    count = np.bincount(list_index, minlength=n_lists)
+    offset = np.arange(len(list_index)) - np.repeat(np.cumsum(count) - count, count)
     above, tied, grades = lists.above.copy(), lists.tied.copy(), lists.grade.copy()
-    above[behind], tied[behind], grades[behind] = reach[of] + within, 1, grade[order]
+    above[behind], tied[behind], grades[behind] = reach[list_index] + offset, 1, grade[order]
     before = None if lists.before is None else np.where(behind, 0, lists.before)
-    length = np.where(whole, lists.length, np.minimum(lists.length, reach + count))
+    length = np.where(is_whole, lists.length, np.minimum(lists.length, reach + count))
     return Lists(length, lists.weight, lists.of, above, tied, grades, before)

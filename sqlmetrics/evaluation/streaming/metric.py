@@ -163,50 +163,56 @@ class StreamingMetric:
 
         from sqlmetrics.evaluation.streaming import lists
 
-        there = None if mask is None else lists.array(mask, "mask").astype(bool)
-        if there is not None and there.shape != scores.shape:
-            raise InputError(f"mask has the shape of preds, {[*scores.shape]}; given {there.shape}")
+        present = None if mask is None else lists.array(mask, "mask").astype(bool)
+        if present is not None and present.shape != scores.shape:
+            raise InputError(
+                f"mask has the shape of preds, {[*scores.shape]}; given {present.shape}"
+            )
         weights = np.ones(len(scores)) if weight is None else lists.array(weight, "weight")
         if weights.shape != scores.shape[:1]:
             raise InputError(f"weight has {len(scores)} numbers, one a row; given {weights.shape}")
-        _refuse_nan(scores if there is None else scores[there])
-        if there is not None and not (some := there.any(1)).all():  # a row without items is none
-            scores, grades, there = scores[some], grades[some], there[some]
-            weights = weights[some]
-        self._checks.check_lists(grades, there, weights)
+        _refuse_nan(scores if present is None else scores[present])
+        if (
+            present is not None and not (has_items := present.any(1)).all()
+        ):  # a row without items is none
+            scores, grades, present = scores[has_items], grades[has_items], present[has_items]
+            weights = weights[has_items]
+        self._checks.check_lists(grades, present, weights)
         self._n_queries += len(scores)
         if scores.dtype.kind == "f" and np.isneginf(scores).any():
-            scores, grades, there, weights = self._without_masked(scores, grades, there, weights)
+            scores, grades, present, weights = self._without_masked(
+                scores, grades, present, weights
+            )
         if len(scores):
-            self._sum_up(scores, grades, there, weights)
+            self._sum_up(scores, grades, present, weights)
 
-    def _sum_up(self, scores: Any, grades: Any, there: Any, weights: Any) -> None:
+    def _sum_up(self, scores: Any, grades: Any, present: Any, weights: Any) -> None:
         """Sum lists up by their places, or count those that have no such sums."""
         from sqlmetrics.evaluation.streaming import lists
 
-        taken = self._places.take(scores, grades, there, weights)
-        if taken is not None:
-            if taken.all():
+        summed = self._places.take(scores, grades, present, weights)
+        if summed is not None:
+            if summed.all():
                 return
-            scores, grades, weights = scores[~taken], grades[~taken], weights[~taken]
-            there = None if there is None else there[~taken]
+            scores, grades, weights = scores[~summed], grades[~summed], weights[~summed]
+            present = None if present is None else present[~summed]
         self._count(
             self._lists,
-            lists.of_rows(scores, grades, there, weights, in_order=self._in_order),
+            lists.of_rows(scores, grades, present, weights, in_order=self._in_order),
         )
         if self._lists.size() > LARGEST:
             self._sums = added(self._sums, evaluated(self._spec, self._lists))
             self._lists = type(self._lists)()
 
     def _without_masked(
-        self, scores: Any, grades: Any, there: Any, weights: Any
+        self, scores: Any, grades: Any, present: Any, weights: Any
     ) -> tuple[Any, Any, Any, Any]:
         """Count lists with labels of masked items, or none but these; the others are left."""
         import numpy as np
 
         from sqlmetrics.evaluation.streaming import lists
 
-        everywhere = np.ones(scores.shape, bool) if there is None else there
+        everywhere = np.ones(scores.shape, bool) if present is None else present
         masked = everywhere & np.isneginf(scores)
         retrieved = everywhere & ~masked
         self._n_masked += int(masked.sum())
@@ -214,12 +220,19 @@ class StreamingMetric:
         is_empty = ~retrieved.any(1)
         if self._deepest:  # labels of 0 count for nothing there, if there are others
             missed &= (grades != 0) | is_empty[:, None]
-        apart = missed.any(1) | is_empty
-        if apart.any():
-            own = [part[apart] for part in (scores, grades, retrieved, weights)]
-            ranked = lists.of_rows(*own, in_order=self._in_order)
-            self._count(self._lists, lists.with_missed(ranked, grades[apart], missed[apart]))
-        return scores[~apart], grades[~apart], retrieved[~apart], weights[~apart]
+        is_separate = missed.any(1) | is_empty
+        if is_separate.any():
+            selected = [part[is_separate] for part in (scores, grades, retrieved, weights)]
+            ranked = lists.of_rows(*selected, in_order=self._in_order)
+            self._count(
+                self._lists, lists.with_missed(ranked, grades[is_separate], missed[is_separate])
+            )
+        return (
+            scores[~is_separate],
+            grades[~is_separate],
+            retrieved[~is_separate],
+            weights[~is_separate],
+        )
 
     def _add_rows(self, scores: Any, grades: Any, query: Any) -> None:
         """Rows of queries that may come again."""
@@ -266,8 +279,8 @@ class StreamingMetric:
         means = {
             name: above / below if below else float("nan") for name, (above, below) in sums.items()
         }
-        called = named(self._spec.measures, names)
-        return {called[name]: means.get(name, float("nan")) for name in self.metrics}
+        name_by_metric = named(self._spec.measures, names)
+        return {name_by_metric[name]: means.get(name, float("nan")) for name in self.metrics}
 
     accumulate = compute
 
@@ -282,19 +295,19 @@ class StreamingMetric:
         Raises:
             SpecError: If the metrics or the conventions differ.
         """
-        for other in others:
-            if differences := list(_differences(self._spec, other._spec)):
+        for stream in others:
+            if differences := list(_differences(self._spec, stream._spec)):
                 raise SpecError(
                     "only metrics of the same texts and conventions are merged; "
                     f"{'; '.join(differences)}"
                 )
-            self._checks.merge(other._checks)
-            self._n_masked += other._n_masked
-            self._lists.merge(other._lists)
-            self._places.merge(other._places)
-            self._rows.merge(other._rows)
-            self._sums = added(self._sums, other._sums)
-            self._n_queries += other._n_queries
+            self._checks.merge(stream._checks)
+            self._n_masked += stream._n_masked
+            self._lists.merge(stream._lists)
+            self._places.merge(stream._places)
+            self._rows.merge(stream._rows)
+            self._sums = added(self._sums, stream._sums)
+            self._n_queries += stream._n_queries
         return self
 
     def to_torchmetrics(self) -> Any:
@@ -333,16 +346,16 @@ class StreamingMetric:
         return f"StreamingMetric({', '.join(self.metrics)})"
 
 
-def _differences(spec: Spec, other: Spec) -> Iterator[str]:
+def _differences(spec: Spec, other_spec: Spec) -> Iterator[str]:
     """What another stream was asked that this one was not."""
-    texts = [", ".join(map(str, one.measures)) for one in (other, spec)]
+    texts = [", ".join(map(str, side.measures)) for side in (other_spec, spec)]
     if texts[0] != texts[1]:
         yield f"given {texts[0]} for {texts[1]}"
     for name, value in spec.options.items():
-        if other.options[name] != value:
-            yield f"given {name}={other.options[name]} for {name}={value}"
-    if spec.preset != other.preset:
-        yield f"given preset {other.preset} for {spec.preset}"
+        if other_spec.options[name] != value:
+            yield f"given {name}={other_spec.options[name]} for {name}={value}"
+    if spec.preset != other_spec.preset:
+        yield f"given preset {other_spec.preset} for {spec.preset}"
 
 
 def _refuse_nan(scores: Any) -> None:

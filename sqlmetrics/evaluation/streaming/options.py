@@ -39,8 +39,8 @@ def refuse_ties(spec: Spec) -> None:
     rules = {str(measure): spec.settings(measure)["ties"] for measure in spec.measures}
     for text, rule in {"": spec.options["ties"], **rules}.items():
         if rule not in TIES:
-            told = unknown("ties, for items without ids,", rule, TIES)
-            raise SpecError(f"{text}: {told}" if text else told)
+            message = unknown("ties, for items without ids,", rule, TIES)
+            raise SpecError(f"{text}: {message}" if text else message)
     for measure in spec.measures:
         rule = rules[str(measure)]
         if rule in ("best", "worst") and "num_judged" in measure.metric.parts.values():

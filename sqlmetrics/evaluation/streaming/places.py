@@ -74,18 +74,18 @@ class PlaceSums:
         self._fits = bool(deepest) and _are_sums(spec)
         self._worth: _Worth | None = None
         size = (deepest, HIGHEST + 1)
-        self._weights = {str(one): np.zeros(size) for one in spec.measures if self._fits}
+        self._weights = {str(measure): np.zeros(size) for measure in spec.measures if self._fits}
         self._lists = dict.fromkeys(self._weights, 0.0)
 
     def take(
-        self, scores: Array, grades: Array, there: Array | None, weight: Array
+        self, scores: Array, grades: Array, present: Array | None, weight: Array
     ) -> Array | None:
         """Sum up lists as far as they can be.
 
         Args:
             scores: [lists, items].
             grades: The same shape.
-            there: The same shape, False where a row has no item; None if it has one everywhere.
+            present: The same shape, False where a row has no item; None if it has one everywhere.
             weight: [lists].
 
         Returns:
@@ -93,59 +93,63 @@ class PlaceSums:
         """
         if not self._fits or np.count_nonzero(grades) <= FEW * len(grades):
             return None
-        if there is not None:  # what is not there stands last, in lists of few items as ties
+        if present is not None:  # what is not there stands last, in lists of few items as ties
             if scores.dtype.kind != "f":
                 return None
-            scores, grades = np.where(there, scores, -np.inf), np.where(there, grades, 0)
+            scores, grades = np.where(present, scores, -np.inf), np.where(present, grades, 0)
         if not (grades.min() >= 0 and grades.max() <= HIGHEST):
             return None  # so it is for NaN
         labels = grades.astype(np.int8)
         if not (labels == grades).all():
             return None
-        worth = self._worth_up_to(int(labels.max()))
-        if worth is None:
+        label_values = self._worth_up_to(int(labels.max()))
+        if label_values is None:
             return None
         rows = max(1, BLOCK // scores.shape[1])
         parts = [slice(first, first + rows) for first in range(0, len(scores), rows)]
         return np.concatenate(
-            [self._ranked(worth, scores[one], labels[one], weight[one]) for one in parts]
+            [self._ranked(label_values, scores[part], labels[part], weight[part]) for part in parts]
         )
 
-    def _ranked(self, worth: _Worth, scores: Array, labels: Array, weight: Array) -> Array:
-        own, labels, shown = _ranked(scores, labels, self._depth)
-        if not own.all():
-            weight = weight[own]
-        self._add(worth, shown, _counts(labels, worth.highest), weight)
-        return own
+    def _ranked(self, label_values: _Worth, scores: Array, labels: Array, weight: Array) -> Array:
+        is_untied, labels, ranked_labels = _ranked(scores, labels, self._depth)
+        if not is_untied.all():
+            weight = weight[is_untied]
+        self._add(label_values, ranked_labels, _counts(labels, label_values.highest), weight)
+        return is_untied
 
-    def _add(self, worth: _Worth, shown: Array, counts: list[Array], weight: Array) -> None:
+    def _add(
+        self, label_values: _Worth, ranked_labels: Array, counts: list[Array], weight: Array
+    ) -> None:
         """Sum up.
 
         Args:
-            worth: What labels are worth.
-            shown: [lists, places], the labels by rank.
+            label_values: What labels are worth.
+            ranked_labels: [lists, places], the labels by rank.
             counts: Of each label from 1 on, how many a list has, [lists].
             weight: [lists].
         """
         n_relevant = np.sum(counts, axis=0)
-        there = n_relevant > 0
+        has_relevant = n_relevant > 0
         for measure in self._spec.measures:
             name, cells = str(measure), self._weights[str(measure)]
-            self._lists[name] += float(weight.sum() if worth.counts[name] else weight @ there)
+            self._lists[name] += float(
+                weight.sum() if label_values.counts[name] else weight @ has_relevant
+            )
             if measure.name in OF_FIRST:
-                relevant = shown > 0
-                first, some = relevant.argmax(1), relevant.any(1)
-                cells[:, 1] += np.bincount(first[some], weight[some], len(cells))
+                relevant = ranked_labels > 0
+                first, has_hit = relevant.argmax(1), relevant.any(1)
+                cells[:, 1] += np.bincount(first[has_hit], weight[has_hit], len(cells))
                 continue
             if measure.name == "ndcg":
-                by = worth.best[name][_codes(counts, measure.k or 0)]
+                by = label_values.best[name][_codes(counts, measure.k or 0)]
             else:
                 by = n_relevant if measure.name == "recall" else np.ones(len(weight))
-            share = np.divide(weight, by, out=np.zeros(len(weight)), where=there)
-            labels = range(1, worth.highest + 1) if measure.name == "ndcg" else (1,)
-            for one in labels:
-                has = shown == one if measure.name == "ndcg" else shown > 0
-                cells[: shown.shape[1], one] += share @ has
+            share = np.divide(weight, by, out=np.zeros(len(weight)), where=has_relevant)
+            labels = range(1, label_values.highest + 1) if measure.name == "ndcg" else (1,)
+            for label in labels:
+                has = ranked_labels == label if measure.name == "ndcg" else ranked_labels > 0
+                cells[: ranked_labels.shape[1], label] += share @ has
 
     def sums(self) -> Sums:
         """Metric -> the sum of its weighted values, and of the weights; nothing without lists."""
@@ -170,7 +174,7 @@ class PlaceSums:
     def _worth_up_to(self, highest: int) -> _Worth | None:
         """What labels up to one are worth; None if there are too many orders of them."""
         if self._worth is None or self._worth.highest < highest:
-            cutoffs = [one.k or 0 for one in self._spec.measures if one.name == "ndcg"]
+            cutoffs = [measure.k or 0 for measure in self._spec.measures if measure.name == "ndcg"]
             if cutoffs and comb(max(cutoffs) + highest, highest) > ORDERS:
                 return None
             self._worth = _worth(self._spec, self._depth, highest)
@@ -187,45 +191,47 @@ def _are_sums(spec: Spec) -> bool:
         same
         and spec.options["gain"] in GAINS
         and all(
-            one.name in (*OF_ALL, *OF_FIRST) and str(one) == f"{one.name}@{one.k}"
-            for one in spec.measures
+            measure.name in (*OF_ALL, *OF_FIRST) and str(measure) == f"{measure.name}@{measure.k}"
+            for measure in spec.measures
         )
     )
 
 
 def _ranked(scores: Array, labels: Array, depth: int) -> tuple[Array, Array, Array]:
     """[lists], those in which no tie hides the order; their labels, and [lists, depth] by rank."""
-    own = np.ones(len(scores), bool)
+    is_untied = np.ones(len(scores), bool)
     count = min(depth + 1, scores.shape[1])  # a tie may begin at the last place
-    best, shown = scores, labels
+    best, ranked_labels = scores, labels
     if count < scores.shape[1]:
         # the bound of the first places is found much faster than the places themselves
         high = scores >= np.partition(scores, -count, axis=1)[:, -count][:, None]
-        own = np.count_nonzero(high, axis=1) == count
-        if not own.all():
-            scores, labels, high = scores[own], labels[own], high[own]
-        at = np.flatnonzero(high)
-        best, shown = (one.ravel().take(at).reshape(-1, count) for one in (scores, labels))
+        is_untied = np.count_nonzero(high, axis=1) == count
+        if not is_untied.all():
+            scores, labels, high = scores[is_untied], labels[is_untied], high[is_untied]
+        flat_index = np.flatnonzero(high)
+        best, ranked_labels = (
+            values.ravel().take(flat_index).reshape(-1, count) for values in (scores, labels)
+        )
     order = np.argsort(-best, axis=1)
-    best, shown = (np.take_along_axis(one, order, 1) for one in (best, shown))
+    best, ranked_labels = (np.take_along_axis(values, order, 1) for values in (best, ranked_labels))
     clear = (best[:, 1:] != best[:, :-1]).all(1)
     if not clear.all():
-        own[own], labels, shown = clear, labels[clear], shown[clear]
-    return own, labels, shown[:, :depth]
+        is_untied[is_untied], labels, ranked_labels = clear, labels[clear], ranked_labels[clear]
+    return is_untied, labels, ranked_labels[:, :depth]
 
 
 def _counts(labels: Array, highest: int) -> list[Array]:
     """Of each label from 1 on, how many a list has, [lists]."""
-    return [np.count_nonzero(labels == one, axis=1) for one in range(1, highest + 1)]
+    return [np.count_nonzero(labels == label, axis=1) for label in range(1, highest + 1)]
 
 
 def _codes(counts: list[Array], k: int) -> Array:
     """[lists], a number for the best order of the first k labels of each."""
-    left, code = np.full(len(counts[0]), k), np.zeros(len(counts[0]), np.int64)
-    for place in range(len(counts) - 1, -1, -1):  # the highest label first
-        own = np.minimum(counts[place], left)
-        left -= own
-        code += own * (k + 1) ** place
+    remaining, code = np.full(len(counts[0]), k), np.zeros(len(counts[0]), np.int64)
+    for index in range(len(counts) - 1, -1, -1):  # the highest label first
+        n_taken = np.minimum(counts[index], remaining)
+        remaining -= n_taken
+        code += n_taken * (k + 1) ** index
     return code
 
 
@@ -233,25 +239,27 @@ def _worth(spec: Spec, depth: int, highest: int) -> _Worth:
     """Ask the SQL for lists with one label, for one without, and for best orders."""
     labels = highest + 1
     single = np.zeros((depth * labels + 1, depth))
-    place, label = np.divmod(np.arange(depth * labels), labels)
-    single[np.arange(len(place)), place] = label
-    plain = [_summed(one) for one in spec.measures]
-    known = _values(spec, single, [*plain, *spec.measures])
-    one = {
-        str(measure): np.nan_to_num(known[str(text)][:-1]).reshape(depth, labels)
+    position, label = np.divmod(np.arange(depth * labels), labels)
+    single[np.arange(len(position)), position] = label
+    plain = [_summed(measure) for measure in spec.measures]
+    values_by_metric = _values(spec, single, [*plain, *spec.measures])
+    single_label = {
+        str(measure): np.nan_to_num(values_by_metric[str(text)][:-1]).reshape(depth, labels)
         for measure, text in zip(spec.measures, plain, strict=True)
     }
-    counts = {str(one): not np.isnan(known[str(one)][-1]) for one in spec.measures}
+    counts = {
+        str(measure): not np.isnan(values_by_metric[str(measure)][-1]) for measure in spec.measures
+    }
     best = {}
     for measure in spec.measures:
         if measure.name == "ndcg":
             k = measure.k or 0
             orders = np.array([*combinations_with_replacement(range(highest, -1, -1), k)], float)
             dcg = _values(spec, orders, [_summed(measure)])[str(_summed(measure))]
-            found = np.zeros((k + 1) ** highest)
-            found[_codes(_counts(orders, highest), k)] = np.nan_to_num(dcg)
-            best[str(measure)] = found
-    return _Worth(highest, one, best, counts)
+            best_dcg = np.zeros((k + 1) ** highest)
+            best_dcg[_codes(_counts(orders, highest), k)] = np.nan_to_num(dcg)
+            best[str(measure)] = best_dcg
+    return _Worth(highest, single_label, best, counts)
 
 
 def _summed(measure: Measure) -> Measure:
@@ -274,10 +282,10 @@ def _values(spec: Spec, lists: Array, measures: list[Measure]) -> dict[str, Any]
         check=False,
         **{**spec.conventions, "ties": "id_asc"},
     ).per_query()
-    place = np.array([int(one) for one in rows["query_id"].to_pylist()])
-    found = {}
+    query_index = np.array([int(query_id) for query_id in rows["query_id"].to_pylist()])
+    values_by_metric = {}
     for measure in measures:
         values = np.full(len(lists), np.nan)
-        values[place] = rows[measure.column].to_numpy(zero_copy_only=False).astype(float)
-        found[str(measure)] = values
-    return found
+        values[query_index] = rows[measure.column].to_numpy(zero_copy_only=False).astype(float)
+        values_by_metric[str(measure)] = values
+    return values_by_metric

@@ -32,8 +32,8 @@ class RowStore:
 
     def add(self, query: Array, scores: Array, grades: Array) -> None:
         """Keep rows."""
-        own = (query.astype(np.int64), scores.astype(np.float64), grades.astype(np.float64))
-        self._parts.append(own)
+        part = (query.astype(np.int64), scores.astype(np.float64), grades.astype(np.float64))
+        self._parts.append(part)
         self._waiting += len(query)
         if self._waiting > IN_MEMORY:
             self._write()

@@ -30,19 +30,19 @@ def refuse(metrics: Sequence[str], average: str | Sequence[str] | None = None) -
         average: What a metric is, whose text does not say it; one or several, None for a mean.
     """
     averages = [average] if isinstance(average, str) else [*(average or ())]
-    for text, said in product(metrics, averages or ["macro"]):
+    for text, average_name in product(metrics, averages or ["macro"]):
         measure = parse(text)
         if "average" in measure.metric.settings and measure.setting("average") is None:
-            measure = measure.having("average", said)
+            measure = measure.having("average", average_name)
         metric = measure.metric
-        why = {
+        reasons = {
             "is a quantile of the values of queries": measure.quantile is not None,
             "is a number of all lists together": metric.pooled,
             "is a count": metric.count,
             "needs more than scores and labels": metric.needs or metric.over == "item_features",
         }
-        for reason, holds in why.items():
-            if holds:
+        for reason, applies in reasons.items():
+            if applies:
                 raise SpecError(
                     f"{text} {reason}; StreamingMetric takes means over queries, like ndcg@10, "
                     "recall@50, mrr"
@@ -68,9 +68,9 @@ def evaluated(spec: Spec, histogram: Histogram) -> dict[str, tuple[float, float]
     blocks: dict[bool, list[tuple[Any, Any]]] = {False: [], True: []}
     for keys, weights in histogram.blocks():
         tied = (keys[:, 2::WORDS] > 1).any(1)
-        for has_ties, own in ((False, ~tied), (True, tied)):
-            if own.any():
-                blocks[has_ties].append((keys[own], weights[own]))
+        for has_ties, selected in ((False, ~tied), (True, tied)):
+            if selected.any():
+                blocks[has_ties].append((keys[selected], weights[selected]))
     for has_ties, parts in blocks.items():
         if parts:  # without ties no rule for them, which may cost four times as much
             rule = {} if has_ties else {"ties": "id_asc"}
@@ -78,10 +78,12 @@ def evaluated(spec: Spec, histogram: Histogram) -> dict[str, tuple[float, float]
     return sums
 
 
-def added(one: Sums, other: Sums) -> Sums:
+def added(sums: Sums, other_sums: Sums) -> Sums:
     """Sums of two parts together."""
     none = (0.0, 0.0)
-    pairs = {name: (one.get(name, none), other.get(name, none)) for name in {**one, **other}}
+    pairs = {
+        name: (sums.get(name, none), other_sums.get(name, none)) for name in {**sums, **other_sums}
+    }
     return {name: (a[0] + b[0], a[1] + b[1]) for name, (a, b) in pairs.items()}
 
 
@@ -92,7 +94,7 @@ def _summed(spec: Spec, parts: list[tuple[Any, Any]], rule: dict[str, Any]) -> S
     result = evaluate(
         rankings,
         labels,
-        [str(one) for one in spec.measures],
+        [str(measure) for measure in spec.measures],
         preset=spec.preset,
         queries=queries,
         weight="weight",
@@ -103,26 +105,28 @@ def _summed(spec: Spec, parts: list[tuple[Any, Any]], rule: dict[str, Any]) -> S
     rows = result.summary().to_pylist()
     sums = [(row["numerator"] or 0.0, row["denominator"] or 0.0) for row in rows]
     # No rows at all: no query has a label, and queries without one do not count.
-    return {str(one): pair for one, pair in zip(spec.measures, sums, strict=bool(sums))}
+    return {str(measure): pair for measure, pair in zip(spec.measures, sums, strict=bool(sums))}
 
 
 def _tables(blocks: list[tuple[Any, Any]]) -> tuple[pa.Table, pa.Table, pa.Table]:
     """Rankings, labels and queries: each different list is a query, with its count as weight."""
     import numpy as np
 
-    known = np.cumsum([0, *(len(keys) for keys, _ in blocks)])
-    parts = [(first, *_items(keys)) for first, (keys, _) in zip(known[:-1], blocks, strict=True)]
+    starts = np.cumsum([0, *(len(keys) for keys, _ in blocks)])
+    parts = [(first, *_items(keys)) for first, (keys, _) in zip(starts[:-1], blocks, strict=True)]
     weight = np.concatenate([weights for _, weights in blocks])
-    query = np.concatenate([first + of for first, of, *_ in parts])
+    query = np.concatenate([first + list_index for first, list_index, *_ in parts])
     item, score, grade = (
         np.concatenate(columns) for columns in zip(*(part[2:] for part in parts), strict=True)
     )
     rankings = pa.table({"query_id": query, "item_id": item, "score": score})
     has = ~np.isnan(grade)
-    missed = [(first, *_missed(keys)) for first, (keys, _) in zip(known[:-1], blocks, strict=True)]
+    missed = [(first, *_missed(keys)) for first, (keys, _) in zip(starts[:-1], blocks, strict=True)]
     labels = pa.table(
         {
-            "query_id": np.concatenate([query[has], *(first + of for first, of, *_ in missed)]),
+            "query_id": np.concatenate(
+                [query[has], *(first + list_index for first, list_index, *_ in missed)]
+            ),
             "item_id": np.concatenate([item[has], *(part[2] for part in missed)]),
             "grade": np.concatenate([grade[has], *(part[3] for part in missed)]),
         }
@@ -137,19 +141,19 @@ def _items(keys: Any) -> tuple[Any, Any, Any, Any]:
 
     length = keys[:, 0].astype(np.int64)
     start = np.cumsum(length) - length
-    of = np.repeat(np.arange(len(keys)), length)
-    place = np.arange(length.sum()) - start[of]
-    score, grade = -place.astype(np.float64), np.zeros(len(place))
+    list_index = np.repeat(np.arange(len(keys)), length)
+    position = np.arange(length.sum()) - start[list_index]
+    score, grade = -position.astype(np.float64), np.zeros(len(position))
     n_entries = (keys.shape[1] - 1) // WORDS
     entries = keys[:, 1:].reshape(len(keys), n_entries, WORDS)
     for number in range(n_entries):
-        above, tied, before = (entries[:, number, one].astype(np.int64) for one in (0, 1, 3))
+        above, tied, before = (entries[:, number, column].astype(np.int64) for column in (0, 1, 3))
         has = above < length
         grade[(start + above + before)[has]] = entries[has, number, 2]
         for extra in range(1, int(tied.max(initial=1))):
             among = has & (tied > extra)
             score[(start + above + extra)[among]] = -above[among]
-    return of, place, score, grade
+    return list_index, position, score, grade
 
 
 def _missed(keys: Any) -> tuple[Any, Any, Any]:
@@ -158,5 +162,9 @@ def _missed(keys: Any) -> tuple[Any, Any, Any]:
 
     n_entries = (keys.shape[1] - 1) // WORDS
     entries = keys[:, 1:].reshape(len(keys), n_entries, WORDS)
-    of, number = np.nonzero(entries[:, :, 0] >= keys[:, :1])
-    return of, (keys[of, 0] + number).astype(np.int64), entries[of, number, 2]
+    list_index, number = np.nonzero(entries[:, :, 0] >= keys[:, :1])
+    return (
+        list_index,
+        (keys[list_index, 0] + number).astype(np.int64),
+        entries[list_index, number, 2],
+    )

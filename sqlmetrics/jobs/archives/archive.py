@@ -28,18 +28,19 @@ RUNS = 10
 """Of so many runs the rows are kept if a spec does not say how long."""
 
 
-def keeps(spec: Spec, at: Translation) -> bool:
+def keeps(spec: Spec, translation: Translation) -> bool:
     """Whether a run keeps the rows that it replaces.
 
     Raises:
         SpecError: If the spec says how long, and the database cannot.
     """
-    said = spec.output.keep if spec.output else None
-    if not at.dialect.by_day:
-        return said != "none"
-    if said not in (None, "none"):
+    retention = spec.output.keep if spec.output else None
+    if not translation.dialect.by_day:
+        return retention != "none"
+    if retention not in (None, "none"):
         raise SpecError(
-            f"output.keep: {said}: {at.dialect.title} has no transaction over several tables, so "
+            f"output.keep: {retention}: {translation.dialect.title} has no transaction "
+            "over several tables, so "
             "a run there keeps no rows that it replaces; leave keep out, or say keep: none"
         )
     return False
@@ -92,14 +93,14 @@ class Archive:
         return cls(spec, engine, run_id, now, held, names), lacking
 
     def rows(
-        self, table: str, where: Sequence[str], gone: Sequence[str], new_rows: str
+        self, table: str, where: Sequence[str], replaced_conditions: Sequence[str], new_rows: str
     ) -> tuple[Sequence[str], str]:
         """The columns, and the query in DuckDB's words, of what the archive of a table gains.
 
         Args:
             table: Which table.
             where: What its rows of the days meet, as SQL.
-            gone: What those of them meet that are replaced or removed.
+            replaced_conditions: What those of them meet that are replaced or removed.
             new_rows: The query of the rows that take their place.
         """
         names, is_facts = self.columns[table], table == "facts"
@@ -109,7 +110,7 @@ class Archive:
             "now": self.now,
             "table": targets(self.spec)[table],
             "where": where,
-            "gone": [f"({condition})" for condition in gone] or ["1 = 1"],
+            "gone": [f"({condition})" for condition in replaced_conditions] or ["1 = 1"],
             "new_rows": finished(new_rows).rstrip() if is_facts else "",
             "on": equal("new_rows", "old_rows", tuple(UNIQUE["facts"])),
         }
@@ -142,31 +143,35 @@ class Archive:
         """
         if "facts" not in self.names or not columns_of(self.names["facts"], self.engine):
             return
-        own = f"spec = {literal(self.spec.title)}"
+        own_spec = f"spec = {literal(self.spec.title)}"
         runs = self.engine.rows(
             f"select replaced_by, max(replaced_at) from {relation(self.names['facts'])}\n"
-            f"where {own}\ngroup by replaced_by"
+            f"where {own_spec}\ngroup by replaced_by"
         )
         times = {str(run): _moment(time) for run, time in runs}
         if adds:
             times[self.run_id.strip("'")] = datetime.now(UTC).replace(tzinfo=None)
-        kept = self._kept(times)
-        if len(kept) == len(times):
+        kept_runs = self._kept(times)
+        if len(kept_runs) == len(times):
             return
-        others = f"\n    and replaced_by not in ({', '.join(map(literal, kept))})" if kept else ""
+        unless_kept = (
+            f"\n    and replaced_by not in ({', '.join(map(literal, kept_runs))})"
+            if kept_runs
+            else ""
+        )
         for name in self.names.values():
-            yield f"delete from {self._name(name)}\nwhere\n    {own}{others}"
+            yield f"delete from {self._name(name)}\nwhere\n    {own_spec}{unless_kept}"
 
     def _kept(self, runs: Mapping[str, datetime]) -> list[str]:
         """Those whose rows stay, of all that have any, with the time at which each began.
 
         Runs that took others back do not count, so that one can go back as far as was promised.
         """
-        said = self.spec.output.keep if self.spec.output else None
+        retention = self.spec.output.keep if self.spec.output else None
         if not self.columns:
             return []
-        if isinstance(said, str):
-            oldest = datetime.now(UTC).replace(tzinfo=None) - timedelta(int(said.split()[0]))
+        if isinstance(retention, str):
+            oldest = datetime.now(UTC).replace(tzinfo=None) - timedelta(int(retention.split()[0]))
             return sorted(run for run, time in runs.items() if time >= oldest)
         in_order = sorted(runs, key=lambda run: (literal(run) == self.run_id, runs[run], run))
         log = targets(self.spec)["runs"]
@@ -177,7 +182,7 @@ class Archive:
                 "and restores is not null"
             )
         }
-        counted = [run for run in in_order if run not in restoring][-(said or RUNS) :]
+        counted = [run for run in in_order if run not in restoring][-(retention or RUNS) :]
         return sorted(in_order[in_order.index(counted[0]) :] if counted else in_order)
 
     def _name(self, name: str) -> str:
@@ -201,23 +206,34 @@ def archived(spec: Spec, engine: Database, run_id: str) -> dict[str, int]:
 
 def _lacking(spec: Spec, engine: Database, table: str) -> tuple[list[str], list[str]]:
     """The columns that a run's table has, and the statements that give its archive each of them."""
-    at, name, about = engine.translation, archives(spec)[table], ARCHIVES[table]
-    known = columns(spec)[table]
+    translation, name, about = engine.translation, archives(spec)[table], ARCHIVES[table]
+    known_kinds = columns(spec)[table]
     kinds = _columns(targets(spec)[table], engine)
-    there = {column.casefold() for column in kinds}
-    kinds |= {column: kind for column, kind in known.items() if column.casefold() not in there}
-    wanted = {column: known.get(column, kind.lower()) for column, kind in kinds.items()}
-    wanted |= {**REPLACED, **(SUCCESSOR if table == "facts" else {})}
+    existing = {column.casefold() for column in kinds}
+    kinds |= {
+        column: kind for column, kind in known_kinds.items() if column.casefold() not in existing
+    }
+    kind_by_column = {
+        column: known_kinds.get(column, kind.lower()) for column, kind in kinds.items()
+    }
+    kind_by_column |= {**REPLACED, **(SUCCESSOR if table == "facts" else {})}
     has = {column.casefold() for column in columns_of(name, engine)}
-    lacks = [column for column in wanted if column.casefold() not in has]
-    meant = {column: meanings(spec, table).get(column, "") for column in wanted}
+    lacks = [column for column in kind_by_column if column.casefold() not in has]
+    meaning_by_column = {column: meanings(spec, table).get(column, "") for column in kind_by_column}
     if not has:
-        made = [create(at, table, name, wanted, meant, meaning=about)]
+        statements = [
+            create(translation, table, name, kind_by_column, meaning_by_column, meaning=about)
+        ]
     else:
-        made = [added(at, name, (column, wanted[column]), meant[column]) for column in lacks]
+        statements = [
+            added(translation, name, (column, kind_by_column[column]), meaning_by_column[column])
+            for column in lacks
+        ]
     if lacks:
-        made += comments(at, table, name, {one: meant[one] for one in lacks}, about)
-    return [*kinds], made
+        statements += comments(
+            translation, table, name, {column: meaning_by_column[column] for column in lacks}, about
+        )
+    return [*kinds], statements
 
 
 def _columns(name: str, engine: Database) -> dict[str, str]:

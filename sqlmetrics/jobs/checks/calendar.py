@@ -26,32 +26,32 @@ class Calendar:
     gaps: tuple[Days, ...] = ()
 
 
-def calendar(engine: Database, source: str, asked: Sequence[Days]) -> Calendar | None:
+def calendar(engine: Database, source: str, requested_days: Sequence[Days]) -> Calendar | None:
     """The days of a check; None if the table has no day of the spec.
 
     Args:
         engine: Where the table is.
         source: What stands behind a select of the spec's rows, from FROM on.
-        asked: Ranges of days; the last day alone if there are none. A side that is open ends
+        requested_days: Ranges; the last day alone if there are none. A side that is open ends
             where the table does.
     """
-    if not asked:
+    if not requested_days:
         # counted, since ClickHouse has a greatest day of no rows: 1970-01-01
         ((last, n),) = engine.rows(f"select max(metric_date) as day, count(*) as n {source}")
         return Calendar(day_of(last), (day_of(last),)) if n else None
     rows = engine.rows(f"select metric_date {source} group by metric_date")
-    there = {day_of(day) for (day,) in rows}
-    if not there:
+    existing = {day_of(day) for (day,) in rows}
+    if not existing:
         return None
-    wanted = {day for one in asked for day in _each(one, there)}
-    beyond = [one for one in asked if not any(_each(one, there))]
-    gaps = (*ranges(wanted - there), *beyond)
-    return Calendar(max(there), tuple(sorted(wanted & there)), gaps)
+    requested = {day for span in requested_days for day in _each(span, existing)}
+    beyond = [span for span in requested_days if not any(_each(span, existing))]
+    gaps = (*ranges(requested - existing), *beyond)
+    return Calendar(max(existing), tuple(sorted(requested & existing)), gaps)
 
 
-def _each(days: Days, there: set[date]) -> Iterator[date]:
-    day = days.start or min(there)
-    end = days.end or max(there) + timedelta(1)
+def _each(days: Days, existing: set[date]) -> Iterator[date]:
+    day = days.start or min(existing)
+    end = days.end or max(existing) + timedelta(1)
     while day < end:
         yield day
         day += timedelta(1)

@@ -79,9 +79,9 @@ def _texts(spec: Spec, engine: Database, queries: Sequence[str]) -> dict[str, st
     text = identifier(source.columns.text)
     query = f"cast({identifier(source.columns.query)} as varchar)"
     with suppress(SqlmetricsError):  # the check has its result without
-        place = source_text(source_relation(source, "queries", engine))
+        queries_table = source_text(source_relation(source, "queries", engine))
         rows = engine.table(
-            f"select {query} as query_id, min({text}) as query_text\nfrom {place}\n"
+            f"select {query} as query_id, min({text}) as query_text\nfrom {queries_table}\n"
             f"where {query} in ({', '.join(map(literal, queries))})\ngroup by {query}"
         ).to_pylist()
         return {row["query_id"]: row["query_text"] for row in rows if row["query_text"]}

@@ -24,53 +24,59 @@ def table(verdicts: Sequence[Verdict], *, styled: bool = False, is_dated: bool =
         styled: Whether what does not hold has a colour, by marks of terminals.
         is_dated: Whether each line has its day in any case.
     """
-    found = sorted(verdicts, key=_place)
-    several = is_dated or len({one.day for one in found}) > 1
+    ranked = sorted(verdicts, key=_place)
+    several = is_dated or len({verdict.day for verdict in ranked}) > 1
     columns = {
-        "": [one.status for one in found],
-        "day": [str(one.day) if several else "" for one in found],
-        "what": [one.what for one in found],
-        "rule": [one.rule for one in found],
-        "system": [printable(one.system) if one.system else "" for one in found],
-        "segment": [printable(one.segment) if one.segment else "" for one in found],
-        "value": [value_text(one.value) for one in found],
-        "compared": [value_text(one.compared) for one in found],
-        "note": [one.note for one in found],
+        "": [verdict.status for verdict in ranked],
+        "day": [str(verdict.day) if several else "" for verdict in ranked],
+        "what": [verdict.what for verdict in ranked],
+        "rule": [verdict.rule for verdict in ranked],
+        "system": [printable(verdict.system) if verdict.system else "" for verdict in ranked],
+        "segment": [printable(verdict.segment) if verdict.segment else "" for verdict in ranked],
+        "value": [value_text(verdict.value) for verdict in ranked],
+        "compared": [value_text(verdict.compared) for verdict in ranked],
+        "note": [verdict.note for verdict in ranked],
     }
-    told = {name: cells for name, cells in columns.items() if any(cells)}
-    colors = {(i, 0): COLORS[one.status] for i, one in enumerate(found) if one.status in COLORS}
-    rows = list(zip(*told.values(), strict=True))
+    filled_columns = {name: cells for name, cells in columns.items() if any(cells)}
+    colors = {
+        (i, 0): COLORS[verdict.status]
+        for i, verdict in enumerate(ranked)
+        if verdict.status in COLORS
+    }
+    rows = list(zip(*filled_columns.values(), strict=True))
     width = terminal_width()
-    if width is not None and not fits(told, rows, width):
-        grouped = _by_rule(found, told, width, styled=styled)
+    if width is not None and not fits(filled_columns, rows, width):
+        grouped = _by_rule(ranked, filled_columns, width, styled=styled)
         if grouped is not None:
             return grouped
-    return aligned(list(told), rows, styles=colors if styled else {})
+    return aligned(list(filled_columns), rows, styles=colors if styled else {})
 
 
 def _by_rule(
-    found: Sequence[Verdict], columns: Mapping[str, Sequence[str]], width: int, *, styled: bool
+    verdicts: Sequence[Verdict], columns: Mapping[str, Sequence[str]], width: int, *, styled: bool
 ) -> str | None:
     """The same in a narrow terminal: each rule once, as a line above its verdicts.
 
     Returns:
         None if that is too wide as well.
     """
-    rules = list(dict.fromkeys((one.what, one.rule) for one in found))
-    order = sorted(range(len(found)), key=lambda i: rules.index((found[i].what, found[i].rule)))
-    told = {name: columns[name] for name in columns if name not in ("what", "rule")}
-    rows = [[cells[i] for cells in told.values()] for i in order]
-    if not fits(told, rows, width):
+    rules = list(dict.fromkeys((verdict.what, verdict.rule) for verdict in verdicts))
+    order = sorted(
+        range(len(verdicts)), key=lambda i: rules.index((verdicts[i].what, verdicts[i].rule))
+    )
+    narrow_columns = {name: columns[name] for name in columns if name not in ("what", "rule")}
+    rows = [[cells[i] for cells in narrow_columns.values()] for i in order]
+    if not fits(narrow_columns, rows, width):
         return None
     colors = {
-        (row, 0): COLORS[found[i].status]
+        (row, 0): COLORS[verdicts[i].status]
         for row, i in enumerate(order)
-        if styled and found[i].status in COLORS
+        if styled and verdicts[i].status in COLORS
     }
-    head, *lines = aligned(list(told), rows, styles=colors, whole=True).splitlines()
+    head, *lines = aligned(list(narrow_columns), rows, styles=colors, full_width=True).splitlines()
     below, last = [head], None
     for i, line in zip(order, lines, strict=True):
-        rule = (found[i].what, found[i].rule)
+        rule = (verdicts[i].what, verdicts[i].rule)
         below += [] if rule == last else wrap(": ".join(filter(None, rule)), width)
         below.append(line)
         last = rule
@@ -79,19 +85,24 @@ def _by_rule(
 
 def junit(verdicts: Sequence[Verdict], suite: str) -> str:
     """JUnit's XML: one test case a verdict; what only warns passes, with a line of output."""
-    failed = sum(one.status == "FAILED" for one in verdicts)
-    whole = {"name": suite, "tests": str(len(verdicts)), "failures": str(failed), "errors": "0"}
+    failed = sum(verdict.status == "FAILED" for verdict in verdicts)
+    attributes = {
+        "name": suite,
+        "tests": str(len(verdicts)),
+        "failures": str(failed),
+        "errors": "0",
+    }
     root = ET.Element("testsuites")
-    cases = ET.SubElement(root, "testsuite", whole)
-    several = len({one.day for one in verdicts}) > 1
-    for one in verdicts:
-        name = _xml(f"{one.name} on {one.day}" if several else one.name)
+    cases = ET.SubElement(root, "testsuite", attributes)
+    several = len({verdict.day for verdict in verdicts}) > 1
+    for verdict in verdicts:
+        name = _xml(f"{verdict.name} on {verdict.day}" if several else verdict.name)
         case = ET.SubElement(cases, "testcase", {"classname": suite, "name": name})
-        if one.status == "warn":
-            ET.SubElement(case, "system-out").text = f"warning: {_xml(failure_text(one))}"
-        if one.status == "FAILED":
-            failure = ET.SubElement(case, "failure", {"message": _xml(failure_text(one))})
-            failure.text = _xml(failure_text(one))
+        if verdict.status == "warn":
+            ET.SubElement(case, "system-out").text = f"warning: {_xml(failure_text(verdict))}"
+        if verdict.status == "FAILED":
+            failure = ET.SubElement(case, "failure", {"message": _xml(failure_text(verdict))})
+            failure.text = _xml(failure_text(verdict))
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -100,11 +111,11 @@ def github(verdicts: Sequence[Verdict], file: str) -> str:
     """GitHub's workflow commands: an error or a warning a verdict, at the spec's file."""
     kinds = {"warn": "warning", "FAILED": "error"}
     return "".join(
-        f"::{kinds[one.status]} "
-        f"file={_escaped(file, property=True)},title={_escaped(one.name, property=True)}"
-        f"::{_escaped(failure_text(one))}\n"
-        for one in verdicts
-        if not one.holds
+        f"::{kinds[verdict.status]} "
+        f"file={_escaped(file, property=True)},title={_escaped(verdict.name, property=True)}"
+        f"::{_escaped(failure_text(verdict))}\n"
+        for verdict in verdicts
+        if not verdict.holds
     )
 
 
@@ -129,8 +140,8 @@ def _place(verdict: Verdict) -> int:
 
 
 def _escaped(text: str, *, property: bool = False) -> str:  # noqa: A002 (GitHub's own word)
-    for found, escape in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A")):
-        text = text.replace(found, escape)
+    for character, escape in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A")):
+        text = text.replace(character, escape)
     if property:
         text = text.replace(":", "%3A").replace(",", "%2C")
     return text
@@ -138,4 +149,6 @@ def _escaped(text: str, *, property: bool = False) -> str:  # noqa: A002 (GitHub
 
 def _xml(text: str) -> str:
     """Text without what XML cannot hold."""
-    return "".join(one if one >= " " or one in "\t\n" else "?" for one in text)
+    return "".join(
+        character if character >= " " or character in "\t\n" else "?" for character in text
+    )

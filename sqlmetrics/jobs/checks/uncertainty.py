@@ -68,41 +68,43 @@ class DaysSoFar:
             return {}
         totals = {name: f"sum({name})" for name in _SUMS}
         if self.baseline is not None and "sum_d" in self.columns:
-            mine = f"baseline = {literal(self.baseline)}"  # it may have been another one before
-            totals |= {n: f"sum(case when {mine} then {n} end)" for n in _PAIRED_SUMS}
-            totals["pair_days"] = f"count(case when {mine} then sum_d2 end)"
+            is_same_baseline = (
+                f"baseline = {literal(self.baseline)}"  # it may have been another one before
+            )
+            totals |= {n: f"sum(case when {is_same_baseline} then {n} end)" for n in _PAIRED_SUMS}
+            totals["pair_days"] = f"count(case when {is_same_baseline} then sum_d2 end)"
         if "ci_method" in self.columns:
             totals["may_repeat"] = f"max({MAY_REPEAT})"
         sums = ", ".join(f"{total} as {name}" for name, total in totals.items())
         first = f" and metric_date >= {as_sql(since)}" if since else ""
-        found = self.engine.table(
+        rows = self.engine.table(
             f"select {', '.join(KEYS)}, count(*) as n_days, min(metric_date) as first_day, {sums} "
             f"{self.source} and metric_date <= {as_sql(self.day)}{first} and sum_x2 is not null "
             f"group by {', '.join(KEYS)}"
         ).to_pylist()
-        return {tuple(row[name] for name in KEYS): _with_ratios(row) for row in found}
+        return {tuple(row[name] for name in KEYS): _with_ratios(row) for row in rows}
 
 
 def _with_ratios(row: dict[str, Any]) -> Row:
     """With the means that the sums give."""
-    for of, top in (("value", "numerator"), ("difference", "sum_d")):
-        bottom = row.get({"value": OWN.w, "difference": PAIRED.w}[of])
-        row[of] = row[top] / bottom if bottom and row.get(top) is not None else None
+    for mean, top in (("value", "numerator"), ("difference", "sum_d")):
+        bottom = row.get({"value": OWN.w, "difference": PAIRED.w}[mean])
+        row[mean] = row[top] / bottom if bottom and row.get(top) is not None else None
     return row
 
 
-def of_row(row: Row, one: Threshold, so_far: Row | None) -> Estimate:
+def of_row(row: Row, threshold: Threshold, so_far: Row | None) -> Estimate:
     """A value with the interval that a check asks for.
 
     Args:
         row: Of the day.
-        one: The check.
+        threshold: The check.
         so_far: The same of all days so far, for `always`.
     """
-    if one.confidence is None:
+    if threshold.confidence is None:
         return Estimate(row["value"], 0.0)
-    if one.confidence != ALWAYS:
-        width = _reach(row, OWN, one.level)
+    if threshold.confidence != ALWAYS:
+        width = _reach(row, OWN, threshold.level)
         return _told(Estimate(row["value"], width or 0.0), lacks=width is None)
     if so_far is None or so_far["value"] is None:
         return _told(Estimate(row["value"], 0.0), lacks=True)
@@ -111,26 +113,28 @@ def of_row(row: Row, one: Threshold, so_far: Row | None) -> Estimate:
     return _told(estimate, lacks=width is None)
 
 
-def of_change(row: Row, base: Row, one: Threshold, so_far: Row | None) -> Estimate:
+def of_change(row: Row, base: Row, threshold: Threshold, so_far: Row | None) -> Estimate:
     """The difference of a value from what it is compared with.
 
     Args:
         row: Of the day.
         base: The row of the day before, or of a baseline system; both have a value.
-        one: The check.
+        threshold: The check.
         so_far: The row's sums of all days so far, for `always`.
     """
     plain = Estimate(row["value"], 0.0, "", base["value"], row["value"] - base["value"])
-    if one.confidence is None:
+    if threshold.confidence is None:
         return plain
-    if one.against == PREVIOUS:
-        return _of_days(plain, row, base, one, so_far)
-    if one.confidence == ALWAYS:
+    if threshold.against == PREVIOUS:
+        return _of_days(plain, row, base, threshold, so_far)
+    if threshold.confidence == ALWAYS:
         return _of_pairs_so_far(plain, so_far)
-    width = _reach(row, PAIRED, one.level) if row.get("baseline") == one.against else None
+    width = (
+        _reach(row, PAIRED, threshold.level) if row.get("baseline") == threshold.against else None
+    )
     if width is not None:
         return _told(replace(plain, change=row["difference"], width=width))
-    return _apart(plain, row, base, one.level)
+    return _apart(plain, row, base, threshold.level)
 
 
 def change_between(row: Row, base: Row, level: float) -> Change:
@@ -150,11 +154,11 @@ def change_between(row: Row, base: Row, level: float) -> Change:
         return _change(row["difference"], error, float(row[PAIRED.n] or 0) - 1, level)
     sides = [_with_moments(side) for side in (row, base)]
     errors = [standard_error(side) if side.get(OWN.x2) is not None else None for side in sides]
-    known = [error for error in errors if error is not None]
-    if len(known) < len(errors):
+    known_errors = [error for error in errors if error is not None]
+    if len(known_errors) < len(errors):
         return Change(row["value"] - base["value"])
-    error = math.hypot(*known)
-    parts = [known[i] ** 4 / (side[OWN.n] - 1) for i, side in enumerate(sides)]
+    error = math.hypot(*known_errors)
+    parts = [known_errors[i] ** 4 / (side[OWN.n] - 1) for i, side in enumerate(sides)]
     df = error**4 / sum(parts) if error else 0.0
     return _change(row["value"] - base["value"], error, df, level)
 
@@ -168,13 +172,15 @@ def _change(difference: float, error: float | None, df: float, level: float) -> 
     return Change(difference, difference - reach, difference + reach, level, p_value)
 
 
-def _of_days(plain: Estimate, row: Row, base: Row, one: Threshold, so_far: Row | None) -> Estimate:
+def _of_days(
+    plain: Estimate, row: Row, base: Row, threshold: Threshold, so_far: Row | None
+) -> Estimate:
     """Of two days, whose queries are taken for different ones."""
-    if one.confidence != ALWAYS:
-        return _apart(plain, row, base, one.level)
+    if threshold.confidence != ALWAYS:
+        return _apart(plain, row, base, threshold.level)
     look = int(so_far["n_days"]) if so_far else 1
-    found = _apart(plain, row, base, always_valid.spent(one.level, look))
-    return replace(found, note=f"{found.note}, look {look}")
+    estimate = _apart(plain, row, base, always_valid.spent(threshold.level, look))
+    return replace(estimate, note=f"{estimate.note}, look {look}")
 
 
 def _of_pairs_so_far(plain: Estimate, so_far: Row | None) -> Estimate:
@@ -188,16 +194,18 @@ def _of_pairs_so_far(plain: Estimate, so_far: Row | None) -> Estimate:
 
 def _apart(plain: Estimate, row: Row, base: Row, level: float) -> Estimate:
     """As if both were of different queries."""
-    widths = [_reach(one, OWN, level) for one in (row, base)]
-    known = [one for one in widths if one is not None]
-    return _told(replace(plain, width=math.hypot(*known)), lacks=len(known) < len(widths))
+    widths = [_reach(side, OWN, level) for side in (row, base)]
+    known_widths = [width for width in widths if width is not None]
+    return _told(
+        replace(plain, width=math.hypot(*known_widths)), lacks=len(known_widths) < len(widths)
+    )
 
 
 def _told(estimate: Estimate, *, lacks: bool = False) -> Estimate:
     """With a note of the interval, or that there is none."""
     width = f"± {estimate.width:.4f}" if estimate.width else ""
-    told = "no interval" if lacks else width
-    return replace(estimate, note=", ".join(filter(None, (told, estimate.note))))
+    interval = "no interval" if lacks else width
+    return replace(estimate, note=", ".join(filter(None, (interval, estimate.note))))
 
 
 def _days(so_far: Row) -> str:
@@ -205,25 +213,25 @@ def _days(so_far: Row) -> str:
     return f"{n:,} days since {so_far['first_day']}" if n > 1 else "1 day"
 
 
-def _reach(row: Row, of: Ratio, level: float) -> float | None:
+def _reach(row: Row, ratio: Ratio, level: float) -> float | None:
     """Student's interval to each side; None where there is none."""
     row = _with_moments(row)
-    error = standard_error(row, of) if row.get(of.x2) is not None else None
-    return None if error is None else student.critical(level, row[of.n] - 1) * error
+    error = standard_error(row, ratio) if row.get(ratio.x2) is not None else None
+    return None if error is None else student.critical(level, row[ratio.n] - 1) * error
 
 
-def _always(row: Row, of: Ratio) -> float | None:
+def _always(row: Row, ratio: Ratio) -> float | None:
     """The always-valid interval of days together to each side; None where there is none.
 
     Queries that may come again on each day are no new evidence: see `jobs.pooled_days`.
     """
-    if row[of.n] is None or row[of.w] is None:
+    if row[ratio.n] is None or row[ratio.w] is None:
         return None
-    days = row["pair_days"] if of is PAIRED else row["n_days"]
+    days = row["pair_days"] if ratio is PAIRED else row["n_days"]
     copies = 1 if row.get("may_repeat") == 0 else days
-    units = {of.n: row[of.n] // copies, of.w: float(row[of.w]) / math.sqrt(copies)}
-    error = standard_error({**row, **units}, of)
-    return None if error is None else always_valid.multiple(ALWAYS_LEVEL, units[of.n]) * error
+    units = {ratio.n: row[ratio.n] // copies, ratio.w: float(row[ratio.w]) / math.sqrt(copies)}
+    error = standard_error({**row, **units}, ratio)
+    return None if error is None else always_valid.multiple(ALWAYS_LEVEL, units[ratio.n]) * error
 
 
 def _with_moments(row: Row) -> Row:

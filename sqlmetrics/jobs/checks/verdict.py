@@ -121,7 +121,7 @@ class Verdicts(tuple[Verdict, ...]):
         if fail_on not in FAIL_ON:
             raise SpecError(unknown("status to fail on", fail_on, FAIL_ON))
         statuses = FAIL_ON[fail_on]
-        if failures := [one.failure for one in self if one.status in statuses]:
+        if failures := [verdict.failure for verdict in self if verdict.status in statuses]:
             raise CheckError(failures, self)
 
 
@@ -158,20 +158,20 @@ def verdicts(
         if engine.find(facts) is None:
             raise NoDataError(f"there is no table {facts}; sqlmetrics run makes it")
         source = f"from {relation(facts)}\nwhere spec = {literal(spec.title)}"
-        asked = calendar(engine, source, days)
-        if asked is None:
+        checked_days = calendar(engine, source, days)
+        if checked_days is None:
             raise NoDataError(f"{facts} has no rows of {spec.title}; sqlmetrics run writes them")
-        found = list(_of_gaps(spec, asked)) if gaps else []
-        found += _of_keys(spec, engine, asked)
-        for day in asked.days:
+        outcomes = list(_of_gaps(spec, checked_days)) if gaps else []
+        outcomes += _of_keys(spec, engine, checked_days)
+        for day in checked_days.days:
             look = _Look(spec, engine, source, day, _changes(spec, engine, day))
-            last = asked.last if day == asked.days[-1] else None
-            found += [
-                replace(told, severity=one.severity)
-                for one in spec.checks
-                for told in (*_of_age(one, last, now), *look.at(one))
+            last = checked_days.last if day == checked_days.days[-1] else None
+            outcomes += [
+                replace(verdict, severity=threshold.severity)
+                for threshold in spec.checks
+                for verdict in (*_of_age(threshold, last, now), *look.at(threshold))
             ]
-        return [_explained(one, spec) for one in found]
+        return [_explained(verdict, spec) for verdict in outcomes]
 
 
 def _explained(verdict: Verdict, spec: Spec) -> Verdict:
@@ -205,53 +205,55 @@ def check_asked(spec: Spec, retired: Mapping[str, RetiredMetric] = MappingProxyT
     """
     if not spec.checks:
         raise SpecError("the spec has no checks; add: checks: [{metric: ndcg@10, min: 0.4}]")
-    for one in spec.checks:
-        _check_metric(one, spec, retired)
+    for threshold in spec.checks:
+        _check_metric(threshold, spec, retired)
 
 
-def _of_age(one: Threshold, last: date | None, today: date) -> Iterator[Verdict]:
+def _of_age(threshold: Threshold, last: date | None, today: date) -> Iterator[Verdict]:
     """How old the table is: told once, whatever days are looked at."""
-    if one.max_age is not None and last is not None:
+    if threshold.max_age is not None and last is not None:
         age = (today - last).days
-        yield _of_table("age in days", f"max {one.max_age}", last, age, age <= one.max_age)
+        yield _of_table(
+            "age in days", f"max {threshold.max_age}", last, age, age <= threshold.max_age
+        )
 
 
-def _of_gaps(spec: Spec, asked: Calendar) -> Iterator[Verdict]:
+def _of_gaps(spec: Spec, checked_days: Calendar) -> Iterator[Verdict]:
     """Days that were asked for and have no row: a warning only if no check can fail."""
-    severity = "fail" if any(one.severity == "fail" for one in spec.checks) else "warn"
-    for gap in asked.gaps:
-        day = gap.start or asked.last
+    severity = "fail" if any(threshold.severity == "fail" for threshold in spec.checks) else "warn"
+    for gap in checked_days.gaps:
+        day = gap.start or checked_days.last
         when = "on this day" if gap.end == day + timedelta(1) else str(gap)
-        note = f"no row of {spec.title} {when}; the last day is {asked.last}"
-        told = _of_table("rows", "min 1", day, 0, holds=False)
-        yield replace(told, note=note, severity=severity)
+        note = f"no row of {spec.title} {when}; the last day is {checked_days.last}"
+        verdict = _of_table("rows", "min 1", day, 0, is_met=False)
+        yield replace(verdict, note=note, severity=severity)
 
 
-def _of_keys(spec: Spec, engine: Database, asked: Calendar) -> Iterator[Verdict]:
+def _of_keys(spec: Spec, engine: Database, checked_days: Calendar) -> Iterator[Verdict]:
     """Keys that have two rows, which every sum counts twice; nothing where there are none."""
-    for table, day, n_keys in repeated_keys(spec, engine, asked):
-        verdict = _of_table(f"repeated keys of {table}", "max 0", day, n_keys, holds=False)
+    for table, day, n_keys in repeated_keys(spec, engine, checked_days):
+        verdict = _of_table(f"repeated keys of {table}", "max 0", day, n_keys, is_met=False)
         note = "two runs wrote them, or something else did; run computes the day anew"
         yield replace(verdict, note=note)
 
 
-def _of_table(what: str, rule: str, day: date, value: float, holds: bool) -> Verdict:
-    return Verdict(what, rule, "", "", day, value, None, holds)
+def _of_table(subject: str, rule: str, day: date, value: float, is_met: bool) -> Verdict:
+    return Verdict(subject, rule, "", "", day, value, None, is_met)
 
 
-def _check_metric(one: Threshold, spec: Spec, retired: Mapping[str, RetiredMetric]) -> None:
-    if one.metric is None:
+def _check_metric(threshold: Threshold, spec: Spec, retired: Mapping[str, RetiredMetric]) -> None:
+    if threshold.metric is None:
         return
-    known = {at_cutoff(metric, k) for metric, k, _ in hashes(spec)}
-    metric, k = named(one.metric, spec)
+    known_metrics = {at_cutoff(metric, k) for metric, k, _ in hashes(spec)}
+    metric, k = named(threshold.metric, spec)
     name = at_cutoff(metric, k)
     if name in retired:
         raise SpecError(
             f"checks: the spec asks for {name} no more, it is {retired[name]}; take the check out, "
             "or add the metric again"
         )
-    if name not in known:
-        raise SpecError(f"checks: {unknown('metric of the spec', one.metric, known)}")
+    if name not in known_metrics:
+        raise SpecError(f"checks: {unknown('metric of the spec', threshold.metric, known_metrics)}")
 
 
 _DEFINED = ("metric", "k", "segment_name", "definition_hash")
@@ -260,9 +262,9 @@ _DEFINED = ("metric", "k", "segment_name", "definition_hash")
 def _changes(spec: Spec, engine: Database, day: date) -> dict[tuple[Any, ...], str]:
     """Rows of a day by another definition than the spec has now -> what has changed since."""
     return {
-        one.key: f"by another definition ({one.changes or 'it has changed since'}); "
+        definition.key: f"by another definition ({definition.changes or 'it has changed since'}); "
         "run computes it anew"
-        for one in other_definitions(spec, engine, [f"metric_date = {as_sql(day)}"])
+        for definition in other_definitions(spec, engine, [f"metric_date = {as_sql(day)}"])
     }
 
 
@@ -285,56 +287,56 @@ class _Look:
         self.changes = changes
         self.rows = self._rows(self.day)
         self.days_before = self._days_before(self.day)
-        there = {self.days_before.get(_place(row)) for row in self.rows}
-        self.rows_before = [row for day in there if day for row in self._rows(day)]
+        previous_days = {self.days_before.get(_place(row)) for row in self.rows}
+        self.rows_before = [row for day in previous_days if day for row in self._rows(day)]
         columns = self.rows[0].keys() if self.rows else ()
         self._days = DaysSoFar(engine, self.source, self.day, columns, spec.baseline)
         self._so_far: dict[date | None, dict[tuple[Any, ...], Row]] = {}
 
     def _days_before(self, day: date) -> dict[Place, date]:
         """The last day before, of each system and segment: as the view of daily changes has it."""
-        place = "system, segment_name, segment_value"
+        keys = "system, segment_name, segment_value"
         rows = self.engine.rows(
-            f"select {place}, max(metric_date) as day {self.source} "
-            f"and metric_date < {as_sql(day)} group by {place}"
+            f"select {keys}, max(metric_date) as day {self.source} "
+            f"and metric_date < {as_sql(day)} group by {keys}"
         )
-        return {tuple(own): day_of(found) for *own, found in rows}
+        return {tuple(key): day_of(last_day) for *key, last_day in rows}
 
     def _rows(self, day: date) -> list[Row]:
         condition = f" and metric_date = {as_sql(day)}"
         rows: list[Row] = self.engine.table(f"select * {self.source}{condition}").to_pylist()
         return rows
 
-    def at(self, one: Threshold) -> Iterator[Verdict]:
+    def at(self, threshold: Threshold) -> Iterator[Verdict]:
         """What there is to say of one threshold."""
-        if one.min_rows is not None:
+        if threshold.min_rows is not None:
             rows = len(self.rows)
-            rule = f"min {one.min_rows}"
-            yield _of_table("rows", rule, self.day, rows, rows >= one.min_rows)
-        if one.metric is not None:
-            yield from self._of_metric(one)
+            rule = f"min {threshold.min_rows}"
+            yield _of_table("rows", rule, self.day, rows, rows >= threshold.min_rows)
+        if threshold.metric is not None:
+            yield from self._of_metric(threshold)
 
-    def _of_metric(self, one: Threshold) -> Iterator[Verdict]:
-        found = [row for row in self.rows if self._is_meant(row, one)]
-        found.sort(key=lambda row: (row["system"], row["segment_value"]))
-        if one.against != PREVIOUS:
-            found = [row for row in found if row["system"] != one.against]
-        if not found:
-            paused = paused_systems(one, self.rows, self.source, self.day, self.engine)
-            where = one.system or ", ".join(paused)
+    def _of_metric(self, threshold: Threshold) -> Iterator[Verdict]:
+        rows = [row for row in self.rows if self._is_meant(row, threshold)]
+        rows.sort(key=lambda row: (row["system"], row["segment_value"]))
+        if threshold.against != PREVIOUS:
+            rows = [row for row in rows if row["system"] != threshold.against]
+        if not rows:
+            paused = paused_systems(threshold, self.rows, self.source, self.day, self.engine)
+            where = threshold.system or ", ".join(paused)
             yield Verdict(
-                str(one.metric),
+                str(threshold.metric),
                 "has a row",
                 where,
-                "".join(f"{name}={value}" for name, value in one.segment.items()),
+                "".join(f"{name}={value}" for name, value in threshold.segment.items()),
                 self.day,
                 None,
                 None,
                 False,
-                f"no such row on this day{since(paused) or self._unknown(one)}",
+                f"no such row on this day{since(paused) or self._unknown(threshold)}",
             )
-        for row in found:
-            yield from self._of_row(row, one)
+        for row in rows:
+            yield from self._of_row(row, threshold)
 
     def _unknown(self, threshold: Threshold) -> str:
         """What a check names that no row of the day has, with the names there are."""
@@ -346,27 +348,29 @@ class _Look:
             names.append(("segment", segment, segments))
             rows = [row for row in self.rows if row["segment_name"] == segment]
             names.append((segment, value, {EACH, *(row["segment_value"] for row in rows)}))
-        for kind, name, there in names:
-            if name not in there:
-                return f": {unknown(kind, name, there - {EACH})}"
+        for kind, name, existing_names in names:
+            if name not in existing_names:
+                return f": {unknown(kind, name, existing_names - {EACH})}"
         return ""
 
-    def _is_meant(self, row: Row, one: Threshold) -> bool:
-        metric, k = named(str(one.metric), self.spec)
+    def _is_meant(self, row: Row, threshold: Threshold) -> bool:
+        metric, k = named(str(threshold.metric), self.spec)
         if (row["metric"], row["k"]) != (metric, k):
             return False
-        ((name, value),) = one.segment.items() or ((ALL, ALL),)
+        ((name, value),) = threshold.segment.items() or ((ALL, ALL),)
         in_segment = row["segment_name"] == name and value in (EACH, row["segment_value"])
-        return in_segment and one.system in (None, row["system"])
+        return in_segment and threshold.system in (None, row["system"])
 
-    def _of_row(self, row: Row, one: Threshold) -> Iterator[Verdict]:
-        for verdict in self._limits(row, one):
-            yield verdict if verdict.holds else self._explained(verdict, row, one)
+    def _of_row(self, row: Row, threshold: Threshold) -> Iterator[Verdict]:
+        for verdict in self._limits(row, threshold):
+            yield verdict if verdict.holds else self._explained(verdict, row, threshold)
 
-    def _explained(self, verdict: Verdict, row: Row, one: Threshold) -> Verdict:
+    def _explained(self, verdict: Verdict, row: Row, threshold: Threshold) -> Verdict:
         """With the numbers behind it: of a limit, beside the day before."""
         failure = Failure(verdict.rule, verdict.what, n=int(row["n_queries"]))
-        against = one if verdict.compared is not None else one.model_copy(update=_TO_PREVIOUS)
+        against = (
+            threshold if verdict.compared is not None else threshold.model_copy(update=_TO_PREVIOUS)
+        )
         base = self._other(row, against)
         if row["value"] is None or base is None or base["value"] is None:
             return replace(verdict, failure=failure)
@@ -377,102 +381,118 @@ class _Look:
             failure,
             against=str(day_of(base["metric_date"])) if is_of_day else base["system"],
             compared=base["value"] if verdict.compared is None else verdict.compared,
-            change=self._change(verdict, row, base, one),
+            change=self._change(verdict, row, base, threshold),
             lost=lost_queries(self.spec, self.engine, row, base),
         )
         return replace(verdict, failure=failure)
 
-    def _change(self, verdict: Verdict, row: Row, base: Row, one: Threshold) -> Change:
+    def _change(self, verdict: Verdict, row: Row, base: Row, threshold: Threshold) -> Change:
         """The change with its interval: that which the check looked at, if it has one."""
-        if verdict.compared is None or one.confidence != ALWAYS:
-            level = one.level if one.confidence not in (None, ALWAYS) else ALWAYS_LEVEL
+        if verdict.compared is None or threshold.confidence != ALWAYS:
+            level = threshold.level if threshold.confidence not in (None, ALWAYS) else ALWAYS_LEVEL
             return change_between(row, base, level)
-        found = of_change(row, base, one, self._until(row, one))
-        if not found.width:
-            return Change(found.change)
-        low, high = found.change - found.width, found.change + found.width
-        return Change(found.change, low, high, ALWAYS_LEVEL)
+        estimate = of_change(row, base, threshold, self._until(row, threshold))
+        if not estimate.width:
+            return Change(estimate.change)
+        low, high = estimate.change - estimate.width, estimate.change + estimate.width
+        return Change(estimate.change, low, high, ALWAYS_LEVEL)
 
-    def _limits(self, row: Row, one: Threshold) -> Iterator[Verdict]:
+    def _limits(self, row: Row, threshold: Threshold) -> Iterator[Verdict]:
         """Whether each limit holds."""
-        told = self._told(row, one)
+        verdict = self._told(row, threshold)
         if (changed := self.changes.get(tuple(row[name] for name in _DEFINED))) is not None:
-            yield replace(told, rule="definition", note=changed)
+            yield replace(verdict, rule="definition", note=changed)
             return
-        found = of_row(row, one, self._until(row, one))
-        value, width = found.value, found.width
-        within = "it has no value" if value is None else found.note
+        estimate = of_row(row, threshold, self._until(row, threshold))
+        value, width = estimate.value, estimate.width
+        interval_note = "it has no value" if value is None else estimate.note
         if value is not None:
-            told = replace(told, value=value)
-        if one.min is not None:
-            holds = value is not None and value + width >= one.min
-            yield replace(told, rule=f"min {one.min:g}{one.certainty}", holds=holds, note=within)
-        if one.max is not None:
-            holds = value is not None and value - width <= one.max
-            yield replace(told, rule=f"max {one.max:g}{one.certainty}", holds=holds, note=within)
-        if one.min_queries is not None:
+            verdict = replace(verdict, value=value)
+        if threshold.min is not None:
+            is_met = value is not None and value + width >= threshold.min
+            yield replace(
+                verdict,
+                rule=f"min {threshold.min:g}{threshold.certainty}",
+                holds=is_met,
+                note=interval_note,
+            )
+        if threshold.max is not None:
+            is_met = value is not None and value - width <= threshold.max
+            yield replace(
+                verdict,
+                rule=f"max {threshold.max:g}{threshold.certainty}",
+                holds=is_met,
+                note=interval_note,
+            )
+        if threshold.min_queries is not None:
             n = row["n_queries"]
             note = f"{n:,} queries"
-            rule = f"min_queries {one.min_queries}"
-            yield replace(told, rule=rule, holds=n >= one.min_queries, note=note)
+            rule = f"min_queries {threshold.min_queries}"
+            yield replace(verdict, rule=rule, holds=n >= threshold.min_queries, note=note)
         for name in _CHANGES:
-            if (limit := getattr(one, name)) is not None:
-                rule = f"{name} {limit:g} against {one.against}{one.certainty}"
-                yield self._changed(replace(self._told(row, one), rule=rule), row, one, name)
+            if (limit := getattr(threshold, name)) is not None:
+                rule = f"{name} {limit:g} against {threshold.against}{threshold.certainty}"
+                yield self._changed(
+                    replace(self._told(row, threshold), rule=rule), row, threshold, name
+                )
 
-    def _told(self, row: Row, one: Threshold) -> Verdict:
+    def _told(self, row: Row, threshold: Threshold) -> Verdict:
         """A verdict on a row, with what is still to be said left open."""
         segment = row["segment_name"]
         where = "" if segment == ALL else f"{segment}={row['segment_value']}"
-        base = self._other(row, one) if _compares(one) else None
+        base = self._other(row, threshold) if _compares(threshold) else None
         compared = base["value"] if base else None
-        asked = str(one.metric)
-        return Verdict(asked, "", row["system"], where, self.day, row["value"], compared, False)
+        metric = str(threshold.metric)
+        return Verdict(metric, "", row["system"], where, self.day, row["value"], compared, False)
 
-    def _until(self, row: Row, one: Threshold) -> Row | None:
+    def _until(self, row: Row, threshold: Threshold) -> Row | None:
         """The row's sums of all days so far, if the check asks for them."""
-        if one.confidence != ALWAYS:
+        if threshold.confidence != ALWAYS:
             return None
-        if one.since not in self._so_far:
-            self._so_far[one.since] = self._days.rows(one.since)
-        return self._so_far[one.since].get(tuple(row[name] for name in KEYS))
+        if threshold.since not in self._so_far:
+            self._so_far[threshold.since] = self._days.rows(threshold.since)
+        return self._so_far[threshold.since].get(tuple(row[name] for name in KEYS))
 
-    def _other(self, row: Row, one: Threshold) -> Row | None:
+    def _other(self, row: Row, threshold: Threshold) -> Row | None:
         """The row that it is compared with."""
         same = ["segment_name", "segment_value", "metric", "k"]
-        if one.against == PREVIOUS:
+        if threshold.against == PREVIOUS:
             before = self.days_before.get(_place(row))
             rows = [r for r in self.rows_before if day_of(r["metric_date"]) == before]
             same = [*same, "system"]
         else:
-            rows = [other for other in self.rows if other["system"] == one.against]
+            rows = [
+                candidate for candidate in self.rows if candidate["system"] == threshold.against
+            ]
         return next((r for r in rows if all(r[name] == row[name] for name in same)), None)
 
-    def _changed(self, told: Verdict, row: Row, one: Threshold, rule: str) -> Verdict:
+    def _changed(self, verdict: Verdict, row: Row, threshold: Threshold, rule: str) -> Verdict:
         """Whether a value became worse, or rose, no further than it may."""
-        base = self._other(row, one)
+        base = self._other(row, threshold)
         if base is None or base["value"] is None:
-            is_first = one.against == PREVIOUS
+            is_first = threshold.against == PREVIOUS
             systems = {row["system"] for row in self.rows}
-            near = did_you_mean(one.against, systems) if one.against not in systems else ""
-            lacks = f"no row of {one.against} on this day{near}"
+            near = (
+                did_you_mean(threshold.against, systems) if threshold.against not in systems else ""
+            )
+            lacks = f"no row of {threshold.against} on this day{near}"
             note = "no day before it" if is_first else lacks
-            return replace(told, holds=is_first, note=note)
+            return replace(verdict, holds=is_first, note=note)
         if row["value"] is None:
-            return replace(told, note="it has no value")
+            return replace(verdict, note="it has no value")
         if base["definition_hash"] != row["definition_hash"]:
-            return replace(told, note="another definition of the metric: not comparable")
-        found = of_change(row, base, one, self._until(row, one))
+            return replace(verdict, note="another definition of the metric: not comparable")
+        estimate = of_change(row, base, threshold, self._until(row, threshold))
         rises = rule == "max_rise"
         turned = not rises and direction(str(row["metric"])) < 0
-        change = found.change * (1 if rises or turned else -1)
-        allowed = getattr(one, rule)
+        change = estimate.change * (1 if rises or turned else -1)
+        allowed = getattr(threshold, rule)
         if rule == "max_drop_pct":
-            allowed *= abs(found.compared or 0.0) / 100
+            allowed *= abs(estimate.compared or 0.0) / 100
         notes = ["lower is better: a rise counts"] * turned
-        note = "; ".join(filter(None, [*notes, _gap(row, base), found.note]))
-        told = replace(told, value=found.value, compared=found.compared)
-        return replace(told, holds=change - found.width <= allowed, note=note)
+        note = "; ".join(filter(None, [*notes, _gap(row, base), estimate.note]))
+        verdict = replace(verdict, value=estimate.value, compared=estimate.compared)
+        return replace(verdict, holds=change - estimate.width <= allowed, note=note)
 
 
 def _place(row: Row) -> Place:
@@ -489,5 +509,5 @@ _TO_PREVIOUS = {"against": PREVIOUS}
 _CHANGES = ("max_drop", "max_drop_pct", "max_rise")
 
 
-def _compares(one: Threshold) -> bool:
-    return any(getattr(one, name) is not None for name in _CHANGES)
+def _compares(threshold: Threshold) -> bool:
+    return any(getattr(threshold, name) is not None for name in _CHANGES)

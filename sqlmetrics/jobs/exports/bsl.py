@@ -81,32 +81,41 @@ def files(target: Target) -> dict[str, str]:
     """
     measures = rows(target)
     *schema, table = parts(targets(target.spec)["facts"])
-    place = "".join(f", database={_text('.'.join(schema))}" for _ in schema[:1])
+    schema_argument = "".join(f", database={_text('.'.join(schema))}" for _ in schema[:1])
     head = HEAD.format(
         connect=CONNECT[target.dialect.name],
         first=measures[0].column,
-        measures="\n".join(line for one in measures for line in _measure(one)),
-        table=f"{_text(table)}{place}",
+        measures="\n".join(line for metric_row in measures for line in _measure(metric_row)),
+        table=f"{_text(table)}{schema_argument}",
         spec=_text(target.spec.title),
     )
-    tables = "".join(line for one in slices(target) for line in _function(one))
+    tables = "".join(line for metric_slice in slices(target) for line in _function(metric_slice))
     return {"ranking_metrics.py": head + tables}
 
 
-def _measure(one: MetricRow) -> Iterator[str]:
-    made = {RATIO: "_ratio", NEVER: "_single"}.get(one.roll_up, "_total")
-    yield f"    # {one.name}: {told(one)}"
-    yield f"    {_text(one.column)}: {made}({_text(one.metric)}, {one.k}),"
+def _measure(metric_row: MetricRow) -> Iterator[str]:
+    function_name = {RATIO: "_ratio", NEVER: "_single"}.get(metric_row.roll_up, "_total")
+    yield f"    # {metric_row.name}: {told(metric_row)}"
+    yield (
+        f"    {_text(metric_row.column)}: {function_name}({_text(metric_row.metric)}, "
+        f"{metric_row.k}),"
+    )
 
 
-def _function(one: Slice) -> Iterator[str]:
-    name = f"ranking_metrics_{one.key}" if one.column else "ranking_metrics"
-    about = f"by {one.segment}" if one.column else "of all queries"
-    own = f"{{{_text(one.column)}: lambda t: t.segment_value}}" if one.column else "{}"
+def _function(metric_slice: Slice) -> Iterator[str]:
+    name = f"ranking_metrics_{metric_slice.key}" if metric_slice.column else "ranking_metrics"
+    about = f"by {metric_slice.segment}" if metric_slice.column else "of all queries"
+    dimensions = (
+        f"{{{_text(metric_slice.column)}: lambda t: t.segment_value}}"
+        if metric_slice.column
+        else "{}"
+    )
     yield f"\n\ndef {name}(connection):\n"
     yield f"    {_text(f'The metrics {about}; `connection` is one of ibis.')}\n"
-    yield f"    dimensions = {own}\n"
-    yield f"    return _table(connection, {_text(one.segment)}, {_text(name)}, dimensions)\n"
+    yield f"    dimensions = {dimensions}\n"
+    yield (
+        f"    return _table(connection, {_text(metric_slice.segment)}, {_text(name)}, dimensions)\n"
+    )
 
 
 def _text(value: str) -> str:

@@ -31,35 +31,38 @@ def files(target: Target) -> dict[str, str]:
     return {
         f"{folder}/connection.yaml": yaml_text(connection, MADE),
         **{
-            f"{folder}/{_name(one)}.sql": f"-- {MADE}\n{query(target, one).strip()}\n"
-            for one in slices(target)
+            f"{folder}/{_name(metric_slice)}.sql": (
+                f"-- {MADE}\n{query(target, metric_slice).strip()}\n"
+            )
+            for metric_slice in slices(target)
         },
         "pages/ranking_metrics.md": _page(target),
     }
 
 
-def _name(one: Slice) -> str:
-    return one.key if one.column else f"{ALL}_queries"
+def _name(metric_slice: Slice) -> str:
+    return metric_slice.key if metric_slice.column else f"{ALL}_queries"
 
 
 def _page(target: Target) -> str:
     first, *_ = measures = rows(target)
-    charts = [_chart(one, "all_queries", "system") for one in measures]
-    for one in slices(target):
-        if one.column:
-            charts.append(_chart(first, _name(one), one.column))
+    charts = [_chart(metric_row, "all_queries", "system") for metric_row in measures]
+    for metric_slice in slices(target):
+        if metric_slice.column:
+            charts.append(_chart(first, _name(metric_slice), metric_slice.column))
     return f"# Ranking quality\n\n<!-- {MADE} -->\n\n" + "\n".join(charts)
 
 
-def _chart(one: MetricRow, source: str, series: str) -> str:
-    name = one.column if series == "system" else f"{one.column}_{source}"
+def _chart(metric_row: MetricRow, source: str, series: str) -> str:
+    name = metric_row.column if series == "system" else f"{metric_row.column}_{source}"
     keys = ["metric_date", *dict.fromkeys(("system", series))]
-    drawn = "system" if series == "system" else "line"
-    line = "" if drawn == "system" else f", system || ', ' || {series} as line"
+    series_column = "system" if series == "system" else "line"
+    line = "" if series_column == "system" else f", system || ', ' || {series} as line"
     return (
-        f"## {one.name}{'' if drawn == 'system' else f' by {series}'}\n\n{told(one)}\n\n"
+        f"## {metric_row.name}{'' if series_column == 'system' else f' by {series}'}\n\n"
+        f"{told(metric_row)}\n\n"
         f"```sql {name}\n"
-        f"select {', '.join(keys)}{line},\n    {over_columns(one)} as value\n"
+        f"select {', '.join(keys)}{line},\n    {over_columns(metric_row)} as value\n"
         f"from ranking_metrics.{source}\ngroup by {', '.join(keys)}\norder by metric_date\n```\n\n"
-        f"<LineChart data={{{name}}} x=metric_date y=value series={drawn} yMin=0 />\n"
+        f"<LineChart data={{{name}}} x=metric_date y=value series={series_column} yMin=0 />\n"
     )

@@ -54,21 +54,24 @@ def example_rows(spec: Spec) -> ExampleRows | None:
     """
     if not _is_plain(spec):
         return None
-    given = dict(_given(spec))
+    rows_by_table = dict(_given(spec))
     job = JobQuery(Target(spec, DUCKDB))
-    expected = _computed(job.query("facts"), given)
+    expected = _computed(job.query("facts"), rows_by_table)
     stages = (*job.plan.inputs, *job.plan.per_query)
-    per_query = _computed(with_stages(stages, per_query_text(job.plan)), given)
+    per_query = _computed(with_stages(stages, per_query_text(job.plan)), rows_by_table)
     if not expected:
         return None
-    metrics = [one.column for one in spec.measures if not one.metric.pooled]
-    own = [name for name in metrics if _are_exact(per_query, name)]
+    metrics = [measure.column for measure in spec.measures if not measure.metric.pooled]
+    exact_metrics = [name for name in metrics if _are_exact(per_query, name)]
     columns = (*_KEYS, *(("value",) if _are_exact(expected, "value") else ()), *_COUNTS)
     about = "Query 1 has its relevant item first, query 2 has it not at all."
     return ExampleRows(
-        given,
+        rows_by_table,
         [{name: _plain(row[name]) for name in columns} for row in expected],
-        [{name: _plain(row[name]) for name in (*_KEYS[:2], "query_id", *own)} for row in per_query],
+        [
+            {name: _plain(row[name]) for name in (*_KEYS[:2], "query_id", *exact_metrics)}
+            for row in per_query
+        ],
         about,
     )
 
@@ -80,13 +83,15 @@ def _are_exact(rows: Sequence[Row], name: str) -> bool:
 
 def _is_plain(spec: Spec) -> bool:
     """Whether any rows are as good as others: no condition, no zone, no vector."""
-    sources = [one for one in (spec.rankings, spec.labels, spec.queries) if one is not None]
+    sources = [
+        source for source in (spec.rankings, spec.labels, spec.queries) if source is not None
+    ]
     return not (
         spec.clicks
         or spec.segments
         or spec.needs_items
-        or any(one.where or getattr(one, "lists", False) for one in sources)
-        or any(one.time_zone for one in sources)
+        or any(source.where or getattr(source, "lists", False) for source in sources)
+        or any(source.time_zone for source in sources)
     )
 
 
@@ -97,22 +102,31 @@ def _given(spec: Spec) -> Iterator[tuple[str, list[Row]]]:
     rows = []
     for day in (DAY, NEXT_DAY):
         for system in ("candidate", spec.baseline) if spec.baseline is not None else (1,):
-            for query, item, place, grade in lists:
+            for query, item, rank, grade in lists:
                 row: Row = {has.query: int(query), has.item: int(item)}
-                row[has.order] = place if has.rank else 3 - place
-                told = ((has.date, day), (has.system, system), (has.weight, 1), (has.grade, grade))
-                row |= {name: value for name, value in told if name is not None}
+                row[has.order] = rank if has.rank else 3 - rank
+                optional_fields = (
+                    (has.date, day),
+                    (has.system, system),
+                    (has.weight, 1),
+                    (has.grade, grade),
+                )
+                row |= {name: value for name, value in optional_fields if name is not None}
                 row |= dict.fromkeys(_own_segments(spec), 1)
                 rows.append(row)
     yield "rankings", rows
     if spec.labels is not None:
-        own = spec.labels.columns
-        more: Row = {own.date: DAY} if own.date else {}
-        more |= {own.group: 1} if own.group else {}
+        label_columns = spec.labels.columns
+        extra_fields: Row = {label_columns.date: DAY} if label_columns.date else {}
+        extra_fields |= {label_columns.group: 1} if label_columns.group else {}
         labels = (("1", "11"), ("2", "13"))
         yield (
             "labels",
-            [{own.query: int(q), own.item: int(i), own.grade: best} | more for q, i in labels],
+            [
+                {label_columns.query: int(q), label_columns.item: int(i), label_columns.grade: best}
+                | extra_fields
+                for q, i in labels
+            ],
         )
     if spec.queries is not None:
         yield "queries", list(_queries(spec))
@@ -122,15 +136,15 @@ def _queries(spec: Spec) -> Iterator[Row]:
     columns = spec.queries.columns  # type: ignore[union-attr]
     for query in (1, 2):
         row: Row = {columns.query: query}
-        told = ((columns.text, "text"), (columns.weight, 1), (columns.date, DAY))
-        row |= {name: value for name, value in told if name is not None}
+        optional_fields = ((columns.text, "text"), (columns.weight, 1), (columns.date, DAY))
+        row |= {name: value for name, value in optional_fields if name is not None}
         yield row | dict.fromkeys(columns.segments, 1)
 
 
 def _own_segments(spec: Spec) -> list[str]:
     """The segments that stand in the rankings."""
-    known = spec.queries.columns.segments if spec.queries else ()
-    return [name for name in spec.query_columns if name not in known]
+    query_segments = spec.queries.columns.segments if spec.queries else ()
+    return [name for name in spec.query_columns if name not in query_segments]
 
 
 def _grades(spec: Spec) -> tuple[object, object]:
@@ -141,17 +155,17 @@ def _grades(spec: Spec) -> tuple[object, object]:
     return max(texts, key=texts.__getitem__), min(texts, key=texts.__getitem__)
 
 
-def _computed(text: str, given: Mapping[str, Sequence[Row]]) -> list[Row]:
+def _computed(text: str, rows_by_table: Mapping[str, Sequence[Row]]) -> list[Row]:
     """What a query itself says of the rows, on DuckDB."""
     import duckdb
 
-    for role, rows in given.items():
+    for role, rows in rows_by_table.items():
         text = text.replace(f"from {MARK}{role}\n", f"from {_values(rows)}\n")
     text = text.replace(START, DAY).replace(END, NEXT_DAY).replace(NOW, DAY)
     with duckdb.connect() as connection:
-        found = connection.execute(f"{text}\norder by all")
-        names = [one[0] for one in found.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+        cursor = connection.execute(f"{text}\norder by all")
+        names = [column[0] for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def _values(rows: Sequence[Row]) -> str:

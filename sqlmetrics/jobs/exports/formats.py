@@ -51,18 +51,24 @@ class Format:
             raise SpecError(unknown(f"dialect of {self.name}", target.dialect.name, self.dialects))
         for option in target.options:
             if option not in self.options:
-                takes = ", ".join(f"--{one}" for one in self.options) or "no option of its own"
+                takes = (
+                    ", ".join(f"--{known_option}" for known_option in self.options)
+                    or "no option of its own"
+                )
                 raise SpecError(f"--{option} is not of export {self.name}, which takes {takes}")
-        made = import_module(f"sqlmetrics.jobs.exports.{self.module}").files(target)
-        return {path: one.encode() if isinstance(one, str) else one for path, one in made.items()}
+        content_by_path = import_module(f"sqlmetrics.jobs.exports.{self.module}").files(target)
+        return {
+            path: content.encode() if isinstance(content, str) else content
+            for path, content in content_by_path.items()
+        }
 
 
 DATABASE_URI = {"database-uri": "Where the tool finds the tables: an address of SQLAlchemy."}
 """An option of all tools that connect by themselves."""
 
 FORMATS: Mapping[str, Format] = {
-    one.name: one
-    for one in (
+    tool.name: tool
+    for tool in (
         Format(
             name="dbt",
             title="dbt",

@@ -21,9 +21,9 @@ def files(target: Target) -> dict[str, str]:
     Raises:
         SpecError: If the spec has no output.
     """
-    whole, *segments = slices(target)
-    shown = [(whole, one) for one in rows(target)]
-    shown += [(segment, rows(target)[0]) for segment in segments]
+    overall, *segments = slices(target)
+    panels = [(overall, metric_row) for metric_row in rows(target)]
+    panels += [(segment, rows(target)[0]) for segment in segments]
     board = {
         "__inputs": [
             {
@@ -38,24 +38,26 @@ def files(target: Target) -> dict[str, str]:
         "description": "made by: sqlmetrics export grafana; not run",
         "schemaVersion": 39,
         "time": {"from": "now-30d", "to": "now"},
-        "panels": [_panel(target, number, *one) for number, one in enumerate(shown)],
+        "panels": [_panel(target, number, *panel) for number, panel in enumerate(panels)],
     }
     return {"ranking_metrics.json": json.dumps(board, indent=2) + "\n"}
 
 
-def _panel(target: Target, number: int, own: Slice, one: MetricRow) -> dict[str, Any]:
-    line = f"system || ', ' || {own.column}" if own.column else "system"
-    rows_of_days = query(target, own).strip().replace("\n", "\n    ")
+def _panel(
+    target: Target, number: int, metric_slice: Slice, metric_row: MetricRow
+) -> dict[str, Any]:
+    line = f"system || ', ' || {metric_slice.column}" if metric_slice.column else "system"
+    rows_of_days = query(target, metric_slice).strip().replace("\n", "\n    ")
     text = (
-        f"select metric_date as time, {line} as metric,\n    {over_columns(one)} as value\n"
+        f"select metric_date as time, {line} as metric,\n    {over_columns(metric_row)} as value\n"
         f"from (\n    {rows_of_days}\n) as days\nwhere $__timeFilter(metric_date)\n"
         "group by 1, 2\norder by 1"
     )
     return {
         "id": number + 1,
         "type": "timeseries",
-        "title": f"{one.name}{f' by {own.segment}' if own.column else ''}",
-        "description": told(one),
+        "title": f"{metric_row.name}{f' by {metric_slice.segment}' if metric_slice.column else ''}",
+        "description": told(metric_row),
         "datasource": SOURCE,
         "gridPos": {
             "h": HEIGHT,

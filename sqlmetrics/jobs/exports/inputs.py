@@ -73,40 +73,50 @@ def renamed(
     Raises:
         SpecError: If a table is data in memory.
     """
-    found = list(_inputs(spec))
-    for one in found:
-        if one.source.data is not None:
-            raise SpecError(f"{one.role}: data in memory cannot be exported; give a relation")
-    moved = {one.role: _moved(one, name(one)) for one in found}
+    inputs = list(_inputs(spec))
+    for job_input in inputs:
+        if job_input.source.data is not None:
+            raise SpecError(f"{job_input.role}: data in memory cannot be exported; give a relation")
+    moved = {job_input.role: _moved(job_input, name(job_input)) for job_input in inputs}
     if spec.clicks is None:
-        return spec.having(name=spec.title, **moved), found
-    own = {name: getattr(spec.clicks, name) for name in Clicks.model_fields}
+        return spec.having(name=spec.title, **moved), inputs
+    settings = {name: getattr(spec.clicks, name) for name in Clicks.model_fields}
     of_log = {role: moved.pop(role) for role in spec.clicks.sources}
     if COUNTERFACTUAL in moved and spec.clicks.counterfactual is not None:
-        own[COUNTERFACTUAL] = spec.clicks.counterfactual.read_from(moved.pop(COUNTERFACTUAL))
-    clicks = Clicks(**own | of_log)
-    return spec.having(name=spec.title, clicks=clicks, rankings=None, labels=None, **moved), found
+        settings[COUNTERFACTUAL] = spec.clicks.counterfactual.read_from(moved.pop(COUNTERFACTUAL))
+    clicks = Clicks(**settings | of_log)
+    return spec.having(name=spec.title, clicks=clicks, rankings=None, labels=None, **moved), inputs
 
 
 def _inputs(spec: Spec) -> Iterator[Input]:
-    own = ("rankings", "labels") if spec.clicks is None else ()
-    for role in own:
+    roles = ("rankings", "labels") if spec.clicks is None else ()
+    for role in roles:
         if (source := getattr(spec, role)) is not None:
             yield Input(role, source)
     for role, source in (spec.clicks.sources if spec.clicks else {}).items():
         yield Input(role, source)
-    if (asked := spec.clicks and spec.clicks.counterfactual) and asked.source is not None:
-        yield Input(COUNTERFACTUAL, asked.source)
+    if (
+        counterfactual := spec.clicks and spec.clicks.counterfactual
+    ) and counterfactual.source is not None:
+        yield Input(COUNTERFACTUAL, counterfactual.source)
     if spec.queries is not None:
         yield Input("queries", spec.queries)
     if spec.items is not None and spec.needs_items:
         yield Input("items", spec.items)
 
 
-def _moved(one: Input, name: str) -> Source:
-    place = {"relation": name, "sql": None, "file": None, "separator": None, "decimal": None}
-    own = {name: getattr(one.source, name) for name in type(one.source).model_fields}
-    return type(one.source)(**own | place)
+def _moved(job_input: Input, name: str) -> Source:
+    relation_fields = {
+        "relation": name,
+        "sql": None,
+        "file": None,
+        "separator": None,
+        "decimal": None,
+    }
+    source_fields = {
+        name: getattr(job_input.source, name) for name in type(job_input.source).model_fields
+    }
+    return type(job_input.source)(**source_fields | relation_fields)
 
 
 def put(text: str, pieces: Mapping[str, str], escaped: Callable[[str], str]) -> str:
@@ -118,8 +128,8 @@ def put(text: str, pieces: Mapping[str, str], escaped: Callable[[str], str]) -> 
         escaped: How other text is written that the language would take for its own.
     """
     marks = "|".join(sorted(map(re.escape, pieces), key=len, reverse=True))
-    found = re.split(rf"""(["'`]?\b(?:{marks})\b["'`]?)""", text, flags=re.IGNORECASE)
+    fragments = re.split(rf"""(["'`]?\b(?:{marks})\b["'`]?)""", text, flags=re.IGNORECASE)
     return "".join(
-        pieces[one.strip("\"'`").casefold()] if number % 2 else escaped(one)
-        for number, one in enumerate(found)
+        pieces[fragment.strip("\"'`").casefold()] if number % 2 else escaped(fragment)
+        for number, fragment in enumerate(fragments)
     )

@@ -68,12 +68,12 @@ class JobQuery:
     @cached_property
     def tables(self) -> Mapping[str, str]:
         """`facts`, and `per_query` if it is asked for -> where they are."""
-        return {name: one for name, one in targets(self.spec).items() if name in COUNTED}
+        return {name: relation for name, relation in targets(self.spec).items() if name in COUNTED}
 
     def types(self, table: str) -> dict[str, str]:
         """The columns of a table with their types; ` not null` stands behind some."""
-        found = columns(self.spec)[table]
-        return {name: self.at.type(kind) for name, kind in found.items()}
+        kind_by_column = columns(self.spec)[table]
+        return {name: self.at.type(kind) for name, kind in kind_by_column.items()}
 
     @cached_property
     def about(self) -> str:
@@ -120,13 +120,13 @@ class JobQuery:
             return query
         comment, select = commented(query)
         ctes = ",\n\n".join(self._cte(step) for step in steps)
-        own = select.removeprefix("with\n").lstrip("\n")
-        return f"{comment}with\n\n{ctes}{',' if own != select else ''}\n\n{own}"
+        body = select.removeprefix("with\n").lstrip("\n")
+        return f"{comment}with\n\n{ctes}{',' if body != select else ''}\n\n{body}"
 
     def typed(self, table: str, query: str) -> str:
         """A query of these rows whose columns have the types of the table."""
-        at = query.rfind("\nselect\n") + 1
-        before, select = query[:at].rstrip(), query[at:]
+        select_start = query.rfind("\nselect\n") + 1
+        before, select = query[:select_start].rstrip(), query[select_start:]
         before = f"{before},\n\n" if before else "with\n\n"
         types = {self.at.column(name): kind for name, kind in self.types(table).items()}
         casts = ",\n".join(

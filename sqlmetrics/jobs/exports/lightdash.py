@@ -19,21 +19,26 @@ def files(target: Target) -> dict[str, str]:
     Raises:
         SpecError: If the spec has no output.
     """
-    told_of = {"version": 2, "models": [_model(target, one) for one in slices(target)]}
+    told_of = {
+        "version": 2,
+        "models": [_model(target, metric_slice) for metric_slice in slices(target)],
+    }
     return {
         **{
-            f"models/{_name(one)}.sql": f"-- {MADE}\n{_escaped(query(target, one)).strip()}\n"
-            for one in slices(target)
+            f"models/{_name(metric_slice)}.sql": (
+                f"-- {MADE}\n{_escaped(query(target, metric_slice)).strip()}\n"
+            )
+            for metric_slice in slices(target)
         },
         "models/_ranking_metrics_lightdash.yml": yaml_text(told_of, MADE),
     }
 
 
-def _name(one: Slice) -> str:
-    return f"ranking_metrics_{one.key}_lightdash"
+def _name(metric_slice: Slice) -> str:
+    return f"ranking_metrics_{metric_slice.key}_lightdash"
 
 
-def _model(target: Target, one: Slice) -> dict[str, Any]:
+def _model(target: Target, metric_slice: Slice) -> dict[str, Any]:
     names = {column for row in rows(target) for column in columns_of(row).values()}
     metrics = {
         row.column: {
@@ -48,11 +53,14 @@ def _model(target: Target, one: Slice) -> dict[str, Any]:
         }
         for row in rows(target)
     }
-    keys = ["metric_date", "system", *([one.column] if one.column else [])]
+    keys = ["metric_date", "system", *([metric_slice.column] if metric_slice.column else [])]
     hidden = {"meta": {"dimension": {"hidden": True}}}
     return {
-        "name": _name(one),
-        "description": f"Ranking metrics {f'by {one.segment}' if one.column else 'of all queries'}",
+        "name": _name(metric_slice),
+        "description": (
+            "Ranking metrics "
+            f"{f'by {metric_slice.segment}' if metric_slice.column else 'of all queries'}"
+        ),
         "config": {"materialized": "view"},
         "meta": {"metrics": metrics},
         "columns": [
@@ -64,4 +72,4 @@ def _model(target: Target, one: Slice) -> dict[str, Any]:
 
 def _escaped(text: str) -> str:
     """A text in which dbt finds no Jinja."""
-    return re.sub(r"\{\{|\{%|\{#", lambda found: f"{{{{ '{found[0]}' }}}}", text)
+    return re.sub(r"\{\{|\{%|\{#", lambda match: f"{{{{ '{match[0]}' }}}}", text)

@@ -28,39 +28,39 @@ def files(target: Target) -> dict[str, str]:
                 "// All segments: a query stands once in each, so take one of the sources below.",
                 f"source: ranking_metrics_rows is {connection} extend {{",
                 f"  where: spec = {_text(target.spec.title)}",
-                *(line for one in rows(target) for line in _measure(one)),
+                *(line for metric_row in rows(target) for line in _measure(metric_row)),
                 "}",
-                *(line for one in slices(target) for line in _source(one)),
+                *(line for metric_slice in slices(target) for line in _source(metric_slice)),
                 "",
             ]
         )
     }
 
 
-def _measure(one: MetricRow) -> Iterator[str]:
-    of = f"{{ where: metric = {_text(one.metric)} and k = {one.k} }}"
+def _measure(metric_row: MetricRow) -> Iterator[str]:
+    condition = f"{{ where: metric = {_text(metric_row.metric)} and k = {metric_row.k} }}"
     yield ""
-    yield f"  // {one.name}: {one.meaning}"
-    yield f"  // {ROLL_UP[one.roll_up]}"
-    yield f"  measure: `{one.column}` is"
-    if one.roll_up == RATIO:
-        yield f"    numerator.sum() {of}"
-        yield f"    / nullif(denominator.sum() {of}, 0)"
-    elif one.roll_up == NEVER:
-        yield f"    pick max(value) {of}"
-        yield f"    when count() {of} = 1"
+    yield f"  // {metric_row.name}: {metric_row.meaning}"
+    yield f"  // {ROLL_UP[metric_row.roll_up]}"
+    yield f"  measure: `{metric_row.column}` is"
+    if metric_row.roll_up == RATIO:
+        yield f"    numerator.sum() {condition}"
+        yield f"    / nullif(denominator.sum() {condition}, 0)"
+    elif metric_row.roll_up == NEVER:
+        yield f"    pick max(value) {condition}"
+        yield f"    when count() {condition} = 1"
         yield "    else null"
     else:
-        yield f"    value.sum() {of}"
+        yield f"    value.sum() {condition}"
 
 
-def _source(one: Slice) -> Iterator[str]:
+def _source(metric_slice: Slice) -> Iterator[str]:
     yield ""
-    name = f"ranking_metrics_{one.key}" if one.column else "ranking_metrics"
+    name = f"ranking_metrics_{metric_slice.key}" if metric_slice.column else "ranking_metrics"
     yield f"source: `{name}` is ranking_metrics_rows extend {{"
-    yield f"  where: segment_name = {_text(one.segment)}"
-    if one.column:
-        yield f"  dimension: `{one.column}` is segment_value"
+    yield f"  where: segment_name = {_text(metric_slice.segment)}"
+    if metric_slice.column:
+        yield f"  dimension: `{metric_slice.column}` is segment_value"
     yield "}"
 
 

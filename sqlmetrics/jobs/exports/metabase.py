@@ -16,8 +16,9 @@ def files(target: Target) -> dict[str, str]:
     Raises:
         SpecError: If the spec has no output.
     """
-    made = {
-        f"{_name(one)}.sql": f"-- {MADE}\n{query(target, one).strip()}\n" for one in slices(target)
+    query_files = {
+        f"{_name(metric_slice)}.sql": f"-- {MADE}\n{query(target, metric_slice).strip()}\n"
+        for metric_slice in slices(target)
     }
     lines = [
         "# Metrics for Metabase",
@@ -27,19 +28,21 @@ def files(target: Target) -> dict[str, str]:
         "Save each query beside this page as a model of its name. A metric is a custom expression",
         "over a model:",
         "",
-        *(line for one in rows(target) for line in _metric(one)),
+        *(line for metric_row in rows(target) for line in _metric(metric_row)),
     ]
-    return {**made, "metrics.md": "\n".join(lines) + "\n"}
+    return {**query_files, "metrics.md": "\n".join(lines) + "\n"}
 
 
-def _name(one: Slice) -> str:
-    return f"ranking_metrics_{one.key}" if one.column else "ranking_metrics"
+def _name(metric_slice: Slice) -> str:
+    return f"ranking_metrics_{metric_slice.key}" if metric_slice.column else "ranking_metrics"
 
 
-def _metric(one: MetricRow) -> list[str]:
-    fields = [f"Sum([{name.replace('_', ' ').title()}])" for name in columns_of(one).values()]
-    if one.roll_up == NEVER:  # of one row alone, which Metabase cannot say
-        fields = [f"Max([{one.column.replace('_', ' ').title()}])"]
-    text = " / ".join(fields) if one.roll_up == RATIO else fields[0]
-    only = " Group it by day and system." if one.roll_up == NEVER else ""
-    return [f"- {one.name} (`{one.column}`): `{text}`. {told(one)}{only}"]
+def _metric(metric_row: MetricRow) -> list[str]:
+    fields = [
+        f"Sum([{name.replace('_', ' ').title()}])" for name in columns_of(metric_row).values()
+    ]
+    if metric_row.roll_up == NEVER:  # of one row alone, which Metabase cannot say
+        fields = [f"Max([{metric_row.column.replace('_', ' ').title()}])"]
+    text = " / ".join(fields) if metric_row.roll_up == RATIO else fields[0]
+    only = " Group it by day and system." if metric_row.roll_up == NEVER else ""
+    return [f"- {metric_row.name} (`{metric_row.column}`): `{text}`. {told(metric_row)}{only}"]

@@ -45,17 +45,19 @@ def files(target: Target) -> dict[str, str]:
         "heading": heading,
         "metrics": _listed(
             {
-                "name": one.name,
-                "column": one.column,
-                "metric": one.metric,
-                "k": one.k,
-                "roll_up": one.roll_up,
-                "label": one.label,
-                "about": told(one),
+                "name": metric_row.name,
+                "column": metric_row.column,
+                "metric": metric_row.metric,
+                "k": metric_row.k,
+                "roll_up": metric_row.roll_up,
+                "label": metric_row.label,
+                "about": told(metric_row),
             }
-            for one in rows(target)
+            for metric_row in rows(target)
         ),
-        "segments": _text([one.segment for one in slices(target) if one.column]),
+        "segments": _text(
+            [metric_slice.segment for metric_slice in slices(target) if metric_slice.column]
+        ),
         "baseline": _text(baseline),
     }
     loader = {
@@ -82,7 +84,7 @@ def _text(value: Any) -> str:
 
 
 def _listed(values: Any) -> str:
-    return "[\n" + ",\n".join(f"  {_text(one)}" for one in values) + "\n]"
+    return "[\n" + ",\n".join(f"  {_text(value)}" for value in values) + "\n]"
 
 
 def _query(target: Target) -> str:

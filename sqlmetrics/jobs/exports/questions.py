@@ -61,9 +61,9 @@ def of_inputs(job: JobQuery, *, may_be_empty: bool = False) -> Iterator[Question
     rankings = job.plan.shape.names["rankings"]
     exists = f"\n    and exists (\n        select 1\n        from {rankings}\n    )"
     unless_empty = exists if may_be_empty else ""
-    for one in _of_rows(job):
-        if not (may_be_empty and one.name == "rankings_are_there"):
-            yield one
+    for question in _of_rows(job):
+        if not (may_be_empty and question.name == "rankings_are_there"):
+            yield question
     yield from _of_baseline(job, unless_empty)
     yield from _of_groups(job, unless_empty)
     yield from _of_queries(job)
@@ -79,12 +79,15 @@ def _of_rows(job: JobQuery) -> Iterator[Question]:
         view: dict[str, object] = {"problem": problem, "source": source}
         yield _question(job, f"{table}_are_there", (problem,), "no_row", view)
         rules = [
-            (f"{columns[one.role]} {one.problem}: {one.remedy}", one.text(columns[one.role]))
-            for one in row_checks(job.plan, table)
+            (
+                f"{columns[check.role]} {check.problem}: {check.remedy}",
+                check.text(columns[check.role]),
+            )
+            for check in row_checks(job.plan, table)
         ]
         if rules:
-            shown = list(dict.fromkeys(map(identifier, columns.values())))
-            view = {"columns": shown, "rules": rules, "source": source}
+            shown_columns = list(dict.fromkeys(map(identifier, columns.values())))
+            view = {"columns": shown_columns, "rules": rules, "source": source}
             about = (f"rows of {table} that would give a wrong number",)
             yield _question(job, f"{table}_are_sound", about, "bad_rows", view)
 
@@ -118,11 +121,11 @@ def _of_baseline(job: JobQuery, unless_empty: str) -> Iterator[Question]:
 
 
 def _of_groups(job: JobQuery, unless_empty: str) -> Iterator[Question]:
-    taken: set[str] = set()
+    used_names: set[str] = set()
     for rule in group_checks(job.plan):
         table = "tables" if rule.table == "both tables" else rule.table
-        name = free_name(f"{table}_{_WORDS[rule.template]}", taken.__contains__)
-        taken.add(name)
+        name = free_name(f"{table}_{_WORDS[rule.template]}", used_names.__contains__)
+        used_names.add(name)
         select = print_template(f"checks/{rule.template}", {**rule.view, "among": []})
         select += unless_empty if rule.template == "common" else ""
         stages = [*job.plan.inputs, *job.plan.per_query] if rule.ranked else _read(job, select)
@@ -132,7 +135,7 @@ def _of_groups(job: JobQuery, unless_empty: str) -> Iterator[Question]:
 
 def _read(job: JobQuery, select: str) -> list[Stage]:
     """The tables that a query names."""
-    return [one for one in job.plan.inputs if re.search(rf"\b{one.name}\b", select)]
+    return [stage for stage in job.plan.inputs if re.search(rf"\b{stage.name}\b", select)]
 
 
 _WORDS = {
@@ -152,15 +155,15 @@ _WORDS = {
 def _of_queries(job: JobQuery) -> Iterator[Question]:
     """What only shows once queries and labels are put together."""
     options, shape = job.spec.options, job.plan.shape
-    asked = []
+    refusals = []
     if options["missing"] == "error":
         remedy = "-> choose missing=zero or missing=drop"
-        asked.append(("ranked", "is_ranked = 0", "without a ranking", remedy))
+        refusals.append(("ranked", "is_ranked = 0", "without a ranking", remedy))
     if shape.weighted:
         ranked = " and is_ranked = 1" if options["missing"] == "drop" else ""
         remedy = "-> give each query a weight, or choose missing=drop"
-        asked.append(("weighted", f"weight is null{ranked}", "without a weight", remedy))
-    for name, condition, problem, remedy in asked:
+        refusals.append(("weighted", f"weight is null{ranked}", "without a weight", remedy))
+    for name, condition, problem, remedy in refusals:
         view = {"keys": shape.keys, "condition": condition}
         stages = job.plan.inputs + job.plan.per_query
         text = with_stages(stages, print_template("exports/refused", view))
@@ -187,18 +190,18 @@ def of_tables(job: JobQuery) -> Iterator[Question]:
             if end is not None
         ]
         if beyond and row.roll_up != "total":
-            named = f"metric = {literal(row.metric)} and k = {row.k}"
-            outside.append(f"({named} and ({' or '.join(beyond)}))")
+            metric_condition = f"metric = {literal(row.metric)} and k = {row.k}"
+            outside.append(f"({metric_condition} and ({' or '.join(beyond)}))")
     if outside:
         view = {"facts": FACTS, "where": where, "conditions": outside}
         yield _question(job, "values_in_range", ("values that no data can give",), "outside", view)
-    told = (
+    problem_lines = (
         "metrics whose days were computed by more than one definition",
         "-> compute all days anew: their conventions or parameters have changed since",
     )
     asked = these((row.metric, row.k) for row in described(job.spec))
     view = {"facts": FACTS, "spec": job.spec.title, "asked": asked}
-    yield _question(job, "one_definition", told, "definitions", view)
+    yield _question(job, "one_definition", problem_lines, "definitions", view)
 
 
 def of_checks(job: JobQuery, *, may_be_empty: bool = False) -> Iterator[Question]:
@@ -208,47 +211,59 @@ def of_checks(job: JobQuery, *, may_be_empty: bool = False) -> Iterator[Question
         job: What is exported.
         may_be_empty: Whether a table without a row is in order.
     """
-    taken: set[str] = set()
-    for one in job.spec.checks:
-        if one.confidence is not None:
+    used_names: set[str] = set()
+    for threshold in job.spec.checks:
+        if threshold.confidence is not None:
             continue
-        severity = "warn" if one.severity == "warn" else "error"
-        for name, about, template, view in _asked(one, job):
-            free = free_name(f"check_{name}", taken.__contains__)
-            taken.add(free)
-            made = _question(job, free, (about,), template, {**view, "may_be_empty": may_be_empty})
-            yield Question(free, made.about, made.query, severity)
+        severity = "warn" if threshold.severity == "warn" else "error"
+        for name, about, template, view in _asked(threshold, job):
+            free = free_name(f"check_{name}", used_names.__contains__)
+            used_names.add(free)
+            question = _question(
+                job, free, (about,), template, {**view, "may_be_empty": may_be_empty}
+            )
+            yield Question(free, question.about, question.query, severity)
 
 
 def left_to_check(job: JobQuery) -> list[str]:
     """The checks that are none of these, in words."""
     return [
-        f"{one.metric} with confidence {one.confidence}"
-        for one in job.spec.checks
-        if one.confidence is not None
+        f"{threshold.metric} with confidence {threshold.confidence}"
+        for threshold in job.spec.checks
+        if threshold.confidence is not None
     ]
 
 
-def _asked(one: Threshold, job: JobQuery) -> Iterator[tuple[str, str, str, Mapping[str, object]]]:
-    own: dict[str, object] = {"facts": FACTS, "spec": job.spec.title}
-    if one.max_age is not None:
-        about = f"the last day is more than {one.max_age} days ago"
-        yield "max_age", about, "newer_than", own | {"oldest": f"{OLDEST}_{one.max_age}"}
-    if one.min_rows is not None:
-        about = f"the last day has less than {one.min_rows} rows"
-        yield "min_rows", about, "rows_at_least", own | {"least": one.min_rows}
-    if one.metric is None:
+def _asked(
+    threshold: Threshold, job: JobQuery
+) -> Iterator[tuple[str, str, str, Mapping[str, object]]]:
+    base_view: dict[str, object] = {"facts": FACTS, "spec": job.spec.title}
+    if threshold.max_age is not None:
+        about = f"the last day is more than {threshold.max_age} days ago"
+        yield (
+            "max_age",
+            about,
+            "newer_than",
+            base_view | {"oldest": f"{OLDEST}_{threshold.max_age}"},
+        )
+    if threshold.min_rows is not None:
+        about = f"the last day has less than {threshold.min_rows} rows"
+        yield "min_rows", about, "rows_at_least", base_view | {"least": threshold.min_rows}
+    if threshold.metric is None:
         return
-    given = [name for name in LIMITS if getattr(one, name) is not None]
-    compares = [name for name in given if "drop" in name or "rise" in name]
-    column = _column(one.metric, job)
-    for names, compared in (([n for n in given if n not in compares], ""), (compares, one.against)):
+    limits = [name for name in LIMITS if getattr(threshold, name) is not None]
+    compares = [name for name in limits if "drop" in name or "rise" in name]
+    column = _column(threshold.metric, job)
+    for names, compared in (
+        ([n for n in limits if n not in compares], ""),
+        (compares, threshold.against),
+    ):
         if names:
-            rules = [_rule(name, one) for name in names]
-            view = {"conditions": list(_of_threshold(one, job)), "rules": rules}
-            about = f"{one.metric}: {', '.join(problem for problem, _ in rules)}"
+            rules = [_rule(name, threshold) for name in names]
+            view = {"conditions": list(_of_threshold(threshold, job)), "rules": rules}
+            about = f"{threshold.metric}: {', '.join(problem for problem, _ in rules)}"
             name = f"{column}_{'_'.join(names)}"
-            yield name, about, "check", own | view | {"compared": compared}
+            yield name, about, "check", base_view | view | {"compared": compared}
 
 
 def _column(text: str, job: JobQuery) -> str:
@@ -256,40 +271,40 @@ def _column(text: str, job: JobQuery) -> str:
     return next(row.column for row in rows if (row.metric, row.k) == named(text, job.spec))
 
 
-def _of_threshold(one: Threshold, job: JobQuery) -> Iterator[str]:
+def _of_threshold(threshold: Threshold, job: JobQuery) -> Iterator[str]:
     """What the rows meet that a check is about."""
-    metric, k = named(str(one.metric), job.spec)
+    metric, k = named(str(threshold.metric), job.spec)
     yield f"numbers.metric = {literal(metric)}"
     yield f"numbers.k = {k}"
-    ((name, value),) = one.segment.items() or ((ALL, ALL),)
+    ((name, value),) = threshold.segment.items() or ((ALL, ALL),)
     yield f"numbers.segment_name = {literal(name)}"
     if value != "*":
         yield f"numbers.segment_value = {literal(value)}"
-    if one.system is not None:
-        yield f"numbers.system = {literal(one.system)}"
-    if one.against != PREVIOUS:
-        yield f"numbers.system <> {literal(one.against)}"
+    if threshold.system is not None:
+        yield f"numbers.system = {literal(threshold.system)}"
+    if threshold.against != PREVIOUS:
+        yield f"numbers.system <> {literal(threshold.against)}"
 
 
-def _rule(name: str, one: Threshold) -> tuple[str, str]:
+def _rule(name: str, threshold: Threshold) -> tuple[str, str]:
     """What is wrong, and its condition."""
-    limit = getattr(one, name)
-    told = f"{name} {limit:g}"
+    limit = getattr(threshold, name)
+    problem = f"{name} {limit:g}"
     if name == "min":
-        return told, f"coalesce(value, {number(limit - 1)}) < {number(limit)}"
+        return problem, f"coalesce(value, {number(limit - 1)}) < {number(limit)}"
     if name == "max":
-        return told, f"coalesce(value, {number(limit + 1)}) > {number(limit)}"
+        return problem, f"coalesce(value, {number(limit + 1)}) > {number(limit)}"
     if name == "min_queries":
-        return told, f"n_queries < {limit}"
-    falls = name != "max_rise" and direction(str(one.metric)) >= 0
+        return problem, f"n_queries < {limit}"
+    falls = name != "max_rise" and direction(str(threshold.metric)) >= 0
     change = "other_value - value" if falls else "value - other_value"
     allowed = f"{number(limit)} * abs(other_value) / 100e0" if "pct" in name else number(limit)
     broken = ["other_hash <> definition_hash", f"{change} > {allowed}"]
-    if one.against == PREVIOUS:
+    if threshold.against == PREVIOUS:
         broken.insert(0, "(value is null and other_value is not null)")
     else:
         broken.insert(0, "value is null or other_value is null")
-    return f"{told} against {one.against}", "(" + " or ".join(broken) + ")"
+    return f"{problem} against {threshold.against}", "(" + " or ".join(broken) + ")"
 
 
 def _question(

@@ -46,13 +46,16 @@ def rows(target: Target) -> list[MetricRow]:
 
 def slices(target: Target) -> list[Slice]:
     """All queries, then a slice for each entry of `by`."""
-    taken = {*TAKEN, *(name for one in rows(target) for name in columns_of(one).values())}
-    found = [Slice(ALL)]
+    used_names = {
+        *TAKEN,
+        *(name for metric_row in rows(target) for name in columns_of(metric_row).values()),
+    }
+    metric_slices = [Slice(ALL)]
     for segment in target.spec.by:
-        column = free_name(own_name(segment), taken.__contains__)
-        taken.add(column)
-        found.append(Slice(segment, column))
-    return found
+        column = free_name(own_name(segment), used_names.__contains__)
+        used_names.add(column)
+        metric_slices.append(Slice(segment, column))
+    return metric_slices
 
 
 def facts(target: Target) -> str:
@@ -64,12 +67,12 @@ def facts(target: Target) -> str:
     return Translation(target.dialect).name(targets(target.spec)["facts"])
 
 
-def query(target: Target, one: Slice) -> str:
+def query(target: Target, metric_slice: Slice) -> str:
     """One row a day, system and value of the segment; a column for each part of each metric."""
     view = {
         "facts": targets(target.spec)["facts"],
         "spec": target.spec.title,
-        "slice": one,
+        "slice": metric_slice,
         "parts": [
             (is_row(row), part, column)
             for row in rows(target)

@@ -52,7 +52,7 @@ def files(target: Target) -> dict[str, str]:
         SpecError: If the spec has no output, or has what a model cannot do.
     """
     facts = targets(target.spec)["facts"]
-    mesh = _Mesh(JobQuery(target, lambda one: _name(one, facts)))
+    mesh = _Mesh(JobQuery(target, lambda job_input: _name(job_input, facts)))
     return {
         **dict(mesh.models()),
         **dict(mesh.audit_files()),
@@ -66,13 +66,13 @@ class _Mesh:
     job: JobQuery
 
     def __post_init__(self) -> None:
-        own = self.job.tables["facts"]
-        others = [*self.job.tables.values(), *map(self.job.name, self.job.inputs)]
-        for other in others:
-            if len(parts(other)) != len(parts(own)):
+        facts = self.job.tables["facts"]
+        table_names = [*self.job.tables.values(), *map(self.job.name, self.job.inputs)]
+        for table_name in table_names:
+            if len(parts(table_name)) != len(parts(facts)):
                 raise SpecError(
                     "SQLMesh wants all names to have equally many parts; given "
-                    f"{own} and {other}: give each its schema"
+                    f"{facts} and {table_name}: give each its schema"
                 )
 
     @cached_property
@@ -82,21 +82,21 @@ class _Mesh:
 
     def models(self) -> Iterator[tuple[str, str]]:
         """Path -> text of each model."""
-        for one in self.job.inputs:
-            if not one.name:
+        for job_input in self.job.inputs:
+            if not job_input.name:
                 head = (
-                    f"MODEL (\n  name {self._relation(one)},\n  kind VIEW,\n"
+                    f"MODEL (\n  name {self._relation(job_input)},\n  kind VIEW,\n"
                     f"  dialect {self._dialect},\n  optimize_query false\n);\n"
                 )
-                text = _escaped(one.select(self.job.target))
-                yield f"models/{self.name}_{one.role}.sql", f"-- {MADE}\n{head}\n{text}\n"
+                text = _escaped(job_input.select(self.job.target))
+                yield f"models/{self.name}_{job_input.role}.sql", f"-- {MADE}\n{head}\n{text}\n"
         for table in self.job.tables:
             yield f"models/{self._file(table)}.sql", self._model(table)
 
     def audit_files(self) -> Iterator[tuple[str, str]]:
         """Path -> text of the file of audits."""
-        head = "".join(f"-- left to `sqlmetrics check`: {one}\n" for one in self._left)
-        texts = [self._audit(one) for one in self._audits]
+        head = "".join(f"-- left to `sqlmetrics check`: {check}\n" for check in self._left)
+        texts = [self._audit(question) for question in self._audits]
         yield f"audits/{self.name}.sql", f"-- {MADE}\n{head}" + "\n".join(texts)
 
     def external(self) -> Iterator[tuple[str, str]]:
@@ -104,34 +104,36 @@ class _Mesh:
 
         A file per table, since a table that two specs read may stand in a project once.
         """
-        for one in self.job.inputs:
-            if one.name:
-                columns = [f"    {name}: {kind}\n" for name, kind in self._columns(one).items()]
-                text = f"- name: {self._relation(one)}\n  columns:\n{''.join(columns)}"
-                file = re.sub(r"\W+", "_", "_".join(one.name))
+        for job_input in self.job.inputs:
+            if job_input.name:
+                columns = [
+                    f"    {name}: {kind}\n" for name, kind in self._columns(job_input).items()
+                ]
+                text = f"- name: {self._relation(job_input)}\n  columns:\n{''.join(columns)}"
+                file = re.sub(r"\W+", "_", "_".join(job_input.name))
                 yield f"external_models/{file}.yaml", f"# {MADE}\n{text}"
 
     def tests(self) -> Iterator[tuple[str, str]]:
         """Path -> text of a test over two lists, also of the CTE with a row per query."""
-        found = example_rows(self.job.spec)
-        inputs = {one.role: one for one in self.job.inputs}
-        if found is None or not all(inputs[role].name for role in found.given):
+        example = example_rows(self.job.spec)
+        inputs = {job_input.role: job_input for job_input in self.job.inputs}
+        if example is None or not all(inputs[role].name for role in example.given):
             return
-        test = {f"test_{self.name}_of_two_lists": self._test(found, inputs)}
+        test = {f"test_{self.name}_of_two_lists": self._test(example, inputs)}
         yield f"tests/test_{self.name}.yaml", yaml_text(test, MADE)
 
-    def _test(self, found: ExampleRows, inputs: Mapping[str, Input]) -> dict[str, Any]:
-        given = {
+    def _test(self, example: ExampleRows, inputs: Mapping[str, Input]) -> dict[str, Any]:
+        rows_by_input = {
             self._relation(inputs[role]): {"rows": [Flow(row) for row in rows]}
-            for role, rows in found.given.items()
+            for role, rows in example.given.items()
         }
-        rows = [Flow(row) for row in found.expected]
-        per_query = {"partial": True, "rows": [Flow(row) for row in found.per_query]}
+        rows = [Flow(row) for row in example.expected]
+        per_query = {"partial": True, "rows": [Flow(row) for row in example.per_query]}
         return {
             "model": self._table("facts"),
-            "description": found.about,
-            "vars": {"start": found.day, "end": found.day, "execution_time": found.next_day},
-            "inputs": given,
+            "description": example.about,
+            "vars": {"start": example.day, "end": example.day, "execution_time": example.next_day},
+            "inputs": rows_by_input,
             "outputs": {
                 "partial": True,
                 "ctes": {"per_query": per_query},
@@ -142,17 +144,21 @@ class _Mesh:
     def _model(self, table: str) -> str:
         job = self.job
         types = {name: kind.removesuffix(" not null") for name, kind in job.types(table).items()}
-        known = meanings(job.spec, table)
+        meaning_by_column = meanings(job.spec, table)
         columns = ",\n".join(f"    {name} {kind}" for name, kind in types.items())
         about = ",\n".join(
-            f"    {name} = {literal(known[name])}" for name in types if known.get(name)
+            f"    {name} = {literal(meaning_by_column[name])}"
+            for name in types
+            if meaning_by_column.get(name)
         )
         keys = ", ".join(UNIQUE[table])
-        needed = [name for name, kind in job.types(table).items() if kind.endswith(" not null")]
+        required_columns = [
+            name for name, kind in job.types(table).items() if kind.endswith(" not null")
+        ]
         audits = [
             f"unique_combination_of_columns(columns := ({keys}))",
-            f"not_null(columns := ({', '.join(needed)}))",
-            *([one.name for one in self._audits] if table == "facts" else []),
+            f"not_null(columns := ({', '.join(required_columns)}))",
+            *([question.name for question in self._audits] if table == "facts" else []),
         ]
         head = (
             f"-- {MADE}\n"
@@ -176,26 +182,35 @@ class _Mesh:
     @cached_property
     def _audits(self) -> list[Question]:
         """What must hold of the inputs and the rows of the days that were computed."""
-        asked = [
+        questions = [
             *of_inputs(self.job, may_be_empty=True),
-            *(one for one in of_tables(self.job) if one.name == "values_in_range"),
-            *(one for one in of_checks(self.job, may_be_empty=True) if not _looks_beyond(one)),
+            *(question for question in of_tables(self.job) if question.name == "values_in_range"),
+            *(
+                question
+                for question in of_checks(self.job, may_be_empty=True)
+                if not _looks_beyond(question)
+            ),
         ]
         return [
-            Question(f"{self.name}_{one.name}", one.about, one.query, one.severity) for one in asked
+            Question(
+                f"{self.name}_{question.name}", question.about, question.query, question.severity
+            )
+            for question in questions
         ]
 
     @property
     def _left(self) -> list[str]:
-        compared = [one.about[0] for one in of_checks(self.job) if _looks_beyond(one)]
+        compared = [
+            question.about[0] for question in of_checks(self.job) if _looks_beyond(question)
+        ]
         return [*compared, *left_to_check(self.job)]
 
-    def _audit(self, one: Question) -> str:
-        blocking = ",\n  blocking false" if one.severity == "warn" else ""
-        about = "".join(f"-- {line}\n" for line in one.about)
-        text = re.sub(r"\nlimit 3\s*$", "", self._sql(one.query.rstrip()))
+    def _audit(self, question: Question) -> str:
+        blocking = ",\n  blocking false" if question.severity == "warn" else ""
+        about = "".join(f"-- {line}\n" for line in question.about)
+        text = re.sub(r"\nlimit 3\s*$", "", self._sql(question.query.rstrip()))
         text = re.sub(r"\norder by [^\n]*$", "", text)
-        head = f"AUDIT (\n  name {one.name},\n  dialect {self._dialect}{blocking}\n);\n"
+        head = f"AUDIT (\n  name {question.name},\n  dialect {self._dialect}{blocking}\n);\n"
         return f"{_commented(about)}{head}\n{text};\n"
 
     def _sql(self, text: str) -> str:
@@ -223,37 +238,41 @@ class _Mesh:
     def _table(self, table: str) -> str:
         return self.job.at.name(self.job.tables[table])
 
-    def _relation(self, one: Input) -> str:
-        return self.job.at.name(self.job.name(one))
+    def _relation(self, job_input: Input) -> str:
+        return self.job.at.name(self.job.name(job_input))
 
-    def _columns(self, one: Input) -> dict[str, str]:
-        told: dict[str, str] = {}
-        for role, column in one.source.columns.model_dump().items():
-            named = [column] if isinstance(column, str) else list(column or ())
+    def _columns(self, job_input: Input) -> dict[str, str]:
+        kind_by_column: dict[str, str] = {}
+        for role, column in job_input.source.columns.model_dump().items():
+            column_names = [column] if isinstance(column, str) else list(column or ())
             kind = _TYPES.get(role, "varchar")
-            if role == "date" and getattr(one.source, "time_zone", None):
+            if role == "date" and getattr(job_input.source, "time_zone", None):
                 kind = "timestamptz"
-            if role == "grade" and getattr(one.source, "grades", None):
+            if role == "grade" and getattr(job_input.source, "grades", None):
                 kind = "varchar"
-            told |= {name: self.job.at.type(kind) for name in named}
-        if one.role == "rankings":
-            order = one.source.columns.order  # type: ignore[attr-defined]
-            told.setdefault(order, self.job.at.type("double"))
-            known = self.job.spec.queries.columns.segments if self.job.spec.queries else ()
-            own = [name for name in self.job.spec.query_columns if name not in known]
-            own = [name for name in own if name not in self.job.spec.segments]
-            told |= {name: self.job.at.type("varchar") for name in own}
-        return told
+            kind_by_column |= {name: self.job.at.type(kind) for name in column_names}
+        if job_input.role == "rankings":
+            order = job_input.source.columns.order  # type: ignore[attr-defined]
+            kind_by_column.setdefault(order, self.job.at.type("double"))
+            query_segments = self.job.spec.queries.columns.segments if self.job.spec.queries else ()
+            ranking_columns = [
+                name for name in self.job.spec.query_columns if name not in query_segments
+            ]
+            ranking_columns = [
+                name for name in ranking_columns if name not in self.job.spec.segments
+            ]
+            kind_by_column |= {name: self.job.at.type("varchar") for name in ranking_columns}
+        return kind_by_column
 
 
-def _name(one: Input, facts: str) -> str:
+def _name(job_input: Input, facts: str) -> str:
     """What a table that is read is called: by itself, or of a query or file beside the facts."""
-    return one.source.relation or f"{facts}_{one.role}"
+    return job_input.source.relation or f"{facts}_{job_input.role}"
 
 
-def _looks_beyond(one: Question) -> bool:
+def _looks_beyond(question: Question) -> bool:
     """Whether a check looks beyond the days that are computed, which are all that an audit has."""
-    return any(word in one.query for word in ("days_before", OLDEST, "n_rows"))
+    return any(word in question.query for word in ("days_before", OLDEST, "n_rows"))
 
 
 def _escaped(text: str) -> str:

@@ -48,18 +48,23 @@ def export(
         EngineError: If a file cannot be written.
     """
     refuse_pipes(spec)
-    said = {key.replace("_", "-"): value for key, value in options.items()}
-    place = Path(to)
-    folder = place.parent if place.suffix == ".zip" else place
-    made = format_named(name).files(Target(spec, dialect_named(dialect), said, folder))
-    if place.suffix == ".zip":
-        made, place = {place.name: zipped(made)}, place.parent
-    with output_folder(place, overwrite=force, is_ours=has_mark(MARK)) as beside:
-        for path, content in made.items():
-            file = beside / path
+    tool_options = {key.replace("_", "-"): value for key, value in options.items()}
+    destination = Path(to)
+    folder = destination.parent if destination.suffix == ".zip" else destination
+    content_by_path = format_named(name).files(
+        Target(spec, dialect_named(dialect), tool_options, folder)
+    )
+    if destination.suffix == ".zip":
+        content_by_path, destination = (
+            {destination.name: zipped(content_by_path)},
+            destination.parent,
+        )
+    with output_folder(destination, overwrite=force, is_ours=has_mark(MARK)) as staging:
+        for path, content in content_by_path.items():
+            file = staging / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
-    return [place / path for path in made]
+    return [destination / path for path in content_by_path]
 
 
 def zipped(files: Mapping[str, bytes]) -> bytes:

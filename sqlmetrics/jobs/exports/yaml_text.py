@@ -44,5 +44,5 @@ _Dumper.add_representer(
 
 def yaml_text(value: Mapping[str, Any], *comments: str) -> str:
     """A document below its comment lines."""
-    above = "".join(f"# {line}\n" for one in comments for line in one.splitlines())
+    above = "".join(f"# {line}\n" for comment in comments for line in comment.splitlines())
     return above + yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=88, allow_unicode=True)

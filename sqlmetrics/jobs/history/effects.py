@@ -57,8 +57,8 @@ class Effect:
         return max(0, (self.run.facts or 0) - (self.before - self.removed))
 
     def __str__(self) -> str:
-        told = "; ".join(self._told())
-        return f"{told}; taken back by {self.undone_by.short}" if self.undone_by else told
+        summary = "; ".join(self._told())
+        return f"{summary}; taken back by {self.undone_by.short}" if self.undone_by else summary
 
     def _told(self) -> Iterator[str]:
         run = self.run
@@ -83,7 +83,7 @@ class Effect:
 
     def to_dict(self) -> dict[str, Any]:
         """As values that JSON has; what the archives do not say any more is None."""
-        run, known = self.run, self.is_known
+        run, is_known = self.run, self.is_known
         metric, change = self.largest or (None, None)
         return {
             "run_id": run.run_id,
@@ -98,11 +98,11 @@ class Effect:
             "rows": run.facts,
             "archived": run.archived,
             "kept": self.kept,
-            "new": self.new if known else None,
-            "replaced": self.replaced if known else None,
-            "changed": self.changed if known else None,
-            "removed": self.removed if known else None,
-            "metrics": list(self.metrics) if known else None,
+            "new": self.new if is_known else None,
+            "replaced": self.replaced if is_known else None,
+            "changed": self.changed if is_known else None,
+            "removed": self.removed if is_known else None,
+            "metrics": list(self.metrics) if is_known else None,
             "largest_change": change,
             "largest_change_of": metric,
             "restores": run.restores,
@@ -122,12 +122,12 @@ def effects(spec: Spec, engine: Database) -> list[Effect]:
     """
     with engine:
         runs = logged_runs(spec, engine)
-        undone, kept = taken_back(runs), _kept(spec, engine)
+        undone, kept_by_run = taken_back(runs), _kept(spec, engine)
         changed = _changed(spec, engine)
     return [
         Effect(
             run,
-            kept.get(run.run_id, 0),
+            kept_by_run.get(run.run_id, 0),
             undone_by=undone.get(run.run_id),
             **changed.get(run.run_id, {}),
         )

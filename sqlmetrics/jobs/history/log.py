@@ -118,11 +118,11 @@ def logged_runs(spec: Spec, engine: Database) -> list[LoggedRun]:
         NoDataError: If there is no run log, or it has no run of the spec.
     """
     table = targets(spec)["runs"]
-    there = {column.casefold() for column in columns_of(table, engine)}
-    if not there:
+    existing = {column.casefold() for column in columns_of(table, engine)}
+    if not existing:
         raise NoDataError(f"there is no run log {table} in this database: no run was made here")
     columns = [
-        identifier(column) if column in there else f"cast(null as {RUNS[column]}) as {column}"
+        identifier(column) if column in existing else f"cast(null as {RUNS[column]}) as {column}"
         for column in _READ.values()
     ]
     rows = engine.records(
@@ -142,12 +142,12 @@ def logged_runs(spec: Spec, engine: Database) -> list[LoggedRun]:
 
 def _run(row: Mapping[str, Any]) -> LoggedRun:
     """A row in Python's types, whichever the driver gives."""
-    told = dict(row)
-    told["started"] = datetime.fromisoformat(str(row["started"])[:26])
-    told |= {end: day_of(row[end]) if row[end] is not None else None for end in ("start", "end")}
+    fields = dict(row)
+    fields["started"] = datetime.fromisoformat(str(row["started"])[:26])
+    fields |= {end: day_of(row[end]) if row[end] is not None else None for end in ("start", "end")}
     counts = ("facts", "per_query", "archived")
-    told |= {name: int(row[name]) if row[name] is not None else None for name in counts}
-    return LoggedRun(**told)
+    fields |= {name: int(row[name]) if row[name] is not None else None for name in counts}
+    return LoggedRun(**fields)
 
 
 def taken_back(runs: Sequence[LoggedRun]) -> dict[str, LoggedRun]:
@@ -171,13 +171,13 @@ def standing_after(run: LoggedRun, runs: Sequence[LoggedRun]) -> list[LoggedRun]
     A run and the one that took it back are no change together, if both wrote after this one.
     """
     undone = taken_back(runs)
-    later = runs[[other.run_id for other in runs].index(run.run_id) + 1 :]
-    ids = {other.run_id for other in later}
+    later = runs[[logged_run.run_id for logged_run in runs].index(run.run_id) + 1 :]
+    ids = {later_run.run_id for later_run in later}
     return [
-        other
-        for other in reversed(later)
-        if other.is_done and other.run_id not in undone and other.restores not in ids
-        if other.overlaps(run)
+        later_run
+        for later_run in reversed(later)
+        if later_run.is_done and later_run.run_id not in undone and later_run.restores not in ids
+        if later_run.overlaps(run)
     ]
 
 
@@ -201,12 +201,14 @@ def named_run(name: str, runs: Sequence[LoggedRun]) -> LoggedRun:
         if standing := [run for run in standing if run.run_id not in undone]:
             return standing[-1]
         raise SpecError("no run stands that could be taken back")
-    found = [run for run_id, run in ids.items() if run_id.casefold().startswith(text)]
-    if len(found) == 1 and len(text) >= LEAST:
-        return found[0]
-    if len(found) > 1 and text:
-        told = ", ".join(map(str, found[:LEAST]))
-        raise SpecError(f"{len(found)} runs begin with {name!r}: {told} ...; give more of the id")
+    matches = [run for run_id, run in ids.items() if run_id.casefold().startswith(text)]
+    if len(matches) == 1 and len(text) >= LEAST:
+        return matches[0]
+    if len(matches) > 1 and text:
+        examples = ", ".join(map(str, matches[:LEAST]))
+        raise SpecError(
+            f"{len(matches)} runs begin with {name!r}: {examples} ...; give more of the id"
+        )
     last = ", ".join(map(str, list(ids.values())[-3:]))
-    meant = did_you_mean(name, [run.short for run in runs])
-    raise SpecError(f"unknown run {name!r}{meant or ';'} the last ones: {last}")
+    suggestion = did_you_mean(name, [run.short for run in runs])
+    raise SpecError(f"unknown run {name!r}{suggestion or ';'} the last ones: {last}")

@@ -63,13 +63,13 @@ class LoggedChange:
         new, engine = self._new_rows, self.engine
 
         def log(counts: Mapping[str, int], notes: Sequence[str]) -> str:
-            told = {table: str(n) for table, n in counts.items()}
-            told |= {"seconds": f"{time.monotonic() - self._begun:.3f}e0"}
-            told |= {"outcome": literal(self.outcome), **self.provenance.log_entries()}
-            told |= {"engine": literal(f"{engine.name} {engine.version}")}
-            told |= {"restores": literal(restores)} if restores else {}
+            entries = {table: str(n) for table, n in counts.items()}
+            entries |= {"seconds": f"{time.monotonic() - self._begun:.3f}e0"}
+            entries |= {"outcome": literal(self.outcome), **self.provenance.log_entries()}
+            entries |= {"engine": literal(f"{engine.name} {engine.version}")}
+            entries |= {"restores": literal(restores)} if restores else {}
             return new.log(
-                ends, **told, **({"message": literal("; ".join(notes))} if notes else {})
+                ends, **entries, **({"message": literal("; ".join(notes))} if notes else {})
             )
 
         engine.driver.name_session(f"{self.spec.title} {self.run_id[:8]}")
@@ -79,7 +79,7 @@ class LoggedChange:
 
     @cached_property
     def _new_rows(self) -> NewRows:
-        at = self.engine.translation
+        translation = self.engine.translation
         now = literal(self.started.replace(tzinfo=None).isoformat(" "))
-        moment = at.expression(at.dialect.times.moment, now)
-        return NewRows(self.spec, at, literal(self.run_id), moment, folder=Path())
+        moment = translation.expression(translation.dialect.times.moment, now)
+        return NewRows(self.spec, translation, literal(self.run_id), moment, folder=Path())

@@ -32,11 +32,14 @@ class DatabaseObject:
     name: str
     rows: int | None = None
 
-    def dropped(self, at: Translation) -> str:
+    def dropped(self, translation: Translation) -> str:
         """The statement that removes it, in the dialect."""
-        own = {FUNCTION: at.dialect.catalogue.drop_function, MACRO: at.dialect.catalogue.drop_macro}
-        statement = own.get(self.kind) or f"drop {self.kind} if exists {{name}}"
-        return statement.format(name=at.name(self.name))
+        drop_by_kind = {
+            FUNCTION: translation.dialect.catalogue.drop_function,
+            MACRO: translation.dialect.catalogue.drop_macro,
+        }
+        statement = drop_by_kind.get(self.kind) or f"drop {self.kind} if exists {{name}}"
+        return statement.format(name=translation.name(self.name))
 
 
 def check_listed(engine: Database) -> None:
@@ -46,9 +49,12 @@ def check_listed(engine: Database) -> None:
         SpecError: If it does not, or nobody tried.
     """
     if not engine.translation.dialect.catalogue.views:
-        known = ", ".join(one.title for one in DIALECTS.values() if one.catalogue.views)
+        dialect_titles = ", ".join(
+            dialect.title for dialect in DIALECTS.values() if dialect.catalogue.views
+        )
         raise SpecError(
-            f"what runs made is removed on {known}; on {engine.name} drop the views and tables "
+            f"what runs made is removed on {dialect_titles}; on {engine.name} drop the "
+            "views and tables "
             "whose names begin with that of the fact table"
         )
 
@@ -63,7 +69,7 @@ def views_of(spec: Spec, engine: Database, titles: Iterable[str]) -> list[Databa
     """
     if spec.output is None:
         return []
-    there = _there(engine)
+    kind_by_object = _there(engine)
     facts = spec.output.relation
     titles = sorted(titles)
     names = {
@@ -71,13 +77,15 @@ def views_of(spec: Spec, engine: Database, titles: Iterable[str]) -> list[Databa
     }
     for title in titles:  # of segments that no row has any more, or of compiled text
         begin = parts(spec.output.named(own_name(title)))[-1].casefold()
-        own = re.compile(rf"{re.escape(begin)}_(all|by_.+)")
-        found = (name for schema, name in there if own.fullmatch(name))
-        names |= {_beside(facts, name) for name in found}
+        pattern = re.compile(rf"{re.escape(begin)}_(all|by_.+)")
+        matching_names = (name for schema, name in kind_by_object if pattern.fullmatch(name))
+        names |= {_beside(facts, name) for name in matching_names}
         names.add(spec.output.named(f"wide_{own_name(title)}"))
     places = {_place(engine, name): name for name in sorted(names)}
     return [
-        DatabaseObject(VIEW, name) for place, name in places.items() if there.get(place) == VIEW
+        DatabaseObject(VIEW, name)
+        for key, name in places.items()
+        if kind_by_object.get(key) == VIEW
     ]
 
 
@@ -85,10 +93,12 @@ def views_of_all(spec: Spec, engine: Database, titles: Iterable[str]) -> list[Da
     """The views beside a fact table that are there, and those of each spec."""
     if spec.output is None:
         return []
-    there = _there(engine)
+    kind_by_object = _there(engine)
     names = [spec.output.named(name) for name in NAMES]
     shared = [
-        DatabaseObject(VIEW, name) for name in names if there.get(_place(engine, name)) == VIEW
+        DatabaseObject(VIEW, name)
+        for name in names
+        if kind_by_object.get(_place(engine, name)) == VIEW
     ]
     return [*shared, *views_of(spec, engine, titles)]
 
@@ -110,28 +120,31 @@ def dependents(engine: Database, names: Sequence[str]) -> list[str]:
         engine: Where they are.
         names: The tables and views that are to be removed.
     """
-    own = {_place(engine, name): name for name in names}
+    name_by_key = {_place(engine, name): name for name in names}
     return [
-        f"the view {'.'.join(filter(None, (schema, view)))} reads {own[place]}, and was not made "
+        f"the view {'.'.join(filter(None, (schema, view)))} reads {name_by_key[key]}, "
+        "and was not made "
         "by a run: drop it first, or let it read something else"
         for schema, view, text in _views(engine)
-        if (schema, view) not in own
-        for place in own
-        if _reads(text, schema, place)
+        if (schema, view) not in name_by_key
+        for key in name_by_key
+        if _reads(text, schema, key)
     ]
 
 
-def _reads(text: str, of_view: str, place: tuple[str, str]) -> bool:
+def _reads(text: str, of_view: str, key: tuple[str, str]) -> bool:
     """Whether the text of a view names a table or view, in its schema or without one.
 
     Args:
         text: The text.
         of_view: The schema of the view.
-        place: The schema and the name of the table.
+        key: The schema and the name of the table.
     """
-    schema, name = place
-    found = re.finditer(rf'(?:["`]?(\w+)["`]?\.)?(?<![\w])["`]?{re.escape(name)}["`]?(?!\w)', text)
-    return any((match[1] or of_view) == schema for match in found)
+    schema, name = key
+    matches = re.finditer(
+        rf'(?:["`]?(\w+)["`]?\.)?(?<![\w])["`]?{re.escape(name)}["`]?(?!\w)', text
+    )
+    return any((match[1] or of_view) == schema for match in matches)
 
 
 def _views(engine: Database) -> Iterator[tuple[str, str, str]]:
@@ -153,10 +166,10 @@ def _there(engine: Database) -> dict[tuple[str, str], str]:
 def _place(engine: Database, name: str) -> tuple[str, str]:
     """The schema and the name of a table or view; the current schema where none is said."""
     sql = engine.translation.dialect.catalogue.schema
-    *schemas, own = parts(name)
+    *schemas, table_name = parts(name)
     if schemas or not sql:
-        return (schemas[-1] if schemas else "").casefold(), own.casefold()
-    return str(engine.driver.rows(sql)[0][0]).casefold(), own.casefold()
+        return (schemas[-1] if schemas else "").casefold(), table_name.casefold()
+    return str(engine.driver.rows(sql)[0][0]).casefold(), table_name.casefold()
 
 
 def _beside(facts: str, name: str) -> str:

@@ -89,21 +89,21 @@ def _refuse_by_day(engine: Database) -> None:
 
 def _rows(spec: Spec, engine: Database, run: LoggedRun) -> dict[str, TableRows]:
     """Table -> the rows that a run replaced, of the tables that it wrote."""
-    named = archives(spec)
+    archive_by_table = archives(spec)
     if run.per_query is None:
-        named.pop("per_query", None)
-    found = {}
-    for table, name in named.items():
+        archive_by_table.pop("per_query", None)
+    rows_by_table = {}
+    for table, name in archive_by_table.items():
         behind = {*REPLACED, *SUCCESSOR}
-        there = columns_of(name, engine)
-        names = [column for column in there if column.casefold() not in behind]
+        archived_columns = columns_of(name, engine)
+        names = [column for column in archived_columns if column.casefold() not in behind]
         where = f"spec = {literal(spec.title)} and replaced_by = {literal(run.run_id)}"
         select = (
             f"select\n    {lines(map(identifier, names))}\nfrom {relation(name)}\nwhere {where}"
         )
-        if there:
-            found[table] = TableRows(names, select)
-    return found
+        if archived_columns:
+            rows_by_table[table] = TableRows(names, select)
+    return rows_by_table
 
 
 def _check(spec: Spec, engine: Database, run: LoggedRun) -> None:
@@ -120,9 +120,10 @@ def _check(spec: Spec, engine: Database, run: LoggedRun) -> None:
             f"run {run} was taken back by {by}; restore {by.short} makes it stand again"
         )
     if later := standing_after(run, runs):
-        told = ", ".join(map(str, later[:3])) + (" ..." if len(later) > 3 else "")
+        examples = ", ".join(map(str, later[:3])) + (" ..." if len(later) > 3 else "")
         raise SpecError(
-            f"{len(later):,} run{'s' * (len(later) > 1)} changed days of {run} after it: {told}; "
+            f"{len(later):,} run{'s' * (len(later) > 1)} changed days of {run} after "
+            f"it: {examples}; "
             f"take back the last one first: restore {later[0].short}"
         )
     if run.archived is None:
@@ -130,9 +131,9 @@ def _check(spec: Spec, engine: Database, run: LoggedRun) -> None:
             f"run {run} kept nothing of what it replaced: its spec said keep: none, or it was a "
             "compiled job or one of an older version"
         )
-    kept = sum(archived(spec, engine, literal(run.run_id)).values())
-    if kept != run.archived:
+    n_kept = sum(archived(spec, engine, literal(run.run_id)).values())
+    if n_kept != run.archived:
         raise SpecError(
             f"the days of run {run} had {run.archived:,} rows before it, and the archives have "
-            f"{kept:,} of them: output.keep says how long they are kept"
+            f"{n_kept:,} of them: output.keep says how long they are kept"
         )

@@ -56,14 +56,14 @@ def retirement(spec: Spec, engine: Database, *, for_good: bool = False) -> Retir
     """
     with engine:
         check_own(spec, engine)
-        named = {table: name for table, name in targets(spec).items() if table in COUNTED}
-        tables = [*named.values(), *(archives(spec).values() if for_good else ())]
+        name_by_table = {table: name for table, name in targets(spec).items() if table in COUNTED}
+        tables = [*name_by_table.values(), *(archives(spec).values() if for_good else ())]
         rows = {name: _count(spec, engine, name) for name in tables if columns_of(name, engine)}
         views = views_of(spec, engine, [spec.title])
         if not any(rows.values()) and not views:
             raise NoDataError(f"{targets(spec)['facts']} has no row of {spec.title}")
         first, last = engine.rows(
-            f"select min(metric_date), max(metric_date) from {relation(named['facts'])}\n"
+            f"select min(metric_date), max(metric_date) from {relation(name_by_table['facts'])}\n"
             f"where spec = {literal(spec.title)}"
         )[0]
         are_kept = keeps(spec, engine.translation) and not for_good
@@ -100,16 +100,20 @@ def retire(
         EngineError: If a table cannot be written.
     """
     with engine:
-        at = engine.translation
-        found = retirement(spec, engine, for_good=for_good)
-        views = [view.name for view in found.views]
-        if others := dependents(engine, views):
-            raise SpecError(others)
-        end = [view.dropped(at) for view in found.views]
+        translation = engine.translation
+        planned_retirement = retirement(spec, engine, for_good=for_good)
+        views = [view.name for view in planned_retirement.views]
+        if blockers := dependents(engine, views):
+            raise SpecError(blockers)
+        end = [view.dropped(translation) for view in planned_retirement.views]
         if for_good:
-            own = f"spec = {literal(spec.title)}"
-            there = [name for name in archives(spec).values() if name in found.rows]
-            end += [f"delete from {at.name(name)} where {own}" for name in there]
+            own_rows = f"spec = {literal(spec.title)}"
+            archive_names = [
+                name for name in archives(spec).values() if name in planned_retirement.rows
+            ]
+            end += [
+                f"delete from {translation.name(name)} where {own_rows}" for name in archive_names
+            ]
 
         def check() -> None:
             n = retirement(spec, engine, for_good=for_good).n_rows
@@ -130,12 +134,12 @@ def _count(spec: Spec, engine: Database, name: str) -> int:
 
 def _nothing(spec: Spec, engine: Database) -> dict[str, TableRows]:
     """No row for any table whose rows are of days."""
-    found = {}
+    rows_by_table = {}
     for table, name in targets(spec).items():
         if table in COUNTED:
             names = columns_of(name, engine)
-            told = lines(map(identifier, names))
-            found[table] = TableRows(
-                names, f"select\n    {told}\nfrom {relation(name)}\nwhere 1 = 0"
+            column_lines = lines(map(identifier, names))
+            rows_by_table[table] = TableRows(
+                names, f"select\n    {column_lines}\nfrom {relation(name)}\nwhere 1 = 0"
             )
-    return found
+    return rows_by_table

@@ -37,7 +37,9 @@ def made_by_runs(spec: Spec, engine: Database) -> list[DatabaseObject]:
         check_listed(engine)
         check_own(spec, engine)
         names = {table: name for table, name in targets(spec).items() if columns_of(name, engine)}
-        kept = {table: name for table, name in archives(spec).items() if _is_archive(name, engine)}
+        archive_by_table = {
+            table: name for table, name in archives(spec).items() if _is_archive(name, engine)
+        }
         titles = _titles(engine, names.get("facts")) | _titles(engine, names.get("runs"))
         if spec.output and spec.output.runs:  # a log of several fact tables has specs of each
             titles = _titles(engine, names.get("facts"))
@@ -47,13 +49,13 @@ def made_by_runs(spec: Spec, engine: Database) -> list[DatabaseObject]:
             DatabaseObject(
                 TABLE, name, int(engine.rows(f"select count(*) from {relation(name)}")[0][0])
             )
-            for name in (*names.values(), *kept.values())
+            for name in (*names.values(), *archive_by_table.values())
         ]
         views = views_of_all(spec, engine, titles | {spec.title}) if "facts" in names else []
-        found = [*views, *functions_of(spec, engine), *tables]
-    if not found:
+        objects = [*views, *functions_of(spec, engine), *tables]
+    if not objects:
         raise NoDataError(f"nothing of {targets(spec)['facts']} is in this database")
-    return found
+    return objects
 
 
 def made_by_install(engine: Database) -> list[DatabaseObject]:
@@ -70,41 +72,49 @@ def made_by_install(engine: Database) -> list[DatabaseObject]:
         if not sql:
             raise SpecError(f"install works in DuckDB alone, given {engine.name}; name a SPEC")
         rows = engine.driver.rows(sql.format(parameter=literal(RANKINGS)))
-    both = {name for name, told in rows if LABELS in told}
+    label_macros = {name for name, parameters in rows if LABELS in parameters}
     names = {macro.name: macro.name.strip('"') for macro in macros()}
-    found = [DatabaseObject(MACRO, name) for name, own in names.items() if own in both]
-    if not found:
+    objects = [
+        DatabaseObject(MACRO, name)
+        for name, bare_name in names.items()
+        if bare_name in label_macros
+    ]
+    if not objects:
         raise NoDataError("there is no macro of a metric in this database")
-    return found
+    return objects
 
 
-def uninstall(engine: Database, found: Sequence[DatabaseObject], spec: Spec | None = None) -> None:
+def uninstall(
+    engine: Database, objects: Sequence[DatabaseObject], spec: Spec | None = None
+) -> None:
     """Remove what was found, in one transaction where the database drops tables in one.
 
     Args:
         engine: Where it is.
-        found: What `made_by_runs` or `made_by_install` gave.
+        objects: What `made_by_runs` or `made_by_install` gave.
         spec: One of the specs, of what runs made.
 
     Raises:
         SpecError: If a view of somebody else reads any of it, or rows have come meanwhile.
         EngineError: If something cannot be removed.
     """
-    at = engine.translation
+    translation = engine.translation
     with engine:
         if spec is None:
             with engine.transaction():
-                for macro in found:
-                    engine.execute(macro.dropped(at))
+                for macro in objects:
+                    engine.execute(macro.dropped(translation))
             return
         with engine.alone(targets(spec)["facts"]):
-            if others := dependents(engine, [one.name for one in found]):
-                raise SpecError(others)
-            if made_by_runs(spec, engine) != found:
+            if blockers := dependents(
+                engine, [database_object.name for database_object in objects]
+            ):
+                raise SpecError(blockers)
+            if made_by_runs(spec, engine) != objects:
                 raise SpecError("a run has written meanwhile; nothing is removed: look again")
             with engine.transaction():
-                for one in found:
-                    engine.execute(one.dropped(at))
+                for database_object in objects:
+                    engine.execute(database_object.dropped(translation))
 
 
 def _is_archive(name: str, engine: Database) -> bool:
@@ -124,8 +134,9 @@ def _check_shared(names: dict[str, str], titles: set[str], table: str, engine: D
     Raises:
         SpecError: If it has.
     """
-    if others := sorted(_titles(engine, names.get(table)) - titles):
+    if foreign_specs := sorted(_titles(engine, names.get(table)) - titles):
         raise SpecError(
             f"{names[table]} has rows of specs that {names.get('facts', 'no fact table')} has not: "
-            f"{', '.join(others)}; retire them first, or give each fact table tables of its own"
+            f"{', '.join(foreign_specs)}; retire them first, or give each fact table "
+            "tables of its own"
         )

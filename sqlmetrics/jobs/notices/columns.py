@@ -19,7 +19,7 @@ Read = tuple[Dataset, str]
 """A table or file, and a column of it."""
 
 
-def columns_read(spec: Spec, place: ConnectionURL) -> Mapping[str, Mapping[str, list[Read]]]:
+def columns_read(spec: Spec, url: ConnectionURL) -> Mapping[str, Mapping[str, list[Read]]]:
     """Table of the output -> its column -> what it reads.
 
     A metric reads what decides it: queries, items, what sorts a list, and grades; what is known of
@@ -28,63 +28,70 @@ def columns_read(spec: Spec, place: ConnectionURL) -> Mapping[str, Mapping[str, 
 
     Args:
         spec: What is asked.
-        place: Where its tables are.
+        url: Where its tables are.
     """
     if spec.clicks is not None:
         return {}
     keys = {"metric_date": ["date"], "system": ["system"], "query_id": ["query"]}
-    read = {column: list(_rankings(spec, place, roles)) for column, roles in keys.items()}
-    by_metric = {one.column: list(_metric(spec, place, one)) for one in spec.measures}
-    every = [one for columns in by_metric.values() for one in columns]
+    read = {column: list(_rankings(spec, url, roles)) for column, roles in keys.items()}
+    by_metric = {measure.column: list(_metric(spec, url, measure)) for measure in spec.measures}
+    every = [source_column for columns in by_metric.values() for source_column in columns]
     facts = {name: read[name] for name in ("metric_date", "system")} | dict.fromkeys(NUMBERS, every)
-    pooled = {one.column for one in spec.measures if one.metric.pooled}
-    own = {name: columns for name, columns in by_metric.items() if name not in pooled}
-    told = {"facts": facts, "per_query": {**read, **own}}
+    pooled = {measure.column for measure in spec.measures if measure.metric.pooled}
+    metric_columns = {name: columns for name, columns in by_metric.items() if name not in pooled}
+    columns_by_table = {"facts": facts, "per_query": {**read, **metric_columns}}
     return {
-        table: {name: _distinct(columns) for name, columns in named.items() if columns}
-        for table, named in told.items()
+        table: {name: _distinct(columns) for name, columns in columns_by_name.items() if columns}
+        for table, columns_by_name in columns_by_table.items()
     }
 
 
 def _distinct(columns: list[Read]) -> list[Read]:
     """Each once, in its order."""
-    return list({(one.namespace, one.name, name): (one, name) for one, name in columns}.values())
+    return list(
+        {
+            (dataset.namespace, dataset.name, name): (dataset, name) for dataset, name in columns
+        }.values()
+    )
 
 
-def _rankings(spec: Spec, place: ConnectionURL, roles: list[str]) -> Iterator[Read]:
+def _rankings(spec: Spec, url: ConnectionURL, roles: list[str]) -> Iterator[Read]:
     columns = spec.rankings.columns
     for role in roles:
         if name := getattr(columns, role, None):
-            yield from _followed(spec.rankings, str(name), place)
+            yield from _followed(spec.rankings, str(name), url)
 
 
-def _metric(spec: Spec, place: ConnectionURL, measure: Measure) -> Iterator[Read]:
+def _metric(spec: Spec, url: ConnectionURL, measure: Measure) -> Iterator[Read]:
     """What decides a metric."""
-    yield from _rankings(spec, place, ["query", "item", "order", "weight"])
+    yield from _rankings(spec, url, ["query", "item", "order", "weight"])
     needs = [*measure.metric.needs]
     needs += [need for choice in spec.settings(measure).choices for need in choice.data]
     roles = ["query", "item", "grade", *["group"] * ("labels.group" in needs)]
     columns = spec.truth.columns
     for role in roles:
         if name := getattr(columns, role, None):
-            yield from _followed(spec.labels or spec.rankings, str(name), place)
+            yield from _followed(spec.labels or spec.rankings, str(name), url)
     if spec.items is not None:
         for need in needs:
             table, _, role = need.partition(".")
             if table == "items":
-                own = spec.items.columns
-                named = {own.item, getattr(own, role, None) if role else None}
-                for name in sorted(filter(None, named)):
-                    yield from _followed(spec.items, str(name), place)
+                item_columns = spec.items.columns
+                column_names = {
+                    item_columns.item,
+                    getattr(item_columns, role, None) if role else None,
+                }
+                for name in sorted(filter(None, column_names)):
+                    yield from _followed(spec.items, str(name), url)
 
 
-def _followed(source: Source, column: str, place: ConnectionURL) -> Iterator[Read]:
+def _followed(source: Source, column: str, url: ConnectionURL) -> Iterator[Read]:
     """A column of a source, through its query."""
     if source.file is not None:
         yield file_dataset(source.file), column
     elif source.relation is not None:
-        yield table_dataset(source.relation, place), column
+        yield table_dataset(source.relation, url), column
     elif source.sql is not None:
         for table, name in columns_in(source.sql, column):
             is_file = is_file_name(table)
-            yield file_dataset(table) if is_file else table_dataset(table, place), name
+            yield file_dataset(table) if is_file else table_dataset(table, url), name

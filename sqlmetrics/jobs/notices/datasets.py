@@ -44,12 +44,12 @@ class Dataset:
     columns: Mapping[str, str] = field(default_factory=dict)
 
 
-def inputs(spec: Spec, place: ConnectionURL) -> list[Dataset]:
+def inputs(spec: Spec, url: ConnectionURL) -> list[Dataset]:
     """What a spec reads, each once: tables, files, and the tables that its queries name.
 
     Args:
         spec: What is asked.
-        place: Where its tables are.
+        url: Where its tables are.
     """
     if spec.clicks is None:
         sources: list[Source | None] = [spec.rankings, spec.labels, spec.queries, spec.items]
@@ -57,52 +57,54 @@ def inputs(spec: Spec, place: ConnectionURL) -> list[Dataset]:
         unshown = spec.clicks.counterfactual.source if spec.clicks.counterfactual else None
         of_log = [*spec.clicks.sources.values(), spec.clicks.ranked, unshown]
         sources = [*of_log, spec.queries, spec.items]
-    found = (one for source in sources if source is not None for one in _read(source, place))
-    return list({(one.namespace, one.name): one for one in found}.values())
+    datasets = (
+        dataset for source in sources if source is not None for dataset in _read(source, url)
+    )
+    return list({(dataset.namespace, dataset.name): dataset for dataset in datasets}.values())
 
 
-def outputs(spec: Spec, place: ConnectionURL) -> list[Dataset]:
+def outputs(spec: Spec, url: ConnectionURL) -> list[Dataset]:
     """The tables that a run of a spec writes."""
     kinds = {
         table: {name: kind.removesuffix(" not null") for name, kind in columns.items()}
         for table, columns in columns_of(spec).items()
     }
-    return [table_dataset(name, place, kinds[table]) for table, name in targets(spec).items()]
+    return [table_dataset(name, url, kinds[table]) for table, name in targets(spec).items()]
 
 
-def _read(source: Source, place: ConnectionURL) -> Iterator[Dataset]:
+def _read(source: Source, url: ConnectionURL) -> Iterator[Dataset]:
     if source.file is not None:
         yield file_dataset(source.file)
     elif source.relation is not None:
-        yield table_dataset(source.relation, place)
+        yield table_dataset(source.relation, url)
     elif source.sql is not None:
         for name in names_in(source.sql) or ():
             yield (
-                file_dataset(name.strip('"')) if is_file_name(name) else table_dataset(name, place)
+                file_dataset(name.strip('"')) if is_file_name(name) else table_dataset(name, url)
             )
 
 
 def file_dataset(path: str) -> Dataset:
     """A file, or what a URI names."""
-    if found := _URI.fullmatch(path):
-        return Dataset(found[1], found[2], path)
+    if match := _URI.fullmatch(path):
+        return Dataset(match[1], match[2], path)
     return Dataset("file", str(Path(path).absolute()), path)
 
 
 def table_dataset(
-    relation: str, place: ConnectionURL, own: Mapping[str, str] | None = None
+    relation: str, url: ConnectionURL, kind_by_column: Mapping[str, str] | None = None
 ) -> Dataset:
     """A table by all parts of its name; those that a connection says stand before its own."""
-    scheme = PLAIN_SCHEMES.get(place.scheme, place.scheme)
-    database, schema = place.parts
+    scheme = PLAIN_SCHEMES.get(url.scheme, url.scheme)
+    database, schema = url.parts
     if scheme in FILES:
-        path = place.path if place.in_memory else str(Path(place.path).absolute())
-        namespace, database, schema = f"{scheme}://{path}", Path(place.path).stem, ""
+        path = url.path if url.in_memory else str(Path(url.path).absolute())
+        namespace, database, schema = f"{scheme}://{path}", Path(url.path).stem, ""
     else:
-        port = place.port or PORTS.get(scheme)
-        namespace = f"{scheme}://{place.host}" + (f":{port}" if port else "")
-    schema = str(place.options.get(SCHEMA) or schema or USUAL_SCHEMAS.get(scheme, ""))
+        port = url.port or PORTS.get(scheme)
+        namespace = f"{scheme}://{url.host}" + (f":{port}" if port else "")
+    schema = str(url.options.get(SCHEMA) or schema or USUAL_SCHEMAS.get(scheme, ""))
     before = [] if scheme in ONE_DATABASE else [database, *[schema] * bool(schema)]
-    given = parts(relation)
-    name = [*before[: max(0, len(before) + 1 - len(given))], *given]
-    return Dataset(namespace, ".".join(filter(None, name)), relation, own or {})
+    name_parts = parts(relation)
+    name = [*before[: max(0, len(before) + 1 - len(name_parts))], *name_parts]
+    return Dataset(namespace, ".".join(filter(None, name)), relation, kind_by_column or {})

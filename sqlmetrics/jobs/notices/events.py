@@ -53,20 +53,20 @@ class Lineage:
     place: ConnectionURL
     run_id: str
 
-    def event(self, kind: str, told: Summary) -> dict[str, Any]:
+    def event(self, kind: str, summary: Summary) -> dict[str, Any]:
         """An event as JSON has it, by the schema that OpenLineage publishes.
 
         Args:
             kind: START, COMPLETE or FAIL.
-            told: What the run has done so far.
+            summary: What the run has done so far.
         """
-        done = kind == COMPLETE
+        is_complete = kind == COMPLETE
         return {
             "eventType": kind,
             "eventTime": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "producer": producer(),
             "schemaURL": f"{CORE}/RunEvent",
-            "run": {"runId": self.run_id, "facets": dict(self._of_run(told))},
+            "run": {"runId": self.run_id, "facets": dict(self._of_run(summary))},
             "job": {
                 "namespace": os.environ.get(NAMESPACE, "default"),
                 "name": f"sqlmetrics.{self.spec.title}",
@@ -79,18 +79,19 @@ class Lineage:
                     )
                 },
             },
-            "inputs": [_dataset(one) for one in inputs(self.spec, self.place)],
+            "inputs": [_dataset(dataset) for dataset in inputs(self.spec, self.place)],
             "outputs": [
-                self._output(one) | ({"outputFacets": _written(one, told.rows)} if done else {})
-                for one in outputs(self.spec, self.place)
+                self._output(dataset)
+                | ({"outputFacets": _written(dataset, summary.rows)} if is_complete else {})
+                for dataset in outputs(self.spec, self.place)
             ],
         }
 
-    def _output(self, one: Dataset) -> dict[str, Any]:
+    def _output(self, dataset: Dataset) -> dict[str, Any]:
         """A table that is written, with the columns that each of its columns reads."""
-        told = _dataset(one)
+        entry = _dataset(dataset)
         tables = {name: table for table, name in targets(self.spec).items()}
-        read = columns_read(self.spec, self.place).get(tables.get(one.relation, ""), {})
+        read = columns_read(self.spec, self.place).get(tables.get(dataset.relation, ""), {})
         fields = {
             name: {
                 "inputFields": [
@@ -101,11 +102,11 @@ class Lineage:
             for name, columns in read.items()
         }
         if fields:
-            told["facets"]["columnLineage"] = facet("ColumnLineageDatasetFacet", fields=fields)
-        return told
+            entry["facets"]["columnLineage"] = facet("ColumnLineageDatasetFacet", fields=fields)
+        return entry
 
-    def _of_run(self, told: Summary) -> Iterator[tuple[str, dict[str, Any]]]:
-        start, end = told.days
+    def _of_run(self, summary: Summary) -> Iterator[tuple[str, dict[str, Any]]]:
+        start, end = summary.days
         if start is not None:
             ends = {"nominalEndTime": self._moment(end)} if end else {}
             yield (
@@ -114,22 +115,22 @@ class Lineage:
             )
         if parent := _parent(os.environ.get(PARENT, "")):
             yield "parent", facet("ParentRunFacet", **parent)
-        name, _, version = told.database.rpartition(" ")
+        name, _, version = summary.database.rpartition(" ")
         if name:
             yield "processing_engine", facet("ProcessingEngineRunFacet", name=name, version=version)
-        if told.message:
-            message = {"message": told.message, "programmingLanguage": "python"}
+        if summary.message:
+            message = {"message": summary.message, "programmingLanguage": "python"}
             yield "errorMessage", facet("ErrorMessageRunFacet", **message)
         yield (
             "sqlmetrics_run",
-            {"_producer": producer(), "_schemaURL": f"{CORE}/RunFacet", **_own(told)},
+            {"_producer": producer(), "_schemaURL": f"{CORE}/RunFacet", **_own(summary)},
         )
 
     def _moment(self, day: date) -> str:
         """When a day begins, in the zone of the spec's days."""
         zone = zone_of_days(self.spec)
-        at = UTC if zone in (None, "UTC") else ZoneInfo(zone)
-        return datetime.combine(day, midnight(), at).isoformat()
+        time_zone = UTC if zone in (None, "UTC") else ZoneInfo(zone)
+        return datetime.combine(day, midnight(), time_zone).isoformat()
 
 
 def producer() -> str:
@@ -139,40 +140,40 @@ def producer() -> str:
     return f"pkg:pypi/sqlmetrics@{__version__}"
 
 
-def facet(name: str, /, **given: Any) -> dict[str, Any]:
+def facet(name: str, /, **content: Any) -> dict[str, Any]:
     """A facet of the standard, with the version of its schema."""
     schema = f"{SPEC}/facets/{VERSIONS[name]}/{name}.json#/$defs/{name}"
-    return {"_producer": producer(), "_schemaURL": schema, **given}
+    return {"_producer": producer(), "_schemaURL": schema, **content}
 
 
-def _own(told: Summary) -> dict[str, Any]:
+def _own(summary: Summary) -> dict[str, Any]:
     """What no facet of the standard has: definitions, and the ids of the run log."""
     return {
-        "rows": told.rows,
-        "definitions": told.definitions,
-        "runs": [one.run_id for one in told.reports],
+        "rows": summary.rows,
+        "definitions": summary.definitions,
+        "runs": [report.run_id for report in summary.reports],
     }
 
 
 def _parent(text: str) -> dict[str, Any] | None:
     """The run that this one is a part of; None if the variable says none."""
-    namespace, _, rest = text.partition("/")
-    name, _, run = rest.rpartition("/")
+    namespace, _, job_and_run = text.partition("/")
+    name, _, run = job_and_run.rpartition("/")
     if not (namespace and name and run):
         return None
     return {"run": {"runId": run}, "job": {"namespace": namespace, "name": name}}
 
 
-def _dataset(one: Dataset) -> dict[str, Any]:
-    told: dict[str, Any] = {"namespace": one.namespace, "name": one.name}
-    if one.columns:
-        fields = [{"name": name, "type": kind} for name, kind in one.columns.items()]
-        told["facets"] = {"schema": facet("SchemaDatasetFacet", fields=fields)}
-    return told
+def _dataset(dataset: Dataset) -> dict[str, Any]:
+    entry: dict[str, Any] = {"namespace": dataset.namespace, "name": dataset.name}
+    if dataset.columns:
+        fields = [{"name": name, "type": kind} for name, kind in dataset.columns.items()]
+        entry["facets"] = {"schema": facet("SchemaDatasetFacet", fields=fields)}
+    return entry
 
 
-def _written(one: Dataset, rows: Mapping[str, int]) -> dict[str, Any]:
-    if one.relation not in rows:
+def _written(dataset: Dataset, rows: Mapping[str, int]) -> dict[str, Any]:
+    if dataset.relation not in rows:
         return {}
-    statistics = facet("OutputStatisticsOutputDatasetFacet", rowCount=rows[one.relation])
+    statistics = facet("OutputStatisticsOutputDatasetFacet", rowCount=rows[dataset.relation])
     return {"outputStatistics": statistics}

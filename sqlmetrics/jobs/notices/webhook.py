@@ -79,9 +79,9 @@ class Webhook:
             SpecError: If it is none.
         """
         text = text.strip()
-        name, plus, rest = text.partition("+")
+        name, plus, address = text.partition("+")
         has_name = bool(plus) and "://" not in name
-        url = rest if has_name else text
+        url = address if has_name else text
         parts = _split(url)
         if parts is None:
             raise SpecError(
@@ -96,7 +96,7 @@ class Webhook:
         of_host = (
             shape
             for shape, hosts in HOSTS.items()
-            if any(host == one or host.endswith(f".{one}") for one in hosts)
+            if any(host == domain or host.endswith(f".{domain}") for domain in hosts)
         )
         return cls(url, name.casefold() if has_name else next(of_host, JSON))
 
@@ -137,10 +137,10 @@ class Webhook:
         except TimeoutError:
             return f"it does not answer within {TIMEOUT:.0f} s", False
         except Exception as error:  # whatever a server or a proxy does, the run has its own end
-            why = getattr(error, "reason", error)
-            if isinstance(why, TimeoutError):
+            reason = getattr(error, "reason", error)
+            if isinstance(reason, TimeoutError):
                 return f"it does not answer within {TIMEOUT:.0f} s", False
-            return shortened(str(why) or type(why).__name__, 200), False
+            return shortened(str(reason) or type(reason).__name__, 200), False
 
 
 def failed_message(
@@ -148,7 +148,7 @@ def failed_message(
     exit_code: int,
     message: str,
     checks: Sequence[Mapping[str, Any]] = (),
-    told: Mapping[str, Any] | None = None,
+    summary: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What is told of a run or a check that failed, as plain values.
 
@@ -157,12 +157,12 @@ def failed_message(
         exit_code: That of the command.
         message: Why; empty where checks failed.
         checks: The verdicts of checks that failed, as `check -o json` has them.
-        told: What else is known of the run, as its summary has it.
+        summary: What else is known of the run, as its summary has it.
     """
     from sqlmetrics import __version__
 
     return {
-        **(told or {}),
+        **(summary or {}),
         "event": "checks_failed" if checks and not message else "run_failed",
         "spec": spec,
         "exit_code": exit_code,
@@ -176,10 +176,10 @@ def failed_message(
 
 def _title(message: Mapping[str, Any]) -> str:
     n_checks = len(message["checks"])
-    what = "the run failed"
+    outcome = "the run failed"
     if message["event"] == "checks_failed":
-        what = f"{n_checks:,} checks failed" if n_checks > 1 else "a check failed"
-    return f"{message['spec']}: {what} (exit code {message['exit_code']})"
+        outcome = f"{n_checks:,} checks failed" if n_checks > 1 else "a check failed"
+    return f"{message['spec']}: {outcome} (exit code {message['exit_code']})"
 
 
 def _lines(message: Mapping[str, Any]) -> list[str]:
@@ -196,17 +196,17 @@ def _lines(message: Mapping[str, Any]) -> list[str]:
 
 def _check(check: Mapping[str, Any]) -> str:
     names = ("what", "rule", "system", "segment", "day")
-    named = " ".join(str(check[name]) for name in names if check.get(name))
+    subject = " ".join(str(check[name]) for name in names if check.get(name))
     failure = check.get("failure") or {}
-    return str(failure.get("text") or f"{named}: {check.get('note') or check.get('value')}")
+    return str(failure.get("text") or f"{subject}: {check.get('note') or check.get('value')}")
 
 
 def _slack(message: Mapping[str, Any]) -> dict[str, Any]:
     """As Slack takes it: one text, in which three characters are written otherwise."""
     lines = [f"*{_title(message)}*", *_lines(message)]
     text = "\n".join(lines)
-    for plain, written in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
-        text = text.replace(plain, written)
+    for plain, escaped in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        text = text.replace(plain, escaped)
     return {"text": shortened(text, 3_000)}
 
 
@@ -241,7 +241,10 @@ def _secrets(url: str) -> list[str]:
     """What of a URL nobody may read: its path and query, and long parts of them alone."""
     parts = urlsplit(url)
     behind = url.partition(parts.netloc)[2].lstrip("/")
-    pieces = [*parts.path.split("/"), *(one.partition("=")[2] for one in parts.query.split("&"))]
+    pieces = [
+        *parts.path.split("/"),
+        *(parameter.partition("=")[2] for parameter in parts.query.split("&")),
+    ]
     return [
         behind,
         *(piece for piece in pieces if len(piece) >= LONGEST_PART),

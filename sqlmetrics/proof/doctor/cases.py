@@ -63,16 +63,16 @@ class Refusal:
 
 def texts() -> list[str]:
     """Every metric, with and without a cutoff."""
-    plain = [one.name for one in listed() if one.cutoff != "required"]
-    return plain + [f"{one.name}@{K}" for one in listed() if one.cutoff != "none"]
+    plain = [metric.name for metric in listed() if metric.cutoff != "required"]
+    return plain + [f"{metric.name}@{K}" for metric in listed() if metric.cutoff != "none"]
 
 
 def cases(dialect: Dialect, schema: str = "", only: Callable[[str], bool] = bool) -> Iterator[Case]:
     """All that a dialect can be asked, over tables in a schema; `only` picks by the name."""
     tables = _Tables(schema)
-    asked = chain(_of_presets(dialect), _of_options(dialect), _of_input(tables, dialect))
-    for name, metrics, given in asked:
-        spec = _fitting(metrics, **{**tables.usual, **given}) if only(name) else None
+    requests = chain(_of_presets(dialect), _of_options(dialect), _of_input(tables, dialect))
+    for name, metrics, spec_fields in requests:
+        spec = _fitting(metrics, **{**tables.usual, **spec_fields}) if only(name) else None
         if spec is not None:
             yield Case(name, spec)
 
@@ -80,13 +80,15 @@ def cases(dialect: Dialect, schema: str = "", only: Callable[[str], bool] = bool
 def refusals(schema: str = "") -> Iterator[Refusal]:
     """What would give wrong numbers."""
     tables = _Tables(schema)
-    for name, own, words in (
+    for name, spec_fields, words in (
         ("a NULL score", {"rankings": tables.where("", "no_score")}, "score is NULL"),
         ("a repeated row", {"rankings": tables.where("", "doubled")}, "more than once"),
         ("a negative grade", {"labels": {"relation": tables.of("minus")}}, "grade is negative"),
         ("a text for a number", {"labels": {"relation": tables.of("words")}}, "grade"),
     ):
-        yield Refusal(f"refuses {name}", Spec(metrics=["ndcg@3"], **{**tables.usual, **own}), words)
+        yield Refusal(
+            f"refuses {name}", Spec(metrics=["ndcg@3"], **{**tables.usual, **spec_fields}), words
+        )
 
 
 Asked = tuple[str, list[str], Mapping[str, Any]]
@@ -107,8 +109,10 @@ def _of_presets(dialect: Dialect) -> Iterator[Asked]:
     """Every preset, but for what cannot be."""
     lacking = _lacking(dialect)
     for name, preset in PRESETS.items():
-        own = chain(preset.options.values(), *map(dict.values, map(dict, preset.metrics.values())))
-        options = dict(lacking[str(value)] for value in own if str(value) in lacking)
+        values = chain(
+            preset.options.values(), *map(dict.values, map(dict, preset.metrics.values()))
+        )
+        options = dict(lacking[str(value)] for value in values if str(value) in lacking)
         yield f"preset {name}", texts(), {"preset": name, "conventions": options}
 
 
@@ -120,8 +124,12 @@ def _of_options(dialect: Dialect) -> Iterator[Asked]:
         for choice in option.choices[1:] if option.name not in ELSEWHERE else ():
             if choice.name not in left_out:
                 value = VALUES.get(choice.name, choice.name) if choice.whole else FRACTION
-                beside = {"gain": "binary"} if "gain=binary" in choice.needs else {}
-                yield f"{option.name}={value}", has, {"conventions": {**beside, option.name: value}}
+                extra_options = {"gain": "binary"} if "gain=binary" in choice.needs else {}
+                yield (
+                    f"{option.name}={value}",
+                    has,
+                    {"conventions": {**extra_options, option.name: value}},
+                )
 
 
 def _of_input(tables: _Tables, dialect: Dialect) -> Iterator[Asked]:
@@ -130,11 +138,11 @@ def _of_input(tables: _Tables, dialect: Dialect) -> Iterator[Asked]:
     recent = {"relation": tables.of("recent"), "columns": {"score": "place"}}
     joined = {"relation": tables.of("joined"), "columns": {"grade": "grade"}}
     dated = {"relation": tables.of("dated"), "columns": {"system": "system", "date": "ds"}}
-    known = {"relation": tables.of("queries"), "columns": {"segments": ["country"]}}
+    segmented = {"relation": tables.of("queries"), "columns": {"segments": ["country"]}}
     weighed = {"relation": tables.of("queries"), "columns": {"weight": "traffic"}}
     grouped = {"relation": tables.of("grouped"), "columns": {"group": "subtopic"}}
     mapped = {"none": 0, "low": 1, "mid": 2, "high": 3}
-    given: dict[str, Mapping[str, Any]] = {
+    fields_by_case: dict[str, Mapping[str, Any]] = {
         "ranks": {"rankings": ranks, "baseline": None},
         "ranks with the mean over ties": {
             "rankings": ranks,
@@ -156,7 +164,7 @@ def _of_input(tables: _Tables, dialect: Dialect) -> Iterator[Asked]:
         },
         "joined labels": {"rankings": joined, "labels": None, "baseline": None},
         "days": {"rankings": dated},
-        "days, segments of queries": {"rankings": dated, "queries": known, "by": ["country"]},
+        "days, segments of queries": {"rankings": dated, "queries": segmented, "by": ["country"]},
         "segments of rankings": {"by": ["device"]},
         "weights": {"queries": weighed},
         "weights and a mean over some": {
@@ -188,21 +196,21 @@ def _of_input(tables: _Tables, dialect: Dialect) -> Iterator[Asked]:
         "negative grades as unjudged": tables.minus("unjudged"),
         "negative grades as 0": tables.minus("zero"),
     }
-    for name, own in given.items():
+    for name, spec_fields in fields_by_case.items():
         deep = [f"alpha_ndcg@{dialect.places}", GREEDY] if name == "labels of groups" else []
-        yield name, [*texts(), *deep], own
+        yield name, [*texts(), *deep], spec_fields
 
 
 def names(dialect: Dialect | None = None) -> list[str]:
     """The names of all cases; nothing is planned for it."""
-    found: list[str] = []
+    case_names: list[str] = []
 
     def noted(name: str) -> bool:
-        found.append(name)
+        case_names.append(name)
         return False
 
     list(cases(dialect or DIALECTS[DEFAULT], "", noted))
-    return [*found, *(one.name for one in refusals(""))]
+    return [*case_names, *(refusal.name for refusal in refusals(""))]
 
 
 def chosen(words: Sequence[str]) -> list[str]:
@@ -211,17 +219,17 @@ def chosen(words: Sequence[str]) -> list[str]:
     Raises:
         SpecError: If a word is in none; the nearest name is told.
     """
-    known = names()
-    found: list[str] = []
+    case_names = names()
+    matches: list[str] = []
     for word in words:
         folded = word.casefold()
-        some = [one for one in known if one.casefold() == folded]
-        some = some or [one for one in known if folded in one.casefold()]
-        if not some:
-            guess = did_you_mean(word, known) or ";"
+        word_matches = [name for name in case_names if name.casefold() == folded]
+        word_matches = word_matches or [name for name in case_names if folded in name.casefold()]
+        if not word_matches:
+            guess = did_you_mean(word, case_names) or ";"
             raise SpecError(f"unknown case {word!r}{guess} --list-cases prints all")
-        found += some
-    return found
+        matches += word_matches
+    return matches
 
 
 class _Tables:
@@ -272,15 +280,15 @@ def _has(text: str, option: Option) -> bool:
     return option.name in measure.metric.settings
 
 
-def _fitting(metrics: list[str], **given: Any) -> Spec | None:
+def _fitting(metrics: list[str], **spec_fields: Any) -> Spec | None:
     """A spec of all the metrics that can be asked with what is given, None if none can."""
-    kept: list[str] = []
+    fitting: list[str] = []
     for text in metrics:
         try:
-            spec = Spec(metrics=[text], **given)
+            spec = Spec(metrics=[text], **spec_fields)
             planned = plan(spec, tables_of(spec)).spec.metrics
         except SpecError:
             continue
         # CatBoost's ERR and PFound take probabilities; the doctor's grades go further.
-        kept += [metric for metric in planned if "max_grade=1" not in metric]
-    return Spec(metrics=kept, **given) if kept else None
+        fitting += [metric for metric in planned if "max_grade=1" not in metric]
+    return Spec(metrics=fitting, **spec_fields) if fitting else None

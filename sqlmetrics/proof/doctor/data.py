@@ -39,7 +39,7 @@ def tables(longest: int = 1000) -> dict[str, pa.Table]:
     rankings = list(_rankings(chance, many))
     labels = list(_labels(chance, many))
     ids = (*IDS, *many)
-    known = {(row["query_id"], row["item_id"]): row["grade"] for row in labels}
+    grade_by_pair = {(row["query_id"], row["item_id"]): row["grade"] for row in labels}
     items: Rows = [
         {
             "item_id": item,
@@ -54,7 +54,7 @@ def tables(longest: int = 1000) -> dict[str, pa.Table]:
         for query, country in zip(_ALL_QUERIES, COUNTRIES * 9, strict=False)
     ]
     joined = [
-        row | {"grade": known.get((row["query_id"], row["item_id"]))}
+        row | {"grade": grade_by_pair.get((row["query_id"], row["item_id"]))}
         for row in rankings
         if row["system"] == "new"
     ]
@@ -74,7 +74,7 @@ def tables(longest: int = 1000) -> dict[str, pa.Table]:
         "grouped": list(_grouped(labels, chance)),
         "no_score": [row | {"score": None} if row["item_id"] == "A" else row for row in rankings],
     }
-    return {name: _table(one) for name, one in rows.items()}
+    return {name: _table(table_rows) for name, table_rows in rows.items()}
 
 
 def _rankings(chance: random.Random, many: list[str]) -> Iterator[dict[str, object]]:
@@ -82,13 +82,13 @@ def _rankings(chance: random.Random, many: list[str]) -> Iterator[dict[str, obje
         for query in QUERIES:
             if (system, query) == ("New", "Q"):  # this system has not answered it
                 continue
-            shown = chance.sample(IDS, chance.randint(1, len(IDS)))
-            yield from _list(system, query, shown, SCORES, chance)
+            items = chance.sample(IDS, chance.randint(1, len(IDS)))
+            yield from _list(system, query, items, SCORES, chance)
         yield from _list(system, "one item", ["a"], SCORES, chance)
         yield from _list(system, "not relevant", IDS[:5], SCORES, chance)
         yield from _list(system, "not labelled", IDS[:3], SCORES, chance)
-    few = tuple(score / 8 for score in range(40))
-    yield from _list("new", "long", chance.sample(many, len(many)), few, chance)
+    scores = tuple(score / 8 for score in range(40))
+    yield from _list("new", "long", chance.sample(many, len(many)), scores, chance)
 
 
 def _list(
@@ -139,12 +139,12 @@ def _ranks(rows: Rows) -> Iterator[dict[str, object]]:
 
 def _dated(rows: Rows, chance: random.Random) -> Iterator[dict[str, object]]:
     """The short lists on some of three days each."""
-    kept = {
+    is_drawn = {
         (row["system"], row["query_id"], day): chance.random() < 0.6 for row in rows for day in DAYS
     }
     for row in rows:
         for day in DAYS if row["query_id"] != "long" else ():
-            if kept[row["system"], row["query_id"], day]:
+            if is_drawn[row["system"], row["query_id"], day]:
                 yield row | {"ds": day, "score": chance.choice(SCORES)}
 
 

@@ -59,24 +59,26 @@ class Report:
     @property
     def failures(self) -> list[Finding]:
         """The cases that gave another number, or none."""
-        return [one for one in self.findings if one.where]
+        return [finding for finding in self.findings if finding.where]
 
     @property
     def compared(self) -> int:
         """How many numbers were compared."""
-        return sum(one.compared for one in self.findings)
+        return sum(finding.compared for finding in self.findings)
 
     @property
     def largest(self) -> float:
         """The largest difference of the cases that are well."""
-        return max((one.largest for one in self.findings if not one.where), default=0.0)
+        return max((finding.largest for finding in self.findings if not finding.where), default=0.0)
 
     def __str__(self) -> str:
-        failed = [[one.case, f"{one.largest:.1e}", one.where] for one in self.failures]
-        told = aligned(["case", "difference", "what"], failed) + "\n\n" if failed else ""
+        failed = [
+            [finding.case, f"{finding.largest:.1e}", finding.where] for finding in self.failures
+        ]
+        failure_table = aligned(["case", "difference", "what"], failed) + "\n\n" if failed else ""
         verdict = f"{len(failed)} of them failed" if failed else "all as they should be"
         return (
-            f"{told}{self.engine} {self.version}: {len(self.findings)} cases, {verdict}\n"
+            f"{failure_table}{self.engine} {self.version}: {len(self.findings)} cases, {verdict}\n"
             f"{self.compared:,} numbers compared with the reference, largest difference "
             f"{self.largest:.1e} (up to {TOLERANCE:.0e} is well); {self.seconds:.0f} s"
         )
@@ -86,7 +88,7 @@ def examine(
     engine: Database,
     *,
     only: Callable[[str], bool] | None = None,
-    told: Callable[[str], object] = str,
+    on_progress: Callable[[str], object] = str,
     longest: int = 1000,
 ) -> Report:
     """Let a database compute hard cases, and compare every number with the reference.
@@ -97,7 +99,7 @@ def examine(
     Args:
         engine: An open database, whose user may create a schema and tables.
         only: Tells by its name whether a case is wanted; default: all are.
-        told: Is given the name of each case before it runs.
+        on_progress: Is given the name of each case before it runs.
         longest: How long the longest list is, for databases that are no fast ones.
 
     Raises:
@@ -109,14 +111,14 @@ def examine(
             engine.load(f"{schema}.{name}", table)
         findings = []
         for case in _wanted(engine, schema, only or bool):
-            told(case.name)
+            on_progress(case.name)
             findings.append(_found(case, engine))
     return Report(engine.name, engine.version, tuple(findings), time.perf_counter() - start)
 
 
 def _wanted(engine: Database, schema: str, only: Callable[[str], bool]) -> Iterator[Case | Refusal]:
     yield from cases(engine.translation.dialect, schema, only)
-    yield from (one for one in refusals(schema) if only(one.name))
+    yield from (refusal for refusal in refusals(schema) if only(refusal.name))
 
 
 def _found(case: Case | Refusal, engine: Database) -> Finding:
@@ -127,13 +129,15 @@ def _found(case: Case | Refusal, engine: Database) -> Finding:
 
 
 def _compared(case: Case, engine: Database) -> Finding:
-    there = opened(case.spec, engine)
-    result = run(case.spec, there, engine)
-    proof = evaluated_by_reference(plan(case.spec, there), engine)
+    opened_tables = opened(case.spec, engine)
+    result = run(case.spec, opened_tables, engine)
+    proof = evaluated_by_reference(plan(case.spec, opened_tables), engine)
     agreements = list(compare(result, proof))
-    worst = max(agreements, key=lambda one: one.largest)
+    worst = max(agreements, key=lambda agreement: agreement.largest)
     where = "" if worst.largest <= TOLERANCE else f"{worst.measure}: {worst.where}"
-    return Finding(case.name, sum(one.compared for one in agreements), worst.largest, where)
+    return Finding(
+        case.name, sum(agreement.compared for agreement in agreements), worst.largest, where
+    )
 
 
 def _refused(case: Refusal, engine: Database) -> Finding:

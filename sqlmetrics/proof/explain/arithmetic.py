@@ -86,32 +86,37 @@ class Arithmetic:
         """Every part and the metric itself, and how its value comes about."""
         for part in self.parts:
             value = self.value(part)
-            how = self._how(part, value)
+            calculation = self._how(part, value)
             name = at_cutoff(part.name.partition("(")[0], part.k)
-            yield name, number(value) if how in ("", number(value)) else f"{how} = {number(value)}"
+            yield (
+                name,
+                number(value)
+                if calculation in ("", number(value))
+                else f"{calculation} = {number(value)}",
+            )
 
     def value(self, part: Measure, grades: Sequence[Value] | None = None) -> Value:
         """A part's value by the reference, before any policy; None where it is undefined."""
-        one = asked(self.spec, part)
-        seen = list(self.ranked.values()) if grades is None else grades
-        ranks = enumerate(seen, start=1)
-        given = {
-            "grades": seen,
+        question = asked(self.spec, part)
+        ranked_grades = list(self.ranked.values()) if grades is None else grades
+        ranks = enumerate(ranked_grades, start=1)
+        inputs = {
+            "grades": ranked_grades,
             "labels": list(self.labels.values()),
-            "items": list(self.ranked)[: len(seen)],
+            "items": list(self.ranked)[: len(ranked_grades)],
             "other": self.other,
             "groups": grouped(self.labels),
             "catalogue": CATALOGUE,
             "rows": [(-float(rank), grade) for rank, grade in ranks if grade is not None],
             "lists": [list(self.ranked)],
         }
-        return reference.computed(one, given)
+        return reference.computed(question, inputs)
 
     def gain(self, grade: Value) -> float:
         """What a grade is worth."""
         settings = self.spec.settings(self.measure)
-        how: Any = settings["gain"]
-        return reference.gain(grade, how, settings.parameter("rel"))
+        gain: Any = settings["gain"]
+        return reference.gain(grade, gain, settings.parameter("rel"))
 
     def discount(self, rank: int) -> float:
         """What a rank is worth."""
@@ -149,10 +154,14 @@ class Arithmetic:
 
     def _ideal_terms(self, value: float) -> list[float]:
         """As much of the ideal order as the value is the sum of."""
-        worth = self.ideal_worth()
-        lengths = sorted(range(1, len(worth) + 1), key=lambda length: length != self.measure.k)
-        fits = (n for n in lengths if math.isclose(math.fsum(worth[:n]), value, abs_tol=1e-12))
-        return worth[: next(fits, 0)]
+        ideal_terms = self.ideal_worth()
+        lengths = sorted(
+            range(1, len(ideal_terms) + 1), key=lambda length: length != self.measure.k
+        )
+        fits = (
+            n for n in lengths if math.isclose(math.fsum(ideal_terms[:n]), value, abs_tol=1e-12)
+        )
+        return ideal_terms[: next(fits, 0)]
 
     def _filled(self, part: Measure) -> str:
         """A metric's template with numbers in the place of its parts."""

@@ -119,12 +119,12 @@ def tried(option: Option, preset: str) -> OptionExample:
         str(value): _evaluated(log, texts, preset, option, value)
         for value in (value_of(option, choice) for choice in option.choices)
     }
-    told = {
+    outcomes = {
         text: {value: result[text] for value, result in results.items()}
         for text in _preferred(texts)
     }
-    best = max(told, key=lambda text: _tells(told[text]))
-    return OptionExample(parse(best), log, _queries(log), told[best])
+    best = max(outcomes, key=lambda text: _tells(outcomes[text]))
+    return OptionExample(parse(best), log, _queries(log), outcomes[best])
 
 
 def value_of(option: Option, choice: Choice) -> Value:
@@ -134,9 +134,9 @@ def value_of(option: Option, choice: Choice) -> Value:
 
 def _log(option: Option) -> tuple[Row, ...]:
     also = ALSO.get(option.name, ())
-    of_it = [at for at, row in enumerate(LOG, start=1) if also and row[0] == also[0][0]]
-    at = max(of_it, default=len(LOG))
-    return LOG[:at] + also + LOG[at:]
+    of_it = [position for position, row in enumerate(LOG, start=1) if also and row[0] == also[0][0]]
+    position = max(of_it, default=len(LOG))
+    return LOG[:position] + also + LOG[position:]
 
 
 def _queries(log: tuple[Row, ...]) -> tuple[str, ...]:
@@ -184,8 +184,8 @@ def _tables(log: tuple[Row, ...]) -> tuple[pa.Table, pa.Table]:
 
 def _texts(option: Option, metric: Metric) -> Iterator[str]:
     """A metric that has the option, plain and with the gains that some choices need."""
-    here = {"baseline", "labels.group"}.isdisjoint(metric.needs)  # no systems, no groups
-    if metric.pooled or not here:  # nor values of queries
+    fits_log = {"baseline", "labels.group"}.isdisjoint(metric.needs)  # no systems, no groups
+    if metric.pooled or not fits_log:  # nor values of queries
         return
     text = metric.name + SETTINGS.get(option.name, "")
     text = text if metric.cutoff == "none" else f"{text}@{CUTOFF}"
@@ -209,21 +209,21 @@ def _evaluated(
     log: tuple[Row, ...], texts: list[str], preset: str, option: Option, value: Value
 ) -> dict[str, Told]:
     """What one choice gives, for each metric."""
-    told: dict[str, Told] = {}
+    outcomes: dict[str, Told] = {}
     conventions: dict[str, Any] = {option.name: value}
     for text in texts:
         try:
             _spec(text, preset, conventions)
         except SpecError as error:
-            told[text] = f"refused: {error.problems[0]}"
-    fitting = [text for text in texts if text not in told]
+            outcomes[text] = f"refused: {error.problems[0]}"
+    fitting = [text for text in texts if text not in outcomes]
     if not fitting:
-        return told
+        return outcomes
     try:
         result = evaluate(*_tables(log), fitting, preset=preset, items=ITEMS, **conventions)
     except InputError as error:
-        return told | dict.fromkeys(fitting, f"refused: {error.problems[0].splitlines()[0]}")
-    return told | {
+        return outcomes | dict.fromkeys(fitting, f"refused: {error.problems[0].splitlines()[0]}")
+    return outcomes | {
         text: _values_of(_asked(text, result, option, value), result, option, _queries(log))
         for text in fitting
     }
@@ -246,7 +246,7 @@ def _values_of(
     return tuple("-" if value is None else f"{value:.{digits}f}" for value in values)
 
 
-def _tells(told: Mapping[str, Told]) -> tuple[int, int]:
+def _tells(outcomes: Mapping[str, Told]) -> tuple[int, int]:
     """How well a metric shows the choices: how many it takes, and how many differ."""
-    values = [row for row in told.values() if not isinstance(row, str)]
+    values = [row for row in outcomes.values() if not isinstance(row, str)]
     return len(set(values)), len(values)

@@ -63,8 +63,8 @@ def needed(measure: Measure, preset: str = "house") -> Mapping[str, Any]:
     systems = {"rankings": {"relation": "my_rankings", "columns": {"system": "system"}}}
     compares = systems | {"baseline": "prod"} if "baseline" in plain.needed else {}
     groups = {"labels": {"relation": "my_labels", "columns": {"group": "group_id"}}}
-    more = groups if "labels.group" in plain.needed else {}
-    return compares | more | ({"items": items} if plain.needs_items else {})
+    needed_groups = groups if "labels.group" in plain.needed else {}
+    return compares | needed_groups | ({"items": items} if plain.needs_items else {})
 
 
 def label_rows(grades: Grades, *, groups: bool) -> pa.Table:
@@ -80,20 +80,20 @@ def label_rows(grades: Grades, *, groups: bool) -> pa.Table:
 
 def grouped(grades: Grades) -> dict[str, dict[str, Value]]:
     """The labels by group."""
-    found: dict[str, dict[str, Value]] = {}
+    grades_by_group: dict[str, dict[str, Value]] = {}
     for item, grade in grades.items():
         for group in GROUPS[item]:
-            found.setdefault(group, {})[item] = grade
-    return found
+            grades_by_group.setdefault(group, {})[item] = grade
+    return grades_by_group
 
 
 def rankings(*, systems: bool) -> pa.Table:
     """The list; with a column of systems the baseline's too."""
     lists = {SYSTEM: tuple(LIST)} | ({"prod": BASELINE} if systems else {})
     rows = [
-        {"query_id": "q", "item_id": item, "score": float(-place), "system": system}
+        {"query_id": "q", "item_id": item, "score": float(-position), "system": system}
         for system, items in lists.items()
-        for place, item in enumerate(items)
+        for position, item in enumerate(items)
     ]
     table = pa.Table.from_pylist(rows)
     return table if systems else table.drop_columns("system")

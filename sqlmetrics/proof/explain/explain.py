@@ -51,10 +51,10 @@ def explain(name: str, preset: str | None = None) -> str:
     if name.strip().casefold() in PRESETS:
         return "\n\n".join(_of_preset(name.strip().casefold()))
     option = OPTIONS.get(name.strip().casefold())
-    holds = preset or "house"
+    preset_name = preset or "house"
     if not option:
-        name = in_our_words(name, holds)[0]
-    sections = _option(option, holds) if option else _metric(_measure(name), holds)
+        name = in_our_words(name, preset_name)[0]
+    sections = _option(option, preset_name) if option else _metric(_measure(name), preset_name)
     alone = option or preset is None or needed(_measure(name), preset)
     compared = [] if alone else _presets(_measure(name))
     return "\n\n".join([*sections, *compared])
@@ -79,17 +79,17 @@ def sql_of(measure: Measure, preset: str = "house") -> str:
     )
     per_query = not measure.metric.pooled
     text = script.query(_plan(measure, preset), per_query=per_query).rstrip()
-    _, _, rest = text.partition(inputs)
-    return "with" + rest.removeprefix(",") if inputs == plain else inputs + rest
+    _, _, body = text.partition(inputs)
+    return "with" + body.removeprefix(",") if inputs == plain else inputs + body
 
 
 def _spec(measure: Measure, preset: str) -> Spec:
     by_rank = {"rank": "rank"} if PRESETS[preset].options.get("ties") == "input_order" else {}
     labels = {"relation": "my_labels"}
     rankings: dict[str, Any] = {"relation": "my_rankings"}
-    given = {"rankings": rankings, "labels": labels, **needed(measure, preset)}
-    given["rankings"]["columns"] = given["rankings"].get("columns", {}) | by_rank
-    return Spec(**given, name="rankings", metrics=[str(measure)], preset=preset)
+    spec_fields = {"rankings": rankings, "labels": labels, **needed(measure, preset)}
+    spec_fields["rankings"]["columns"] = spec_fields["rankings"].get("columns", {}) | by_rank
+    return Spec(**spec_fields, name="rankings", metrics=[str(measure)], preset=preset)
 
 
 def _measure(text: str) -> Measure:
@@ -102,12 +102,12 @@ def _measure(text: str) -> Measure:
         name = re.split(r"[(@]", text)[0].strip()
         if name.casefold() in spellings() or not name.isidentifier() or whose(text):
             raise
-        known = [*(metric.name for metric in listed()), *WITH_SETTINGS]
-        known += [*ONLINE, *OPTIONS, *PRESETS]
+        names = [*(metric.name for metric in listed()), *WITH_SETTINGS]
+        names += [*ONLINE, *OPTIONS, *PRESETS]
         cutoff = re.search(r"@\s*(\d+)\s*$", text)
         if meant := spelled_otherwise(name, int(cutoff[1]) if cutoff else None):
             raise SpecError(f"unknown metric {name!r}; did you mean {meant!r}?") from None
-        raise SpecError(unknown("metric, option or preset", name, known)) from None
+        raise SpecError(unknown("metric, option or preset", name, names)) from None
 
 
 # -- a preset -------------------------------------------------------------------------
@@ -125,15 +125,20 @@ def _of_preset(name: str) -> Iterator[str]:
     ]
     if facts:
         yield "\n".join(hung(*fact) for fact in facts)
-    own = [(*one, "") for one in row.options.items()]
-    own += [(*one, metric) for metric, given in row.metrics.items() for one in given.items()]
+    settings = [(*setting, "") for setting in row.options.items()]
+    settings += [
+        (*setting, metric) for metric, options in row.metrics.items() for setting in options.items()
+    ]
     lines = []
-    for option, value, metric in own:
-        known = OPTIONS[option]
+    for option, value, metric in settings:
+        definition = OPTIONS[option]
         lines.append(f"{option}={value}{f', for {metric} alone' if metric else ''}")
-        text = f"{known.meaning}: {known.choice(value).meaning}; otherwise {known.choices[0].name}"
+        text = (
+            f"{definition.meaning}: {definition.choice(value).meaning}; otherwise "
+            f"{definition.choices[0].name}"
+        )
         lines.append(hung("", text, 4))
-    yield "\n".join(lines) if own else "It sets nothing."
+    yield "\n".join(lines) if settings else "It sets nothing."
     example = _measure(row.only[0] if row.only else "ndcg@10")
     yield f"A metric by it: sqlmetrics explain {example} --preset {name}"
 
@@ -173,8 +178,10 @@ def _facts(spec: Spec, measure: Measure) -> Iterator[tuple[str, str]]:
     yield "aliases", ", ".join(metric.aliases) or "-"
     settings = spec.settings(measure)
     defaults = [(n, d) for n, d in metric.parameters.items() if settings.reads(n)]
-    own = [f"{n}={number(settings.parameter(n))} (default {number(d)})" for n, d in defaults]
-    yield "parameters", ", ".join(own) or "-"
+    parameter_texts = [
+        f"{n}={number(settings.parameter(n))} (default {number(d)})" for n, d in defaults
+    ]
+    yield "parameters", ", ".join(parameter_texts) or "-"
     for part in dict.fromkeys(parts(spec, measure)):
         if part != measure:
             yield "made of", f"{part.metric.name}: {part.metric.formula}"
@@ -195,11 +202,11 @@ def _own(option: Option, measure: Measure) -> Option:
     return replace(option, choices=tuple(c for c in option.choices if c.name != "micro"))
 
 
-def _choices(option: Option, holds: Value) -> Iterator[str]:
+def _choices(option: Option, current_value: Value) -> Iterator[str]:
     """One line a choice, with a star before the one that holds."""
     indent = max(19, *(len(choice.name) + 6 for choice in option.choices))
     for choice in option.choices:
-        star = "*" if option.choice(holds) == choice else " "
+        star = "*" if option.choice(current_value) == choice else " "
         yield hung(f"  {star} {choice.name}", choice.meaning, indent)
 
 
@@ -211,7 +218,7 @@ def _worked(measure: Measure, example: WorkedExample) -> Iterator[str]:
         yield "The ideal order"
         names = ["rank", "item", "grade", "gain", "discount", "gain x discount"]
         yield aligned(names, example.ideal, numbers_from=2)
-    yield "\n".join(hung(name, how, 18) for name, how in example.steps)
+    yield "\n".join(hung(name, calculation, 18) for name, calculation in example.steps)
     if example.remark:
         yield paragraph("", [example.remark])
     yield compared(example.value, example.sql_value, example.difference)
@@ -228,8 +235,8 @@ def _legend(measure: Measure) -> Iterator[str]:
 
 def _presets(measure: Measure) -> Iterator[str]:
     """The toy data, and what the presets make of it."""
-    found = list(agreeing(measure))
-    groups = [one for one in found if isinstance(one, Agreeing)]
+    agreements = list(agreeing(measure))
+    groups = [agreement for agreement in agreements if isinstance(agreement, Agreeing)]
     yield f"{measure} of one data set under every preset"
     yield "\n".join(
         hung(query, f"ranked {_items(LISTS, query)}; labels {_items(LABELS, query)}", 6)
@@ -241,9 +248,9 @@ def _presets(measure: Measure) -> Iterator[str]:
     yield "\n".join(
         hung(row[0], ", ".join(g.presets), 4) for row, g in zip(rows, groups, strict=True)
     )
-    refused = [one for one in found if isinstance(one, tuple)]
+    refused = [agreement for agreement in agreements if isinstance(agreement, tuple)]
     if refused:
-        yield "\n".join(hung(preset, f"refused: {why}", 15) for preset, why in refused)
+        yield "\n".join(hung(preset, f"refused: {reason}", 15) for preset, reason in refused)
 
 
 def _items(rows: dict[str, dict[str, int]], query: str) -> str:
@@ -304,7 +311,7 @@ def _tried(option: Option, example: OptionExample) -> str:
     refused = {name: row for name, row in example.rows.items() if isinstance(row, str)}
     rows = [(name, *row) for name, row in values.items()]
     table = aligned([option.name, "mean", *example.queries], rows, numbers_from=1)
-    return "\n".join([table, *(hung(name, why, 18) for name, why in refused.items())])
+    return "\n".join([table, *(hung(name, reason, 18) for name, reason in refused.items())])
 
 
 def _quoted(text: str) -> str:

@@ -27,9 +27,11 @@ def paragraph(head: str, words: Sequence[str], tail: str = "") -> str:
 
 def compared(value: Value, sql_value: Value, difference: float) -> str:
     """The two values, and whether they are the same."""
-    apart = f"the same to {SAME:g}" if difference <= SAME else f"NOT the same: {difference:g} apart"
-    own = f"reference         {_exact(value)}"
-    return f"{own}\nSQL on DuckDB     {_exact(sql_value)}, {apart}"
+    verdict = (
+        f"the same to {SAME:g}" if difference <= SAME else f"NOT the same: {difference:g} apart"
+    )
+    reference_line = f"reference         {_exact(value)}"
+    return f"{reference_line}\nSQL on DuckDB     {_exact(sql_value)}, {verdict}"
 
 
 def _exact(value: Value) -> str:

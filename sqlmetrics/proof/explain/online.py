@@ -37,14 +37,18 @@ def explain_online(name: str, preset: str | None, compiled: Compiled, evaluated:
         SpecError: If there is no such metric, it takes no such cutoff, or the preset is unknown.
     """
     resolve(preset or "house", {})
-    asked = online(name)
-    facts = "\n".join(hung(*fact) for fact in _facts(asked, preset or "a preset"))
-    sections = [f"{asked}: {asked.metric.label}, of a click log", facts, *_sql(asked, compiled)]
-    return "\n\n".join([*sections, *_worked(asked, worked_online(asked, evaluated))])
+    measure = online(name)
+    facts = "\n".join(hung(*fact) for fact in _facts(measure, preset or "a preset"))
+    sections = [
+        f"{measure}: {measure.metric.label}, of a click log",
+        facts,
+        *_sql(measure, compiled),
+    ]
+    return "\n\n".join([*sections, *_worked(measure, worked_online(measure, evaluated))])
 
 
-def _facts(asked: Online, preset: str) -> Iterator[tuple[str, str]]:
-    metric = asked.metric
+def _facts(measure: Online, preset: str) -> Iterator[tuple[str, str]]:
+    metric = measure.metric
     yield "what", metric.title
     yield "range", metric.range
     yield "better", metric.better
@@ -53,9 +57,9 @@ def _facts(asked: Online, preset: str) -> Iterator[tuple[str, str]]:
     yield "cutoff", "optional" if metric.cut else "has none"
     yield "needs", NEEDS.get(metric.needs, "a click log")
     yield "sums", "over requests, value = numerator / denominator"
-    at = f"_at_{asked.k}" if asked.k else ""
-    yield "numerator", metric.numerator.format(at=at)
-    yield "denominator", metric.denominator.format(at=at)
+    suffix = f"_at_{measure.k}" if measure.k else ""
+    yield "numerator", metric.numerator.format(at=suffix)
+    yield "denominator", metric.denominator.format(at=suffix)
     yield (
         "presets",
         f"{preset} changes nothing: conventions are of lists and labels; the keys of a "
@@ -63,37 +67,41 @@ def _facts(asked: Online, preset: str) -> Iterator[tuple[str, str]]:
     )
 
 
-def _sql(asked: Online, compiled: Compiled) -> Iterator[str]:
+def _sql(measure: Online, compiled: Compiled) -> Iterator[str]:
     """The last statement; those before it clean the log, whatever the metric is."""
-    spec = online_spec(asked, tables={name: {"relation": f"my_{name}"} for name in COLUMNS})
+    spec = online_spec(measure, tables={name: {"relation": f"my_{name}"} for name in COLUMNS})
     yield "SQL, one row per system; sqlmetrics compile prints what cleans the log first"
     yield compiled(spec).rpartition(";\n\n")[2].rstrip("\n;")
 
 
-def _worked(asked: Online, example: OnlineExample) -> Iterator[str]:
+def _worked(measure: Online, example: OnlineExample) -> Iterator[str]:
     yield "Example: a small click log, one row per request"
     names = ["request", "session", "shown", "clicked", "bought", "numerator", "denominator"]
-    rows = [(*_told(one), *map(number, part)) for one, part in zip(LOG, example.parts, strict=True)]
+    rows = [
+        (*_told(request), *map(number, part))
+        for request, part in zip(LOG, example.parts, strict=True)
+    ]
     yield aligned(names, rows, numbers_from=5)
     yield "clicked d:3s/40s: item d, 3 seconds after it was shown; one stayed for 40"
     sums = [number(sum(column)) for column in zip(*example.parts, strict=True)]
     steps = zip(names[5:], zip(*example.parts, strict=True), sums, strict=True)
     lines = [
-        hung(name, f"{' + '.join(map(number, own))} = {all_}", 18) for name, own, all_ in steps
+        hung(name, f"{' + '.join(map(number, terms))} = {total}", 18)
+        for name, terms, total in steps
     ]
-    lines.append(hung(str(asked), f"{' / '.join(sums)} = {number(example.value)}", 18))
+    lines.append(hung(str(measure), f"{' / '.join(sums)} = {number(example.value)}", 18))
     yield "\n".join(lines)
     yield compared(example.value, example.sql_value, example.difference)
     yield "With other keys of clicks in the spec, by the SQL"
-    (_, *own), *others = example.rows
-    different = [row for row in others if [*row[1:]] != own]
-    same = [row[0] for row in others if row not in different]
+    (_, *first_values), *other_rows = example.rows
+    different = [row for row in other_rows if [*row[1:]] != first_values]
+    same = [row[0] for row in other_rows if row not in different]
     names = ["clicks", "numerator", "denominator", "value"]
-    yield aligned(names, [("as it is", *own), *different], numbers_from=1)
+    yield aligned(names, [("as it is", *first_values), *different], numbers_from=1)
     if same:
         yield paragraph("The same with ", same)
 
 
-def _told(one: Request) -> tuple[str, ...]:
-    clicks = " ".join(f"{c.item}:{c.after:g}s/{c.stay:g}s" for c in one.clicks)
-    return one.name, one.session, " ".join(one.shown), clicks, " ".join(one.bought)
+def _told(request: Request) -> tuple[str, ...]:
+    clicks = " ".join(f"{c.item}:{c.after:g}s/{c.stay:g}s" for c in request.clicks)
+    return request.name, request.session, " ".join(request.shown), clicks, " ".join(request.bought)

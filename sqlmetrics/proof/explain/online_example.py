@@ -69,35 +69,37 @@ class OnlineExample:
         return math.inf if self.sql_value is None else abs(self.value - self.sql_value)
 
 
-def worked_online(asked: Online, evaluated: Evaluated) -> OnlineExample:
+def worked_online(measure: Online, evaluated: Evaluated) -> OnlineExample:
     """Work an online metric out on the log.
 
     Args:
-        asked: The metric.
+        measure: The metric.
         evaluated: What evaluates the online metrics of a spec's log.
     """
-    parts = tuple(online_parts(asked.name, LOG, asked.k))
-    cuts = [Online(asked.metric, k) for k in (1, 2, None)] if asked.metric.cut else []
-    (own, *others) = dict.fromkeys([asked, *cuts])
-    rows = list(_rows(own, *others, by=evaluated))
+    parts = tuple(online_parts(measure.name, LOG, measure.k))
+    cuts = [Online(measure.metric, k) for k in (1, 2, None)] if measure.metric.cut else []
+    (first_measure, *other_measures) = dict.fromkeys([measure, *cuts])
+    rows = list(_rows(first_measure, *other_measures, by=evaluated))
     for text in SETTINGS:
-        rows += _rows(asked, by=evaluated, text=text)
-    if asked.metric.needs != "requests":
-        rows += _rows(asked, by=evaluated, text="requests: none")
-    (first, *more) = rows
+        rows += _rows(measure, by=evaluated, text=text)
+    if measure.metric.needs != "requests":
+        rows += _rows(measure, by=evaluated, text="requests: none")
+    (first, *other_rows) = rows
     return OnlineExample(
         parts=parts,
         value=math.fsum(x for x, _ in parts) / math.fsum(w for _, w in parts),
         sql_value=first[1]["value"],
-        rows=tuple(_told(text, row) for text, row in (("as it is", first[1]), *more)),
+        rows=tuple(_told(text, row) for text, row in (("as it is", first[1]), *other_rows)),
     )
 
 
-def _rows(*asked: Online, by: Evaluated, text: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _rows(
+    *measures: Online, by: Evaluated, text: str = ""
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """What is asked, or a setting of the log -> its row."""
-    rows = by(online_spec(*asked, tables=log_tables(), text=text))
-    for one, row in zip(asked, rows, strict=True):
-        yield text or str(one), row
+    rows = by(online_spec(*measures, tables=log_tables(), text=text))
+    for measure, row in zip(measures, rows, strict=True):
+        yield text or str(measure), row
 
 
 def _told(text: str, row: Mapping[str, Any]) -> tuple[str, str, str, str]:
@@ -105,41 +107,41 @@ def _told(text: str, row: Mapping[str, Any]) -> tuple[str, str, str, str]:
     return text, number(row["numerator"]), number(row["denominator"]), value
 
 
-def online_spec(*asked: Online, tables: Mapping[str, Mapping[str, Any]], text: str = "") -> Spec:
+def online_spec(*measures: Online, tables: Mapping[str, Mapping[str, Any]], text: str = "") -> Spec:
     """The spec of online metrics of the log.
 
     Args:
-        asked: The metrics.
+        measures: The metrics.
         tables: Table of the log -> its source.
         text: A setting of the log; `requests: none` leaves the searches without a result out.
     """
-    more = yaml.safe_load(text) or {}
+    settings = yaml.safe_load(text) or {}
     log = {name: {**source, "columns": COLUMNS[name]} for name, source in tables.items()}
-    if more.get("requests") == "none":
-        del log["requests"], more["requests"]
-    return Spec(name="shop", clicks=log | more, metrics=[str(one) for one in asked])
+    if settings.get("requests") == "none":
+        del log["requests"], settings["requests"]
+    return Spec(name="shop", clicks=log | settings, metrics=[str(measure) for measure in measures])
 
 
 def log_tables() -> dict[str, dict[str, Any]]:
     """The log as tables."""
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in COLUMNS}
-    for hour, one in enumerate(LOG):
-        at = START + timedelta(hours=hour)
-        key = {"request_id": one.name, "session_id": one.session}
-        rows["requests"].append({**key, "asked_at": at})
-        for position, item in enumerate(one.shown, start=1):
-            shown = {**key, "item_id": item, "position": position, "shown_at": at}
-            rows["impressions"].append(shown)
-        acts = [(click.item, "click", click.after, click.stay) for click in one.clicks]
-        for item, action, after, stay in [*acts, *((i, "purchase", 60, 0) for i in one.bought)]:
-            happened = at + timedelta(seconds=after)
+    for hour, request in enumerate(LOG):
+        timestamp = START + timedelta(hours=hour)
+        key = {"request_id": request.name, "session_id": request.session}
+        rows["requests"].append({**key, "asked_at": timestamp})
+        for position, item in enumerate(request.shown, start=1):
+            impression = {**key, "item_id": item, "position": position, "shown_at": timestamp}
+            rows["impressions"].append(impression)
+        acts = [(click.item, "click", click.after, click.stay) for click in request.clicks]
+        for item, action, after, stay in [*acts, *((i, "purchase", 60, 0) for i in request.bought)]:
+            happened = timestamp + timedelta(seconds=after)
             rows["events"].append(
                 {
-                    "request_id": one.name,
+                    "request_id": request.name,
                     "item_id": item,
                     "action": action,
                     "happened_at": happened,
                     "dwell_seconds": float(stay),
                 }
             )
-    return {name: {"data": pa.Table.from_pylist(own)} for name, own in rows.items()}
+    return {name: {"data": pa.Table.from_pylist(table_rows)} for name, table_rows in rows.items()}

@@ -81,8 +81,8 @@ def worked(measure: Measure, preset: str) -> WorkedExample:
     labels = _labels(measure)
     spec = _spec(measure, preset, labels)
     ranked = _seen(spec, {item: labels.get(item) for item in LIST})
-    other = _seen(spec, {item: labels.get(item) for item in BASELINE})
-    arithmetic = Arithmetic(spec, spec.measures[0], ranked, labels, tuple(other))
+    baseline = _seen(spec, {item: labels.get(item) for item in BASELINE})
+    arithmetic = Arithmetic(spec, spec.measures[0], ranked, labels, tuple(baseline))
     value, sql_value = _both(spec)
     return WorkedExample(
         columns=_columns(arithmetic),
@@ -106,16 +106,16 @@ def _labels(measure: Measure) -> Grades:
 
 
 def _spec(measure: Measure, preset: str, labels: Grades) -> Spec:
-    more = dict(needed(measure, preset))
-    systems = "baseline" in more
-    given = {"columns": more["labels"]["columns"]} if "labels" in more else {}
-    more["labels"] = {"data": label_rows(labels, groups=bool(given)), **given}
+    spec_fields = dict(needed(measure, preset))
+    systems = "baseline" in spec_fields
+    label_fields = {"columns": spec_fields["labels"]["columns"]} if "labels" in spec_fields else {}
+    spec_fields["labels"] = {"data": label_rows(labels, groups=bool(label_fields)), **label_fields}
     columns = {"system": "system"} if systems else {}
-    more["rankings"] = {"data": rankings(systems=systems), "columns": columns}
-    if "items" in more:
-        more["items"] = {"data": items(), "columns": more["items"]["columns"]}
+    spec_fields["rankings"] = {"data": rankings(systems=systems), "columns": columns}
+    if "items" in spec_fields:
+        spec_fields["items"] = {"data": items(), "columns": spec_fields["items"]["columns"]}
     return Spec(
-        **more,
+        **spec_fields,
         name="example",
         metrics=[str(measure)],
         preset=preset,
@@ -140,65 +140,79 @@ def _both(spec: Spec) -> tuple[Value, Value]:
         ((mean,),) = proof.summary.values()
         return mean.value, result.to_dicts()[0]["value"]
     rows = result.per_query().to_pylist()
-    own = [row for row in rows if row["system"] in (SYSTEM, spec.title)]
-    (values,) = (found for (_, system, _), found in proof.per_query.items() if system != "prod")
-    return values[0], own[0][spec.measures[0].column] if own else None
+    system_rows = [row for row in rows if row["system"] in (SYSTEM, spec.title)]
+    (values,) = (
+        query_values for (_, system, _), query_values in proof.per_query.items() if system != "prod"
+    )
+    return values[0], system_rows[0][spec.measures[0].column] if system_rows else None
 
 
-def _columns(of: Arithmetic) -> Row:
-    told = ("gain", "discount") if of.has_gain else ("relevant",) * of.has_rel
-    return ("rank", "item", "grade", *_known(of), *told, *of.sums)
+def _columns(arithmetic: Arithmetic) -> Row:
+    value_columns = (
+        ("gain", "discount") if arithmetic.has_gain else ("relevant",) * arithmetic.has_rel
+    )
+    return ("rank", "item", "grade", *_known(arithmetic), *value_columns, *arithmetic.sums)
 
 
-def _rows(of: Arithmetic) -> Iterator[Row]:
+def _rows(arithmetic: Arithmetic) -> Iterator[Row]:
     """One row per item; those that do not count have no numbers."""
-    width = len(_columns(of))
-    for rank, (item, grade) in enumerate(of.ranked.items(), start=1):
-        row: Row = (str(rank), item, _grade(grade), *_known(of, rank, item))
-        if rank <= (of.measure.k or rank):
-            row += _told(of, rank, grade) + tuple(number(one[rank - 1]) for one in of.sums.values())
+    width = len(_columns(arithmetic))
+    for rank, (item, grade) in enumerate(arithmetic.ranked.items(), start=1):
+        row: Row = (str(rank), item, _grade(grade), *_known(arithmetic, rank, item))
+        if rank <= (arithmetic.measure.k or rank):
+            row += _told(arithmetic, rank, grade) + tuple(
+                number(terms[rank - 1]) for terms in arithmetic.sums.values()
+            )
         yield row + ("",) * (width - len(row))
-    for item, grade in {**LIST, **of.labels}.items():
-        if item not in of.ranked:
-            known = tuple(" ".join(GROUPS[item]) for name in _known(of) if name == "group")
-            row = ("-", item, _grade(grade), *known)
+    for item, grade in {**LIST, **arithmetic.labels}.items():
+        if item not in arithmetic.ranked:
+            group_cells = tuple(
+                " ".join(GROUPS[item]) for name in _known(arithmetic) if name == "group"
+            )
+            row = ("-", item, _grade(grade), *group_cells)
             yield row + ("",) * (width - len(row))
 
 
-def _known(of: Arithmetic, rank: int = 0, item: str = "") -> Row:
+def _known(arithmetic: Arithmetic, rank: int = 0, item: str = "") -> Row:
     """What metrics need beside grades, in a row; the names without one."""
-    names = [need.rpartition(".")[2] for need in of.spec.needed if need != "items"]
+    names = [need.rpartition(".")[2] for need in arithmetic.spec.needed if need != "items"]
     if not item:
         return tuple(names)
-    below = "-" if rank > len(of.other) else of.other[rank - 1]
+    below = "-" if rank > len(arithmetic.other) else arithmetic.other[rank - 1]
     values = {name: getattr(CATALOGUE[item], name, None) for name in names} | {"baseline": below}
     values["group"] = " ".join(GROUPS.get(item, "-"))
     return tuple(str(values[name]) for name in names)
 
 
-def _ideal_rows(of: Arithmetic) -> Iterator[Row]:
-    worth = of.ideal_worth()
-    for rank, (item, grade) in enumerate(of.ideal().items(), start=1):
-        yield (str(rank), item, _grade(grade), *_told(of, rank, grade), number(worth[rank - 1]))
+def _ideal_rows(arithmetic: Arithmetic) -> Iterator[Row]:
+    ideal_terms = arithmetic.ideal_worth()
+    for rank, (item, grade) in enumerate(arithmetic.ideal().items(), start=1):
+        yield (
+            str(rank),
+            item,
+            _grade(grade),
+            *_told(arithmetic, rank, grade),
+            number(ideal_terms[rank - 1]),
+        )
 
 
-def _told(of: Arithmetic, rank: int, grade: Value) -> Row:
+def _told(arithmetic: Arithmetic, rank: int, grade: Value) -> Row:
     """The gain and the discount of an item, or whether it is relevant."""
-    if of.has_gain:
-        return number(of.gain(grade)), number(of.discount(rank))
-    rel = of.spec.settings(of.measure).parameter("rel")
-    return ("yes" if (grade or 0) >= rel else "no",) * of.has_rel
+    if arithmetic.has_gain:
+        return number(arithmetic.gain(grade)), number(arithmetic.discount(rank))
+    rel = arithmetic.spec.settings(arithmetic.measure).parameter("rel")
+    return ("yes" if (grade or 0) >= rel else "no",) * arithmetic.has_rel
 
 
-def _remark(of: Arithmetic, value: Value) -> str:
+def _remark(arithmetic: Arithmetic, value: Value) -> str:
     """Which option made something else of the value."""
-    own, metric = of.value(of.measure), of.measure.metric
-    if own is None and metric.undefined != "no_relevant":
+    raw_value, metric = arithmetic.value(arithmetic.measure), arithmetic.measure.metric
+    if raw_value is None and metric.undefined != "no_relevant":
         return metric.empty
-    if own is not None and value is not None:
+    if raw_value is not None and value is not None:
         return ""
-    name = "no_relevant" if own is None else "average_over"
-    choice = of.spec.settings(of.measure).choice(name)
+    name = "no_relevant" if raw_value is None else "average_over"
+    choice = arithmetic.spec.settings(arithmetic.measure).choice(name)
     return f"{name}={choice.name}, {OPTIONS[name].meaning}: {choice.meaning}"
 
 

@@ -24,10 +24,10 @@ def expected(values: Sequence[float], number: float, unit: float) -> float:
     0.1
     """
     edge = unit / 2
-    apart = sorted(abs(value - number) for value in values)
-    apart = [one for one in apart if one > edge]
-    if not apart:
+    distances = sorted(abs(value - number) for value in values)
+    distances = [distance for distance in distances if distance > edge]
+    if not distances:
         return 0.0
-    reach = max(apart[:NEIGHBOURS][-1], edge + unit)
-    near = sum(one <= reach for one in apart)
+    reach = max(distances[:NEIGHBOURS][-1], edge + unit)
+    near = sum(distance <= reach for distance in distances)
     return near * unit / (2 * (reach - edge))

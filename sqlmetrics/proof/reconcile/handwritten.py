@@ -65,15 +65,19 @@ class Handwritten:
     def values(self, engine: Database) -> tuple[list[MistakenValue], list[float]]:
         """The mistakes with their values, and the right values."""
         rows = engine.table(self.text).to_pylist()
-        right = [self._mean(rows, one, over) for one in self._right for over in (_ALL, _ZERO)]
-        found = [
-            MistakenValue(one.mistake, mean, str(one.metric), beside=words)
-            for one in self._wrong
-            for over, words in _OVER.items()
-            if one.mistake and (mean := self._mean(rows, one, over)) is not None
+        right = [
+            self._mean(rows, value_column, over)
+            for value_column in self._right
+            for over in (_ALL, _ZERO)
         ]
-        found += self._averages(rows)
-        return found, [value for value in right if value is not None]
+        mistaken = [
+            MistakenValue(value_column.mistake, mean, str(value_column.metric), beside=words)
+            for value_column in self._wrong
+            for over, words in _OVER.items()
+            if value_column.mistake and (mean := self._mean(rows, value_column, over)) is not None
+        ]
+        mistaken += self._averages(rows)
+        return mistaken, [value for value in right if value is not None]
 
     @cached_property
     def text(self) -> str:
@@ -84,10 +88,10 @@ class Handwritten:
         keys = [*self._groups.values(), "is_ranked"]
         counted = [
             column
-            for one in self._columns
+            for value_column in self._columns
             for column in (
-                Column(f"sum({one.sql})", f"{one.column}_total"),
-                Column(f"count({one.sql})", f"{one.column}_queries"),
+                Column(f"sum({value_column.sql})", f"{value_column.column}_total"),
+                Column(f"count({value_column.sql})", f"{value_column.column}_queries"),
             )
         ]
         view = {
@@ -101,17 +105,19 @@ class Handwritten:
     @cached_property
     def _plan(self) -> Plan:
         ties = self.spec.options["ties"]
-        known = {n: v for n, v in self.spec.conventions.items() if n not in ("missing", "average")}
-        conventions = {**known, "ties": ties if ties in ORDERS else "id_asc"}
-        metrics = [str(one) for one in self._bases]
+        given_conventions = {
+            n: v for n, v in self.spec.conventions.items() if n not in ("missing", "average")
+        }
+        conventions = {**given_conventions, "ties": ties if ties in ORDERS else "id_asc"}
+        metrics = [str(measure) for measure in self._bases]
         return plan(self.spec.having(metrics=metrics, conventions=conventions), self.tables)
 
     @cached_property
     def _bases(self) -> list[Measure]:
         """The metric itself, with each gain."""
         measure = self.spec.measures[0]
-        each = (measure.having("gain", gain) for gain in self.gains)
-        return [one.without(DEFAULTS) for one in each] or [measure]
+        measures = (measure.having("gain", gain) for gain in self.gains)
+        return [base.without(DEFAULTS) for base in measures] or [measure]
 
     @cached_property
     def _groups(self) -> dict[str, str]:
@@ -128,16 +134,16 @@ class Handwritten:
     @cached_property
     def _right(self) -> list[_Value]:
         spec = self._plan.spec
-        columns = [spec.measure(str(one)).column for one in self._bases]
+        columns = [spec.measure(str(measure)).column for measure in self._bases]
         return [
-            _Value(column, column, one, None)
-            for column, one in zip(columns, self._bases, strict=True)
+            _Value(column, column, measure, None)
+            for column, measure in zip(columns, self._bases, strict=True)
         ]
 
     @cached_property
     def _wrong(self) -> list[_Value]:
         """The ways to write DCG that no option has."""
-        found = []
+        value_columns = []
         for mistake in MISTAKES:
             if mistake.dcg is None or not mistake.is_of(self.spec.measures[0]):
                 continue
@@ -145,8 +151,8 @@ class Handwritten:
                 if gain == mistake.options.get("gain", gain):
                     name = f"{mistake.name}_{gain}"
                     base = self._bases[self.gains.index(gain)]
-                    found.append(_Value(name, self._ratio(name), base, mistake))
-        return found
+                    value_columns.append(_Value(name, self._ratio(name), base, mistake))
+        return value_columns
 
     def _ratio(self, name: str) -> str:
         top = f"coalesce({name}_dcg, 0e0)"
@@ -180,30 +186,30 @@ class Handwritten:
 
     def _sums(self, part: str) -> Iterator[Column]:
         """DCG over `ranked`, or IDCG over `ideal`; IDCG of the hits is one over `ranked` too."""
-        for one in self._wrong:
-            dcg = one.mistake.dcg if one.mistake else None
+        for value_column in self._wrong:
+            dcg = value_column.mistake.dcg if value_column.mistake else None
             if dcg is None:
                 continue
-            gain = str(one.metric.setting("gain") or DEFAULTS["gain"])
+            gain = str(value_column.metric.setting("gain") or DEFAULTS["gain"])
             if part == "dcg":
-                yield Column(self._sum(dcg, gain, None), f"{one.column}_dcg")
+                yield Column(self._sum(dcg, gain, None), f"{value_column.column}_dcg")
                 if dcg.of_hits:
-                    yield Column(self._of_hits(dcg.deepest or 0), f"{one.column}_idcg")
+                    yield Column(self._of_hits(dcg.deepest or 0), f"{value_column.column}_idcg")
             elif not dcg.of_hits:
                 ideal = self._sum(dcg, dcg.ideal_gain or gain, dcg.deepest)
-                yield Column(ideal, f"{one.column}_idcg")
+                yield Column(ideal, f"{value_column.column}_idcg")
 
     def _sum(self, dcg: Dcg, gain: str, deepest: int | None) -> str:
         grade = dcg.grade.format(grade="grade")
-        worth = OPTIONS["gain"].choice(gain).sql.format(grade=grade, relevant=self._relevant)
-        term = f"{worth} * {dcg.discount.format(rank='rnk')}"
+        gain_sql = OPTIONS["gain"].choice(gain).sql.format(grade=grade, relevant=self._relevant)
+        term = f"{gain_sql} * {dcg.discount.format(rank='rnk')}"
         k = min(filter(None, (deepest, self.spec.measures[0].k)), default=None)
         return f"sum({case(f'rnk <= {k}', term) if k else term})"
 
     def _of_hits(self, most: int) -> str:
         """The sum of the discounts of as many ranks as there are hits, from a table of a few."""
-        inside = f" and rnk <= {k}" if (k := self.spec.measures[0].k) else ""
-        hits = f"sum(case when {self._relevant}{inside} then 1 else 0 end)"
+        cutoff = f" and rnk <= {k}" if (k := self.spec.measures[0].k) else ""
+        hits = f"sum(case when {self._relevant}{cutoff} then 1 else 0 end)"
         terms = (case(f"{hits} >= {n}", double(1 / math.log2(n + 1))) for n in range(1, most + 1))
         return "\n    + ".join(term.strip() for term in terms)
 
@@ -215,21 +221,25 @@ class Handwritten:
 
     def _averages(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[MistakenValue]:
         """The means of the means of days or segments."""
-        for what, column in self._groups.items():
+        for grouping, column in self._groups.items():
             groups: dict[Any, list[Mapping[str, Any]]] = {}
             for row in rows:
                 groups.setdefault(row[column], []).append(row)
-            for one in self._right:
+            for value_column in self._right:
                 for over, words in _OVER.items():
-                    means = [self._mean(group, one, over) for group in groups.values()]
-                    known = [mean for mean in means if mean is not None]
-                    if known:
-                        mean = sum(known) / len(known)
-                        yield MistakenValue(AVERAGED, mean, str(one.metric), what, words)
+                    means = [self._mean(group, value_column, over) for group in groups.values()]
+                    defined_means = [mean for mean in means if mean is not None]
+                    if defined_means:
+                        mean = sum(defined_means) / len(defined_means)
+                        yield MistakenValue(
+                            AVERAGED, mean, str(value_column.metric), grouping, words
+                        )
 
-    def _mean(self, rows: Sequence[Mapping[str, Any]], one: _Value, over: str) -> float | None:
-        some = [row for row in rows if over != _RANKED or row["is_ranked"]]
-        total = sum(row[f"{one.column}_total"] or 0.0 for row in some)
-        column = "queries" if over == _ZERO else f"{one.column}_queries"
-        queries = sum(row[column] for row in some)
+    def _mean(
+        self, rows: Sequence[Mapping[str, Any]], value_column: _Value, over: str
+    ) -> float | None:
+        selected_rows = [row for row in rows if over != _RANKED or row["is_ranked"]]
+        total = sum(row[f"{value_column.column}_total"] or 0.0 for row in selected_rows)
+        column = "queries" if over == _ZERO else f"{value_column.column}_queries"
+        queries = sum(row[column] for row in selected_rows)
         return total / queries if queries else None

@@ -27,21 +27,21 @@ _BASES = {
 
 def gains(space: Space) -> tuple[str, ...]:
     """The gains that come into question, empty for a metric without."""
-    return tuple(one for one in _BASES["gain"] if one in space.tried.get("gain", ()))
+    return tuple(gain for gain in _BASES["gain"] if gain in space.tried.get("gain", ()))
 
 
 def right(space: Space) -> list[Point]:
     """The points of queries without a mistake."""
     names = [name for name in _BASES if name in space.tried]
     ways = product(*(_tried(space, name) for name in names))
-    found = (space.like("house", dict(zip(names, way, strict=True))) for way in ways)
-    return list(dict.fromkeys(point for point in found if point is not None))
+    points = (space.like("house", dict(zip(names, way, strict=True))) for way in ways)
+    return list(dict.fromkeys(point for point in points if point is not None))
 
 
 def _tried(space: Space, name: str) -> list[Setting]:
     """The values of an option that are right; what is given, whatever it is."""
     tried = space.tried[name]
-    return [one for one in tried if one in _BASES[name]] or [tried[0]]
+    return [setting for setting in tried if setting in _BASES[name]] or [tried[0]]
 
 
 def wrong(space: Space) -> Iterator[tuple[Mistake, Point]]:
@@ -49,22 +49,22 @@ def wrong(space: Space) -> Iterator[tuple[Mistake, Point]]:
     for mistake in MISTAKES:
         if mistake.dcg is None and mistake.is_of(space.measure):
             for point in right(space):
-                given = {**dict(zip(space.tried, point, strict=True)), **mistake.options}
-                made = space.like("house", given)
-                if made is not None:
-                    yield mistake, made
+                settings = {**dict(zip(space.tried, point, strict=True)), **mistake.options}
+                mistaken_point = space.like("house", settings)
+                if mistaken_point is not None:
+                    yield mistake, mistaken_point
 
 
 def by_options(tally: Tally) -> tuple[list[MistakenValue], list[float]]:
     """The mistakes that options make too with their values, and the right values."""
     space = tally.space
-    found = [
+    mistaken = [
         MistakenValue(mistake, value, str(space.measure))
         for mistake, point in wrong(space)
         if tally.holds(point) and (value := tally.mean(point)) is not None
     ]
     means = (tally.mean(point) for point in right(space) if tally.holds(point))
-    return found, [mean for mean in means if mean is not None]
+    return mistaken, [mean for mean in means if mean is not None]
 
 
 @dataclass(frozen=True)
@@ -81,47 +81,64 @@ class Known:
     wrong: Sequence[MistakenValue]
     right: Sequence[float]
 
-    def told(self, found: Reconciliation, target: Target) -> Reconciliation:
+    def told(self, reconciliation: Reconciliation, target: Target) -> Reconciliation:
         """The same with the mistakes that give the number.
 
         A number that is right is no mistake, and where a preset gives it no other value is.
         """
         if any(target.is_rounded(value) for value in self.right):
-            return found
-        rest = list(found.candidates)
-        exact = [one for one in rest if not one.distance]
+            return reconciliation
+        remaining = list(reconciliation.candidates)
+        exact = [candidate for candidate in remaining if not candidate.distance]
         lines = []
         for value, mistakes in self._classes(target).items():
-            same = [one for one in rest if _alike(one.value, value)]
+            same = [candidate for candidate in remaining if _alike(candidate.value, value)]
             if same:
-                one = _nearest(same, mistakes)
-                rest[rest.index(one)] = with_mistakes = _beside(one, mistakes)
+                nearest_candidate = _nearest(same, mistakes)
+                remaining[remaining.index(nearest_candidate)] = with_mistakes = _beside(
+                    nearest_candidate, mistakes
+                )
                 lines.append(with_mistakes)
             elif not exact:
                 lines.append(self._alone(value, mistakes, target))
-        first = [one for one in rest if not one.distance]
-        lines = [one for one in lines if one not in first]
-        others = [one for one in rest if one not in first and one not in lines]
-        candidates = (*first, *sorted(lines, key=lambda one: one.distance), *others)
-        return replace(found, candidates=candidates, nearest=() if candidates else found.nearest)
+        first = [candidate for candidate in remaining if not candidate.distance]
+        lines = [candidate for candidate in lines if candidate not in first]
+        other_candidates = [
+            candidate
+            for candidate in remaining
+            if candidate not in first and candidate not in lines
+        ]
+        candidates = (
+            *first,
+            *sorted(lines, key=lambda candidate: candidate.distance),
+            *other_candidates,
+        )
+        return replace(
+            reconciliation,
+            candidates=candidates,
+            nearest=() if candidates else reconciliation.nearest,
+        )
 
     def _classes(self, target: Target) -> dict[float, list[MistakenValue]]:
         """Value -> the mistakes that give it, one on its own before those beside another."""
-        found: dict[float, dict[str, MistakenValue]] = {}
-        for one in sorted(self.wrong, key=lambda one: bool(one.beside)):
-            if target.is_rounded(one.value):
-                key = round(one.value, chance.ALIKE)
-                found.setdefault(key, {}).setdefault(one.mistake.name, one)
-        return {value: list(some.values()) for value, some in found.items()}
+        mistakes_by_value: dict[float, dict[str, MistakenValue]] = {}
+        for mistaken in sorted(self.wrong, key=lambda mistaken: bool(mistaken.beside)):
+            if target.is_rounded(mistaken.value):
+                key = round(mistaken.value, chance.ALIKE)
+                mistakes_by_value.setdefault(key, {}).setdefault(mistaken.mistake.name, mistaken)
+        return {
+            value: list(mistakes_by_name.values())
+            for value, mistakes_by_name in mistakes_by_value.items()
+        }
 
     def _alone(self, value: float, mistakes: list[MistakenValue], target: Target) -> Candidate:
-        values = chance.distinct([*self.right, *(one.value for one in self.wrong)])
+        values = chance.distinct([*self.right, *(mistaken.value for mistaken in self.wrong)])
         metric = mistakes[0].metric
-        own = f", in {metric}" if metric != self.metric else ""
+        metric_note = f", in {metric}" if metric != self.metric else ""
         plain = Candidate(
             presets=(),
             departures={},
-            words=ALONE + _words(mistakes) + own,
+            words=ALONE + _words(mistakes) + metric_note,
             metric=metric,
             value=value,
             cut=False,
@@ -131,30 +148,38 @@ class Known:
         return _marked(plain, mistakes)
 
 
-def _alike(one: float | None, other: float) -> bool:
-    return one is not None and abs(one - other) <= NOISE
+def _alike(value: float | None, other_value: float) -> bool:
+    return value is not None and abs(value - other_value) <= NOISE
 
 
 def _nearest(same: Sequence[Candidate], mistakes: Sequence[MistakenValue]) -> Candidate:
     """The candidate that a mistake is said of: the simplest; one that departs in its options."""
-    own = {pair for one in mistakes for pair in one.mistake.options.items()}
-    least = min(one.distance for one in same)
-    fewest = [one for one in same if one.distance == least]
-    return max(fewest, key=lambda one: len(own & {*one.departures.items()}))
+    mistaken_options = {pair for mistaken in mistakes for pair in mistaken.mistake.options.items()}
+    least = min(candidate.distance for candidate in same)
+    fewest = [candidate for candidate in same if candidate.distance == least]
+    return max(
+        fewest, key=lambda candidate: len(mistaken_options & {*candidate.departures.items()})
+    )
 
 
-def _beside(one: Candidate, mistakes: list[MistakenValue]) -> Candidate:
-    return _marked(replace(one, words=f"{one.words}; {BESIDE}{_words(mistakes)}"), mistakes)
+def _beside(candidate: Candidate, mistakes: list[MistakenValue]) -> Candidate:
+    return _marked(
+        replace(candidate, words=f"{candidate.words}; {BESIDE}{_words(mistakes)}"), mistakes
+    )
 
 
-def _marked(one: Candidate, mistakes: list[MistakenValue]) -> Candidate:
-    names = tuple(known.mistake.name for known in mistakes)
-    return replace(one, mistakes=names, advice=mistakes[0].mistake.advice)
+def _marked(candidate: Candidate, mistakes: list[MistakenValue]) -> Candidate:
+    names = tuple(mistaken.mistake.name for mistaken in mistakes)
+    return replace(candidate, mistakes=names, advice=mistakes[0].mistake.advice)
 
 
 def _words(mistakes: Sequence[MistakenValue]) -> str:
-    first, *others = mistakes
-    if not others:
+    first, *other_mistakes = mistakes
+    if not other_mistakes:
         return first.words
-    more = "another mistake gives" if len(others) == 1 else f"{len(others)} other mistakes give"
-    return f"{first.words} ({more} the same here)"
+    addition = (
+        "another mistake gives"
+        if len(other_mistakes) == 1
+        else f"{len(other_mistakes)} other mistakes give"
+    )
+    return f"{first.words} ({addition} the same here)"

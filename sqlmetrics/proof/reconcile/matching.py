@@ -38,22 +38,22 @@ class Match:
         return self.tally.space
 
     def told(
-        self, points: Sequence[Point], among: Iterable[str] | None = None, **known: Any
+        self, points: Sequence[Point], among: Iterable[str] | None = None, **shared_fields: Any
     ) -> Iterator[Candidate]:
         """The simplest of points that are alike, one candidate a way to depart.
 
         Args:
             points: The points.
             among: The presets that they may be told of; default: all.
-            **known: What the candidates share.
+            **shared_fields: What the candidates share.
         """
         fewest = min(self.points[point] for point in points)
         ways: dict[tuple[tuple[str, Setting], ...], list[str]] = {}
         for preset in among or self.space.presets:
-            for point in (one for one in points if self.points[one] == fewest):
-                apart = self.space.departures(point, preset)
-                if len(apart) == fewest:
-                    ways.setdefault(tuple(apart.items()), []).append(preset)
+            for point in (point for point in points if self.points[point] == fewest):
+                point_departures = self.space.departures(point, preset)
+                if len(point_departures) == fewest:
+                    ways.setdefault(tuple(point_departures.items()), []).append(preset)
         for way, presets in sorted(ways.items(), key=lambda pair: -len(pair[1])):
             departures = dict(way)
             measure = self.space.measure
@@ -63,11 +63,14 @@ class Match:
                 presets=tuple(presets),
                 departures=departures,
                 words=words.sentence(
-                    presets, departures, cut=known["cut"], decimals=known.get("decimals", 0)
+                    presets,
+                    departures,
+                    cut=shared_fields["cut"],
+                    decimals=shared_fields.get("decimals", 0),
                 ),
                 metric=str(measure),
                 same=len(points) - 1,
-                **known,
+                **shared_fields,
             )
 
 
@@ -79,16 +82,18 @@ class MeanMatch(Match):
 
     def reconciled(self) -> Reconciliation:
         """The points that give the number, or the nearest ones."""
-        found = [
-            one for value, points in self._classes.items() for one in self._matched(value, points)
+        matches = [
+            candidate
+            for value, points in self._classes.items()
+            for candidate in self._matched(value, points)
         ]
-        candidates = needed(sorted(found, key=lambda one: one.distance))
+        candidates = needed(sorted(matches, key=lambda candidate: candidate.distance))
         return Reconciliation(
             measure=self.space.measure,
             target=self.target,
             candidates=candidates,
-            needless=len(found) - len(candidates),
-            nearest=() if found else tuple(self._nearest()),
+            needless=len(matches) - len(candidates),
+            nearest=() if matches else tuple(self._nearest()),
             tried=len(self.points),
             values=len(self._classes),
             given=0,
@@ -100,12 +105,12 @@ class MeanMatch(Match):
     @cached_property
     def _classes(self) -> dict[float, list[Point]]:
         """Value -> the points that give it, whatever their last bits."""
-        found: dict[float, tuple[float, list[Point]]] = {}
+        points_by_value: dict[float, tuple[float, list[Point]]] = {}
         for point in self.points:
             value = self.tally.mean(point)
             if value is not None:
-                found.setdefault(round(value, chance.ALIKE), (value, []))[1].append(point)
-        return dict(found.values())
+                points_by_value.setdefault(round(value, chance.ALIKE), (value, []))[1].append(point)
+        return dict(points_by_value.values())
 
     def _matched(self, value: float, points: Sequence[Point]) -> Iterator[Candidate]:
         """What gives the number by a value, if it does: rounded, rounded twice, or cut off."""
@@ -114,10 +119,12 @@ class MeanMatch(Match):
             return
         for decimals in self._decimals:
             if self.target.is_rounded(round(value, decimals)):
-                own = [name for name in self._decimals[decimals] if self._own(name) in points]
-                if own:
-                    twice = [*dict.fromkeys(map(self._own, own))]
-                    yield from self._of(value, twice, own, decimals=decimals)
+                preset_names = [
+                    name for name in self._decimals[decimals] if self._own(name) in points
+                ]
+                if preset_names:
+                    twice = [*dict.fromkeys(map(self._own, preset_names))]
+                    yield from self._of(value, twice, preset_names, decimals=decimals)
         if self.target.is_cut(value):
             yield from self._of(value, points, cut=True)
 
@@ -131,8 +138,8 @@ class MeanMatch(Match):
         decimals: int = 0,
     ) -> Iterator[Candidate]:
         by_chance = self._by_chance(points, cut=cut)
-        known = {"value": value, "cut": cut, "decimals": decimals, "by_chance": by_chance}
-        return self.told(points, among, **known)
+        shared_fields = {"value": value, "cut": cut, "decimals": decimals, "by_chance": by_chance}
+        return self.told(points, among, **shared_fields)
 
     @cached_property
     def _decimals(self) -> dict[int, list[str]]:
@@ -140,12 +147,12 @@ class MeanMatch(Match):
 
         BEIR makes .14815 of the mean .148148, which is .1482 for who copies four digits.
         """
-        found: dict[int, list[str]] = {}
+        presets_by_decimals: dict[int, list[str]] = {}
         for name in self.space.presets:
             decimals = PRESETS[name].decimals  # DECIMALS is what our own tables have
             if decimals not in (DECIMALS, *range(self.target.decimals + 1)):
-                found.setdefault(decimals, []).append(name)
-        return found
+                presets_by_decimals.setdefault(decimals, []).append(name)
+        return presets_by_decimals
 
     def _own(self, preset: str) -> Point:
         return self.space.presets[preset]
@@ -153,20 +160,22 @@ class MeanMatch(Match):
     def _by_chance(self, points: Sequence[Point], *, cut: bool) -> float:
         """What to expect of the values that come about with no more departures than these."""
         fewest = min(self.points[point] for point in points)
-        within = (
+        values = (
             value
-            for value, others in self._classes.items()
-            if min(self.points[point] for point in others) <= fewest
+            for value, class_points in self._classes.items()
+            if min(self.points[point] for point in class_points) <= fewest
         )
-        return self._expected(within) * (CUT_TOO if cut else 1)
+        return self._expected(values) * (CUT_TOO if cut else 1)
 
     def _expected(self, values: Iterable[float]) -> float:
         target = self.target
         return chance.expected(list(values), target.number, target.unit)
 
     def _nearest(self) -> Iterator[Candidate]:
-        apart = sorted(self._classes, key=lambda value: abs(value - self.target.number))
-        for value in apart[:NEAREST]:
+        values_by_distance = sorted(
+            self._classes, key=lambda value: abs(value - self.target.number)
+        )
+        for value in values_by_distance[:NEAREST]:
             points = self._classes[value]
             yield next(self.told(points, value=value, cut=False, by_chance=None))
 
@@ -179,21 +188,23 @@ class ValuesMatch(Match):
 
     def reconciled(self) -> Reconciliation:
         """The points that give every value, or those that give most of them."""
-        given = len(self.seen.targets)
+        n_given = len(self.seen.targets)
         classes = self._classes()
-        whole = {key: points for key, points in classes.items() if key[0] == given}
+        complete_classes = {key: points for key, points in classes.items() if key[0] == n_given}
         best = sorted(classes, key=lambda key: (-key[0], key[1]))[:NEAREST]
-        found = self._ordered(whole)
-        candidates = needed(found)
+        matches = self._ordered(complete_classes)
+        candidates = needed(matches)
         return Reconciliation(
             measure=self.space.measure,
             target=None,
             candidates=candidates,
-            needless=len(found) - len(candidates),
-            nearest=() if whole else tuple(self._ordered({key: classes[key] for key in best})),
+            needless=len(matches) - len(candidates),
+            nearest=()
+            if complete_classes
+            else tuple(self._ordered({key: classes[key] for key in best})),
             tried=len(self.points),
             values=0,
-            given=given,
+            given=n_given,
             most=self.most,
             expected_by_chance=None,
             sql=self.tally.statement.text,
@@ -201,20 +212,20 @@ class ValuesMatch(Match):
 
     def _classes(self) -> dict[tuple[int, int, bool], list[Point]]:
         """How many are explained, how many queries are beside them, cut -> the points."""
-        found: dict[tuple[int, int, bool], list[Point]] = {}
+        points_by_fit: dict[tuple[int, int, bool], list[Point]] = {}
         for point in self.points:
             rounded = self.tally.fits(point)
-            found.setdefault((*rounded, False), []).append(point)
+            points_by_fit.setdefault((*rounded, False), []).append(point)
             cut = self.tally.fits(point, cut=True)
             if cut[0] > rounded[0]:
-                found.setdefault((*cut, True), []).append(point)
-        return found
+                points_by_fit.setdefault((*cut, True), []).append(point)
+        return points_by_fit
 
     def _ordered(self, classes: Mapping[tuple[int, int, bool], Sequence[Point]]) -> list[Candidate]:
-        found = [
-            one
+        candidates = [
+            candidate
             for (explained, beyond, cut), points in classes.items()
-            for one in self.told(
+            for candidate in self.told(
                 points,
                 value=None,
                 cut=cut,
@@ -223,7 +234,10 @@ class ValuesMatch(Match):
                 beyond=beyond,
             )
         ]
-        return sorted(found, key=lambda one: (-one.explained, one.distance, one.beyond))
+        return sorted(
+            candidates,
+            key=lambda candidate: (-candidate.explained, candidate.distance, candidate.beyond),
+        )
 
 
 def needed(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -232,16 +246,25 @@ def needed(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     What gives a number mostly gives it too if one option more departs that changes nothing
     here, or too little to be seen in so many digits.
     """
-    ways = {(preset, _way(one)) for one in candidates for preset in one.presets}
-    found = []
-    for one in candidates:
-        way = _way(one)
+    ways = {(preset, _way(candidate)) for candidate in candidates for preset in candidate.presets}
+    needed_candidates = []
+    for candidate in candidates:
+        way = _way(candidate)
         parts = [frozenset(part) for n in range(len(way)) for part in combinations(way, n)]
-        presets = [name for name in one.presets if not any((name, part) in ways for part in parts)]
+        presets = [
+            name for name in candidate.presets if not any((name, part) in ways for part in parts)
+        ]
         if presets:
-            told = words.sentence(presets, one.departures, cut=one.cut, decimals=one.decimals)
-            found.append(replace(one, presets=tuple(presets), words=told))
-    return tuple(sorted(found, key=lambda one: (-one.explained, one.distance, one.beyond)))
+            sentence = words.sentence(
+                presets, candidate.departures, cut=candidate.cut, decimals=candidate.decimals
+            )
+            needed_candidates.append(replace(candidate, presets=tuple(presets), words=sentence))
+    return tuple(
+        sorted(
+            needed_candidates,
+            key=lambda candidate: (-candidate.explained, candidate.distance, candidate.beyond),
+        )
+    )
 
 
 def _way(candidate: Candidate) -> frozenset[tuple[str, Setting]]:

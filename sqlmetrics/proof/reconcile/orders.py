@@ -97,16 +97,18 @@ class Lists:
         return list(dict.fromkeys(precision for _, precision in rules))
 
     def _rules_stage(self, name: str) -> Stage:
-        some = (world.rules for world in self.worlds if self.source(world) == name)
-        rules = dict.fromkeys(rule for rules in some for rule in rules)
+        rule_sets = (world.rules for world in self.worlds if self.source(world) == name)
+        rules = dict.fromkeys(rule for rules in rule_sets for rule in rules)
         about = "the lists in the order of each rule for equal scores"
         sorter = self._rank
         if name == "scores":
             about = "the lists with their scores as each precision has them"
             sorter = self._score
         names = (*self._keys, "item_id", *self.shape.listed_facts)
-        carried = [Column(one, one) for one in names]
-        selects = [[Column(literal(name_of(one)), "rule"), *carried, sorter(one)] for one in rules]
+        carried = [Column(name, name) for name in names]
+        selects = [
+            [Column(literal(name_of(rule)), "rule"), *carried, sorter(rule)] for rule in rules
+        ]
         return Stage(name, "proof/orders", {"rules": selects, "about": about})
 
     def _rank(self, rule: Rule) -> Column:

@@ -50,7 +50,7 @@ def reconcile(
     departures: int = DEPARTURES,
     connection: Any = None,
     check: bool | float = True,
-    **given: Unpack[Asked],
+    **keywords: Unpack[Asked],
 ) -> Reconciliation:
     """Say which conventions give a number that was seen elsewhere.
 
@@ -65,7 +65,7 @@ def reconcile(
         departures: In how many options at most a combination departs from a preset.
         connection: The DuckDB that holds tables, as `evaluate` takes it.
         check: Whether to look for bad input first.
-        **given: Columns and tables as `evaluate` names them (`query="qid"`, `weight=`,
+        **keywords: Columns and tables as `evaluate` names them (`query="qid"`, `weight=`,
             `where=` ...), and conventions that are known and not varied. Means of days
             (`date=`) and segments (`by=`) may have been averaged.
 
@@ -78,10 +78,10 @@ def reconcile(
         InputError: If the data would give wrong numbers, or is of several systems.
         EngineError: If DuckDB fails.
     """
-    check_arguments(reconcile, given)
-    _refuse(value, values, departures, given)
+    check_arguments(reconcile, keywords)
+    _refuse(value, values, departures, keywords)
     with _default(connection) as engine:
-        spec, tables = question(engine, rankings, labels, metric, **given)
+        spec, tables = question(engine, rankings, labels, metric, **keywords)
         measure = _one_measure(spec)
         _asks(spec, tables)
         target: Target | GivenValues
@@ -89,23 +89,23 @@ def reconcile(
         if values is None:
             target, unfit = _read(value, measure)
         else:
-            query = given.get("query", "query_id")
+            query = keywords.get("query", "query_id")
             target = read_seen(values, column, query, measure, engine)
-        ways = _checked(spec, tables, engine, is_given=repeats.OPTION in given) if check else ()
+        ways = _checked(spec, tables, engine, is_given=repeats.OPTION in keywords) if check else ()
         if ways:
-            found = repeats.together(
+            reconciliation = repeats.together(
                 {
                     way: _found(repeats.having(spec, way), tables, target, departures, engine)
                     for way in ways
                 }
             )
         else:
-            found = _found(spec, tables, target, departures, engine)
-        own = () if "identical_ids" in given else _own_ids(spec, tables, engine)
-        notes = (*tables.notes, *_days(spec, tables, engine), *own)
-    if unfit and not found.candidates:
+            reconciliation = _found(spec, tables, target, departures, engine)
+        id_notes = () if "identical_ids" in keywords else _own_ids(spec, tables, engine)
+        notes = (*tables.notes, *_days(spec, tables, engine), *id_notes)
+    if unfit and not reconciliation.candidates:
         raise unfit
-    return replace(found, notes=notes)
+    return replace(reconciliation, notes=notes)
 
 
 def _checked(spec: Spec, tables: Tables, engine: Database, *, is_given: bool) -> tuple[str, ...]:
@@ -124,9 +124,9 @@ def _found(
     tally, points = _counted(spec, tables, target, departures, engine)
     if isinstance(target, GivenValues):
         return ValuesMatch(tally, points, departures, target).reconciled()
-    known = _known(spec, tables, tally, engine)
-    found = MeanMatch(tally, points, departures, target).reconciled()
-    return known.told(found, target) if known else found
+    known_mistakes = _known(spec, tables, tally, engine)
+    reconciliation = MeanMatch(tally, points, departures, target).reconciled()
+    return known_mistakes.told(reconciliation, target) if known_mistakes else reconciliation
 
 
 def _read(value: object, measure: Measure) -> tuple[Target, SpecError | None]:
@@ -145,8 +145,8 @@ def _known(spec: Spec, tables: Tables, tally: Tally, engine: Database) -> Known 
     if spec.measures[0].metric.count or Shape(spec, tables).weighted:
         return None
     mistaken, correct = by_options(tally)
-    own, others = Handwritten(spec, tables, gains(tally.space)).values(engine)
-    return Known(str(spec.measures[0]), [*mistaken, *own], [*correct, *others])
+    more_mistaken, more_correct = Handwritten(spec, tables, gains(tally.space)).values(engine)
+    return Known(str(spec.measures[0]), [*mistaken, *more_mistaken], [*correct, *more_correct])
 
 
 def _default(connection: Any) -> Database:
@@ -167,22 +167,22 @@ _REFUSED: Mapping[tuple[str, object], str] = {
 """An argument and its value, or any value, and why it cannot be."""
 
 
-def _refuse(value: object, values: object, departures: object, given: Mapping[str, Any]) -> None:
+def _refuse(value: object, values: object, departures: object, keywords: Mapping[str, Any]) -> None:
     problems = []
     if (value is None) == (values is None):
         problems.append("give a value, or per-query values; one of both")
     if not isinstance(departures, int) or not 0 <= departures <= MOST:
         problems.append(f"departures must be a whole number from 0 to {MOST}, given {departures!r}")
     problems += [
-        said
-        for (name, refused), said in _REFUSED.items()
-        if given.get(name) and refused in (..., given[name])
+        message
+        for (name, refused), message in _REFUSED.items()
+        if keywords.get(name) and refused in (..., keywords[name])
     ]
     if values is not None:
         problems += [
-            f"per-query values have no {what}; choose one with where"
-            for name, what in (("date", "date"), ("by", "segment"))
-            if given.get(name)
+            f"per-query values have no {noun}; choose one with where"
+            for name, noun in (("date", "date"), ("by", "segment"))
+            if keywords.get(name)
         ]
     if problems:
         raise SpecError(problems)
@@ -190,8 +190,10 @@ def _refuse(value: object, values: object, departures: object, given: Mapping[st
 
 def _one_measure(spec: Spec) -> Measure:
     if len(spec.measures) != 1:
-        told = ", ".join(map(str, spec.measures))
-        raise SpecError(f"reconcile takes one metric and one value per option, given {told}")
+        metric_names = ", ".join(map(str, spec.measures))
+        raise SpecError(
+            f"reconcile takes one metric and one value per option, given {metric_names}"
+        )
     return spec.measures[0]
 
 
@@ -209,8 +211,10 @@ def _asks(spec: Spec, tables: Tables) -> None:
             "out average, or give evaluate the presets that come into question"
         )
     if spec.needed:
-        beside = {"baseline": "a second system", GROUPS: "the groups of labels"}
-        needs = " and ".join(dict.fromkeys(beside.get(n, "a table of items") for n in spec.needed))
+        need_texts = {"baseline": "a second system", GROUPS: "the groups of labels"}
+        needs = " and ".join(
+            dict.fromkeys(need_texts.get(n, "a table of items") for n in spec.needed)
+        )
         raise SpecError(f"reconcile takes rankings and labels alone; {measure} needs {needs}")
     compares = Needs(spec).reads_score and not _has_ranks(spec, tables)
     if compares and spec.options["depth"] != "none":
@@ -243,11 +247,11 @@ def _counted(
         grades=_grades(spec, tables, engine),
     )
     points = around.points(departures)
-    given = None
+    given_table = None
     if isinstance(target, GivenValues):
-        given = GivenTable(engine.register("sqlmetrics_values", target.table), target.unit)
+        given_table = GivenTable(engine.register("sqlmetrics_values", target.table), target.unit)
     tried = dict.fromkeys([*points, *right(around), *(point for _, point in wrong(around))])
-    statement = Statement(spec, tables, worlds_of(around, tried, spec), given)
+    statement = Statement(spec, tables, worlds_of(around, tried, spec), given_table)
     tally = Tally(around, statement, engine.table(statement.text).to_pylist())
     return tally, {point: far for point, far in points.items() if tally.holds(point)}
 
@@ -256,9 +260,9 @@ def _one_system(spec: Spec, tables: Tables, engine: Database) -> None:
     """Refuse several systems: a number is of one."""
     systems = _distinct("system", spec, tables, engine)
     if len(systems) > 1:
-        there = ", ".join(map(repr, systems))
+        system_names = ", ".join(map(repr, systems))
         raise InputError(
-            f"rankings: a number is of one system, but there are {there}; "
+            f"rankings: a number is of one system, but there are {system_names}; "
             "choose one with a condition: where"
         )
 
@@ -271,7 +275,7 @@ def _distinct(key: str, spec: Spec, tables: Tables, engine: Database) -> list[st
     name = shape.names["rankings"]
     stages = [stage for stage in shape.stages() if stage.name == name]
     last = f"select distinct {key}\nfrom {name}\norder by {key}\nlimit 4"
-    return [str(one) for (one,) in engine.rows(with_stages(stages, last))]
+    return [str(value) for (value,) in engine.rows(with_stages(stages, last))]
 
 
 def _days(spec: Spec, tables: Tables, engine: Database) -> tuple[str, ...]:
@@ -288,8 +292,8 @@ def _own_ids(spec: Spec, tables: Tables, engine: Database) -> tuple[str, ...]:
     stages = [stage for stage in shape.stages() if stage.name == name]
     last = f"select count(*)\nfrom {name}\nwhere item_id = query_id"
     count = engine.rows(with_stages(stages, last))[0][0]
-    said = f"items with the id of their query: {count:,}; BEIR drops them: identical_ids=drop"
-    return (said,) if count else ()
+    note = f"items with the id of their query: {count:,}; BEIR drops them: identical_ids=drop"
+    return (note,) if count else ()
 
 
 def _grades(spec: Spec, tables: Tables, engine: Database) -> list[float]:
@@ -302,8 +306,8 @@ def _grades(spec: Spec, tables: Tables, engine: Database) -> list[float]:
     last = f"select distinct grade\nfrom {name}\nwhere grade > 0\nlimit {MANY_GRADES + 1}"
     grades = sorted(grade for (grade,) in engine.rows(with_stages(stages, last)))
     lowest_is_1 = grades[:1] == [1.0]
-    few = len(grades) <= MANY_GRADES
-    return [_whole(grade) for grade in grades[lowest_is_1:]] if few else []
+    are_few = len(grades) <= MANY_GRADES
+    return [_whole(grade) for grade in grades[lowest_is_1:]] if are_few else []
 
 
 def _whole(grade: float) -> float:

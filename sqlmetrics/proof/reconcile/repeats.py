@@ -35,50 +35,66 @@ def there_are(spec: Spec, tables: Tables, engine: Database) -> bool:
     return bool(engine.rows(with_stages(stages, last)))
 
 
-def together(found: Mapping[str, Reconciliation]) -> Reconciliation:
+def together(reconciliation_by_way: Mapping[str, Reconciliation]) -> Reconciliation:
     """What was found for each way, as one; a value is told once, of the first way."""
-    first, *others = found.values()
-    merged = replace(first, candidates=_all(found, "candidates"), nearest=_all(found, "nearest"))
+    first, *other_reconciliations = reconciliation_by_way.values()
+    merged = replace(
+        first,
+        candidates=_all(reconciliation_by_way, "candidates"),
+        nearest=_all(reconciliation_by_way, "nearest"),
+    )
     if merged.candidates:
         merged = replace(merged, nearest=())
-    for one in others:
-        chance = (merged.expected_by_chance or 0) + (one.expected_by_chance or 0)
+    for reconciliation in other_reconciliations:
+        chance = (merged.expected_by_chance or 0) + (reconciliation.expected_by_chance or 0)
         merged = replace(
             merged,
-            needless=merged.needless + one.needless,
-            tried=merged.tried + one.tried,
-            values=merged.values + one.values,
-            expected_by_chance=None if one.expected_by_chance is None else chance,
-            sql=f"{merged.sql.rstrip()};\n\n{one.sql}",
+            needless=merged.needless + reconciliation.needless,
+            tried=merged.tried + reconciliation.tried,
+            values=merged.values + reconciliation.values,
+            expected_by_chance=None if reconciliation.expected_by_chance is None else chance,
+            sql=f"{merged.sql.rstrip()};\n\n{reconciliation.sql}",
         )
     return merged
 
 
-def _all(found: Mapping[str, Reconciliation], part: str) -> tuple[Candidate, ...]:
+def _all(reconciliation_by_way: Mapping[str, Reconciliation], part: str) -> tuple[Candidate, ...]:
     lines: dict[tuple[object, ...], Candidate] = {}
-    for way, one in found.items():
-        for candidate in getattr(one, part):
+    for way, reconciliation in reconciliation_by_way.items():
+        for candidate in getattr(reconciliation, part):
             value = None if candidate.value is None else round(candidate.value, 9)
             key = (value, candidate.words, candidate.explained, candidate.beyond)
             lines.setdefault(key, _told(candidate, way))
-    number = next(iter(found.values())).target
+    number = next(iter(reconciliation_by_way.values())).target
     if part == "nearest" and number:
-        return tuple(sorted(lines.values(), key=lambda one: abs((one.value or 0) - number.number)))
-    return tuple(sorted(lines.values(), key=lambda one: (-one.explained, one.distance)))
+        return tuple(
+            sorted(
+                lines.values(), key=lambda candidate: abs((candidate.value or 0) - number.number)
+            )
+        )
+    return tuple(
+        sorted(lines.values(), key=lambda candidate: (-candidate.explained, candidate.distance))
+    )
 
 
-def _told(one: Candidate, way: str) -> Candidate:
+def _told(candidate: Candidate, way: str) -> Candidate:
     """A candidate of a way; it departs from presets that do not say so themselves."""
-    own = tuple(name for name in one.presets if PRESETS[name].options.get(OPTION) == way)
-    if own:
-        text = one.words.replace(words.listed(one.presets), words.listed(own), 1)
-        one = replace(one, presets=own, words=text)
+    preset_names = tuple(
+        name for name in candidate.presets if PRESETS[name].options.get(OPTION) == way
+    )
+    if preset_names:
+        text = candidate.words.replace(
+            words.listed(candidate.presets), words.listed(preset_names), 1
+        )
+        candidate = replace(candidate, presets=preset_names, words=text)
     else:
-        joint = "; " if one.departures or one.cut or one.mistakes else ", but "
-        text = f"{one.words}{joint}{words.departure(OPTION, way)}"
-        one = replace(one, departures={**one.departures, OPTION: way}, words=text)
+        joint = "; " if candidate.departures or candidate.cut or candidate.mistakes else ", but "
+        text = f"{candidate.words}{joint}{words.departure(OPTION, way)}"
+        candidate = replace(candidate, departures={**candidate.departures, OPTION: way}, words=text)
     if way != "count":
-        return one
-    advice = one.advice or REPEATED.advice
-    text = f"{one.words}; {BESIDE}{REPEATED.sentence}"
-    return replace(one, words=text, mistakes=(*one.mistakes, REPEATED.name), advice=advice)
+        return candidate
+    advice = candidate.advice or REPEATED.advice
+    text = f"{candidate.words}; {BESIDE}{REPEATED.sentence}"
+    return replace(
+        candidate, words=text, mistakes=(*candidate.mistakes, REPEATED.name), advice=advice
+    )

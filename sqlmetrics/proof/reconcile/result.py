@@ -131,7 +131,7 @@ class Reconciliation:
             "most_departures": self.most,
             "expected_by_chance": self.expected_by_chance,
             "needless": self.needless,
-            "candidates": [one.to_dict() for one in self.candidates],
-            "nearest": [one.to_dict() for one in self.nearest],
+            "candidates": [candidate.to_dict() for candidate in self.candidates],
+            "nearest": [candidate.to_dict() for candidate in self.nearest],
             "notes": [*self.notes],
         }

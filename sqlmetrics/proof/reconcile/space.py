@@ -66,11 +66,11 @@ class Space:
 
     def formula(self, point: Point) -> Measure:
         """The metric with the settings that decide the value of a query, before rounding."""
-        known = (*(point[self._places[name]] for name in self._own), self._widened(point))
-        if known not in self._formulas:
-            formula = self._formula(dict(zip(self._own, known, strict=False)))
-            self._formulas[known] = formula.having("ties", "include") if known[-1] else formula
-        return self._formulas[known]
+        key = (*(point[self._places[name]] for name in self._own), self._widened(point))
+        if key not in self._formulas:
+            formula = self._formula(dict(zip(self._own, key, strict=False)))
+            self._formulas[key] = formula.having("ties", "include") if key[-1] else formula
+        return self._formulas[key]
 
     def _widened(self, point: Point) -> bool:
         """Whether the top k of a point holds all that tie with the k-th."""
@@ -78,8 +78,8 @@ class Space:
         return self.measure.metric.of_set and OPTIONS["ties"].choice(ties).widens
 
     def _formula(self, values: dict[str, Setting]) -> Measure:
-        given = tuple(pair for pair in self.measure.settings if pair[0] not in self.tried)
-        measure = replace(self.measure, settings=given)
+        fixed_settings = tuple(pair for pair in self.measure.settings if pair[0] not in self.tried)
+        measure = replace(self.measure, settings=fixed_settings)
         if values.get("gain", "binary") != "binary":
             values["rel"] = 1
         if OPTIONS["rounding"].choice(values["rounding"]).term == "{value}":
@@ -91,13 +91,17 @@ class Space:
 
     @cached_property
     def _places(self) -> dict[str, int]:
-        return {name: place for place, name in enumerate(self.tried)}
+        return {name: position for position, name in enumerate(self.tried)}
 
     @cached_property
     def _own(self) -> tuple[str, ...]:
         """The options that a formula depends on."""
-        own = self.measure.metric.settings
-        return tuple(name for name in self.tried if name in own and name not in (*POLICIES, "ties"))
+        metric_settings = self.measure.metric.settings
+        return tuple(
+            name
+            for name in self.tried
+            if name in metric_settings and name not in (*POLICIES, "ties")
+        )
 
     @cached_property
     def _formulas(self) -> dict[Point, Measure]:
@@ -105,36 +109,48 @@ class Space:
 
     def points(self, departures: int) -> dict[Point, int]:
         """All points in so many departures from a preset, with the fewest that it takes."""
-        found = dict.fromkeys(self.presets.values(), 0)
-        edge = list(found)
+        distance_by_point = dict.fromkeys(self.presets.values(), 0)
+        edge = list(distance_by_point)
         for distance in range(1, departures + 1):
-            edge = [one for point in edge for one in self._beside(point) if one not in found]
+            edge = [
+                neighbour
+                for point in edge
+                for neighbour in self._beside(point)
+                if neighbour not in distance_by_point
+            ]
             edge = list(dict.fromkeys(edge))
-            found |= dict.fromkeys(edge, distance)
-        return {point: distance for point, distance in found.items() if self._is_tried(point)}
+            distance_by_point |= dict.fromkeys(edge, distance)
+        return {
+            point: distance
+            for point, distance in distance_by_point.items()
+            if self._is_tried(point)
+        }
 
-    def like(self, preset: str, given: Mapping[str, Setting]) -> Point | None:
+    def like(self, preset: str, settings: Mapping[str, Setting]) -> Point | None:
         """A preset's point with other values, None if one of them is not tried."""
-        if preset not in self.presets or not given.keys() <= self._places.keys():
+        if preset not in self.presets or not settings.keys() <= self._places.keys():
             return None
-        values = {**dict(zip(self.tried, self.presets[preset], strict=True)), **given}
+        values = {**dict(zip(self.tried, self.presets[preset], strict=True)), **settings}
         point = tuple(values.values())
         return point if self._is_tried(point) else None
 
     def departures(self, point: Point, preset: str) -> dict[str, Setting]:
         """The options in which a point departs from a preset, with its own values."""
         pairs = zip(self.tried, point, self.presets[preset], strict=True)
-        return {name: mine for name, mine, theirs in pairs if mine != theirs}
+        return {name: value for name, value, preset_value in pairs if value != preset_value}
 
     def _beside(self, point: Point) -> Iterator[Point]:
-        for place, (name, values) in enumerate(self.tried.items()):
+        for position, (name, values) in enumerate(self.tried.items()):
             for value in values:
-                if value != point[place] and value not in RARE.get(name, ()):
-                    yield (*point[:place], value, *point[place + 1 :])
+                if value != point[position] and value not in RARE.get(name, ()):
+                    yield (*point[:position], value, *point[position + 1 :])
 
     def _is_tried(self, point: Point) -> bool:
         """Whether all values are tried, and `rel` departs only where it changes something."""
-        if not all(one in some for one, some in zip(point, self.tried.values(), strict=True)):
+        if not all(
+            value in tried_values
+            for value, tried_values in zip(point, self.tried.values(), strict=True)
+        ):
             return False
         rel, gain = (self.value(point, name) for name in ("rel", "gain"))
         if rel is None or rel == 1 or gain in (None, "binary"):
@@ -154,18 +170,18 @@ def space(
         grades: The grades from which an item may be relevant.
     """
     measure = spec.measures[0]
-    known = dict(spec.conventions) | dict(measure.settings)
+    given_settings = dict(spec.conventions) | dict(measure.settings)
     tried: dict[str, tuple[Setting, ...]] = {}
     for name in _names(measure):
         tried[name] = _values(name, measure, ordered=ordered, grades=grades)
         if name in needless:
             tried[name] = tried[name][:1]
-        elif name in known or name in HELD:
+        elif name in given_settings or name in HELD:
             tried[name] = (_held(spec, measure, name),)
     presets = {
         preset: tuple(
-            some[0] if name in known or name in needless else _of(preset, measure, name)
-            for name, some in tried.items()
+            choices[0] if name in given_settings or name in needless else _of(preset, measure, name)
+            for name, choices in tried.items()
         )
         for preset in _with(measure)
     }
@@ -174,9 +190,9 @@ def space(
 
 def _names(measure: Measure) -> Sequence[str]:
     needless = {"ties"} if measure.metric.micro else {"ties", "average"}
-    own = [n for n in measure.metric.settings if n in OPTIONS and n not in needless]
+    option_names = [n for n in measure.metric.settings if n in OPTIONS and n not in needless]
     rel = ["rel"] if "rel" in measure.metric.parameters else []
-    return [*SPEC_WIDE, *HELD, *rel, *own]
+    return [*SPEC_WIDE, *HELD, *rel, *option_names]
 
 
 def _values(
@@ -186,14 +202,16 @@ def _values(
     if name == "rel":
         return tuple(dict.fromkeys((1, *grades)))
     rare = RARE.get(name, ())
-    choices = (one for one in OPTIONS[name].choices if one.quantile is None)
-    names = (one.name for one in choices if one.name not in (*UNTRIED, *rare))
-    written: list[Setting] = [int(one) if one.isdecimal() else one for one in names]
+    choices = (choice for choice in OPTIONS[name].choices if choice.quantile is None)
+    names = (choice.name for choice in choices if choice.name not in (*UNTRIED, *rare))
+    values: list[Setting] = [
+        int(choice_name) if choice_name.isdecimal() else choice_name for choice_name in names
+    ]
     without = {"error"} if ordered else {"error", "input_order"}
     if name == "discount" and measure.metric.ratio:
         without.add("ln")  # log2 times a constant
-    written += [_of(preset, measure, name) for preset in _with(measure)]
-    return tuple(one for one in dict.fromkeys(written) if one not in without)
+    values += [_of(preset, measure, name) for preset in _with(measure)]
+    return tuple(value for value in dict.fromkeys(values) if value not in without)
 
 
 def _with(measure: Measure) -> list[str]:

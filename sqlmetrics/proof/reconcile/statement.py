@@ -127,20 +127,23 @@ class Statement:
         labelled = {"date": "metric_date"} if "metric_date" in base.label_keys else {}
         weight = {"weight": "weight"} if base.weighted == "rankings" else {}
         order = {"score": "score"} if self._lists.by_score(world) else {"rank": "given_rank"}
-        given = {"query": "query_id", "item": "item_id", "system": "rule"} | order
+        columns = {"query": "query_id", "item": "item_id", "system": "rule"} | order
         queries = None
         if base.spec.queries is not None:
-            own = {"date": "metric_date"} if "metric_date" in base.known_keys else {}
-            own |= {"weight": "weight"} if base.weighted == "queries" else {}
-            queries = {"relation": base.names["queries"], "columns": {"query": "query_id", **own}}
+            query_columns = {"date": "metric_date"} if "metric_date" in base.known_keys else {}
+            query_columns |= {"weight": "weight"} if base.weighted == "queries" else {}
+            queries = {
+                "relation": base.names["queries"],
+                "columns": {"query": "query_id", **query_columns},
+            }
         return Spec(
             rankings={
                 "relation": self._lists.source(world),
-                "columns": given | date | weight,
+                "columns": columns | date | weight,
             },
             labels={"relation": self._lists.labels, "columns": labelled},
             queries=queries,
-            metrics=[str(one) for one in world.metrics()],
+            metrics=[str(measure) for measure in world.metrics()],
             conventions=conventions_of(self.spec, world),
         )
 
@@ -156,8 +159,8 @@ class Statement:
             lacks = unjudged if mark.metric.name == JUDGED else f"{value} is null"
             columns.append(Column(f"case when {lacks} then 0 else 1 end", has(mark)))
         if self.given:
-            known = f"case when {self.given.table}.query_id is null then 0 else 1 end"
-            columns.append(Column(known, "is_given"))
+            has_value_sql = f"case when {self.given.table}.query_id is null then 0 else 1 end"
+            columns.append(Column(has_value_sql, "is_given"))
         return columns
 
     def _counts(self) -> Iterator[Column]:
@@ -203,18 +206,21 @@ class Statement:
 
 
 def _fits(
-    given: GivenTable, formula: Measure, column: str, ways: Iterable[str]
+    given_table: GivenTable, formula: Measure, column: str, ways: Iterable[str]
 ) -> Iterator[Column]:
     """How many values are the given ones, and what is given where there is no value."""
-    seen, none = f"{given.table}.value", f"{column} is null"
-    near = f"<= {double(given.unit / 2 + NOISE)}"
-    yield _count(named(formula, "unknown"), none, f"{seen} is null")
-    yield _count(named(formula, "zeros"), none, f"abs({seen}) {near}")
-    yield _count(named(formula, "ones"), none, f"abs({seen} - 1e0) {near}")
+    given_value, none = f"{given_table.table}.value", f"{column} is null"
+    near = f"<= {double(given_table.unit / 2 + NOISE)}"
+    yield _count(named(formula, "unknown"), none, f"{given_value} is null")
+    yield _count(named(formula, "zeros"), none, f"abs({given_value}) {near}")
+    yield _count(named(formula, "ones"), none, f"abs({given_value} - 1e0) {near}")
     for way in ways:
-        apart = f"{_rounded(column, way)} - {seen}"
-        cut = f"{apart} >= {double(-NOISE)}", f"{apart} < {double(given.unit - NOISE)}"
-        yield _count(named(formula, "rounded", way), f"abs({apart}) {near}")
+        difference = f"{_rounded(column, way)} - {given_value}"
+        cut = (
+            f"{difference} >= {double(-NOISE)}",
+            f"{difference} < {double(given_table.unit - NOISE)}",
+        )
+        yield _count(named(formula, "rounded", way), f"abs({difference}) {near}")
         yield _count(named(formula, "cut", way), *cut)
 
 

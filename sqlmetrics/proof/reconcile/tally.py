@@ -45,12 +45,12 @@ class Tally:
 
     def holds(self, point: Point) -> bool:
         """Whether the point's formula fits its other options, so that it was computed."""
-        place, _ = place_of(self.space, point)
-        world = self.statement.worlds.get(place)
+        world_key, _ = place_of(self.space, point)
+        world = self.statement.worlds.get(world_key)
         if world is None or self.space.formula(point) not in world.formulas:
             return False
         counts = (*marks_of(self.space, point), known_of(self.space, point))
-        return all(one in world.marks for one in counts if one)
+        return all(mark in world.marks for mark in counts if mark)
 
     def mean(self, point: Point) -> float | None:
         """The summary of the metric; None if it runs over no query, or is no number."""
@@ -95,11 +95,11 @@ class Tally:
 
     def _filled(self, point: Point) -> Callable[[Row], float | None]:
         """What the queries of a row count for which the metric is undefined, None if nothing."""
-        known = known_of(self.space, point)
-        if known is None:
+        known_mark = known_of(self.space, point)
+        if known_mark is None:
             filled = FILLED.get(self.space.value(point, "no_relevant"))
             return lambda _: filled
-        name = has(known)
+        name = has(known_mark)
         return lambda row: float(not row["is_ranked"] and not row[name])
 
     def _counted(self, point: Point) -> Iterator[Row]:
@@ -107,18 +107,18 @@ class Tally:
 
     def _rows(self, point: Point) -> Iterator[tuple[Row, bool]]:
         """The rows of a point's world and order, each with whether its queries count."""
-        place, rule = place_of(self.space, point)
+        world_key, rule = place_of(self.space, point)
         flags = [*OPTIONS["average_over"].choice(self.space.value(point, "average_over")).only]
         if self.space.value(point, "missing") == "drop":
             flags.append("is_ranked")
         flags += [has(mark) for mark in marks_of(self.space, point)]
-        for row in self._by_rule[place, name_of(rule)]:
+        for row in self._by_rule[world_key, name_of(rule)]:
             yield row, all(row[flag] for flag in flags)
 
     @cached_property
     def _by_rule(self) -> dict[tuple[Place, str], list[Row]]:
-        found: dict[tuple[Place, str], list[Row]] = {}
+        rows_by_rule: dict[tuple[Place, str], list[Row]] = {}
         for row in self.rows:
-            place = (row["unjudged"], bool(row["all_orders"]))
-            found.setdefault((place, row["rule"]), []).append(row)
-        return found
+            world_key = (row["unjudged"], bool(row["all_orders"]))
+            rows_by_rule.setdefault((world_key, row["rule"]), []).append(row)
+        return rows_by_rule

@@ -49,22 +49,22 @@ class Target:
         return -NOISE <= value - self.number < self.unit - NOISE
 
 
-def read(given: object) -> Target:
+def read(value: object) -> Target:
     """A number as people write it: `0.3506`, `.3506`, `35.06%`.
 
     Raises:
         SpecError: If it is none, or not finite.
     """
-    text = str(given).strip()
+    text = str(value).strip()
     match = _NUMBER.fullmatch(text)
-    if isinstance(given, bool) or match is None:
-        raise SpecError(f"value must be a number like 0.3506 or 35.06%, given {given!r}")
+    if isinstance(value, bool) or match is None:
+        raise SpecError(f"value must be a number like 0.3506 or 35.06%, given {value!r}")
     number = Decimal(match[1])
     exponent = int(number.as_tuple().exponent)
     if match[2]:
         number, exponent = number / 100, exponent - 2
     if not -300 < exponent < 300 or not math.isfinite(float(number)):
-        raise SpecError(f"value must be a number like 0.3506 or 35.06%, given {given!r}")
+        raise SpecError(f"value must be a number like 0.3506 or 35.06%, given {value!r}")
     return Target(text, float(number), float(Decimal(10) ** exponent))
 
 

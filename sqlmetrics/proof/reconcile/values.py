@@ -65,10 +65,10 @@ def read_seen(
     is_plain = isinstance(values, Mapping) and query not in values
     pairs = list(values.items()) if is_plain else _rows(values, column, query, measure, engine)
     targets: dict[str, Target | None] = {}
-    for one, value in pairs:
-        if str(one) in targets:
-            raise InputError(f"values: query {str(one)!r} is there twice")
-        targets[str(one)] = _target(str(one), value, measure)
+    for query_id, value in pairs:
+        if str(query_id) in targets:
+            raise InputError(f"values: query {str(query_id)!r} is there twice")
+        targets[str(query_id)] = _target(str(query_id), value, measure)
     if not any(targets.values()):
         raise InputError("values: there is no value in them")
     return GivenValues(targets)
@@ -92,19 +92,19 @@ def _rows(
         text = identifier(name)
     else:
         text = source_text(relation_of(source, "queries"))
-    there = engine.columns(text)
-    if query.casefold() not in map(str.casefold, there):
-        raise SpecError(f"values: {unknown('column', query, there)}")
-    chosen = identifier(_column(column, query, list(there), measure))
+    columns = engine.columns(text)
+    if query.casefold() not in map(str.casefold, columns):
+        raise SpecError(f"values: {unknown('column', query, columns)}")
+    chosen = identifier(_column(column, query, list(columns), measure))
     return engine.rows(f"select cast({identifier(query)} as varchar), {chosen} from {text}")
 
 
-def _column(column: str | None, query: str, there: list[str], measure: Measure) -> str:
-    others = [name for name in there if name.casefold() != query.casefold()]
-    wanted = (column,) if column else (measure.column, str(measure), "value")
-    for name in wanted:
-        if name.casefold() in map(str.casefold, others):
+def _column(column: str | None, query: str, columns: list[str], measure: Measure) -> str:
+    other_columns = [name for name in columns if name.casefold() != query.casefold()]
+    candidates = (column,) if column else (measure.column, str(measure), "value")
+    for name in candidates:
+        if name.casefold() in map(str.casefold, other_columns):
             return name
-    if column is None and len(others) == 1:
-        return others[0]
-    raise SpecError(f"values: {unknown('column', wanted[0], others)}")
+    if column is None and len(other_columns) == 1:
+        return other_columns[0]
+    raise SpecError(f"values: {unknown('column', candidates[0], other_columns)}")

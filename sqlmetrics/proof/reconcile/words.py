@@ -63,10 +63,10 @@ def sentence(
     """
     clauses = [departure(name, value) for name, value in departures.items()]
     clauses += [CUT] * cut
-    named = listed(presets)
+    subject = listed(presets)
     if decimals:
-        named += f", whose means have {decimals} decimals: the number was rounded twice"
-    return f"{named}, but {'; '.join(clauses)}" if clauses else named
+        subject += f", whose means have {decimals} decimals: the number was rounded twice"
+    return f"{subject}, but {'; '.join(clauses)}" if clauses else subject
 
 
 def listed(presets: Sequence[str], most: int = 4) -> str:

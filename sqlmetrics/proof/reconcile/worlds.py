@@ -70,8 +70,8 @@ def place_of(space: Space, point: Point) -> tuple[Place, Rule]:
     ties, precision, unjudged = (
         str(space.value(point, name)) for name in ("ties", "score_precision", "unjudged")
     )
-    kept = "nonrelevant" if unjudged == "skip" else unjudged
-    return (kept, OPTIONS["ties"].choice(ties).all_orders), (ties, precision)
+    unjudged_rule = "nonrelevant" if unjudged == "skip" else unjudged
+    return (unjudged_rule, OPTIONS["ties"].choice(ties).all_orders), (ties, precision)
 
 
 def summed(space: Space, point: Point) -> str:
@@ -121,23 +121,23 @@ def worlds_of(space: Space, points: Iterable[Point], spec: Spec) -> dict[Place, 
     """What has to be evaluated for points; formulas that their world refuses are left out."""
     worlds: dict[Place, Evaluations] = {}
     for point in points:
-        place, rule = place_of(space, point)
-        world = worlds.setdefault(place, Evaluations(*place))
+        world_key, rule = place_of(space, point)
+        world = worlds.setdefault(world_key, Evaluations(*world_key))
         world.rules[rule] = None
         world.formulas.setdefault(space.formula(point), {})[summed(space, point)] = None
         counts = [*marks_of(space, point), known_of(space, point)]
-        world.marks |= dict.fromkeys(one for one in counts if one)
+        world.marks |= dict.fromkeys(mark for mark in counts if mark)
     for world in worlds.values():
         bare = spec.having(metrics=("num_q",), conventions=conventions_of(spec, world))
         for measures in (world.formulas, world.marks):
-            for one in [one for one in measures if bare.unfit(one)]:
-                del measures[one]
-    return {place: world for place, world in worlds.items() if world.formulas}
+            for measure in [measure for measure in measures if bare.unfit(measure)]:
+                del measures[measure]
+    return {world_key: world for world_key, world in worlds.items() if world.formulas}
 
 
 def conventions_of(spec: Spec, world: Evaluations) -> dict[str, Any]:
     """The conventions of a world: what is given for bad input, its own, and no policies."""
-    kept = (
+    option_names = (
         *("min_score", "depth", "duplicate_rankings", "identical_ids"),
         *("negative_grades", "absent_systems"),
     )
@@ -148,13 +148,16 @@ def conventions_of(spec: Spec, world: Evaluations) -> dict[str, Any]:
         "average_over": "labels",
         "rounding": "none",
     }
-    own = {"unjudged": world.unjudged, "ties": "average" if world.all_orders else "id_asc"}
-    return {name: spec.options[name] for name in kept} | bare | own
+    world_options = {
+        "unjudged": world.unjudged,
+        "ties": "average" if world.all_orders else "id_asc",
+    }
+    return {name: spec.options[name] for name in option_names} | bare | world_options
 
 
-def named(formula: Measure, what: str, way: str = "none") -> str:
+def named(formula: Measure, part: str, way: str = "none") -> str:
     """The statement's column of a sum of a formula."""
-    return f"{formula.column}_{what}" + ("" if way == "none" else f"_rounding{way}")
+    return f"{formula.column}_{part}" + ("" if way == "none" else f"_rounding{way}")
 
 
 def has(mark: Measure) -> str:

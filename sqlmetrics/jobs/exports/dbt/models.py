@@ -27,12 +27,12 @@ _APART = {
 def models(project: Project) -> Iterator[tuple[str, str]]:
     """Path -> text of each model."""
     job, folder = project.job, f"models/{project.model}"
-    for one in job.inputs:
-        if not one.name:
-            what = f"What the spec reads as {one.role}"
-            head = commented(MADE, what) + "{{ config(materialized='view') }}\n\n"
-            text = escaped(one.select(job.target)) + "\n"
-            yield f"{folder}/{project.made_model(one)}.sql", head + text
+    for job_input in job.inputs:
+        if not job_input.name:
+            comment = f"What the spec reads as {job_input.role}"
+            head = commented(MADE, comment) + "{{ config(materialized='view') }}\n\n"
+            text = escaped(job_input.select(job.target)) + "\n"
+            yield f"{folder}/{project.made_model(job_input)}.sql", head + text
     steps = job.steps if _has_step_models(project) else []
     for step in steps:
         kind = "table" if step.kind == TABLE else "view"
@@ -62,7 +62,7 @@ def _model(project: Project, table: str) -> str:
     job = project.job
     dialect = job.at.dialect.name
     strategy = _STRATEGY.get(dialect, "append")
-    own = "" if table == "facts" else f"'{project.model_of(table)}'"
+    model_argument = "" if table == "facts" else f"'{project.model_of(table)}'"
     about = [MADE, job.about, "the days from start until before end are replaced: see the macro"]
     if dialect in _APART:
         about.append(
@@ -75,7 +75,7 @@ def _model(project: Project, table: str) -> str:
         f"    incremental_strategy='{strategy}',\n"
         "    on_schema_change='append_new_columns',\n"
         f"    full_refresh=var('{project.model}_full_refresh', false),\n"
-        f'    pre_hook="{{{{ {project.model}_delete({own}) }}}}"\n'
+        f'    pre_hook="{{{{ {project.model}_delete({model_argument}) }}}}"\n'
         ") }}\n"
     )
     has_steps = _has_step_models(project)
@@ -83,20 +83,20 @@ def _model(project: Project, table: str) -> str:
     if job.at.changes:  # the contract is looked at before an insert would cast
         query = job.typed(table, query)
     text = project.sql(query, **(step_refs(project) if has_steps else {}))
-    return f"{commented(*about)}{config}{_days(project, own)}\n{text}\n"
+    return f"{commented(*about)}{config}{_days(project, model_argument)}\n{text}\n"
 
 
-def _days(project: Project, own: str = "") -> str:
+def _days(project: Project, model_argument: str = "") -> str:
     """The lines that set the days."""
     name = project.model
-    return f"{{%- set start = {name}_start({own}) %}}\n{{%- set end = {name}_end() %}}\n"
+    return f"{{%- set start = {name}_start({model_argument}) %}}\n{{%- set end = {name}_end() %}}\n"
 
 
 def macro(project: Project) -> tuple[str, str]:
     """The file of the macros: which days are computed, and what makes room for them."""
     name = project.model
     spec = escaped(project.job.at.value(literal(project.job.spec.title)))
-    others = _rows(project, "\n                    or ", is_other=True)
+    other_rows = _rows(project, "\n                    or ", is_other=True)
     owns = _rows(project, "\n                or ", is_other=False)
     text = f"""\
 {{#- {MADE} -#}}
@@ -147,7 +147,7 @@ def macro(project: Project) -> tuple[str, str]:
                     or metric_date >= cast('{{{{ {name}_end() }}}}' as date)
                 )
                 and (
-                    {others}
+                    {other_rows}
                 )
             order by metric
         {{%- endset -%}}
@@ -187,8 +187,8 @@ def _rows(project: Project, between: str, *, is_other: bool) -> str:
     spec = project.job.spec
     conditions = set(conditional(spec))
     columns = [ALL, *(name for name in spec.by if name not in conditions)]
-    named = ", ".join(literal(name) for name in columns)
-    of_columns, at = f"segment_name in ({named})", project.job.at
+    segment_names = ", ".join(literal(name) for name in columns)
+    of_columns, translation = f"segment_name in ({segment_names})", project.job.at
     rows = [(of_columns, metric, k, text) for metric, k, text in hashes(spec)]
     rows += [
         (f"segment_name = {literal(segment)}", metric, k, text)
@@ -199,7 +199,7 @@ def _rows(project: Project, between: str, *, is_other: bool) -> str:
         + f" and definition_hash <> {literal(text)}" * is_other
         for segment, metric, k, text in rows
     ]
-    return escaped(between.join(f"({at.value(text)})" for text in texts))
+    return escaped(between.join(f"({translation.value(text)})" for text in texts))
 
 
 def tests(project: Project) -> Iterator[tuple[str, str]]:
@@ -210,15 +210,15 @@ def tests(project: Project) -> Iterator[tuple[str, str]]:
         ("tables", of_tables(job)),
         ("checks", of_checks(job)),
     ):
-        for one in questions:
-            path = f"tests/{project.model}/{kind}/{project.model}__{one.name}.sql"
-            yield path, _test(project, one)
+        for question in questions:
+            path = f"tests/{project.model}/{kind}/{project.model}__{question.name}.sql"
+            yield path, _test(project, question)
 
 
-def _test(project: Project, one: Question) -> str:
-    config = "{{ config(tags=['sqlmetrics']" + f", severity='{one.severity}'" + ") }}\n"
+def _test(project: Project, question: Question) -> str:
+    config = "{{ config(tags=['sqlmetrics']" + f", severity='{question.severity}'" + ") }}\n"
     has_steps = _has_step_models(project)
-    query = one.query if has_steps else project.job.nest(one.query)
+    query = question.query if has_steps else project.job.nest(question.query)
     text = project.sql(query.rstrip(), **(step_refs(project) if has_steps else {}))
     days = _days(project) if "{{ start }}" in text else ""
-    return f"{commented(MADE, *one.about)}{config}{days}\n{text}\n"
+    return f"{commented(MADE, *question.about)}{config}{days}\n{text}\n"

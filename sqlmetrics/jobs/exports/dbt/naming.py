@@ -35,10 +35,10 @@ class Project:
     end: str = ""
 
     def __post_init__(self) -> None:
-        known = {one.name[-1] for one in self.job.inputs if one.name}
-        if unknown := [one for one in self.refs if one not in known]:
-            told = ", ".join(sorted(known)) or "none"
-            raise SpecError(f"--refs: the spec reads no table {unknown[0]}; there are {told}")
+        table_names = {job_input.name[-1] for job_input in self.job.inputs if job_input.name}
+        if unknown := [ref for ref in self.refs if ref not in table_names]:
+            choices = ", ".join(sorted(table_names)) or "none"
+            raise SpecError(f"--refs: the spec reads no table {unknown[0]}; there are {choices}")
 
     @cached_property
     def model(self) -> str:
@@ -63,28 +63,28 @@ class Project:
         """The source of the tables that are read."""
         return word(self.job.spec.title)
 
-    def made_model(self, one: Input) -> str:
+    def made_model(self, job_input: Input) -> str:
         """The model of an input that is no table: of a query or a file."""
-        return f"{self.model}_{one.role}"
+        return f"{self.model}_{job_input.role}"
 
-    def is_ref(self, one: Input) -> bool:
+    def is_ref(self, job_input: Input) -> bool:
         """Whether an input is a model of the project."""
-        return not one.name or one.name[-1] in self.refs
+        return not job_input.name or job_input.name[-1] in self.refs
 
-    def source_of(self, one: Input) -> str:
+    def source_of(self, job_input: Input) -> str:
         """The source that an input is a table of: one per schema."""
         schemas = list(dict.fromkeys(i.name[:-1] for i in self.job.inputs if not self.is_ref(i)))
-        if one.name[:-1] == schemas[0]:
+        if job_input.name[:-1] == schemas[0]:
             return self.source
-        return f"{self.source}_{word('_'.join(one.name[:-1]))}"
+        return f"{self.source}_{word('_'.join(job_input.name[:-1]))}"
 
-    def relation(self, one: Input) -> str:
+    def relation(self, job_input: Input) -> str:
         """What stands behind FROM, as Jinja."""
-        if not one.name:
-            return f"{{{{ ref('{self.made_model(one)}') }}}}"
-        if self.is_ref(one):
-            return f"{{{{ ref('{word(one.name[-1])}') }}}}"
-        return f"{{{{ source('{self.source_of(one)}', '{word(one.name[-1])}') }}}}"
+        if not job_input.name:
+            return f"{{{{ ref('{self.made_model(job_input)}') }}}}"
+        if self.is_ref(job_input):
+            return f"{{{{ ref('{word(job_input.name[-1])}') }}}}"
+        return f"{{{{ source('{self.source_of(job_input)}', '{word(job_input.name[-1])}') }}}}"
 
     def step_model(self, name: str) -> str:
         """The model of a step of a click log, where steps are models."""
@@ -100,7 +100,7 @@ class Project:
             END: "'{{ end }}'",
             RUN_ID: "'{{ invocation_id }}'",
             NOW: f"'{{{{ {run_started} }}}}'",
-            **{one.mark: self.relation(one) for one in self.job.inputs},
+            **{job_input.mark: self.relation(job_input) for job_input in self.job.inputs},
             **{
                 mark: f"{{{{ ref('{self.model_of(table)}') }}}}"
                 for mark, table in tables.items()
@@ -108,19 +108,19 @@ class Project:
             },
         }
 
-    def sql(self, text: str, **more: str) -> str:
+    def sql(self, text: str, **extra_pieces: str) -> str:
         """SQL over marks as a template: Jinja in their place, all else as it is.
 
         Args:
             text: The SQL.
-            more: Mark -> what stands there besides.
+            extra_pieces: Mark -> what stands there besides.
         """
         ages = {
             f"{OLDEST}_{days}": "'{{ (run_started_at - modules.datetime.timedelta(days="
             f"{days})).strftime('{_DAY}') }}}}'"
             for days in re.findall(rf"{OLDEST}_(\d+)", text)
         }
-        return put(text, {**self._pieces, **ages, **more}, escaped)
+        return put(text, {**self._pieces, **ages, **extra_pieces}, escaped)
 
 
 def escaped(text: str) -> str:
@@ -129,7 +129,7 @@ def escaped(text: str) -> str:
     >>> escaped("'{{ x }}'")
     "'{{ '{{' }} x }}'"
     """
-    return re.sub(r"\{[{%#]", lambda found: f"{{{{ '{found[0]}' }}}}", text)
+    return re.sub(r"\{[{%#]", lambda match: f"{{{{ '{match[0]}' }}}}", text)
 
 
 def word(text: str) -> str:
@@ -144,6 +144,6 @@ def word(text: str) -> str:
 
 def commented(*sentences: str) -> str:
     """Sentences as comment lines of SQL, in which Jinja finds nothing either."""
-    lines = [line for one in sentences for line in one.rstrip().splitlines()]
-    told = (line if line.startswith("--") else f"-- {line}" for line in lines)
-    return "".join(f"{escaped(line)}\n" for line in told)
+    lines = [line for sentence in sentences for line in sentence.rstrip().splitlines()]
+    comment_lines = (line if line.startswith("--") else f"-- {line}" for line in lines)
+    return "".join(f"{escaped(line)}\n" for line in comment_lines)

@@ -20,8 +20,8 @@ def files(target: Target) -> dict[str, str]:
     version = target.options.get("dbt-version", VERSIONS[0])
     if version not in VERSIONS:
         raise SpecError(f"--dbt-version is {' or '.join(VERSIONS)}, given {version}")
-    named = target.options.get("refs", "").replace(",", " ").split()
-    project = Project(JobQuery(target), tuple(named))
+    refs = target.options.get("refs", "").replace(",", " ").split()
+    project = Project(JobQuery(target), tuple(refs))
     return {
         **dict(models(project)),
         **dict([macro(project)]),

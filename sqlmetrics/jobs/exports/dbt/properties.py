@@ -22,13 +22,13 @@ _TYPES = {"double precision": "double precision", "integer": "int"}
 def sources(project: Project) -> Iterator[tuple[str, str]]:
     """Path -> text of the file of sources, if there are any."""
     groups: dict[str, list[Input]] = {}
-    for one in project.job.inputs:
-        if not project.is_ref(one):
-            groups.setdefault(project.source_of(one), []).append(one)
+    for job_input in project.job.inputs:
+        if not project.is_ref(job_input):
+            groups.setdefault(project.source_of(job_input), []).append(job_input)
     if not groups:
         return
-    told = [_source(project, name, inputs) for name, inputs in groups.items()]
-    text = yaml_text({"version": 2, "sources": told}, MADE)
+    source_entries = [_source(project, name, inputs) for name, inputs in groups.items()]
+    text = yaml_text({"version": 2, "sources": source_entries}, MADE)
     yield f"models/{project.model}/_{project.model}_sources.yml", text
 
 
@@ -39,7 +39,10 @@ def _source(project: Project, name: str, inputs: list[Input]) -> dict[str, Any]:
         "description": escaped(f"What the spec {project.job.spec.title} reads."),
         **({"database": database[-1]} if database else {}),
         "schema": schema,
-        "tables": [_table(project, one) for one in {one.name[-1]: one for one in inputs}.values()],
+        "tables": [
+            _table(project, job_input)
+            for job_input in {job_input.name[-1]: job_input for job_input in inputs}.values()
+        ],
     }
 
 
@@ -56,35 +59,35 @@ _INPUTS = {
 }
 
 
-def _table(project: Project, one: Input) -> dict[str, Any]:
-    own = one.name[-1]
-    told: dict[str, Any] = {"name": word(own), "description": _INPUTS[one.role]}
-    if word(own) != own:
-        told["identifier"] = own
-    columns = one.source.columns.model_dump()
+def _table(project: Project, job_input: Input) -> dict[str, Any]:
+    table_name = job_input.name[-1]
+    entry: dict[str, Any] = {"name": word(table_name), "description": _INPUTS[job_input.role]}
+    if word(table_name) != table_name:
+        entry["identifier"] = table_name
+    columns = job_input.source.columns.model_dump()
     column = columns.get("date") or columns.get("time")
-    if one.role in ("rankings", "impressions", "log") and isinstance(column, str):
-        told["config"] = {
+    if job_input.role in ("rankings", "impressions", "log") and isinstance(column, str):
+        entry["config"] = {
             "loaded_at_field": f"cast({project.job.at.column(column)} as timestamp)",
             "freshness": {"warn_after": {"count": 2, "period": "day"}},
         }
-    return told
+    return entry
 
 
 def properties(project: Project, version: str) -> Iterator[tuple[str, str]]:
     """Path -> text of the file of models, unit tests and the exposure."""
     job = project.job
     models = [_model(project, table, version) for table in job.tables]
-    for one in job.inputs:
-        if not one.name:
-            about = f"What the spec reads as {one.role}."
-            models.append({"name": project.made_model(one), "description": about})
-    told: dict[str, Any] = {"version": 2, "models": models}
+    for job_input in job.inputs:
+        if not job_input.name:
+            about = f"What the spec reads as {job_input.role}."
+            models.append({"name": project.made_model(job_input), "description": about})
+    document: dict[str, Any] = {"version": 2, "models": models}
     if unit_test := _unit_test(project):
-        told["unit_tests"] = [unit_test]
-    told["exposures"] = [_exposure(project)]
-    left = [f"left to `sqlmetrics check`: {one}" for one in left_to_check(job)]
-    yield f"models/{project.model}/_{project.model}.yml", yaml_text(told, MADE, *left)
+        document["unit_tests"] = [unit_test]
+    document["exposures"] = [_exposure(project)]
+    comments = [f"left to `sqlmetrics check`: {check}" for check in left_to_check(job)]
+    yield f"models/{project.model}/_{project.model}.yml", yaml_text(document, MADE, *comments)
 
 
 def _model(project: Project, table: str, version: str) -> dict[str, Any]:
@@ -97,7 +100,7 @@ def _model(project: Project, table: str, version: str) -> dict[str, Any]:
     }
     if table == "facts":
         config["event_time"] = "metric_date"
-    told: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "name": project.model_of(table),
         "description": TABLES[table],
         "config": config,
@@ -105,22 +108,22 @@ def _model(project: Project, table: str, version: str) -> dict[str, Any]:
         "columns": _columns(project, table, version),
     }
     if table == "facts" and version != "1.11" and (metrics := list(rolled_up(project))):
-        told["semantic_model"] = {"enabled": True, "name": project.model}
-        told["agg_time_dimension"] = "metric_date"
-        told["primary_entity"] = entity(project)
-        told["metrics"] = list(new_metrics(metrics))
-    return told
+        entry["semantic_model"] = {"enabled": True, "name": project.model}
+        entry["agg_time_dimension"] = "metric_date"
+        entry["primary_entity"] = entity(project)
+        entry["metrics"] = list(new_metrics(metrics))
+    return entry
 
 
 def _columns(project: Project, table: str, version: str) -> list[dict[str, Any]]:
     job = project.job
-    known = meanings(job.spec, table)
-    told = []
+    meaning_by_column = meanings(job.spec, table)
+    entries = []
     for name, kind in job.types(table).items():
         plain = kind.removesuffix(" not null")
         column: dict[str, Any] = {
             "name": name,
-            "description": escaped(known.get(name, "")),
+            "description": escaped(meaning_by_column.get(name, "")),
             "data_type": _TYPES.get(plain, plain),
         }
         if kind.endswith(" not null"):
@@ -130,18 +133,18 @@ def _columns(project: Project, table: str, version: str) -> list[dict[str, Any]]
                 column |= {"granularity": "day", "dimension": {"type": "time"}}
             elif name in dimensions():
                 column["dimension"] = dimensions()[name]
-        told.append(column)
-    return told
+        entries.append(column)
+    return entries
 
 
 def _exposure(project: Project) -> dict[str, Any]:
     spec = project.job.spec
-    named = ", ".join(row.name for row in described(spec))
+    metric_names = ", ".join(row.name for row in described(spec))
     return {
         "name": f"{project.model}_dashboard",
         "label": escaped(f"Ranking quality: {spec.title}"),
         "type": "dashboard",
-        "description": escaped(f"{named} by day and system. {TABLES['facts']}"),
+        "description": escaped(f"{metric_names} by day and system. {TABLES['facts']}"),
         "depends_on": [f"ref('{project.model}')"],
         "owner": {"name": "Search and recommendations"},
     }
@@ -149,28 +152,28 @@ def _exposure(project: Project) -> dict[str, Any]:
 
 def _unit_test(project: Project) -> dict[str, Any] | None:
     """Two small lists whose values are exact in every database; None where none are known."""
-    found = example_rows(project.job.spec)
-    if found is None:
+    example = example_rows(project.job.spec)
+    if example is None:
         return None
-    inputs = {one.role: one for one in project.job.inputs}
-    given = [
+    inputs = {job_input.role: job_input for job_input in project.job.inputs}
+    given_rows = [
         {
             "input": project.relation(inputs[role])[3:-3],
             "rows": [Flow(row) for row in rows],
         }
-        for role, rows in found.given.items()
+        for role, rows in example.given.items()
     ]
     return {
         "name": f"{project.model}_of_two_lists",
-        "description": found.about,
+        "description": example.about,
         "model": project.model,
         "overrides": {
             "vars": {
-                f"{project.model}_start": found.day,
-                f"{project.model}_end": found.next_day,
+                f"{project.model}_start": example.day,
+                f"{project.model}_end": example.next_day,
             },
             "macros": {"is_incremental": False},
         },
-        "given": given,
-        "expect": {"rows": [Flow(row) for row in found.expected]},
+        "given": given_rows,
+        "expect": {"rows": [Flow(row) for row in example.expected]},
     }

@@ -20,16 +20,16 @@ def files(target: Target) -> dict[str, str]:
     """
     project = Project(JobQuery(target), end="_read")
     *database, schema, table = ("{{ target.schema }}", *parts(project.job.tables["facts"]))[-3:]
-    written = f"{project.source}_written"
+    source_name = f"{project.source}_written"
     source = {
-        "name": written,
+        "name": source_name,
         "description": "The tables that sqlmetrics run writes.",
         **({"database": database[0]} if database and "{{" not in database[0] else {}),
         "schema": schema,
         "tables": [{"name": table, "description": "One row per day, system, segment and metric."}],
     }
     about = "The rows of the spec, as sqlmetrics run writes them."
-    view = f"select * from {{{{ source('{written}', '{table}') }}}}\n"
+    view = f"select * from {{{{ source('{source_name}', '{table}') }}}}\n"
     config = "{{ config(materialized='view') }}\n\n"
     folder = f"models/{project.model}"
     return {

@@ -69,22 +69,22 @@ def rolled_up(project: Project) -> Iterator[RolledUp]:
 
 
 def _of_segment(project: Project, row: MetricRow, segment: str) -> RolledUp:
-    own = "" if segment == ALL else f"_by_{word(segment)}"
-    name = re.sub("__+", "_", f"{project.source}_{word(row.column)}{own}").strip("_")
+    suffix = "" if segment == ALL else f"_by_{word(segment)}"
+    name = re.sub("__+", "_", f"{project.source}_{word(row.column)}{suffix}").strip("_")
     where = (
         f"spec = {literal(project.job.spec.title)} and segment_name = {literal(segment)} "
         f"and metric = {literal(row.metric)} and k = {row.k}"
     )
     parts = ("value",) if row.roll_up == TOTAL else ("numerator", "denominator")
     sums = {f"{name}_{part}": escaped(f"case when {where} then {part} end") for part in parts}
-    told = "sum(value)" if row.roll_up == TOTAL else "sum(numerator) / sum(denominator)"
-    of = "" if segment == ALL else f" by {segment}: group by segment_value"
-    about = f"{row.label}{of}. {row.meaning}. Rolled up as {told}."
-    label = f"{row.name}{of and f' by {segment}'} ({project.job.spec.title})"
+    roll_up = "sum(value)" if row.roll_up == TOTAL else "sum(numerator) / sum(denominator)"
+    by_segment = "" if segment == ALL else f" by {segment}: group by segment_value"
+    about = f"{row.label}{by_segment}. {row.meaning}. Rolled up as {roll_up}."
+    label = f"{row.name}{by_segment and f' by {segment}'} ({project.job.spec.title})"
     return RolledUp(name, escaped(label), sums, escaped(about))
 
 
-def semantics(project: Project, version: str, made: str = MADE) -> Iterator[tuple[str, str]]:
+def semantics(project: Project, version: str, origin: str = MADE) -> Iterator[tuple[str, str]]:
     """Path -> text: the days that a semantic layer needs, and until 1.11 the metrics.
 
     A project has one time spine: the files of all specs in it are the same.
@@ -92,10 +92,10 @@ def semantics(project: Project, version: str, made: str = MADE) -> Iterator[tupl
     Args:
         project: The names in the project.
         version: One of VERSIONS.
-        made: What each file says of where it comes from.
+        origin: What each file says of where it comes from.
     """
     about = "One row per day, for MetricFlow; a project with a time spine of its own says"
-    head = commented(made, about, f"vars: {{{SPINE}: false}}")
+    head = commented(origin, about, f"vars: {{{SPINE}: false}}")
     config = f"{{{{ config(materialized='table', enabled=var('{SPINE}', true)) }}}}\n\n"
     days = _DAYS[project.job.at.dialect.name]
     yield f"models/{SPINE}/{SPINE}.sql", head + config + days
@@ -105,15 +105,15 @@ def semantics(project: Project, version: str, made: str = MADE) -> Iterator[tupl
         "time_spine": {"standard_granularity_column": "date_day"},
         "columns": [{"name": "date_day", "description": "The day.", "granularity": "day"}],
     }
-    yield f"models/{SPINE}/_{SPINE}.yml", yaml_text({"version": 2, "models": [spine]}, made)
+    yield f"models/{SPINE}/_{SPINE}.yml", yaml_text({"version": 2, "models": [spine]}, origin)
     metrics = list(rolled_up(project))
     if version == "1.11" and metrics:
-        told = {
+        document = {
             "version": 2,
             "semantic_models": [_semantic_model(project, metrics)],
-            "metrics": [one for metric in metrics for one in _old_metrics(metric)],
+            "metrics": [entry for metric in metrics for entry in _old_metrics(metric)],
         }
-        yield f"models/{project.model}/_{project.model}_semantics.yml", yaml_text(told, made)
+        yield f"models/{project.model}/_{project.model}_semantics.yml", yaml_text(document, origin)
 
 
 def entity(project: Project) -> str:
@@ -137,7 +137,7 @@ def dimensions() -> dict[str, dict[str, Any]]:
 def _semantic_model(project: Project, metrics: list[RolledUp]) -> dict[str, Any]:
     text = project.job.at.dialect.types.get("varchar") or project.job.at.type("varchar")
     keys = ("spec", "metric_date", "system", "segment_name", "segment_value", "metric", "k")
-    shown = [f"cast({key} as {text})" if key in ("metric_date", "k") else key for key in keys]
+    key_texts = [f"cast({key} as {text})" if key in ("metric_date", "k") else key for key in keys]
     time = {"name": "metric_date", "type": "time", "type_params": {"time_granularity": "day"}}
     return {
         "name": project.model,
@@ -145,9 +145,9 @@ def _semantic_model(project: Project, metrics: list[RolledUp]) -> dict[str, Any]
         "model": f"ref('{project.model}')",
         "defaults": {"agg_time_dimension": "metric_date"},
         "entities": [
-            {"name": entity(project), "type": "primary", "expr": " || '|' || ".join(shown)}
+            {"name": entity(project), "type": "primary", "expr": " || '|' || ".join(key_texts)}
         ],
-        "dimensions": [time, *(_old_dimension(*one) for one in dimensions().items())],
+        "dimensions": [time, *(_old_dimension(*dimension) for dimension in dimensions().items())],
         "measures": [
             {"name": name, "agg": "sum", "expr": expression}
             for metric in metrics
@@ -156,18 +156,18 @@ def _semantic_model(project: Project, metrics: list[RolledUp]) -> dict[str, Any]
     }
 
 
-def _old_dimension(column: str, told: Mapping[str, Any]) -> dict[str, Any]:
-    name = told.get("name", column)
+def _old_dimension(column: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    name = fields.get("name", column)
     expression = {"expr": column} if name != column else {}
-    return {"name": name, "type": told["type"], **expression}
+    return {"name": name, "type": fields["type"], **expression}
 
 
 def _old_metrics(metric: RolledUp) -> Iterator[dict[str, Any]]:
     """A metric until 1.11: the sums are measures of the semantic model."""
-    told = {"name": metric.name, "label": metric.label, "description": metric.about}
+    fields = {"name": metric.name, "label": metric.label, "description": metric.about}
     if len(metric.sums) == 1:
         (measure,) = metric.sums
-        yield {**told, "type": "simple", "type_params": {"measure": measure}}
+        yield {**fields, "type": "simple", "type_params": {"measure": measure}}
         return
     for name in metric.sums:
         label = f"{metric.label} {name.rsplit('_', 1)[1]}"
@@ -175,7 +175,7 @@ def _old_metrics(metric: RolledUp) -> Iterator[dict[str, Any]]:
         yield {**part, "type": "simple", "type_params": {"measure": name}}
     numerator, denominator = metric.sums
     yield {
-        **told,
+        **fields,
         "type": "ratio",
         "type_params": {"numerator": numerator, "denominator": denominator},
     }
@@ -184,14 +184,14 @@ def _old_metrics(metric: RolledUp) -> Iterator[dict[str, Any]]:
 def new_metrics(metrics: list[RolledUp]) -> Iterator[dict[str, Any]]:
     """Metrics since 1.12, which stand in the model itself."""
     for metric in metrics:
-        told = {"name": metric.name, "label": metric.label, "description": metric.about}
+        fields = {"name": metric.name, "label": metric.label, "description": metric.about}
         if len(metric.sums) == 1:
             ((_, expression),) = metric.sums.items()
-            yield {**told, "type": "simple", "agg": "sum", "expr": expression}
+            yield {**fields, "type": "simple", "agg": "sum", "expr": expression}
             continue
         for name, expression in metric.sums.items():
             label = f"{metric.label} {name.rsplit('_', 1)[1]}"
             part = {"name": name, "label": label, "description": f"A part of {metric.name}."}
             yield {**part, "type": "simple", "agg": "sum", "expr": expression}
         numerator, denominator = metric.sums
-        yield {**told, "type": "ratio", "numerator": numerator, "denominator": denominator}
+        yield {**fields, "type": "ratio", "numerator": numerator, "denominator": denominator}

@@ -38,39 +38,45 @@ def files(target: Target) -> dict[str, str]:
         SpecError: If the spec has no output, or an option cannot be read.
     """
     name = target.options.get("database-name", DATABASE)
-    own = _identity(target.options.get("database-uuid")) or _uuid(name)
+    database_uuid = _identity(target.options.get("database-uuid")) or _uuid(name)
     title = target.spec.title
     file = own_name(title)
-    tables = {one.key: one for one in datasets(target)}
+    tables = {dataset.key: dataset for dataset in datasets(target)}
     of_table = {key: _uuid(name, title, "dataset", key) for key in tables}
-    drawn = charts(target)
-    of_chart = {one.title: _uuid(name, title, "chart", one.title) for one in drawn}
-    made: dict[str, Mapping[str, Any]] = {
+    chart_list = charts(target)
+    of_chart = {chart.title: _uuid(name, title, "chart", chart.title) for chart in chart_list}
+    content_by_path: dict[str, Mapping[str, Any]] = {
         "metadata": VERSION | {"type": "Dashboard", "timestamp": "2026-01-01T00:00:00+00:00"},
-        f"databases/{own_name(name)}": _database(target, name) | {"uuid": own} | VERSION,
+        f"databases/{own_name(name)}": _database(target, name) | {"uuid": database_uuid} | VERSION,
     }
     for key, table in tables.items():
-        joined = {"uuid": of_table[key], "database_uuid": own}
-        made[f"datasets/{own_name(name)}/{file}_{key}"] = table.content() | joined | VERSION
-    for number, chart in enumerate(drawn, 1):
+        joined = {"uuid": of_table[key], "database_uuid": database_uuid}
+        content_by_path[f"datasets/{own_name(name)}/{file}_{key}"] = (
+            table.content() | joined | VERSION
+        )
+    for number, chart in enumerate(chart_list, 1):
         joined = {"uuid": of_chart[chart.title], "dataset_uuid": of_table[chart.dataset]}
-        made[f"charts/{file}_{number:02}"] = chart.content() | joined | VERSION
-    board = dashboard(target, drawn, of_chart, of_table) | {"uuid": _uuid(name, title, "dashboard")}
-    made[f"dashboards/{file}"] = board | VERSION
-    return {f"{ROOT}/{path}.yaml": yaml_text(content, MADE) for path, content in made.items()}
+        content_by_path[f"charts/{file}_{number:02}"] = chart.content() | joined | VERSION
+    board = dashboard(target, chart_list, of_chart, of_table) | {
+        "uuid": _uuid(name, title, "dashboard")
+    }
+    content_by_path[f"dashboards/{file}"] = board | VERSION
+    return {
+        f"{ROOT}/{path}.yaml": yaml_text(content, MADE) for path, content in content_by_path.items()
+    }
 
 
 def _uuid(*parts: str) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, "/".join(("sqlmetrics", *parts))))
 
 
-def _identity(given: str | None) -> str | None:
+def _identity(database_uuid: str | None) -> str | None:
     """The UUID of a connection that Superset has already."""
     try:
-        return str(uuid.UUID(given)) if given else None
+        return str(uuid.UUID(database_uuid)) if database_uuid else None
     except ValueError:
         raise SpecError(
-            f"--database-uuid: {given!r} is no UUID; it stands in databases/*.yaml of what "
+            f"--database-uuid: {database_uuid!r} is no UUID; it stands in databases/*.yaml of what "
             "Superset exports"
         ) from None
 

@@ -55,21 +55,24 @@ class Chart:
 def charts(target: Target) -> list[Chart]:
     """The charts, from the top of the dashboard to its end."""
     measures = rows(target)
-    first, *more = measures[:MOST]
-    made = [_trend(first, WIDE), _systems(measures)]
-    ratios = [one for one in measures if one.roll_up == RATIO]
-    for one in ratios[:1]:
-        made.append(_interval(one, f"{one.name} with its interval", INTERVAL))
+    first, *remaining = measures[:MOST]
+    chart_list = [_trend(first, WIDE), _systems(measures)]
+    ratios = [metric_row for metric_row in measures if metric_row.roll_up == RATIO]
+    for metric_row in ratios[:1]:
+        chart_list.append(_interval(metric_row, f"{metric_row.name} with its interval", INTERVAL))
         if has_baseline(target.spec):
-            title = f"{one.name}: difference from {target.spec.baseline}"
-            others = _is("system", str(target.spec.baseline), "!=", "NOT_EQUALS")
-            made.append(_interval(one, title, DIFFERENCE, others))
-    made += [_trend(one, HALF) for one in more]
-    for own in slices(target):
-        if own.column:
-            drawn = (ratios or [first])[0]
-            made += [_segments(drawn, own), _segment_days(drawn, own)]
-    return [*made, _queries(), _runs()]
+            title = f"{metric_row.name}: difference from {target.spec.baseline}"
+            unless_baseline = _is("system", str(target.spec.baseline), "!=", "NOT_EQUALS")
+            chart_list.append(_interval(metric_row, title, DIFFERENCE, unless_baseline))
+    chart_list += [_trend(metric_row, HALF) for metric_row in remaining]
+    for metric_slice in slices(target):
+        if metric_slice.column:
+            main_metric = (ratios or [first])[0]
+            chart_list += [
+                _segments(main_metric, metric_slice),
+                _segment_days(main_metric, metric_slice),
+            ]
+    return [*chart_list, _queries(), _runs()]
 
 
 def _is(
@@ -109,16 +112,16 @@ def _lines(metrics: Sequence[str], *by: str) -> dict[str, Any]:
     }
 
 
-def _trend(one: MetricRow, width: int) -> Chart:
-    params = _lines([one.name], "system")
-    return Chart(f"{one.name} by day", LINES, ALL, params, width, about=one.label)
+def _trend(metric_row: MetricRow, width: int) -> Chart:
+    params = _lines([metric_row.name], "system")
+    return Chart(f"{metric_row.name} by day", LINES, ALL, params, width, about=metric_row.label)
 
 
 def _interval(
-    one: MetricRow, title: str, parts: Sequence[str], *conditions: Mapping[str, Any]
+    metric_row: MetricRow, title: str, parts: Sequence[str], *conditions: Mapping[str, Any]
 ) -> Chart:
     params = _lines(parts, "system") | {
-        "adhoc_filters": [_is("metric", one.metric), _is("k", one.k), *conditions],
+        "adhoc_filters": [_is("metric", metric_row.metric), _is("k", metric_row.k), *conditions],
         "truncate_metric": False,
         "markerEnabled": False,
     }
@@ -134,7 +137,7 @@ def _systems(measures: list[MetricRow]) -> Chart:
         params={
             "query_mode": "aggregate",
             "groupby": ["system"],
-            "metrics": [*(one.name for one in measures), QUERIES],
+            "metrics": [*(metric_row.name for metric_row in measures), QUERIES],
             "adhoc_filters": [],
             "row_limit": 100,
             "order_desc": True,
@@ -144,20 +147,24 @@ def _systems(measures: list[MetricRow]) -> Chart:
     )
 
 
-def _segments(one: MetricRow, own: Slice) -> Chart:
-    params = _lines([one.name], "system") | {
-        "x_axis": own.column,
+def _segments(metric_row: MetricRow, metric_slice: Slice) -> Chart:
+    params = _lines([metric_row.name], "system") | {
+        "x_axis": metric_slice.column,
         "seriesType": "bar",
         "truncateYAxis": False,
         "show_value": True,
     }
     del params["time_grain_sqla"], params["markerEnabled"]
-    return Chart(f"{one.name} by {own.segment}, all days", BARS, own.key, params)
+    return Chart(
+        f"{metric_row.name} by {metric_slice.segment}, all days", BARS, metric_slice.key, params
+    )
 
 
-def _segment_days(one: MetricRow, own: Slice) -> Chart:
-    params = _lines([one.name], own.column, "system") | {"markerEnabled": False}
-    return Chart(f"{one.name} by {own.segment} and day", LINES, own.key, params)
+def _segment_days(metric_row: MetricRow, metric_slice: Slice) -> Chart:
+    params = _lines([metric_row.name], metric_slice.column, "system") | {"markerEnabled": False}
+    return Chart(
+        f"{metric_row.name} by {metric_slice.segment} and day", LINES, metric_slice.key, params
+    )
 
 
 def _queries() -> Chart:
@@ -166,14 +173,22 @@ def _queries() -> Chart:
 
 
 def _runs() -> Chart:
-    shown = ["started_at", "range_start", "range_end", "facts", "seconds", "outcome", "message"]
+    shown_columns = [
+        "started_at",
+        "range_start",
+        "range_end",
+        "facts",
+        "seconds",
+        "outcome",
+        "message",
+    ]
     return Chart(
         title="Runs",
         kind=TABLE,
         dataset="runs",
         params={
             "query_mode": "raw",
-            "all_columns": shown,
+            "all_columns": shown_columns,
             "adhoc_filters": [],
             "row_limit": 20,
             "order_by_cols": ['["started_at", false]'],

@@ -34,10 +34,10 @@ def dashboard(
         _filter("Days", "filter_time", {}),
         _filter("System", "filter_select", _column(of_table[ALL], "system")),
     ]
-    for one in slices(target):
-        if one.column:
-            column = _column(of_table[one.key], one.column)
-            filters.append(_filter(one.segment, "filter_select", column))
+    for metric_slice in slices(target):
+        if metric_slice.column:
+            column = _column(of_table[metric_slice.key], metric_slice.column)
+            filters.append(_filter(metric_slice.segment, "filter_select", column))
     return {
         "dashboard_title": f"Ranking quality: {title}",
         "description": "Metrics over several days are sums over sums; intervals are of one day.",
@@ -65,23 +65,23 @@ def _position(title: str, charts: Sequence[Chart], uuids: Mapping[str, str]) -> 
         "HEADER_ID": {"type": "HEADER", "id": "HEADER_ID", "meta": {"text": title}},
     }
     for number, row in enumerate(_in_rows(charts)):
-        own = f"ROW-{number}"
-        placed["GRID_ID"]["children"].append(own)
-        placed[own] = {
+        row_id = f"ROW-{number}"
+        placed["GRID_ID"]["children"].append(row_id)
+        placed[row_id] = {
             "type": "ROW",
-            "id": own,
-            "children": [f"CHART-{number}-{place}" for place in range(len(row))],
+            "id": row_id,
+            "children": [f"CHART-{number}-{index}" for index in range(len(row))],
             "parents": TOP,
             "meta": {"background": "BACKGROUND_TRANSPARENT"},
         }
-        for place, chart in enumerate(row):
-            placed[f"CHART-{number}-{place}"] = {
+        for index, chart in enumerate(row):
+            placed[f"CHART-{number}-{index}"] = {
                 "type": "CHART",
-                "id": f"CHART-{number}-{place}",
+                "id": f"CHART-{number}-{index}",
                 "children": [],
-                "parents": [*TOP, own],
+                "parents": [*TOP, row_id],
                 "meta": {
-                    "chartId": 100 * number + place + 1,
+                    "chartId": 100 * number + index + 1,
                     "width": chart.width,
                     "height": HEIGHT,
                     "sliceName": chart.title,
@@ -95,7 +95,7 @@ def _in_rows(charts: Sequence[Chart]) -> Iterator[list[Chart]]:
     """Charts side by side, as far as they fit."""
     row: list[Chart] = []
     for chart in charts:
-        if sum(one.width for one in row) + chart.width > FULL:
+        if sum(placed_chart.width for placed_chart in row) + chart.width > FULL:
             yield row
             row = []
         row.append(chart)

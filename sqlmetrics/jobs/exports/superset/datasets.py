@@ -94,7 +94,7 @@ class Dataset:
             "filter_select_enabled": True,
             "normalize_columns": False,
             "always_filter_main_dttm": False,
-            "metrics": [one.content() for one in self.metrics],
+            "metrics": [metric.content() for metric in self.metrics],
             "columns": [
                 {
                     "column_name": name,
@@ -128,32 +128,40 @@ def title_of(target: Target) -> str:
 
 def datasets(target: Target) -> list[Dataset]:
     """All queries, a segment each, metrics with their intervals, and the runs."""
-    made = [_of_slice(target, one) for one in slices(target)]
-    return [*made, _intervals(target), _runs(target)]
+    dataset_list = [_of_slice(target, metric_slice) for metric_slice in slices(target)]
+    return [*dataset_list, _intervals(target), _runs(target)]
 
 
-def saved(one: MetricRow) -> Saved:
+def saved(metric_row: MetricRow) -> Saved:
     """A metric of the spec, saved."""
-    shape = ".4f" if one.roll_up == RATIO else ",.4~f"
-    return Saved(one.name, one.name, over_columns(one), f"{one.label}: {told(one)}", shape)
+    shape = ".4f" if metric_row.roll_up == RATIO else ",.4~f"
+    return Saved(
+        metric_row.name,
+        metric_row.name,
+        over_columns(metric_row),
+        f"{metric_row.label}: {told(metric_row)}",
+        shape,
+    )
 
 
-def _of_slice(target: Target, own: Slice) -> Dataset:
+def _of_slice(target: Target, metric_slice: Slice) -> Dataset:
     columns = {"metric_date": "date", "system": "varchar"}
-    columns |= {own.column: "varchar"} if own.column else {}
+    columns |= {metric_slice.column: "varchar"} if metric_slice.column else {}
     columns |= {"n_queries": "bigint"}
-    columns |= {name: "double" for one in rows(target) for name in columns_of(one).values()}
-    of = f"by {own.segment}" if own.column else "all queries"
+    columns |= {
+        name: "double" for metric_row in rows(target) for name in columns_of(metric_row).values()
+    }
+    slice_title = f"by {metric_slice.segment}" if metric_slice.column else "all queries"
     counted = Saved(QUERIES, QUERIES, "sum(n_queries)", "Queries that count, summed.", ",d")
     return Dataset(
-        key=own.key,
-        title=f"{title_of(target)}: {of}",
-        about=f"Ranking metrics of {target.spec.title}, {of}: one row a day and system.",
-        sql=query(target, own),
+        key=metric_slice.key,
+        title=f"{title_of(target)}: {slice_title}",
+        about=f"Ranking metrics of {target.spec.title}, {slice_title}: one row a day and system.",
+        sql=query(target, metric_slice),
         schema=_schema(target),
         columns=columns,
-        metrics=[*(saved(one) for one in rows(target)), counted],
-        labels={own.column: own.segment} if own.column else {},
+        metrics=[*(saved(metric_row) for metric_row in rows(target)), counted],
+        labels={metric_slice.column: metric_slice.segment} if metric_slice.column else {},
     )
 
 
@@ -175,7 +183,10 @@ def _intervals(target: Target) -> Dataset:
         "when count(*) = 1 then max(value) end"
     )
     alone = "Of a single day, system and metric; empty over several."
-    single = [Saved(one, one, f"case when count(*) = 1 then max({one}) end", alone) for one in ends]
+    single = [
+        Saved(column, column, f"case when count(*) = 1 then max({column}) end", alone)
+        for column in ends
+    ]
     return Dataset(
         key=INTERVALS,
         title=f"{title_of(target)}: intervals",
@@ -189,8 +200,8 @@ def _intervals(target: Target) -> Dataset:
 
 
 def _runs(target: Target) -> Dataset:
-    spec, at = target.spec, Translation(target.dialect)
-    table = at.name(targets(spec)["runs"])
+    spec, translation = target.spec, Translation(target.dialect)
+    table = translation.name(targets(spec)["runs"])
     names = ",\n    ".join(RUNS)
     return Dataset(
         key="runs",
