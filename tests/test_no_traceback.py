@@ -17,7 +17,7 @@ from command import sqlmetrics
 from marked import by_turns
 
 import sqlmetrics as sm
-from sqlmetrics.engines.url import place
+from sqlmetrics.engines.url import parse_url
 
 RUNS = "query_id,item_id,score,date\nq,a,2,2026-01-01\nq,b,1,2026-01-01\n"
 LABELS = "query_id,item_id,grade\nq,a,1\n"
@@ -144,7 +144,7 @@ def test_a_port_is_a_number(folder: Path, port: str) -> None:
     )
     assert "a number from 1 to 65535" in refused(folder, "debug", "--target", "dev")
     with pytest.raises(sm.SpecError, match="a number from 1 to 65535"):
-        place(f"postgresql://h:{port}/d")
+        parse_url(f"postgresql://h:{port}/d")
 
 
 def test_threads_take_turns_on_one_connection() -> None:

@@ -42,7 +42,7 @@ class Records:
     lines: tuple[int, ...]
 
 
-def written(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def csv_text(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """The text of a CSV file: texts in quotes, numbers without, None empty.
 
     >>> print(written(["id", "n"], [["007", 1.5], ['a"b', None]]), end="")
@@ -126,7 +126,7 @@ def is_formula(text: str) -> bool:
     return text.startswith(FORMULA)
 
 
-def shown(text: str | None) -> str:
+def escape_formula(text: str | None) -> str:
     """A text that is only to be looked at: what would be a formula gets a `'` in front.
 
     >>> print(shown("=HYPERLINK(1)"))

@@ -15,7 +15,7 @@ from sqlmetrics.evaluation.inputs.trace_systems import resolved
 from sqlmetrics.evaluation.question import question, with_texts
 from sqlmetrics.spec.source import REMOTE, Labels, no_labels
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.relation import shown, source_text
+from sqlmetrics.sql.relation import protect_query, source_text
 
 USUAL = "ndcg@10"
 """The metric of files, none of which a sheet computes."""
@@ -67,7 +67,7 @@ def _with_labels(spec: Spec, engine: Database) -> tuple[Spec, str]:
         none_yet = Labels(**no_labels(spec.labels.columns))
         return spec.having(labels=none_yet), missing
     relation = readable(spec.labels, "labels", engine)
-    source = source_text(shown(relation, engine.translation))
+    source = source_text(protect_query(relation, engine.translation))
     if engine.rows(f"select 1 as n\nfrom {source}\nlimit 1"):
         return spec, ""
     return spec, "there is no row in them"

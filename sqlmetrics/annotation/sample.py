@@ -71,7 +71,7 @@ class Sample:
     def __str__(self) -> str:
         """The sample as CSV; `read` gives back the same."""
         rows = ([v.isoformat() if isinstance(v, date) else v for v in row] for row in self.rows)
-        return csv_file.written(self.names, rows)
+        return csv_file.csv_text(self.names, rows)
 
     @cached_property
     def keys(self) -> tuple[str, ...]:

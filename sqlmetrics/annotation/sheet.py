@@ -59,7 +59,7 @@ class Sheet:
             values = {name: _cell(name, v) for name, v in zip(self.names, row, strict=True)}
             key = csv_file.fingerprint(*(str(values[name]) for name in ids))
             rows.append([*values.values(), None, key])
-        return csv_file.written([*self.names, GRADE, KEY], rows)
+        return csv_file.csv_text([*self.names, GRADE, KEY], rows)
 
 
 def unjudged(
@@ -216,7 +216,7 @@ def _text_joins(lookups: Mapping[str, Stage]) -> dict[str, list[str]]:
 
 def _cell(name: str, value: Any) -> object:
     if name in TEXTS:
-        return csv_file.shown(value)
+        return csv_file.escape_formula(value)
     return value.isoformat() if isinstance(value, date) else value
 
 

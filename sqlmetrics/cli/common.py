@@ -227,7 +227,7 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int, int], None] | None]
     if is_quiet() or is_log or not sys.stderr.isatty():
         yield None
         return
-    from sqlmetrics.cli.progress import drawn
+    from sqlmetrics.cli.progress import draw_progress
 
-    with drawn(label, WAIT) as on_progress:
+    with draw_progress(label, WAIT) as on_progress:
         yield on_progress

@@ -44,7 +44,7 @@ class _Lines(logging.Handler):
 
 
 @contextmanager
-def drawn(label: str, wait: float) -> Iterator[Callable[[int, int, int], None]]:
+def draw_progress(label: str, wait: float) -> Iterator[Callable[[int, int, int], None]]:
     """A bar on stderr, and what draws it on.
 
     Args:

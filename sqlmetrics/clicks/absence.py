@@ -10,7 +10,7 @@ from sqlmetrics.clicks.doubts import stray_events
 from sqlmetrics.clicks.labels import standing
 from sqlmetrics.clicks.named_values import actions
 from sqlmetrics.engines.database import Database
-from sqlmetrics.evaluation.checks.named_values import told
+from sqlmetrics.evaluation.checks.named_values import describe_counts
 from sqlmetrics.evaluation.checks.problem import Problem
 from sqlmetrics.sql.stage import with_stages
 
@@ -51,7 +51,9 @@ def of_labels(tables: ClickTables, engine: Database, counts: Counts) -> Problem:
     logged = any(action in graded for action, _ in counts)
     if not logged and tables.clicks.log is None:
         action_counts = actions(tables, engine)
-        sentence += f"; {told(action_counts)}" if action_counts else "; there is no event"
+        sentence += (
+            f"; {describe_counts(action_counts)}" if action_counts else "; there is no event"
+        )
     is_late = not any(n for (action, _), n in counts.items() if action != IMPRESSIONS)
     return Problem("labels", _with(sentence, counts, graded), 0, may_come=is_late)
 

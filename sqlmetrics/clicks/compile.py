@@ -15,7 +15,7 @@ from sqlmetrics.spec.click_labels import OF_POOL
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.source import Model
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.relation import shown
+from sqlmetrics.sql.relation import protect_query
 from sqlmetrics.sql.translation import Translation
 
 
@@ -98,7 +98,7 @@ def log_tables(spec: Spec, translation: Translation, *, only_days: bool = False)
     if spec.clicks is None:
         raise SpecError("the spec has no clicks")
     relations = {
-        name: shown(relation_of(source, f"clicks_{name}"), translation)
+        name: protect_query(relation_of(source, f"clicks_{name}"), translation)
         for name, source in spec.clicks.sources.items()
     }
     files = [

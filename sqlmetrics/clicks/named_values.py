@@ -9,7 +9,7 @@ from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.columns import Names
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, did_you_mean
-from sqlmetrics.evaluation.checks.named_values import FEW, Counts, absent, counted, told
+from sqlmetrics.evaluation.checks.named_values import FEW, Counts, absent, counted, describe_counts
 from sqlmetrics.evaluation.checks.problem import Problem, refusal
 from sqlmetrics.spec.named_values import ACTION, SYSTEM, NamedValue, of_clicks
 
@@ -138,7 +138,8 @@ def _check_case(tables: ClickTables, counts: Mapping[str, int]) -> None:
         action, expected = next(iter(turned.items()))
         rows = sum(counts[action] for action in turned)
         message = (
-            f"{rows:,} events have the action {action!r}, which is not {expected!r}; {told(counts)}"
+            f"{rows:,} events have the action {action!r}, which is not "
+            f"{expected!r}; {describe_counts(counts)}"
         )
         raise InputError(Problem("events", message, rows, remedy=REMEDY))
 
@@ -149,7 +150,7 @@ def _unknown_actions(tables: ClickTables, counts: Mapping[str, int]) -> Iterable
         return
     message = (
         f"no event has an action that is looked at ({', '.join(tables.actions)})"
-        f"{did_you_mean(tables.actions[0], counts) or ';'} {told(counts)}"
+        f"{did_you_mean(tables.actions[0], counts) or ';'} {describe_counts(counts)}"
     )
     remedy = f"name them in labels: {{grades: {{{next(iter(counts))}: 1}}}}"
     yield Problem("events", message, sum(counts.values()), remedy=remedy)

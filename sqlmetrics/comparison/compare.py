@@ -49,7 +49,7 @@ from sqlmetrics.plan.summary import ALL
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.days import names_day
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.relation import shown, source_text
+from sqlmetrics.sql.relation import protect_query, source_text
 
 
 def compare(
@@ -312,7 +312,9 @@ def _check_says_all(labels: Any, arguments: Mapping[str, Any]) -> None:
 def _with_systems(spec: Spec, tables: Tables, engine: Database) -> Spec:
     """The spec with the column `system`, if its rankings have it and none was named."""
     source = spec.rankings
-    existing_columns = engine.columns(source_text(shown(tables.rankings, engine.translation)))
+    existing_columns = engine.columns(
+        source_text(protect_query(tables.rankings, engine.translation))
+    )
     if source.columns.system or SYSTEM not in map(str.casefold, existing_columns):
         return spec
     columns = source.columns.model_copy(update={"system": SYSTEM})

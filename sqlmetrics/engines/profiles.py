@@ -16,7 +16,7 @@ from sqlmetrics.engines.url import (
     ConnectionURL,
     is_file,
     is_secret,
-    place,
+    parse_url,
     port_of,
 )
 from sqlmetrics.engines.yaml_file import read_yaml
@@ -218,7 +218,7 @@ class Output:
         if "url" not in settings:
             problem = f"the output {self.name!r} has neither a type nor a url"
             raise SpecError(f"{self.profiles.file.name}: {problem}")
-        return place(str(self._filled(settings["url"]))).scheme
+        return parse_url(str(self._filled(settings["url"]))).scheme
 
     @property
     def place(self) -> ConnectionURL:
@@ -265,7 +265,7 @@ class Output:
         return {**attachment, "path": self._path(str(attachment["path"]))}
 
     def _of_url(self, url: str, roles: Mapping[str, Any], options: dict[str, Any]) -> ConnectionURL:
-        read = place(url)
+        read = parse_url(url)
         path, schema = read.path, roles["schema"]
         if read.scheme in FILES:
             path, options = self._path(path), options | ({SCHEMA: str(schema)} if schema else {})

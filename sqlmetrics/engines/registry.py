@@ -20,7 +20,7 @@ from sqlmetrics.engines.url import (
     WEBHOOK,
     ConnectionURL,
     check_there,
-    place,
+    parse_url,
     secrets_of,
 )
 from sqlmetrics.engines.waiting import CONNECT_TIMEOUT, LOCK_TIMEOUT, waiting
@@ -227,7 +227,7 @@ def place_of(
     if not connection.strip():
         raise SpecError("the connection is an empty text; give a URL, or the name of an output")
     if _is_place(connection):
-        return place(connection) if "://" in connection else ConnectionURL.of_file(connection)
+        return parse_url(connection) if "://" in connection else ConnectionURL.of_file(connection)
     return _profiles(connection, profiles).output(connection).place
 
 

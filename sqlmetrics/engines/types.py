@@ -156,7 +156,7 @@ def tabular(data: Any) -> pa.Table:
         InputError: If it is not tabular, or two of its columns differ in case alone.
     """
     try:
-        table = settled(whole(pa.table(arrow_data(data))))
+        table = settled(type_null_columns(pa.table(arrow_data(data))))
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InputError(unreadable(error)) from None
     differ_in_case(table.column_names)
@@ -177,7 +177,7 @@ def unreadable(error: Exception) -> str:
     return f"the data in memory cannot be read as a table: {reason}"
 
 
-def whole(table: pa.Table) -> pa.Table:
+def type_null_columns(table: pa.Table) -> pa.Table:
     """The table without columns of NULLs that have no type: they are texts."""
     nulls = [name for name in table.column_names if pa.types.is_null(table.schema.field(name).type)]
     for name in nulls:

@@ -223,7 +223,7 @@ def nearest_file(path: str) -> str:
     return "" if near is None else f"; did you mean {str(file.with_name(near))!r}?"
 
 
-def place(url: str) -> ConnectionURL:
+def parse_url(url: str) -> ConnectionURL:
     """The place that a URL names.
 
     >>> str(place("postgresql://ann:secret@db:5433/sales?sslmode=require"))

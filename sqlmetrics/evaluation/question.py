@@ -41,7 +41,7 @@ from sqlmetrics.spec.segments import QUERY_LENGTH
 from sqlmetrics.spec.source import Rankings, is_query, is_separated
 from sqlmetrics.spec.spec import Spec, sentences
 from sqlmetrics.spec.zones import Zones
-from sqlmetrics.sql.relation import Relation, shown, source_text
+from sqlmetrics.sql.relation import Relation, protect_query, source_text
 
 if TYPE_CHECKING:
     from sqlmetrics.evaluation.inputs.traces import Traces
@@ -441,7 +441,7 @@ def with_texts(spec: Spec, engine: Database) -> Spec:
 
 
 def _has(relation: Relation, column: str, engine: Database) -> bool:
-    existing = engine.columns(source_text(shown(relation, engine.translation)))
+    existing = engine.columns(source_text(protect_query(relation, engine.translation)))
     return column.casefold() in map(str.casefold, existing)
 
 

@@ -36,7 +36,7 @@ _SUMS = {
 }
 
 
-def apart(spec: Spec, source: str, *, by_day: bool) -> tuple[Stage, ...]:
+def add_baseline_columns(spec: Spec, source: str, *, by_day: bool) -> tuple[Stage, ...]:
     """The stages that add the columns beside a baseline; the last one is `sums_apart`.
 
     Args:

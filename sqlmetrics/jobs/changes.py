@@ -9,7 +9,7 @@ from textwrap import indent
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SqlmetricsError
-from sqlmetrics.jobs.meanings import TABLES, comments, meanings, said
+from sqlmetrics.jobs.meanings import TABLES, comments, meanings, quote_text
 from sqlmetrics.jobs.tables import KEPT, LONG, UNIQUE, columns, columns_of, targets
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import parts
@@ -43,7 +43,7 @@ def create(
         translation.dialect.by_day if "metric_date" in columns else translation.dialect.storage
     )
     about = (
-        syntax.behind.format(text=said(translation, meaning or TABLES[table]))
+        syntax.behind.format(text=quote_text(translation, meaning or TABLES[table]))
         if syntax.behind
         else ""
     )
@@ -60,7 +60,7 @@ def create(
 
 def _typed(translation: Translation, column: str, kind: str, meaning: str) -> str:
     inline = translation.dialect.comments.inline
-    comment = inline.format(text=said(translation, meaning)) if inline and meaning else ""
+    comment = inline.format(text=quote_text(translation, meaning)) if inline and meaning else ""
     return f"{translation.column(column)} {translation.type(kind)}{comment}"
 
 

@@ -31,11 +31,11 @@ REFRESH = (
 
 def hashes(spec: Spec) -> Iterator[tuple[str, int, str]]:
     """Metric, cutoff (0 for none) and definition_hash of all that a spec asks for."""
-    for metric in asked(spec):
+    for metric in list_metrics(spec):
         yield metric.name, metric.k or 0, spec.definition_hash(metric)
 
 
-def named(text: str, spec: Spec) -> tuple[str, int]:
+def read_metric_key(text: str, spec: Spec) -> tuple[str, int]:
     """A metric that a spec asks for, as the fact table has it: its name and cutoff, 0 for none.
 
     Raises:
@@ -49,14 +49,14 @@ def named(text: str, spec: Spec) -> tuple[str, int]:
     return measure.name, measure.k or 0
 
 
-def asked(spec: Spec) -> list[Measure | Online | EstimatedMetric]:
+def list_metrics(spec: Spec) -> list[Measure | Online | EstimatedMetric]:
     """All that a spec asks for: metrics of lists, those of the log itself, and estimates."""
     return [*spec.measures, *map(online, spec.online), *spec.estimated]
 
 
 def described(spec: Spec) -> list[MetricRow]:
     """What is to be known of each, in that order."""
-    return [*map(metric_row, asked(spec))]
+    return [*map(metric_row, list_metrics(spec))]
 
 
 def these(metrics: Iterable[tuple[str, int]]) -> str:
@@ -68,7 +68,7 @@ def these(metrics: Iterable[tuple[str, int]]) -> str:
 def segment_hashes(spec: Spec) -> Iterator[tuple[str, str, int, str]]:
     """The same of segments that are conditions: segment, metric, cutoff and definition_hash."""
     for segment in conditional(spec):
-        for metric in asked(spec):
+        for metric in list_metrics(spec):
             yield segment, metric.name, metric.k or 0, spec.definition_hash(metric, segment)
 
 
@@ -124,7 +124,7 @@ def other_definitions(
         f"from {relation(targets(spec)['facts'])}\nwhere {where}\n"
         "group by metric, k, segment_name, definition_hash"
     )
-    metrics = {(metric.name, metric.k or 0): metric for metric in asked(spec)}
+    metrics = {(metric.name, metric.k or 0): metric for metric in list_metrics(spec)}
     segments = (ALL, *spec.by)
     definitions = [
         OtherDefinition(metric, int(k), segment, text, day_of(first), day_of(last))
@@ -198,7 +198,7 @@ def definition_history(spec: Spec, engine: Database) -> list[DefinedDays]:
             spec.definition_hash(metric, segment),
             _as_stored(spec.definition(metric, segment)),
         )
-        for metric in asked(spec)
+        for metric in list_metrics(spec)
         for segment in (ALL, *conditional(spec))
     }
     days: dict[tuple[str, str], list[DefinedDays]] = {key: [] for key in now}
@@ -379,7 +379,7 @@ def _early_hashes(
     Such a version's runs left no sources in the run log.
     """
     hashes = {definition.hash for definition in definitions} & {
-        early_hash(spec, metric) for metric in asked(spec)
+        early_hash(spec, metric) for metric in list_metrics(spec)
     }
     runs = targets(spec)["runs"]
     columns = [name.casefold() for name in columns_of(runs, engine)] if hashes else []
@@ -404,7 +404,9 @@ def _hashes_without_sql(
     queries = {role: source.sql for role, source in sources_of(spec).items() if source.sql}
     segments = (ALL, *conditional(spec))
     hashes = {definition.hash for definition in definitions} & {
-        hash_without_sql(spec, metric, segment) for metric in asked(spec) for segment in segments
+        hash_without_sql(spec, metric, segment)
+        for metric in list_metrics(spec)
+        for segment in segments
     }
     runs = targets(spec)["runs"]
     is_logged = hashes and "sources" in map(str.casefold, columns_of(runs, engine))
@@ -433,7 +435,7 @@ def _with_changes(
     spec: Spec, engine: Database, definitions: Sequence[OtherDefinition]
 ) -> Iterator[OtherDefinition]:
     before = _known_definitions(spec, engine, {outdated.hash for outdated in definitions})
-    now = {(metric.name, metric.k or 0): metric for metric in asked(spec)}
+    now = {(metric.name, metric.k or 0): metric for metric in list_metrics(spec)}
     for outdated in definitions:
         definition = _as_stored(spec.definition(now[outdated.metric, outdated.k], outdated.segment))
         changes = differences(before[outdated.hash], definition) if outdated.hash in before else ()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from sqlmetrics.catalog.dimension import MetricRow
-from sqlmetrics.jobs.definitions import asked, conditional, described, these
+from sqlmetrics.jobs.definitions import conditional, described, list_metrics, these
 from sqlmetrics.jobs.exchange import TableRows
 from sqlmetrics.jobs.tables import DEFINITIONS, METRICS, UNIQUE, targets
 from sqlmetrics.spec.definition import ALL
@@ -91,7 +91,7 @@ def _metric(row: MetricRow) -> Iterator[Column]:
 def _definitions(spec: Spec, now: str) -> Iterator[list[Column]]:
     """One row a metric; and one more for each segment that is defined by a condition."""
     for segment in (ALL, *conditional(spec)):
-        for metric in asked(spec):
+        for metric in list_metrics(spec):
             conventions = spec.definition(metric, segment)
             yield [
                 Column(literal(spec.definition_hash(metric, segment)), "definition_hash"),

@@ -172,12 +172,12 @@ def comments(
     """
     syntax = translation.dialect.comments
     if syntax.statement:
-        table_comment = said(translation, about or TABLES[table])
+        table_comment = quote_text(translation, about or TABLES[table])
         yield syntax.statement.format(kind="table", name=translation.name(name), text=table_comment)
     for column, meaning in columns.items():
         if syntax.column and meaning:
             fields = {"name": translation.name(name), "column": translation.column(column)}
-            yield syntax.column.format(**fields, text=said(translation, meaning))
+            yield syntax.column.format(**fields, text=quote_text(translation, meaning))
 
 
 def meanings(spec: Spec, table: str) -> dict[str, str]:
@@ -192,6 +192,6 @@ def meanings(spec: Spec, table: str) -> dict[str, str]:
     return {**COLUMNS[table], **of_metrics, **REPLACED}
 
 
-def said(translation: Translation, text: str) -> str:
+def quote_text(translation: Translation, text: str) -> str:
     """A text as the dialect writes it."""
     return translation.value(literal(text))

@@ -17,7 +17,7 @@ from sqlmetrics.evaluation.intervals import (
     method_of,
     student_reach,
 )
-from sqlmetrics.jobs.apart import apart
+from sqlmetrics.jobs.apart import add_baseline_columns
 from sqlmetrics.jobs.definitions import hashes, segment_hashes, these
 from sqlmetrics.jobs.dictionary import dictionary
 from sqlmetrics.jobs.exchange import Exchange, TableRows, insert
@@ -183,7 +183,10 @@ class NewRows:
         ratios, stages = {"": OWN}, list[Stage]()
         baseline_stages: tuple[Stage, ...] = ()
         if has_baseline(self.spec) and self.spec.clicks is not None:
-            baseline_stages, source = apart(self.spec, source, by_day=not self.day), "sums_apart"
+            baseline_stages, source = (
+                add_baseline_columns(self.spec, source, by_day=not self.day),
+                "sums_apart",
+            )
         if has_baseline(self.spec):
             difference = Column("sum_d / nullif(pair_w, 0e0)", "difference")
             meaning = "the mean difference from the baseline"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import EngineError, SpecError, SqlmetricsError
 from sqlmetrics.jobs.definitions import hashes
-from sqlmetrics.jobs.meanings import VIEWS, said
+from sqlmetrics.jobs.meanings import VIEWS, quote_text
 from sqlmetrics.jobs.pooled_days import ROLLUP, comparison, rollup, running
 from sqlmetrics.jobs.spec_views import OWN_PARTS, PARTS, Metric, SpecView, bounded, own_name
 from sqlmetrics.jobs.status import days, retired, status
@@ -211,7 +211,7 @@ def _statements(
     meanings = {**VIEWS, **{spec_view.suffix: spec_view.meaning for spec_view in cuts}}
     for name, select in selects.items():
         view_name = translation.name(bounded(spec.output.named(name))) if spec.output else ""
-        text = said(translation, meanings.get(name, VIEWS["wide"]))
+        text = quote_text(translation, meanings.get(name, VIEWS["wide"]))
         for statement in translation.dialect.view:
             yield statement.format(name=view_name, select=select, text=text)
         if translation.dialect.comments.statement:

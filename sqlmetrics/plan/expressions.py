@@ -232,7 +232,9 @@ class RowContext(MetricContext):
             by_rank: The logarithm of what else leaves off, whatever the items above are.
         """
         log = "\n                + ".join(filter(None, (f"coalesce({self.above}, 0e0)", by_rank)))
-        return case(both(self._top, f"{log} > -3e2"), f"{value}\n            * exp({log})")
+        return case(
+            join_conditions(self._top, f"{log} > -3e2"), f"{value}\n            * exp({log})"
+        )
 
     @property
     def not_faded(self) -> str:
@@ -241,7 +243,7 @@ class RowContext(MetricContext):
 
     def in_top(self, value: str, condition: str = "") -> str:
         """The value for rows in the top k, 0 for others."""
-        top = both(self._top, condition)
+        top = join_conditions(self._top, condition)
         return case(top, value) if top else value
 
     def up_to(self, rank: str, value: str) -> str:
@@ -252,11 +254,11 @@ class RowContext(MetricContext):
         """The value for relevant rows in the top k, times what each is worth, 0 for others."""
         if not self._all_orders:
             product = value if weight == "1e0" else f"{value} * {weight}"
-            return case(both(self._top, condition, self.relevant), product)
+            return case(join_conditions(self._top, condition, self.relevant), product)
         name = "relevant" if weight == "1e0" else "relevant_grade"
         mean = self._rows.mean(f"{name}{self.suffix}", case(self.relevant, weight))
         product = mean if value == "1e0" else f"{mean} * {value}"
-        top = both(self._top, condition)
+        top = join_conditions(self._top, condition)
         return case(top, product) if top else product
 
     def first_hit(self, value: str, pick: str = "max") -> str:
@@ -267,9 +269,9 @@ class RowContext(MetricContext):
             pick: `max` if the value falls with the rank, `min` if it grows.
         """
         if not self._all_orders:
-            return f"{pick}({case(both(self._top, self.relevant), value, '')})"
+            return f"{pick}({case(join_conditions(self._top, self.relevant), value, '')})"
         chance = self._rows.chance_first(self.suffix, self.relevant)
-        top = both(self._top, f"{chance} > 0e0")
+        top = join_conditions(self._top, f"{chance} > 0e0")
         return f"sum({case(top, f'{chance} * {value}', '')})"
 
     def in_relevant(self, value: str) -> str:
@@ -283,7 +285,7 @@ class RowContext(MetricContext):
     def in_best(self, value: str) -> str:
         """The value for relevant rows in the top k that are better than all above them."""
         self._rows.best_above = True
-        best = both(self._top, self.relevant, "grade > coalesce(best_above, 0e0)")
+        best = join_conditions(self._top, self.relevant, "grade > coalesce(best_above, 0e0)")
         return case(best, value, "")
 
     @property
@@ -404,6 +406,6 @@ def _added(terms: Sequence[str]) -> str:
     return f"{wrap}+ ".join(terms)
 
 
-def both(*conditions: str) -> str:
+def join_conditions(*conditions: str) -> str:
     """All the conditions that there are."""
     return " and ".join(filter(None, conditions))

@@ -14,7 +14,13 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, parse, word
 from sqlmetrics.catalog.option import Choice, Table
 from sqlmetrics.plan.border import reaches
-from sqlmetrics.plan.expressions import MetricContext, RowContext, both, graded_part, part_named
+from sqlmetrics.plan.expressions import (
+    MetricContext,
+    RowContext,
+    graded_part,
+    join_conditions,
+    part_named,
+)
 from sqlmetrics.plan.row_columns import RowColumns
 from sqlmetrics.plan.segments import Segments
 from sqlmetrics.spec.segments import RELEVANT_LABELS
@@ -254,11 +260,11 @@ class Needs:
         flags = [f"{where[flag]}.{flag} = 1" for flag in only]
         if not flags:
             return value
-        line = f"case when {both(*flags)} then {value} end"
+        line = f"case when {join_conditions(*flags)} then {value} end"
         if len(line) <= 72:
             return line
         inner = value.replace("\n", "\n    ")
-        return f"case when {both(*flags)}\n    then {inner}\nend"
+        return f"case when {join_conditions(*flags)}\n    then {inner}\nend"
 
     def _judged(self, measure: Measure, value: str) -> str:
         """The value, where no item without a label forbids one."""

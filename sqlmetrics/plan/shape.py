@@ -50,7 +50,7 @@ def segment(name: str) -> str:
     return identifier(f"by_{name}")
 
 
-def worth(text: str, grades: Mapping[str, float], *, braces: bool = False) -> str:
+def grade_case(text: str, grades: Mapping[str, float], *, braces: bool = False) -> str:
     """The number that a grade's text stands for, NULL for a text without one.
 
     Args:
@@ -562,7 +562,7 @@ class Shape:
         """A grade as a number: texts by their map, negative ones by their policy."""
         grade = f"cast({column} as double)"
         if self.spec.truth.grades:
-            grade = worth(f"cast({column} as varchar)", self.spec.truth.grades)
+            grade = grade_case(f"cast({column} as varchar)", self.spec.truth.grades)
         return self._policy("negative_grades").format(grade=grade)
 
     def _policy(self, option: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.zones import Zones
-from sqlmetrics.sql.relation import Relation, shown
+from sqlmetrics.sql.relation import Relation, protect_query
 from sqlmetrics.sql.translation import Translation
 
 
@@ -90,4 +90,4 @@ class Tables:
 
     def shown(self, relation: Relation) -> Relation:
         """A table as the compiler prints it: a query of the user's is hidden from translation."""
-        return shown(relation, self.translation)
+        return protect_query(relation, self.translation)

@@ -120,7 +120,7 @@ def evaluated_by_reference(the_plan: Plan, engine: Database) -> reference_evalua
     return reference_evaluation.evaluate(
         [_ranked(row, spec.by) for row in rows["rankings"]],
         [_label(row) for row in rows["labels"]],
-        [asked(spec, measure) for measure in the_plan.measures],
+        [build_question(spec, measure) for measure in the_plan.measures],
         ties=str(options["ties"]).replace("error", "id_asc"),
         score_precision=str(options["score_precision"]),
         duplicate_rankings=str(options["duplicate_rankings"]),
@@ -175,7 +175,7 @@ def _has_digits(the_plan: Plan, engine: Database) -> bool:
     return re.fullmatch(r"U?HUGEINT|UBIGINT|DECIMAL.*", kind) is not None
 
 
-def asked(spec: Spec, measure: Measure) -> reference.Question:
+def build_question(spec: Spec, measure: Measure) -> reference.Question:
     """A measure as the reference wants it: every setting with its value."""
     metric, settings = measure.metric, spec.settings(measure)
     arguments: dict[str, Any] = {name: settings.parameter(name) for name in metric.parameters} | {

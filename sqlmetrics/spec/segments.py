@@ -16,7 +16,7 @@ KINDS: Mapping[str, str] = {
 """What can stand in place of a condition -> the values that the segment has then."""
 
 
-def named(value: object) -> object:
+def read_segments(value: object) -> object:
     """Segments by their names; a kind by itself is called so.
 
     Args:

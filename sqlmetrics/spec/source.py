@@ -18,7 +18,7 @@ from sqlmetrics.sql.user_sql import condition
 REMOTE = ("s3://", "http://", "https://", "gs://", "gcs://", "r2://", "hf://")
 
 
-def beside(spec: str | Path, file: str) -> str:
+def resolve_file(spec: str | Path, file: str) -> str:
     """A file that a spec names, as seen from where we are: paths start beside the spec."""
     if file.startswith(REMOTE):
         return file

@@ -23,7 +23,7 @@ from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.spec import schema
 from sqlmetrics.spec.definition import ALL, CONFIDENCE, definition, definition_hash
 from sqlmetrics.spec.placeholder import Placeholder
-from sqlmetrics.spec.segments import named
+from sqlmetrics.spec.segments import read_segments
 from sqlmetrics.spec.settings import Settings
 from sqlmetrics.spec.source import (
     Items,
@@ -33,8 +33,8 @@ from sqlmetrics.spec.source import (
     Output,
     Queries,
     Rankings,
-    beside,
     no_labels,
+    resolve_file,
 )
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Spec(Model):
     """Columns of the rankings, segments of `queries`, or names of `segments`, to segment by; each
     is also rolled up to `all`.
     """
-    segments: Annotated[Mapping[str, str], BeforeValidator(named)] = {}
+    segments: Annotated[Mapping[str, str], BeforeValidator(read_segments)] = {}
     """Segments that are no column, for `by`: name -> a condition on `queries`, or without them on
     the rankings, like `signup_days <= 7`; or `traffic` (head, torso, tail), `relevant_labels`,
     `query_length`.
@@ -507,7 +507,7 @@ def _placed(values: dict[str, Any], tables: Iterable[str], path: str | Path) -> 
     """Let the files of tables start from the spec's own folder."""
     for table in tables:
         if isinstance(values.get(table), dict) and isinstance(values[table].get("file"), str):
-            values[table] = values[table] | {"file": beside(path, values[table]["file"])}
+            values[table] = values[table] | {"file": resolve_file(path, values[table]["file"])}
             note_read(values[table]["file"])
 
 

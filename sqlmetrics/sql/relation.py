@@ -103,7 +103,7 @@ def unmentioned(name: str, relations: Iterable[Relation], *, instead: str = "") 
     return name if name not in used_words else free_name(instead or name, used_words.__contains__)
 
 
-def shown(relation: Relation, translation: Translation) -> Relation:
+def protect_query(relation: Relation, translation: Translation) -> Relation:
     """A relation as a translation takes it: a query of the user's stays as it is."""
     if relation.template != "query":
         return relation

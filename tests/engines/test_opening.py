@@ -12,7 +12,7 @@ from marked import by_turns
 from sqlmetrics.engines import duckdb as duckdb_engine
 from sqlmetrics.engines.profiles import Profiles
 from sqlmetrics.engines.registry import ENGINES, open_driver
-from sqlmetrics.engines.url import place
+from sqlmetrics.engines.url import parse_url
 from sqlmetrics.errors import EngineError, SpecError
 
 DRIVERS = ["psycopg", "pymysql", "chdb", "pyspark", "clickhouse_connect", "google.cloud", "trino"]
@@ -90,7 +90,7 @@ def test_an_object_is_recognised_and_left_open():
 
 @pytest.mark.parametrize("known", ENGINES, ids=lambda known: known.engine)
 def test_every_kind_has_a_url_and_a_missing_driver_names_the_extra(known, monkeypatch):
-    assert place(known.sample).scheme in known.schemes
+    assert parse_url(known.sample).scheme in known.schemes
     if not known.extra:
         return
     module = f"sqlmetrics.engines.{known.module}"
@@ -121,7 +121,7 @@ def test_a_password_is_in_no_message():
     pytest.importorskip("psycopg")
     url = f"postgresql://ann:{ENCODED}@127.0.0.1:1/db"
     assert told(url).startswith("cannot open postgresql://ann@127.0.0.1:1/db: ")
-    assert SECRET not in repr(place(url))
+    assert SECRET not in repr(parse_url(url))
     assert "%2F" in told("postgresql://ann:s3cr3t/p@host/db")
     assert "%2F" in told("postgresql://ann:12/s3cr3t@host/db")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import sqlmetrics as sm
-from sqlmetrics.engines.url import place
+from sqlmetrics.engines.url import parse_url
 from sqlmetrics.jobs.notices.columns import columns_read
 from sqlmetrics.jobs.notices.events import COMPLETE, Lineage
 from sqlmetrics.jobs.summary import Summary
@@ -25,7 +25,7 @@ FORMS = {
 }
 """A query of the rankings -> the columns of `shop.runs` that decide its metrics."""
 
-PLACE = place("postgresql://ann@db/warehouse")
+PLACE = parse_url("postgresql://ann@db/warehouse")
 
 
 def spec(sql: str = "", **changed: object) -> sm.Spec:

@@ -349,27 +349,27 @@ def test_lineage_begins_and_ends(shop: Path, lineage: Path) -> None:
     ],
 )
 def test_tables_are_called_as_catalogues_call_them(url: str, namespace: str, name: str) -> None:
-    from sqlmetrics.engines.url import place
+    from sqlmetrics.engines.url import parse_url
     from sqlmetrics.jobs.notices.datasets import inputs, outputs
 
     columns = {"score": "score", "system": "system"}
     files = {"labels": {"file": "s3://lake/labels.parquet"}, "queries": {"file": "queries.csv"}}
     spec = job(rankings={"relation": "runs", "columns": columns}, **files)
-    found = {(one.namespace, one.name) for one in inputs(spec, place(url))}
+    found = {(one.namespace, one.name) for one in inputs(spec, parse_url(url))}
     assert found == {
         (namespace, name),
         ("s3://lake", "labels.parquet"),
         ("file", os.path.abspath("queries.csv")),
     }
     named = job(rankings={"sql": "from other.runs, 'a.parquet'", "columns": columns})
-    read = {one.name for one in inputs(named, place(url))}
+    read = {one.name for one in inputs(named, parse_url(url))}
     assert os.path.abspath("a.parquet") in read
     assert any(one.endswith("other.runs") for one in read)
     # an alias is no name; of another grammar, a table beside what is made of its column is read
     unnested = "select * from runs AS r cross join lateral jsonb_array_elements(r.items) as i"
     named = job(rankings={"sql": unnested, "columns": columns})
-    assert (namespace, name) in {(one.namespace, one.name) for one in inputs(named, place(url))}
-    assert {one.namespace for one in outputs(spec, place(url))} == {namespace}
+    assert (namespace, name) in {(one.namespace, one.name) for one in inputs(named, parse_url(url))}
+    assert {one.namespace for one in outputs(spec, parse_url(url))} == {namespace}
 
 
 def test_a_server_that_is_not_there_fails_no_run(shop: Path) -> None:

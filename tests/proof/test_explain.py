@@ -28,7 +28,7 @@ from sqlmetrics.proof.explain.example import (
     NOT_RETRIEVED,
     items,
     label_rows,
-    needed,
+    needed_fields,
     rankings,
 )
 from sqlmetrics.proof.explain.explain import explain, sql_of
@@ -112,7 +112,7 @@ def assert_the_sql_is_the_compiler_s_and_runs(text: str, example: WorkedExample)
     measure = parse(text)
     shown = sql_of(measure)
     tables = {"rankings": {"relation": "my_rankings"}, "labels": {"relation": "my_labels"}}
-    spec = sm.Spec(**tables | needed(measure), name="rankings", metrics=[text])
+    spec = sm.Spec(**tables | needed_fields(measure), name="rankings", metrics=[text])
     pooled = measure.metric.pooled
     compiled = sm.compile(spec, per_query=not pooled)
     assert compiled.endswith(shown.removeprefix("with") + "\n")

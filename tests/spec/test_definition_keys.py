@@ -19,7 +19,7 @@ from slices import is_all, kept
 import sqlmetrics as sm
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import SqlmetricsError
-from sqlmetrics.jobs.definitions import asked
+from sqlmetrics.jobs.definitions import list_metrics
 from sqlmetrics.jobs.run import write
 from sqlmetrics.jobs.sources import check_same_spec
 from sqlmetrics.jobs.tables import BASELINE
@@ -106,8 +106,8 @@ def effect(change: tuple[str, Path_, Any], engine: Database, before: Rows) -> st
 
 def check_readable(before: Spec, now: Spec) -> None:
     """What the table of definitions says differs exactly where the hash does."""
-    metrics = {str(metric): metric for metric in asked(before)}
-    for metric in asked(now):
+    metrics = {str(metric): metric for metric in list_metrics(before)}
+    for metric in list_metrics(now):
         if str(metric) in metrics:
             pairs = [(before, metrics[str(metric)]), (now, metric)]
             hashes, texts = (

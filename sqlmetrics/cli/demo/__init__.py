@@ -70,7 +70,7 @@ def show(folder: Path, say: Callable[[str], object], *, overwrite: bool = False)
         f"Checked: {compared:,} numbers computed again in plain Python from the formulas;\n"
         f"the largest difference is {worst:.1e}.\n"
     )
-    say(clicks.told(folder, overwrite=overwrite) + "\n")
+    say(clicks.simulate_and_report(folder, overwrite=overwrite) + "\n")
     say(_next(paths))
 
 

@@ -38,7 +38,7 @@ metrics: [ndcg@10, mrr, ctr@5, abandonment]
 """
 
 
-def told(folder: Path, *, overwrite: bool = False) -> str:
+def simulate_and_report(folder: Path, *, overwrite: bool = False) -> str:
     """Simulate a log in a folder with the spec, clean and evaluate it, and say what came out."""
     log = simulate(folder / "log", requests=REQUESTS, days=DAYS, overwrite=overwrite)
     spec = folder / FILE

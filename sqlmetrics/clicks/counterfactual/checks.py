@@ -27,7 +27,7 @@ NEAR = 1e-6
 """Probabilities add up to 1 but for this."""
 
 
-def whole(clicks: Clicks) -> None:
+def check_cleaning(clicks: Clicks) -> None:
     """Raise SpecError if the cleaning leaves out what was not looked at."""
     if clicks.cleaning.unseen is not None:
         raise SpecError(

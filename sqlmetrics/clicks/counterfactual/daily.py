@@ -26,7 +26,7 @@ from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.counterfactual import UNIFORM, Counterfactual, Policy
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.relation import Relation, shown
+from sqlmetrics.sql.relation import Relation, protect_query
 from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.sql.translation import Translation
 
@@ -43,7 +43,7 @@ def check(clicks: Clicks) -> None:
     counterfactual = clicks.counterfactual
     if counterfactual is None:
         return
-    checks.whole(clicks)
+    checks.check_cleaning(clicks)
     if counterfactual.policy == UNIFORM and counterfactual.actions is None:
         raise SpecError(
             "clicks.counterfactual: in a job the uniform policy needs actions, the number of items "
@@ -148,7 +148,9 @@ def estimates_step(tables: ClickTables, spec: Spec, translation: Translation) ->
     if counterfactual.weighs_positions and curve is None:
         raise not_in_text(clicks.propensity.method)
     source = counterfactual.source
-    relation = shown(relation_of(source, "clicks_counterfactual"), translation) if source else None
+    relation = (
+        protect_query(relation_of(source, "clicks_counterfactual"), translation) if source else None
+    )
     if relation is not None and translation.changes and not relation.is_sql:
         raise SpecError(
             f"clicks.counterfactual: {translation.dialect.title} reads no files; load "

@@ -125,7 +125,7 @@ def _asked(
 ) -> Counterfactual:
     """The question, with what it needs of the log."""
     clicks = log.tables.clicks
-    checks.whole(clicks)
+    checks.check_cleaning(clicks)
     if counterfactual is None:
         if clicks.counterfactual is None:
             raise SpecError(

@@ -11,7 +11,7 @@ from typing import Any, overload
 from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS
 from sqlmetrics.clicks.models.held_out import HeldOut, held_out
-from sqlmetrics.clicks.models.query import MODELS, Prior, asked, fits
+from sqlmetrics.clicks.models.query import MODELS, Prior, fits, learnable_models
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.clicks.segment import ByGroup, Rows, by_group
 from sqlmetrics.errors import InputError
@@ -220,7 +220,7 @@ def _fits(
     rows = log.engine.records(fits(log.tables, parts, curve, prior or Prior()))
     _check(log, parts, rows)
     rows.sort(key=lambda row: int(row["position"]))
-    model_fits = [ModelFit(name, tuple(_positions(name, rows))) for name in asked(curve)]
+    model_fits = [ModelFit(name, tuple(_positions(name, rows))) for name in learnable_models(curve)]
     model_fits.sort(key=lambda fit: (fit.perplexity, list(MODELS).index(fit.model)))
     return ModelFits(tuple(model_fits), parts.words, (note,) if note else ())
 

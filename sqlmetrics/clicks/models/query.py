@@ -91,7 +91,7 @@ MODELS: Mapping[str, Model] = {
 and that of the position alone."""
 
 
-def asked(curve: PropensityCurve | None) -> dict[str, Model]:
+def learnable_models(curve: PropensityCurve | None) -> dict[str, Model]:
     """The models that can be learned: without propensities, all but the position-based one."""
     return {name: model for name, model in MODELS.items() if curve or name != "position_based"}
 
@@ -110,7 +110,7 @@ def fits(tables: ClickTables, parts: HeldOut, curve: PropensityCurve | None, pri
 def _stages(
     tables: ClickTables, parts: HeldOut, curve: PropensityCurve | None, prior: Prior
 ) -> Iterator[Stage]:
-    models = asked(curve)
+    models = learnable_models(curve)
     rates = {name: rate for model in models.values() for name, rate in model.rates.items()}
     rows = {"of": parts.rows.of(tables), "impressions": parts.rows.name}
     shared_view = {**rows, "has_propensities": bool(curve)}

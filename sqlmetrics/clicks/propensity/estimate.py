@@ -76,7 +76,7 @@ class PropensityEstimate:
 
     def notes(self) -> tuple[str, ...]:
         """What a reader of corrected numbers must know."""
-        summary = f"propensities ({self.curve.method}): {report.given(self.curve)}"
+        summary = f"propensities ({self.curve.method}): {report.format_curve(self.curve)}"
         return (summary, *self.warnings())
 
     def warnings(self) -> Iterator[str]:

@@ -51,7 +51,7 @@ def text(
         for sentence in (method, *weakest, *extra_lines)
         for line in wrap(sentence, width, break_on_hyphens=False)
     ]
-    return "\n".join([table, "", *lines, f"given: {given(curve)}"])
+    return "\n".join([table, "", *lines, f"given: {format_curve(curve)}"])
 
 
 def _numbers(row: Propensity) -> list[str]:
@@ -74,7 +74,7 @@ def _weakest(group: str | None, identified: Identifiability) -> str:
     return f"{prefix}{linked}the worst tied position hangs on {identified.weakest:,.0f} clicks"
 
 
-def given(curve: PropensityCurve) -> str:
+def format_curve(curve: PropensityCurve) -> str:
     """The curve as the spec's `propensity.given` takes it."""
     curves: dict[str | None, list[str]] = {}
     for row in curve.rows:

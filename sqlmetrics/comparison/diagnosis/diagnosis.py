@@ -19,7 +19,7 @@ from sqlmetrics.comparison.findings import decide
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.periods import name_of, periods_asked
 from sqlmetrics.comparison.report.comparison import Comparison, check_level
-from sqlmetrics.comparison.report.worst_slice import told as told_slice
+from sqlmetrics.comparison.report.worst_slice import describe_slice
 from sqlmetrics.comparison.report.worst_slice import worst_slices
 from sqlmetrics.engines.database import Database, connect, session_of
 from sqlmetrics.errors import InputError, SpecError
@@ -196,7 +196,9 @@ def diagnose(
         if not rule.of_a_pair and (evidence := fired(rule, values, {}, {}, margin))
     ]
     findings += [
-        Finding(IN_A_SLICE, row["system"], row["baseline"], told_slice(row, level, looked.counted))
+        Finding(
+            IN_A_SLICE, row["system"], row["baseline"], describe_slice(row, level, looked.counted)
+        )
         for row in looked.worse_slices
     ]
     notes = (*looked.notes, *unfit)

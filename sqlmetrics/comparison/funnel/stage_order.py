@@ -12,7 +12,7 @@ from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.shape import STAGE
 from sqlmetrics.plan.tables import FunnelStages
-from sqlmetrics.sql.relation import shown, source_text
+from sqlmetrics.sql.relation import protect_query, source_text
 from sqlmetrics.sql.stage import Column, with_stages
 
 
@@ -76,7 +76,9 @@ def check_column(plan: Plan, column: str, engine: Database, purpose: str) -> lis
         SpecError: If it is not there, or is something else.
     """
     rankings = plan.shape.at.rankings
-    existing_columns = list(engine.columns(source_text(shown(rankings, engine.translation))))
+    existing_columns = list(
+        engine.columns(source_text(protect_query(rankings, engine.translation)))
+    )
     if column.casefold() not in map(str.casefold, existing_columns):
         raise SpecError(
             f"rankings: {unknown('column', column, existing_columns)} (wanted as {purpose})"

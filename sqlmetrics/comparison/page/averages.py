@@ -8,7 +8,7 @@ from typing import Any
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.comparison.page.charts import Chart
 from sqlmetrics.comparison.page.content import ALL, Content
-from sqlmetrics.comparison.page.deploys import marks, told
+from sqlmetrics.comparison.page.deploys import describe_markers, marks
 from sqlmetrics.comparison.page.differences import SHOWN_ROWS
 from sqlmetrics.comparison.page.means import drawn_ends, panels, pooled
 from sqlmetrics.comparison.page.picture import Picture, rows_left_out, systems_left_out
@@ -149,7 +149,7 @@ def trend(content: Content, words: Words) -> Picture | None:
     }
     shown_days = [row["day"] for row in points]
     changed = changes(content)
-    about["lines"] = told(content, shown_days, words, changed=bool(changed))
+    about["lines"] = describe_markers(content, shown_days, words, changed=bool(changed))
     parameters = {"changes": changed, "deploys": marks(content, shown_days)}
     chart = Chart("trend", points, parameters, systems)
     hidden = systems_left_out(content.systems, systems, words)

@@ -75,7 +75,7 @@ def marks(content: Content, days: Sequence[str]) -> list[Mapping[str, Any]]:
     ]
 
 
-def told(content: Content, days: Sequence[str], words: Words, *, changed: bool) -> str:
+def describe_markers(content: Content, days: Sequence[str], words: Words, *, changed: bool) -> str:
     """What the lines across a picture of days are; empty where there is none.
 
     Args:

@@ -16,7 +16,7 @@ from sqlmetrics.comparison.design import design
 from sqlmetrics.comparison.options import Movers, Options
 from sqlmetrics.comparison.page.content import ALL, Content, Row
 from sqlmetrics.comparison.page.profile import profile
-from sqlmetrics.comparison.page.sample import drawn
+from sqlmetrics.comparison.page.sample import draw_sample
 from sqlmetrics.comparison.page.sums import Pairs
 from sqlmetrics.comparison.statements import Statements
 from sqlmetrics.comparison.sums.pairing import Pairing
@@ -68,7 +68,7 @@ def evaluated(
             content = of_result(result, options.level)
             if len(content.systems) > 1:
                 content = _Comparing(plan, comparison_options, script, engine).content(content)
-            sample = drawn(Statements(script, engine))
+            sample = draw_sample(Statements(script, engine))
         return replace(
             content,
             profile=profile(plan, content, sample, engine),

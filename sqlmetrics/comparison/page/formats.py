@@ -134,7 +134,7 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(BLOCKS[round((value - low) / span * (len(BLOCKS) - 1))] for value in values)
 
 
-def named(pictures: Sequence[Picture], name: str) -> Picture:
+def find_picture(pictures: Sequence[Picture], name: str) -> Picture:
     """A picture by its name, or by the first of its kind.
 
     Raises:
@@ -152,7 +152,7 @@ def chart_json(picture: Picture, words: Words) -> bytes:
     return (json.dumps(spec, ensure_ascii=False, indent=1) + "\n").encode()
 
 
-def drawn(picture: Picture, ending: str, words: Words) -> bytes:
+def render_picture(picture: Picture, ending: str, words: Words) -> bytes:
     """A picture as a file: `.svg` or `.png`.
 
     Raises:

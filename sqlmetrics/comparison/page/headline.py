@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlmetrics.comparison.page.content import ALL, Content
 from sqlmetrics.comparison.page.means import pooled
-from sqlmetrics.comparison.page.stages import lost
+from sqlmetrics.comparison.page.stages import describe_losses
 from sqlmetrics.comparison.page.words import Words, number, signed
 from sqlmetrics.comparison.report.numbers import coverage, p_value
 from sqlmetrics.comparison.report.worst_slice import (
@@ -39,7 +39,7 @@ def headline(content: Content, words: Words) -> list[str]:
         row for row in content.funnel if (row["segment_name"], row["system"]) == (ALL, main)
     ]
     if funnel_rows:
-        sentences = [*sentences, lost(funnel_rows, words)]
+        sentences = [*sentences, describe_losses(funnel_rows, words)]
     return [*sentences, *_of_log(content, words), *_of_labels(content, words)]
 
 

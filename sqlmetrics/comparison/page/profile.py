@@ -12,7 +12,7 @@ from sqlmetrics.comparison.design import design
 from sqlmetrics.comparison.findings import comparable
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.page.content import ALL, Content, Profile, Row
-from sqlmetrics.comparison.page.sample import Sample, all_labelled, kept
+from sqlmetrics.comparison.page.sample import Sample, all_labelled, keep_sample
 from sqlmetrics.comparison.stages import columns_stage, sums_stage
 from sqlmetrics.comparison.statements import Statements
 from sqlmetrics.engines.database import Database
@@ -84,7 +84,7 @@ def profile(plan: Plan, content: Content, sample: Sample, engine: Database) -> P
         return Profile()
     plain = spec.having(checks=(), output=None, baseline=None)
     lists = _Lists(engine, plan.shape.at.rankings.ordered and not sample.ids)
-    with kept(plain, sample, engine) as part:
+    with keep_sample(plain, sample, engine) as part:
         profile = Profile(n_queries=sample.n_queries, is_sample=bool(sample.ids))
         profile = _curves(part, content, lists, profile)
         profile = replace(profile, bounds=list(_bounds(part, content, lists, profile)))

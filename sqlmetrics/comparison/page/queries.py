@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlmetrics.comparison.page.charts import Chart
 from sqlmetrics.comparison.page.content import Content
-from sqlmetrics.comparison.page.deploys import marks, told
+from sqlmetrics.comparison.page.deploys import describe_markers, marks
 from sqlmetrics.comparison.page.pair import pair, sign
 from sqlmetrics.comparison.page.picture import Picture, ends
 from sqlmetrics.comparison.page.words import Words, number, percent, signed
@@ -120,7 +120,8 @@ def days(content: Content, words: Words) -> Picture | None:
         [words(f"column.{column}") for column in names],
         cells,
         1,
-        pair(content, words) | {"lines": told(content, shown_days, words, changed=bool(changed))},
+        pair(content, words)
+        | {"lines": describe_markers(content, shown_days, words, changed=bool(changed))},
         left_out=words("days.cut") if _is_cut(points, parameters["domain"]) else "",
     )
 

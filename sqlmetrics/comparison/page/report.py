@@ -89,7 +89,7 @@ class Report:
         Raises:
             SpecError: If the report has none of this name.
         """
-        return formats.named(self.pictures, name)
+        return formats.find_picture(self.pictures, name)
 
     def charts(self) -> Mapping[str, dict[str, object]]:
         """Name -> the Vega-Lite specification of each chart."""
@@ -138,7 +138,7 @@ class Report:
             SpecError: As `save` does, or if there is no such picture.
         """
         file, picture = Path(path), self.plot(name)
-        content = formats.drawn(picture, file.suffix.casefold(), self.words)
+        content = formats.render_picture(picture, file.suffix.casefold(), self.words)
         _save(file, content, overwrite=overwrite)
         return file
 
@@ -147,7 +147,7 @@ class Report:
         ending = file.suffix.casefold()
         if ending in (".png", ".svg"):
             first = self.pictures[0].key if self.pictures else ""
-            return formats.drawn(self.plot(first), ending, self.words)
+            return formats.render_picture(self.plot(first), ending, self.words)
         texts = {
             ".html": lambda: self.html,
             ".md": lambda: f"<!-- sqlmetrics report -->\n{self.markdown}",

@@ -37,7 +37,7 @@ class Sample:
     ids: tuple[str, ...] = ()
 
 
-def drawn(statements: Statements) -> Sample:
+def draw_sample(statements: Statements) -> Sample:
     """All queries, or the first ones by the hash of their ids.
 
     Args:
@@ -64,7 +64,7 @@ def drawn(statements: Statements) -> Sample:
 
 
 @contextmanager
-def kept(spec: Spec, sample: Sample, engine: Database) -> Iterator[Spec]:
+def keep_sample(spec: Spec, sample: Sample, engine: Database) -> Iterator[Spec]:
     """The spec on the sample alone, while its tables are there.
 
     Args:

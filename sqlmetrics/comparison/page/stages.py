@@ -59,14 +59,14 @@ def _funnel(words: Words, rows: Sequence[Row], suffix: str) -> Picture:
     about = {
         "n": words.n(rows[0]["n_queries"]),
         "items": words.n(total),
-        "told": lost(rows, words),
+        "told": describe_losses(rows, words),
     }
     return Picture(
         "funnel", Chart("waterfall", bars, parameters), columns, cells, 1, about, more=suffix
     )
 
 
-def lost(rows: Sequence[Row], words: Words) -> str:
+def describe_losses(rows: Sequence[Row], words: Words) -> str:
     """Where most are lost, and what is left, as a sentence or two.
 
     Args:

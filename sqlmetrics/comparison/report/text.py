@@ -12,7 +12,7 @@ from sqlmetrics.comparison.all_pairs import leaderboards
 from sqlmetrics.comparison.report import sections
 from sqlmetrics.comparison.report.numbers import coverage, number, signed
 from sqlmetrics.comparison.report.rows import Row, block, of_segment
-from sqlmetrics.comparison.report.worst_slice import told
+from sqlmetrics.comparison.report.worst_slice import describe_slice
 from sqlmetrics.evaluation.report.probability import probability
 from sqlmetrics.evaluation.report.table import aligned, printable
 from sqlmetrics.evaluation.report.text import piped, prose
@@ -133,7 +133,10 @@ def notes(comparison: Comparison) -> list[str]:
         p = f"p: {comparison.test}, by Holm over metrics and {n_pairs:,} pairs"
     p += ", by Benjamini and Hochberg over segments" if by_segment else ""
     adjusted = "variance: how much the covariate changed that of the difference"
-    worse = (told(row, comparison.level, comparison.counted[1]) for row in comparison.worse_slices)
+    worse = (
+        describe_slice(row, comparison.level, comparison.counted[1])
+        for row in comparison.worse_slices
+    )
     if comparison.all_pairs:
         level = f"{1 - comparison.level:g}"
         groups = f"group: systems that share a letter do not differ (adjusted p not below {level})"

@@ -54,7 +54,7 @@ def worst_slices(rows: Sequence[Row]) -> Iterator[Row]:
             yield worst
 
 
-def told(row: Row, level: float, counted: str) -> str:
+def describe_slice(row: Row, level: float, counted: str) -> str:
     """A slice that is worse, in words.
 
     Args:

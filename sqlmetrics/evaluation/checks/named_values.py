@@ -81,7 +81,7 @@ def absent(table: str, names: Iterable[NamedValue], counts: Counts) -> Absent:
         total = sum(values.values())
         message = (
             f"{name.place} names the {name.role} {name.value!r}, which no row has"
-            f"{did_you_mean(name.value, values) or ';'} {told(values)}"
+            f"{did_you_mean(name.value, values) or ';'} {describe_counts(values)}"
         )
         if name.decides and (total >= FEW or nearest(name.value, values) is not None):
             remedy = "write it as the data do, or leave it out of the spec"
@@ -135,7 +135,7 @@ def unknown_values(plan: Plan, engine: Database, *, only_notes: bool = False) ->
     return tuple(absences.notes)
 
 
-def told(counts: Mapping[str, int]) -> str:
+def describe_counts(counts: Mapping[str, int]) -> str:
     """Values with how many rows have them, as a sentence."""
     examples = [f"{printable(value)} ({n:,})" for value, n in list(counts.items())[:SHOWN]]
     n_hidden = len(counts) - SHOWN

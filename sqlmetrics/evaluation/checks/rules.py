@@ -9,7 +9,7 @@ from typing import Any
 from sqlmetrics.catalog.option import Table
 from sqlmetrics.evaluation.checks.scores import TO_NUMBERS
 from sqlmetrics.plan.plan import Plan
-from sqlmetrics.plan.shape import segment, worth
+from sqlmetrics.plan.shape import grade_case, segment
 from sqlmetrics.sql.stage import equal
 from sqlmetrics.sql.template import identifier, number
 
@@ -282,7 +282,7 @@ def _grade_checks(plan: Plan) -> Iterator[RowCheck]:
     if not grades:
         yield from (*_GRADES, *_grades_outside(plan))
         return
-    value = worth("cast({value} as varchar)", grades, braces=True)
+    value = grade_case("cast({value} as varchar)", grades, braces=True)
     for row in (UNMAPPED, *_grades_outside(plan)):
         yield replace(row, number=value)
 

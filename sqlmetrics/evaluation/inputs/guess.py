@@ -16,7 +16,7 @@ from sqlmetrics.plan.shape import GROUPS
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.source import LabelColumns, Labels, RankingColumns, Rankings
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.relation import Relation, shown, source_text, typed
+from sqlmetrics.sql.relation import Relation, protect_query, source_text, typed
 from sqlmetrics.sql.template import identifier
 
 Table = TypeVar("Table", Rankings, Labels)
@@ -63,7 +63,7 @@ def _with_grade(
     if columns.grade != USUAL["grade"] or source.grades:
         return relation, ""
     try:
-        existing = engine.columns(source_text(shown(typed(relation), engine.translation)))
+        existing = engine.columns(source_text(protect_query(typed(relation), engine.translation)))
     except InputError:  # which the checks tell
         return relation, ""
     ids = {columns.query, columns.item, columns.group, columns.date} - {None}
@@ -101,7 +101,7 @@ def group_columns(labels: Labels, relation: Relation, engine: Database) -> list[
     if (field := dict(relation.columns).get("group")) is not None:
         return [field]
     try:
-        existing = engine.columns(source_text(shown(typed(relation), engine.translation)))
+        existing = engine.columns(source_text(protect_query(typed(relation), engine.translation)))
     except InputError:  # which the checks tell
         return []
     used_names = {str(name).casefold() for _, name in labels.columns if name}
@@ -133,7 +133,7 @@ def guessed(
     if relation.columns and not relation.lists:  # a format's own names
         return source, relation, ""
     try:
-        existing = engine.columns(source_text(shown(typed(relation), engine.translation)))
+        existing = engine.columns(source_text(protect_query(typed(relation), engine.translation)))
     except InputError:  # which the checks tell
         return source, relation, ""
     column_by_role = dict(_found(source.columns, existing))

@@ -21,7 +21,7 @@ from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.source import Labels, RankingColumns, Rankings, Source
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.zones import Zones, zone_of
-from sqlmetrics.sql.relation import Relation, shown, source_text, typed
+from sqlmetrics.sql.relation import Relation, protect_query, source_text, typed
 from sqlmetrics.sql.template import identifier, literal
 
 READ_AS = {
@@ -180,7 +180,7 @@ def _check_tags(source: Rankings, relation: Relation, engine: Database) -> None:
     if columns["system"] == columns["run file"]:
         check_tags(files)
         return
-    text = source_text(shown(relation, engine.translation))
+    text = source_text(protect_query(relation, engine.translation))
     try:
         rows = engine.rows(f"select distinct system, file from {text} order by system, file")
     except InputError as error:
@@ -245,7 +245,7 @@ def source_relation(source: Source, role: str, engine: Database) -> Relation:
         return Relation("table", engine.register(f"sqlmetrics_{role}", source.data), ordered=True)
     relation = relation_of(source, role)
     if not engine.translation.changes or relation.is_sql:
-        return shown(relation, engine.translation)
+        return protect_query(relation, engine.translation)
     with connect() as reader:
         _check_there(source, role.removeprefix("clicks_"), reader)
         data = reader.table(f"select * from {source_text(relation)}")
@@ -363,6 +363,6 @@ def _read_as(
 def _types(relation: Relation, engine: Database) -> Mapping[str, str]:
     """The types of a table's columns; none if it cannot be read, which the checks tell."""
     try:
-        return engine.columns(source_text(shown(typed(relation), engine.translation)))
+        return engine.columns(source_text(protect_query(typed(relation), engine.translation)))
     except InputError:
         return {}

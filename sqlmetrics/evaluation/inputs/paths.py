@@ -13,7 +13,7 @@ from sqlmetrics.engines.output_files import note_read
 from sqlmetrics.engines.url import nearest_file
 from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.inputs.formats import FORMATS, LAKES
-from sqlmetrics.evaluation.inputs.pipes import is_pipe, kept
+from sqlmetrics.evaluation.inputs.pipes import is_pipe, save_pipe
 from sqlmetrics.spec.source import REMOTE
 
 _TEXTS = tuple(s for form in FORMATS.values() if form.texts for s in form.suffixes)
@@ -28,7 +28,7 @@ def existing(path: str, role: str) -> str:
     if path.startswith(REMOTE):
         return path
     if is_pipe(path):
-        return glob.escape(kept(path, role))
+        return glob.escape(save_pipe(path, role))
     note_read(path)
     file = Path(path)
     if file.is_file():

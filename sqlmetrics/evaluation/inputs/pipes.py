@@ -43,7 +43,7 @@ def is_pipe(path: str) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
-def kept(path: str, role: str) -> str:
+def save_pipe(path: str, role: str) -> str:
     """A file with what a pipe gives; it is removed when the process ends.
 
     A pipe that was read is not waited for again, unless somebody writes to it anew.

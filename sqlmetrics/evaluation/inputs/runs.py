@@ -17,7 +17,7 @@ from sqlmetrics.evaluation.inputs.names import USUAL
 from sqlmetrics.evaluation.inputs.open import TOLD_APART, readable
 from sqlmetrics.evaluation.inputs.run_names import check_tags, expanded, file_names, is_run_glob
 from sqlmetrics.spec.source import Rankings
-from sqlmetrics.sql.relation import Relation, shown, source_text
+from sqlmetrics.sql.relation import Relation, protect_query, source_text
 from sqlmetrics.sql.stage import print_template
 from sqlmetrics.sql.template import identifier, literal
 
@@ -252,7 +252,7 @@ def together(
                 *(f"{literal(run.name)} as {name}" for name in name_columns),
                 *_cells(run, columns, fixed, extra_columns),
             ],
-            "source": source_text(shown(run.relation, engine.translation)),
+            "source": source_text(protect_query(run.relation, engine.translation)),
         }
         for run in runs
     ]
@@ -279,7 +279,7 @@ def _opened(
         source, relation, note = guessed("rankings", file_source, relation, engine)
         relation, id_note = with_whole_ids("rankings", source, relation, engine)
         notes += filter(None, [file_note, relation.note, note, id_note])
-        text = source_text(shown(relation, engine.translation))
+        text = source_text(protect_query(relation, engine.translation))
         columns = engine.columns(text)
         if not engine.rows(f"select 1 as one\nfrom {text}\nlimit 1"):
             raise InputError(f"rankings: {name}: there is no row in it")
@@ -326,7 +326,7 @@ def _check_tags(runs: Sequence[_Run], engine: Database) -> None:
         if not run.relation.columns or SYSTEM not in run.roles or not run.source.file:
             continue
         column = identifier(run.roles[SYSTEM])
-        source = source_text(shown(run.relation, engine.translation))
+        source = source_text(protect_query(run.relation, engine.translation))
         for (tag,) in engine.rows(f"select distinct {column} from {source}"):
             files_of_tag.setdefault(tag, []).append(run.source.file)
     check_tags(files_of_tag)
@@ -340,7 +340,7 @@ def _check_scores(runs: Sequence[_Run], engine: Database) -> None:
     """Scores of several types become one; before that they are looked at, as they are."""
     kinds = {run.there.get(run.roles.get("score", ""), "") for run in runs}
     for run in runs if len(kinds) > 1 else ():
-        source = source_text(shown(run.relation, engine.translation))
+        source = source_text(protect_query(run.relation, engine.translation))
         if score_problems := list(problems(run.roles, engine, source, remedy=ONE_TYPE)):
             raise InputError(score_problems)
 

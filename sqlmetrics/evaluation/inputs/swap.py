@@ -14,7 +14,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SqlmetricsError
 from sqlmetrics.evaluation.inputs.formats import FORMATS
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
-from sqlmetrics.evaluation.inputs.pipes import is_pipe, kept
+from sqlmetrics.evaluation.inputs.pipes import is_pipe, save_pipe
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation, source_text, typed
@@ -96,7 +96,7 @@ def _first_line(input_table: Any, role: str) -> list[str]:
     """The fields of the first line of a TREC file; none of anything else."""
     text = str(input_table) if isinstance(input_table, str | Path) else ""
     if is_pipe(text):
-        text = kept(text, role)
+        text = save_pipe(text, role)
     if not text or text.casefold().endswith(_SUFFIXES):
         return []
     with suppress(OSError, EOFError, zlib.error, ValueError):

@@ -232,7 +232,7 @@ class Result(Display):
         days, systems = ({row[key] for row in rows} for key in ("metric_date", "system"))
         if len(days) > 1:
             raise SpecError(f"to_dict: there are {len(days)} days; take to_dicts or summary")
-        name_by_metric = named(self.measures, names)
+        name_by_metric = name_metrics(self.measures, names)
         return {
             f"{row['system']}/{name}" if len(systems) > 1 else name: _number(row["value"])
             for row in rows
@@ -291,7 +291,7 @@ class Result(Display):
         return report.html(self)
 
 
-def named(measures: Sequence[Measure], names: str) -> dict[str, str]:
+def name_metrics(measures: Sequence[Measure], names: str) -> dict[str, str]:
     """The text of each metric -> what it is called.
 
     Args:

@@ -10,7 +10,7 @@ from sqlmetrics.catalog.keywords import Conventions
 from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.catalog.tool_names import all_in_our_words
 from sqlmetrics.errors import InputError, SpecError
-from sqlmetrics.evaluation.report.result import named
+from sqlmetrics.evaluation.report.result import name_metrics
 from sqlmetrics.evaluation.report.warnings import low_grades
 from sqlmetrics.evaluation.streaming.frameworks import framework
 from sqlmetrics.evaluation.streaming.options import needs_ties, refuse_ties, streamed_options
@@ -279,7 +279,7 @@ class StreamingMetric:
         means = {
             name: above / below if below else float("nan") for name, (above, below) in sums.items()
         }
-        name_by_metric = named(self._spec.measures, names)
+        name_by_metric = name_metrics(self._spec.measures, names)
         return {name_by_metric[name]: means.get(name, float("nan")) for name in self.metrics}
 
     accumulate = compute

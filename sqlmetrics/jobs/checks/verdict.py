@@ -28,8 +28,8 @@ from sqlmetrics.jobs.days import zone_of_days
 from sqlmetrics.jobs.definitions import (
     RetiredMetric,
     hashes,
-    named,
     other_definitions,
+    read_metric_key,
     retired_metrics,
 )
 from sqlmetrics.jobs.tables import targets
@@ -245,7 +245,7 @@ def _check_metric(threshold: Threshold, spec: Spec, retired: Mapping[str, Retire
     if threshold.metric is None:
         return
     known_metrics = {at_cutoff(metric, k) for metric, k, _ in hashes(spec)}
-    metric, k = named(threshold.metric, spec)
+    metric, k = read_metric_key(threshold.metric, spec)
     name = at_cutoff(metric, k)
     if name in retired:
         raise SpecError(
@@ -354,7 +354,7 @@ class _Look:
         return ""
 
     def _is_meant(self, row: Row, threshold: Threshold) -> bool:
-        metric, k = named(str(threshold.metric), self.spec)
+        metric, k = read_metric_key(str(threshold.metric), self.spec)
         if (row["metric"], row["k"]) != (metric, k):
             return False
         ((name, value),) = threshold.segment.items() or ((ALL, ALL),)

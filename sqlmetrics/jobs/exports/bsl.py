@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sqlmetrics.catalog.dimension import NEVER, RATIO, MetricRow
 from sqlmetrics.jobs.exports.slices import Slice, rows, slices
-from sqlmetrics.jobs.exports.sums import told
+from sqlmetrics.jobs.exports.sums import describe_metric
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.tables import targets
 from sqlmetrics.sql.template import parts
@@ -95,7 +95,7 @@ def files(target: Target) -> dict[str, str]:
 
 def _measure(metric_row: MetricRow) -> Iterator[str]:
     function_name = {RATIO: "_ratio", NEVER: "_single"}.get(metric_row.roll_up, "_total")
-    yield f"    # {metric_row.name}: {told(metric_row)}"
+    yield f"    # {metric_row.name}: {describe_metric(metric_row)}"
     yield (
         f"    {_text(metric_row.column)}: {function_name}({_text(metric_row.metric)}, "
         f"{metric_row.k}),"

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlmetrics.catalog.dimension import RATIO, MetricRow
 from sqlmetrics.jobs.exports.slices import Slice, query, rows, slices
-from sqlmetrics.jobs.exports.sums import columns_of, over_columns, told
+from sqlmetrics.jobs.exports.sums import columns_of, describe_metric, over_columns
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.exports.yaml_text import Block, Flow, yaml_text
 
@@ -49,7 +49,7 @@ def _measures(metric_row: MetricRow) -> list[dict[str, Any]]:
     measure_fields = {
         "name": metric_row.column,
         "title": metric_row.name,
-        "description": _escaped(told(metric_row)),
+        "description": _escaped(describe_metric(metric_row)),
     }
     if metric_row.roll_up != RATIO:
         return [{**measure_fields, "type": "number", "sql": over_columns(metric_row)}]

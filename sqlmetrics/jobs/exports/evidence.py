@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlmetrics.catalog.dimension import MetricRow
 from sqlmetrics.jobs.exports.slices import ALL, Slice, query, rows, slices
-from sqlmetrics.jobs.exports.sums import over_columns, told
+from sqlmetrics.jobs.exports.sums import describe_metric, over_columns
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.exports.yaml_text import yaml_text
 
@@ -60,7 +60,7 @@ def _chart(metric_row: MetricRow, source: str, series: str) -> str:
     line = "" if series_column == "system" else f", system || ', ' || {series} as line"
     return (
         f"## {metric_row.name}{'' if series_column == 'system' else f' by {series}'}\n\n"
-        f"{told(metric_row)}\n\n"
+        f"{describe_metric(metric_row)}\n\n"
         f"```sql {name}\n"
         f"select {', '.join(keys)}{line},\n    {over_columns(metric_row)} as value\n"
         f"from ranking_metrics.{source}\ngroup by {', '.join(keys)}\norder by metric_date\n```\n\n"

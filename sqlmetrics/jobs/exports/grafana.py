@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlmetrics.catalog.dimension import MetricRow
 from sqlmetrics.jobs.exports.slices import Slice, query, rows, slices
-from sqlmetrics.jobs.exports.sums import over_columns, told
+from sqlmetrics.jobs.exports.sums import describe_metric, over_columns
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.spec_views import own_name
 
@@ -57,7 +57,7 @@ def _panel(
         "id": number + 1,
         "type": "timeseries",
         "title": f"{metric_row.name}{f' by {metric_slice.segment}' if metric_slice.column else ''}",
-        "description": told(metric_row),
+        "description": describe_metric(metric_row),
         "datasource": SOURCE,
         "gridPos": {
             "h": HEIGHT,

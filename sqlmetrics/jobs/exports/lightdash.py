@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from sqlmetrics.jobs.exports.slices import Slice, query, rows, slices
-from sqlmetrics.jobs.exports.sums import columns_of, over_columns, told
+from sqlmetrics.jobs.exports.sums import columns_of, describe_metric, over_columns
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.exports.yaml_text import yaml_text
 
@@ -44,7 +44,7 @@ def _model(target: Target, metric_slice: Slice) -> dict[str, Any]:
         row.column: {
             "type": "number",
             "label": row.name,
-            "description": _escaped(told(row)),
+            "description": _escaped(describe_metric(row)),
             "sql": re.sub(
                 r"\w+",
                 lambda word: f"${{TABLE}}.{word[0]}" if word[0] in names else word[0],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlmetrics.catalog.dimension import NEVER, RATIO, MetricRow
 from sqlmetrics.jobs.exports.slices import Slice, query, rows, slices
-from sqlmetrics.jobs.exports.sums import columns_of, told
+from sqlmetrics.jobs.exports.sums import columns_of, describe_metric
 from sqlmetrics.jobs.exports.target import Target
 
 MADE = "made by: sqlmetrics export metabase; not run"
@@ -45,4 +45,9 @@ def _metric(metric_row: MetricRow) -> list[str]:
         fields = [f"Max([{metric_row.column.replace('_', ' ').title()}])"]
     text = " / ".join(fields) if metric_row.roll_up == RATIO else fields[0]
     only = " Group it by day and system." if metric_row.roll_up == NEVER else ""
-    return [f"- {metric_row.name} (`{metric_row.column}`): `{text}`. {told(metric_row)}{only}"]
+    return [
+        (
+            f"- {metric_row.name} (`{metric_row.column}`): `{text}`. "
+            f"{describe_metric(metric_row)}{only}"
+        )
+    ]

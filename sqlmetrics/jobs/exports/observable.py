@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlmetrics.jobs.exports.slices import facts, rows, slices
-from sqlmetrics.jobs.exports.sums import told
+from sqlmetrics.jobs.exports.sums import describe_metric
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.spec_views import own_name
 from sqlmetrics.jobs.tables import has_baseline
@@ -51,7 +51,7 @@ def files(target: Target) -> dict[str, str]:
                 "k": metric_row.k,
                 "roll_up": metric_row.roll_up,
                 "label": metric_row.label,
-                "about": told(metric_row),
+                "about": describe_metric(metric_row),
             }
             for metric_row in rows(target)
         ),

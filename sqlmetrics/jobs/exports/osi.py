@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlmetrics.jobs.exports.slices import Slice, query, rows, slices
-from sqlmetrics.jobs.exports.sums import columns_of, over_columns, told
+from sqlmetrics.jobs.exports.sums import columns_of, describe_metric, over_columns
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.exports.yaml_text import Block, Flow, yaml_text
 
@@ -57,7 +57,7 @@ def _metrics(target: Target, metric_slice: Slice) -> list[dict[str, Any]]:
     return [
         {
             "name": f"{row.column}{end}",
-            "description": f"{row.name}: {told(row)}",
+            "description": f"{row.name}: {describe_metric(row)}",
             "expression": _expression(over_columns(row, _name(metric_slice))),
         }
         for row in rows(target)

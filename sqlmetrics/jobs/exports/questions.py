@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlmetrics.catalog.direction import direction
 from sqlmetrics.clicks.cleaning import view_name
 from sqlmetrics.evaluation.checks.rules import group_checks, row_checks
-from sqlmetrics.jobs.definitions import described, named, these
+from sqlmetrics.jobs.definitions import described, read_metric_key, these
 from sqlmetrics.jobs.exports.job_query import END, START, JobQuery
 from sqlmetrics.jobs.tables import UNIQUE
 from sqlmetrics.plan.summary import ALL
@@ -268,12 +268,14 @@ def _asked(
 
 def _column(text: str, job: JobQuery) -> str:
     rows = described(job.spec)
-    return next(row.column for row in rows if (row.metric, row.k) == named(text, job.spec))
+    return next(
+        row.column for row in rows if (row.metric, row.k) == read_metric_key(text, job.spec)
+    )
 
 
 def _of_threshold(threshold: Threshold, job: JobQuery) -> Iterator[str]:
     """What the rows meet that a check is about."""
-    metric, k = named(str(threshold.metric), job.spec)
+    metric, k = read_metric_key(str(threshold.metric), job.spec)
     yield f"numbers.metric = {literal(metric)}"
     yield f"numbers.k = {k}"
     ((name, value),) = threshold.segment.items() or ((ALL, ALL),)

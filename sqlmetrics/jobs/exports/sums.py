@@ -73,7 +73,7 @@ ROLL_UP = {
 """What a description says of it."""
 
 
-def told(metric_row: MetricRow) -> str:
+def describe_metric(metric_row: MetricRow) -> str:
     """A metric's description: its formula, which values are better, and how it adds up."""
     better = (
         "" if metric_row.direction == "none" else f" {metric_row.direction.capitalize()} is better."

@@ -19,7 +19,7 @@ from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.plan.expressions import MetricContext, used_parts
 from sqlmetrics.proof import reference
 from sqlmetrics.proof.explain.example import CATALOGUE, Grades, Value, grouped
-from sqlmetrics.proof.verify import asked
+from sqlmetrics.proof.verify import build_question
 from sqlmetrics.spec.spec import Spec
 
 
@@ -97,7 +97,7 @@ class Arithmetic:
 
     def value(self, part: Measure, grades: Sequence[Value] | None = None) -> Value:
         """A part's value by the reference, before any policy; None where it is undefined."""
-        question = asked(self.spec, part)
+        question = build_question(self.spec, part)
         ranked_grades = list(self.ranked.values()) if grades is None else grades
         ranks = enumerate(ranked_grades, start=1)
         inputs = {

@@ -47,7 +47,7 @@ SYSTEM = "new"
 """Whose list it is, where there are systems."""
 
 
-def needed(measure: Measure, preset: str = "house") -> Mapping[str, Any]:
+def needed_fields(measure: Measure, preset: str = "house") -> Mapping[str, Any]:
     """The keys of a spec for what a metric needs beside rankings and labels.
 
     Its tables are `my_items` and, with a column `system`, `my_rankings`.

@@ -22,7 +22,7 @@ from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.proof.explain.arithmetic import number, parts
 from sqlmetrics.proof.explain.choices import OptionExample, tried, value_of
-from sqlmetrics.proof.explain.example import needed
+from sqlmetrics.proof.explain.example import needed_fields
 from sqlmetrics.proof.explain.lines import compared, hung, paragraph
 from sqlmetrics.proof.explain.presets import LABELS, LISTS, QUERIES, Agreeing, agreeing
 from sqlmetrics.proof.explain.worked_example import WorkedExample, worked
@@ -55,7 +55,7 @@ def explain(name: str, preset: str | None = None) -> str:
     if not option:
         name = in_our_words(name, preset_name)[0]
     sections = _option(option, preset_name) if option else _metric(_measure(name), preset_name)
-    alone = option or preset is None or needed(_measure(name), preset)
+    alone = option or preset is None or needed_fields(_measure(name), preset)
     compared = [] if alone else _presets(_measure(name))
     return "\n\n".join([*sections, *compared])
 
@@ -87,7 +87,7 @@ def _spec(measure: Measure, preset: str) -> Spec:
     by_rank = {"rank": "rank"} if PRESETS[preset].options.get("ties") == "input_order" else {}
     labels = {"relation": "my_labels"}
     rankings: dict[str, Any] = {"relation": "my_rankings"}
-    spec_fields = {"rankings": rankings, "labels": labels, **needed(measure, preset)}
+    spec_fields = {"rankings": rankings, "labels": labels, **needed_fields(measure, preset)}
     spec_fields["rankings"]["columns"] = spec_fields["rankings"].get("columns", {}) | by_rank
     return Spec(**spec_fields, name="rankings", metrics=[str(measure)], preset=preset)
 

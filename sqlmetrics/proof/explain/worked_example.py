@@ -25,7 +25,7 @@ from sqlmetrics.proof.explain.example import (
     Value,
     items,
     label_rows,
-    needed,
+    needed_fields,
     rankings,
 )
 from sqlmetrics.proof.verify import evaluated_by_reference
@@ -106,7 +106,7 @@ def _labels(measure: Measure) -> Grades:
 
 
 def _spec(measure: Measure, preset: str, labels: Grades) -> Spec:
-    spec_fields = dict(needed(measure, preset))
+    spec_fields = dict(needed_fields(measure, preset))
     systems = "baseline" in spec_fields
     label_fields = {"columns": spec_fields["labels"]["columns"]} if "labels" in spec_fields else {}
     spec_fields["labels"] = {"data": label_rows(labels, groups=bool(label_fields)), **label_fields}

@@ -87,7 +87,7 @@ class MeanMatch(Match):
             for value, points in self._classes.items()
             for candidate in self._matched(value, points)
         ]
-        candidates = needed(sorted(matches, key=lambda candidate: candidate.distance))
+        candidates = drop_needless(sorted(matches, key=lambda candidate: candidate.distance))
         return Reconciliation(
             measure=self.space.measure,
             target=self.target,
@@ -193,7 +193,7 @@ class ValuesMatch(Match):
         complete_classes = {key: points for key, points in classes.items() if key[0] == n_given}
         best = sorted(classes, key=lambda key: (-key[0], key[1]))[:NEAREST]
         matches = self._ordered(complete_classes)
-        candidates = needed(matches)
+        candidates = drop_needless(matches)
         return Reconciliation(
             measure=self.space.measure,
             target=None,
@@ -240,7 +240,7 @@ class ValuesMatch(Match):
         )
 
 
-def needed(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+def drop_needless(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """The candidates that need all their departures, with the presets for which they do.
 
     What gives a number mostly gives it too if one option more departs that changes nothing

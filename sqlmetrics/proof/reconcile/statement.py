@@ -18,7 +18,7 @@ from functools import cached_property
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.plan.expressions import both
+from sqlmetrics.plan.expressions import join_conditions
 from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.per_query import per_query_stages
 from sqlmetrics.plan.shape import Shape
@@ -32,7 +32,7 @@ from sqlmetrics.proof.reconcile.worlds import (
     Place,
     conventions_of,
     has,
-    named,
+    name_column,
 )
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation
@@ -193,16 +193,16 @@ class Statement:
         times = "" if self._weight == "1e0" else f" * {self._weight}"
         top, bottom = (f"{column}_{part}{times}" for part in ("numerator", "denominator"))
         weight = bottom if weighs else self._weight
-        yield Column(_known(column, weight), named(formula, "weight"))
+        yield Column(_known(column, weight), name_column(formula, "weight"))
         for way in ways:
             if way == MICRO:
                 counted = f"{column}_numerator"  # also where the query alone has no value
-                yield Column(_known(counted, top), named(formula, "numerator"))
-                yield Column(_known(counted, bottom), named(formula, "denominator"))
+                yield Column(_known(counted, top), name_column(formula, "numerator"))
+                yield Column(_known(counted, bottom), name_column(formula, "denominator"))
             else:
                 factor = f" * {bottom}" if weighs else times
                 total = f"sum({_rounded(column, way)}{factor})"
-                yield Column(total, named(formula, "total", way))
+                yield Column(total, name_column(formula, "total", way))
 
 
 def _fits(
@@ -211,17 +211,17 @@ def _fits(
     """How many values are the given ones, and what is given where there is no value."""
     given_value, none = f"{given_table.table}.value", f"{column} is null"
     near = f"<= {double(given_table.unit / 2 + NOISE)}"
-    yield _count(named(formula, "unknown"), none, f"{given_value} is null")
-    yield _count(named(formula, "zeros"), none, f"abs({given_value}) {near}")
-    yield _count(named(formula, "ones"), none, f"abs({given_value} - 1e0) {near}")
+    yield _count(name_column(formula, "unknown"), none, f"{given_value} is null")
+    yield _count(name_column(formula, "zeros"), none, f"abs({given_value}) {near}")
+    yield _count(name_column(formula, "ones"), none, f"abs({given_value} - 1e0) {near}")
     for way in ways:
         difference = f"{_rounded(column, way)} - {given_value}"
         cut = (
             f"{difference} >= {double(-NOISE)}",
             f"{difference} < {double(given_table.unit - NOISE)}",
         )
-        yield _count(named(formula, "rounded", way), f"abs({difference}) {near}")
-        yield _count(named(formula, "cut", way), *cut)
+        yield _count(name_column(formula, "rounded", way), f"abs({difference}) {near}")
+        yield _count(name_column(formula, "cut", way), *cut)
 
 
 def _rounded(column: str, way: str) -> str:
@@ -237,7 +237,7 @@ def _known(column: str, value: str) -> str:
 
 
 def _count(name: str, *conditions: str) -> Column:
-    return Column(f"sum({case(both(*conditions), '1e0')})", name)
+    return Column(f"sum({case(join_conditions(*conditions), '1e0')})", name)
 
 
 def _all_of(world: Evaluations) -> str:

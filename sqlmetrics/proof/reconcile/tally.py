@@ -18,7 +18,7 @@ from sqlmetrics.proof.reconcile.worlds import (
     has,
     known_of,
     marks_of,
-    named,
+    name_column,
     place_of,
     summed,
 )
@@ -55,10 +55,10 @@ class Tally:
     def mean(self, point: Point) -> float | None:
         """The summary of the metric; None if it runs over no query, or is no number."""
         formula, way = self.space.formula(point), summed(self.space, point)
-        weight = named(formula, "weight")
-        parts = named(formula, "total", way), weight
+        weight = name_column(formula, "weight")
+        parts = name_column(formula, "total", way), weight
         if way == MICRO:
-            parts = named(formula, "numerator"), named(formula, "denominator")
+            parts = name_column(formula, "numerator"), name_column(formula, "denominator")
         filling = self._filled(point)
         top = bottom = unfilled = 0.0
         for row in self._counted(point):
@@ -79,7 +79,7 @@ class Tally:
     def fits(self, point: Point, *, cut: bool = False) -> tuple[int, int]:
         """How many of the given values a point explains, and how many it has beside them."""
         formula, way = self.space.formula(point), summed(self.space, point)
-        fitting = named(formula, "cut" if cut else "rounded", way)
+        fitting = name_column(formula, "cut" if cut else "rounded", way)
         filling = self._filled(point)
         explained = beyond = 0
         for row, counts in self._rows(point):
@@ -88,7 +88,7 @@ class Tally:
             elif counts:
                 filled = filling(row)
                 name = "unknown" if filled is None else "ones" if filled else "zeros"
-                explained += row[fitting] + row[named(formula, name)]
+                explained += row[fitting] + row[name_column(formula, name)]
             else:
                 explained += row["blank"]
         return int(explained), int(beyond)

@@ -155,7 +155,7 @@ def conventions_of(spec: Spec, world: Evaluations) -> dict[str, Any]:
     return {name: spec.options[name] for name in option_names} | bare | world_options
 
 
-def named(formula: Measure, part: str, way: str = "none") -> str:
+def name_column(formula: Measure, part: str, way: str = "none") -> str:
     """The statement's column of a sum of a formula."""
     return f"{formula.column}_{part}" + ("" if way == "none" else f"_rounding{way}")
 

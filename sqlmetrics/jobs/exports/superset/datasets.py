@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlmetrics.catalog.dimension import RATIO, MetricRow
 from sqlmetrics.jobs.exports.slices import ALL, Slice, facts, query, rows, slices
-from sqlmetrics.jobs.exports.sums import columns_of, over_columns, told
+from sqlmetrics.jobs.exports.sums import columns_of, describe_metric, over_columns
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.exports.yaml_text import Block
 from sqlmetrics.jobs.tables import RUNS, has_baseline, targets
@@ -139,7 +139,7 @@ def saved(metric_row: MetricRow) -> Saved:
         metric_row.name,
         metric_row.name,
         over_columns(metric_row),
-        f"{metric_row.label}: {told(metric_row)}",
+        f"{metric_row.label}: {describe_metric(metric_row)}",
         shape,
     )
 
