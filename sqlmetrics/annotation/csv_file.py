@@ -45,7 +45,7 @@ class Records:
 def csv_text(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """The text of a CSV file: texts in quotes, numbers without, None empty.
 
-    >>> print(written(["id", "n"], [["007", 1.5], ['a"b', None]]), end="")
+    >>> print(csv_text(["id", "n"], [["007", 1.5], ['a"b', None]]), end="")
     "id","n"
     "007",1.5
     "a""b",""
@@ -129,7 +129,7 @@ def is_formula(text: str) -> bool:
 def escape_formula(text: str | None) -> str:
     """A text that is only to be looked at: what would be a formula gets a `'` in front.
 
-    >>> print(shown("=HYPERLINK(1)"))
+    >>> print(escape_formula("=HYPERLINK(1)"))
     '=HYPERLINK(1)
     """
     text = text or ""

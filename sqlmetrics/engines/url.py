@@ -226,9 +226,9 @@ def nearest_file(path: str) -> str:
 def parse_url(url: str) -> ConnectionURL:
     """The place that a URL names.
 
-    >>> str(place("postgresql://ann:secret@db:5433/sales?sslmode=require"))
+    >>> str(parse_url("postgresql://ann:secret@db:5433/sales?sslmode=require"))
     'postgresql://ann@db:5433/sales'
-    >>> place("spark://local[2]").host, place("duckdb:///a/b.duckdb").path
+    >>> parse_url("spark://local[2]").host, parse_url("duckdb:///a/b.duckdb").path
     ('local[2]', 'a/b.duckdb')
     """
     scheme, _, remainder = url.partition("://")

@@ -58,7 +58,7 @@ def grade_case(text: str, grades: Mapping[str, float], *, braces: bool = False) 
         grades: Text -> number.
         braces: Whether the whole is a format, in which the texts' own braces are doubled.
 
-    >>> worth("grade", {"good": 2, "bad": 0})
+    >>> grade_case("grade", {"good": 2, "bad": 0})
     "case grade when 'good' then 2e0 when 'bad' then 0e0 end"
     """
     whens = " ".join(

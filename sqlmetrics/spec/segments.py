@@ -25,7 +25,7 @@ def read_segments(value: object) -> object:
     Raises:
         ValueError: If a text is no condition.
 
-    >>> named(["traffic"]), named({"new": "age < 7"})
+    >>> read_segments(["traffic"]), read_segments({"new": "age < 7"})
     ({'traffic': 'traffic'}, {'new': 'age < 7'})
     """
     if isinstance(value, str):

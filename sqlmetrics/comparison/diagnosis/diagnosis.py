@@ -19,8 +19,7 @@ from sqlmetrics.comparison.findings import decide
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.periods import name_of, periods_asked
 from sqlmetrics.comparison.report.comparison import Comparison, check_level
-from sqlmetrics.comparison.report.worst_slice import describe_slice
-from sqlmetrics.comparison.report.worst_slice import worst_slices
+from sqlmetrics.comparison.report.worst_slice import describe_slice, worst_slices
 from sqlmetrics.engines.database import Database, connect, session_of
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import USUALLY
