@@ -145,8 +145,8 @@ def test_on_the_command_line(shop: str, tmp_path: Path) -> None:
     line = ["run", str(tmp_path / "shop.yml"), "--db", shop.removeprefix("duckdb:///")]
     done = CliRunner().invoke(cli, [*line, "--backfill", "--publish", str(file)])
     assert done.exit_code == 0, done.output
-    assert "metrics: " in done.stderr
-    assert f"published {file}" in done.stderr
+    assert "metrics: " in done.output
+    assert f"published {file}" in done.output
     with connect(f"duckdb:///{file}?read_only=1") as engine:
         check(engine, [*range(6)])
     second = job("second").model_copy(update={"output": Output(relation="metrics")})
@@ -164,7 +164,7 @@ def test_on_the_command_line(shop: str, tmp_path: Path) -> None:
     with duckdb.connect(line[-1]) as connection:
         connection.execute("alter table kept rename to metrics_of_queries")
     again = CliRunner().invoke(cli, [*line, "--backfill"])
-    assert again.stderr == "no day of shop is missing\n"
+    assert again.output == "no day of shop is missing\n"
     wrong = CliRunner().invoke(
         cli, [*line, "--publish", str(tmp_path / "x"), "--storage-version", "v1"]
     )
