@@ -721,7 +721,8 @@ def test_any_traces_give_what_plain_python_gives(name: str, tmp_path: Path) -> N
         words = [path.name, *labels, *_metrics()]
         words += ["--by", "country"] if setup.segments else []
         if setup.command == "show":
-            words = [_trace_spec(path, (labels or [path.name])[0])]
+            segments = ["country"] if setup.segments else []
+            words = [_trace_spec(path, (labels or [path.name])[0], segments)]
         done = sqlmetrics(setup.command, *words, "-o", "json", folder=tmp_path)
         rows = json.loads(done.stdout)
         found = {
@@ -757,13 +758,14 @@ def _metrics() -> list[str]:
     return [word for metric in trace_seams.METRICS for word in ("-m", metric)]
 
 
-def _trace_spec(path: Path, labels: str) -> str:
+def _trace_spec(path: Path, labels: str, segments: list[str]) -> str:
     """A spec of traces, whose references are the labels unless a table has these."""
     spec = {
         "version": 1,
         "rankings": {"file": path.name},
         "labels": {"file": labels},
         "metrics": [*trace_seams.METRICS],
+        "by": segments,
     }
     (path.parent / "spec.yml").write_text(yaml.safe_dump(spec), encoding="utf-8")
     return "spec.yml"

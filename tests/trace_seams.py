@@ -36,7 +36,7 @@ def possible(choice: Mapping[str, Any]) -> bool:
     tool, source = choice.get("tool"), choice.get("source")
     if source == ".csv" and tool is not None and tool not in OF_IDS:
         return False
-    if choice.get("segments") and choice.get("command", "evaluate") != "evaluate":
+    if choice.get("segments") and choice.get("command", "evaluate") not in ("evaluate", "show"):
         return False
     return not (choice.get("segments") and tool in ("MLflow, whole", "MLflow, searched"))
 

@@ -17,7 +17,7 @@ from sqlmetrics.engines.database import Database, with_views
 from sqlmetrics.errors import InputError, SpecError, nearest, unknown
 from sqlmetrics.evaluation.inputs.bad_files import problem_of, without_bad_files
 from sqlmetrics.evaluation.inputs.guess import guess, guess_files
-from sqlmetrics.evaluation.inputs.names import USUAL
+from sqlmetrics.evaluation.inputs.names import QUERY_TEXTS, USUAL
 from sqlmetrics.evaluation.inputs.open import opened, source_relation, zones_of
 from sqlmetrics.evaluation.inputs.runs import (
     STAGE,
@@ -45,9 +45,6 @@ from sqlmetrics.sql.relation import Relation, protect_query, source_text
 
 if TYPE_CHECKING:
     from sqlmetrics.evaluation.inputs.traces import Traces
-
-TEXTS = ("text", "query_text", "query")
-"""What the column of the texts is called in a table of queries."""
 
 
 class TableArguments(Conventions, total=False):
@@ -407,7 +404,7 @@ def _known(spec: Spec, tables: Tables, weight: str | None, engine: Database) -> 
         "segments": tuple(name for name in segments if _has(tables.queries, name, engine))
     }
     if QUERY_LENGTH in spec.segments.values():
-        texts = (name for name in TEXTS if _has(tables.queries, name, engine))
+        texts = (name for name in QUERY_TEXTS if _has(tables.queries, name, engine))
         query_fields["text"] = next(texts, None)
     date = spec.rankings.columns.date
     if date is not None and _has(tables.queries, date, engine):
@@ -429,7 +426,7 @@ def _described(spec: Spec, tables: Tables, engine: Database) -> Spec:
 
 def with_texts(spec: Spec, engine: Database) -> Spec:
     """The spec with the columns of titles and texts, where tables have them by usual names."""
-    for table, role, names in (("items", "title", ("title",)), ("queries", "text", TEXTS)):
+    for table, role, names in (("items", "title", ("title",)), ("queries", "text", QUERY_TEXTS)):
         source = getattr(spec, table)
         if source is None or getattr(source.columns, role) is not None:
             continue

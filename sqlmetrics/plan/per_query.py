@@ -275,7 +275,7 @@ class PerQuery:
         fact = f"{self.shape.names['queries'] if is_known_fact else 'query_facts'}.{name}"
         if name == "weight":
             return fact
-        source = self.shape.spec.queries if is_known_fact else self.shape.spec.rankings
+        source = self.shape.queries if is_known_fact else self.shape.spec.rankings
         if source and name == segment(source.columns.query):
             # by the query itself: known also where the table has no row of it
             return f"coalesce({fact}, {self._population.stage}.query_id)"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sqlmetrics.spec.segments import KINDS, QUERY_LENGTH, RELEVANT_LABELS, TRAFFIC
+from sqlmetrics.spec.source import Queries, QueryColumns
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialect import Dialect
 from sqlmetrics.sql.stage import Column, Stage, Window
@@ -60,9 +61,11 @@ class Segments:
 
     Attributes:
         spec: What was asked.
+        trace_queries: What traces say of their queries, if the spec names no table of them.
     """
 
     spec: Spec
+    trace_queries: Queries | None = None
 
     def of(self, table: str) -> tuple[str, ...]:
         """Those whose values stand in the rows of a table, `rankings` or `queries`."""
@@ -80,17 +83,23 @@ class Segments:
     def _table(self, name: str) -> str:
         """Where a segment stands: a condition is one on `queries`, where there is such a table."""
         if name not in self.spec.segments:
-            listed = self.spec.queries.columns.segments if self.spec.queries else ()
+            listed = self._query_columns.segments if self._query_columns else ()
             return "queries" if name in listed else "rankings"
         kind = self.kind(name)
         if kind in (TRAFFIC, RELEVANT_LABELS):
             return ""
-        return "queries" if kind or self.spec.queries else "rankings"
+        return "queries" if kind or self._query_columns else "rankings"
+
+    @property
+    def _query_columns(self) -> QueryColumns | None:
+        """The columns of the table of queries, if there is one."""
+        queries = self.spec.queries or self.trace_queries
+        return queries.columns if queries else None
 
     @cached_property
     def text(self) -> str:
         """The column of the queries' texts, empty if no segment needs it, or there is none."""
-        columns = self.spec.queries.columns if self.spec.queries else None
+        columns = self._query_columns
         return (columns.text or "") if columns and self.having(QUERY_LENGTH) else ""
 
     def columns(self, table: str, dialect: Dialect) -> dict[str, str]:

@@ -12,7 +12,7 @@ from sqlmetrics.plan.bucket import WHOLE, Bucket
 from sqlmetrics.plan.day_range import of_days
 from sqlmetrics.plan.segments import Segments
 from sqlmetrics.plan.tables import Tables
-from sqlmetrics.spec.source import ItemColumns, QueryColumns
+from sqlmetrics.spec.source import ItemColumns, Queries, QueryColumns
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation, unmentioned
 from sqlmetrics.sql.stage import Column, Stage
@@ -171,7 +171,12 @@ class Shape:
     @cached_property
     def made_of(self) -> Segments:
         """What the segments are made of."""
-        return Segments(self.spec)
+        return Segments(self.spec, self.at.trace_queries)
+
+    @property
+    def queries(self) -> Queries | None:
+        """The table of queries: the spec's, else what traces say of theirs."""
+        return self.spec.queries or self.at.trace_queries
 
     @cached_property
     def weighted(self) -> str:
@@ -452,6 +457,8 @@ class Shape:
         for role in ("system", "date", "weight"):
             if getattr(columns, role):
                 column_by_role[role] = getattr(columns, role)
+        if self.at.trace_queries and self.at.trace_queries.columns.weight:
+            del column_by_role["weight"]
         if self.at.funnel:
             column_by_role[STAGE] = self.at.funnel.column
         fixed = {
@@ -473,7 +480,7 @@ class Shape:
         return column_by_role | fixed
 
     def _query_columns(self) -> dict[str, str]:
-        columns = self.spec.queries.columns if self.spec.queries else QueryColumns()
+        columns = self.queries.columns if self.queries else QueryColumns()
         column_by_role = {"query": columns.query}
         for role in ("date", "weight"):
             if getattr(columns, role):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from sqlmetrics.spec.days import Ends
+from sqlmetrics.spec.source import Queries
 from sqlmetrics.spec.zones import Zones
 from sqlmetrics.sql.relation import Relation, protect_query
 from sqlmetrics.sql.translation import Translation
@@ -58,6 +59,8 @@ class Tables:
         funnel: The stages that lists go through; None where a query has one list a system.
         shown_lists: What a click log tells of the ranks; None where the rankings are to be read.
         systems: The names of tables that are a system each, as they were given; else empty.
+        trace_queries: What `queries` has, where it is what traces say of their queries, and the
+            spec names no such table; else None.
     """
 
     rankings: Relation
@@ -72,6 +75,7 @@ class Tables:
     funnel: FunnelStages | None = None
     shown_lists: ShownLists | None = None
     systems: tuple[str, ...] = ()
+    trace_queries: Queries | None = None
 
     def on(self, ends: Ends | None) -> Tables:
         """The same, of some days alone; None for all."""

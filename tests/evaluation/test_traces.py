@@ -19,6 +19,7 @@ from memory import database, evaluate
 import sqlmetrics as sm
 from sqlmetrics.evaluation.inputs.trace_forms import TRACE_FORMS
 from sqlmetrics.evaluation.inputs.trace_lists import path_of
+from sqlmetrics.jobs.run import evaluated
 
 pytestmark = by_turns(0.1)
 
@@ -227,6 +228,84 @@ def test_segments_weights_and_conditions_hold_for_empty_lists_too() -> None:
     assert evaluate(rows, metrics="mrr", where="topic = 'y'")["mrr"] == 0.5
     with pytest.raises(sm.InputError, match=r"unknown column 'topics'; did you mean 'topic'\?"):
         evaluate(rows, metrics="mrr", by="topics")
+
+
+@by_turns(0.8)
+@pytest.mark.parametrize("database", ["duckdb", "sqlite"])
+def test_a_spec_of_traces_is_evaluate_of_the_traces(database: str, tmp_path: Path) -> None:
+    """Per query and by segment: of a query with an empty list its columns are known too."""
+    rows = [row | {"lang": "de", "n": 2, "text": "a b"} for row in traces("Ragas")]
+    rows[2] |= {"lang": "fr", "n": 6, "text": "c"}
+    file = str(written(rows, ".jsonl", tmp_path))
+    (tmp_path / "warehouse.db").touch()
+    connection = f"sqlite:///{tmp_path / 'warehouse.db'}" if database == "sqlite" else None
+    segments = {"german": "lang = 'de'", "length": "query_length"}
+    by = ("lang", *segments)
+    weight = {"weight": "n"} if database == "duckdb" else {}
+    spec = sm.Spec(
+        rankings={"file": file, "columns": weight},
+        labels={"file": file},
+        metrics=METRICS,
+        by=by,
+        segments=segments,
+    )
+    asked: dict[str, Any] = {"by": by, "segments": segments, **weight}
+    results = [
+        evaluated(spec, sm.connect(connection), per_query=True),
+        sm.evaluate(file, metrics=METRICS, connection=connection, per_query=True, **asked),
+    ]
+    of_spec, of_file = (
+        {
+            (row["segment_name"], row["segment_value"], row["metric"]): (
+                row["value"],
+                row["n_queries"],
+            )
+            for row in result.summary().to_pylist()
+        }
+        for result in results
+    )
+    assert of_spec == of_file
+    assert of_spec["lang", "de", "mrr"] == (pytest.approx(1 / 6), 2)
+    mean = (2 / 3 + 0 + 3) / 10 if weight else (1 / 3 + 0 + 1 / 2) / 3
+    assert of_spec["all", "all", "mrr"] == (pytest.approx(mean), 3)
+    assert [name for name in of_spec if "(unknown)" in name] == []
+    of_queries = [
+        sorted(result.per_query().drop_columns("system").to_pylist(), key=str) for result in results
+    ]
+    assert of_queries[0] == of_queries[1]
+    assert sm.validate(spec, connection) == ()
+
+
+@by_turns(0.8)
+def test_a_spec_of_traces_with_days_is_compared_and_built(tmp_path: Path) -> None:
+    """What the spec's own table says of queries holds, and a query has other columns each day."""
+    days = {"2026-01-01": "de", "2026-01-02": "fr"}
+    rows = [
+        ragas("q", ["a", "b"], [item]) | {"day": f"{day}T12:00:00Z", "lang": lang}
+        for (day, lang), item in zip(days.items(), "ab", strict=True)
+    ]
+    file = str(written(rows, ".jsonl", tmp_path))
+    fields: dict[str, Any] = {
+        "rankings": {"file": file, "columns": {"date": "day"}},
+        "labels": {"file": file, "columns": {"date": "day"}},
+        "metrics": ["mrr"],
+        "by": ["lang"],
+    }
+    spec = sm.Spec(**fields, output={"relation": "daily"})
+    path = str(tmp_path / "out.duckdb")
+    duckdb.connect(path).close()
+    sm.run(spec, path, start="2026-01-01", end="2026-01-03")
+    with duckdb.connect(path) as connection:
+        built = connection.execute(
+            "select segment_value, value from daily where segment_name = 'lang' order by all"
+        ).fetchall()
+    assert built == [("de", 1.0), ("fr", 0.5)]
+    compared = sm.compare(spec, dates=list(days))
+    assert compared.rows
+    known = pa.table({"query_id": ["q"], "lang": ["it"]})
+    named = sm.Spec(**fields, queries={"data": known, "columns": {"segments": ["lang"]}})
+    summary = evaluated(named, sm.connect()).summary().to_pylist()
+    assert {row["segment_value"] for row in summary} == {"all", "it"}
 
 
 def test_lists_in_a_csv_file_are_traces_beside_labels_and_beside_one_another(

@@ -19,6 +19,8 @@ NAMES: Mapping[str, str] = {
 
 USUAL = {"query": "query_id", "item": "item_id", "score": "score", "grade": "grade"}
 
+QUERY_TEXTS = ("text", "query_text", "query")
+"""What the column of the texts is called in a table of queries."""
 
 _OF_HITS = {"_id": "hitid", "_score": "hitscore"}
 """What Elasticsearch and OpenSearch call the id and the score of a hit."""

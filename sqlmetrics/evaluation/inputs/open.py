@@ -18,7 +18,7 @@ from sqlmetrics.evaluation.inputs.sources import relation_of
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.days import Ends
-from sqlmetrics.spec.source import Labels, RankingColumns, Rankings, Source
+from sqlmetrics.spec.source import Labels, Queries, RankingColumns, Rankings, Source
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.zones import Zones, zone_of
 from sqlmetrics.sql.relation import Relation, protect_query, source_text, typed
@@ -46,13 +46,16 @@ def opened(spec: Spec, engine: Database, ends: Ends | None = None) -> Tables:
     """The tables of a spec, readable by the engine, of some days alone; None for all."""
     precision = str(spec.options["score_precision"])
     rankings = readable(spec.rankings, "rankings", engine, precision)
+    trace_queries = _trace_queries(spec, rankings, engine)
+    queries = spec.queries or trace_queries
     tables = Tables(
         rankings,
         _relation(spec.labels, "labels", engine) if spec.labels else rankings,
-        _relation(spec.queries, "queries", engine) if spec.queries else None,
+        _relation(queries, "queries", engine) if queries else None,
         _relation(spec.items, "items", engine) if spec.items and spec.needs_items else None,
         engine.translation,
         ends,
+        trace_queries=trace_queries,
     )
     read = dict.fromkeys(
         relation.note for relation in (tables.rankings, tables.labels) if relation.note
@@ -60,7 +63,18 @@ def opened(spec: Spec, engine: Database, ends: Ends | None = None) -> Tables:
     tables = read_on_days(replace(tables, notes=tuple(read)), spec, engine)
     kinds = day_kinds(spec, tables, engine)
     as_read = {name: kind for name, kind in kinds.items() if not getattr(tables, name).loses_types}
-    return replace(tables, zones=_zones(spec, kinds), day_kinds=as_read)
+    return replace(tables, zones=_zones(spec, tables, kinds), day_kinds=as_read)
+
+
+def _trace_queries(spec: Spec, rankings: Relation, engine: Database) -> Queries | None:
+    """What traces say of their queries, where it is asked for and the spec names no such table."""
+    is_asked = bool(spec.query_columns or spec.rankings.columns.weight)
+    if spec.queries or not is_asked or not rankings.note:
+        return None
+    from sqlmetrics.evaluation.inputs.traces import queries_in_traces
+
+    segments = [name for name in spec.query_columns if name not in spec.segments]
+    return queries_in_traces(spec.rankings, segments, engine)
 
 
 def zones_of(spec: Spec, tables: Tables, engine: Database) -> Zones:
@@ -69,13 +83,13 @@ def zones_of(spec: Spec, tables: Tables, engine: Database) -> Zones:
     Raises:
         SpecError: If a zone was asked for a column whose values have none.
     """
-    return _zones(spec, day_kinds(spec, tables, engine))
+    return _zones(spec, tables, day_kinds(spec, tables, engine))
 
 
 def day_kinds(spec: Spec, tables: Tables, engine: Database) -> dict[str, str]:
     """Table -> the type of its column of days; empty if that cannot be told."""
     kinds: dict[str, str] = {}
-    for table, source in _dated(spec).items():
+    for table, source in _dated(spec, tables).items():
         relation: Relation | None = getattr(tables, table)
         column = getattr(source.columns, "date", None) if source else None
         if source and relation and column and not _is_loaded(source, engine):
@@ -86,8 +100,8 @@ def day_kinds(spec: Spec, tables: Tables, engine: Database) -> dict[str, str]:
     return kinds
 
 
-def _zones(spec: Spec, kinds: Mapping[str, str]) -> Zones:
-    sources = _dated(spec)
+def _zones(spec: Spec, tables: Tables, kinds: Mapping[str, str]) -> Zones:
+    sources = _dated(spec, tables)
     zones = {
         table: _zone(table, str(source.columns.date), kind, source)
         for table, kind in kinds.items()
@@ -96,8 +110,9 @@ def _zones(spec: Spec, kinds: Mapping[str, str]) -> Zones:
     return {table: zone for table, zone in zones.items() if zone}
 
 
-def _dated(spec: Spec) -> dict[str, Any]:
-    return {"rankings": spec.rankings, "labels": spec.truth, "queries": spec.queries}
+def _dated(spec: Spec, tables: Tables) -> dict[str, Any]:
+    queries = spec.queries or tables.trace_queries
+    return {"rankings": spec.rankings, "labels": spec.truth, "queries": queries}
 
 
 def _relation(source: Source, role: str, engine: Database, precision: str = "") -> Relation:

@@ -13,13 +13,13 @@ from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.inputs.formats import FORMATS
 from sqlmetrics.evaluation.inputs.mlflow_traces import SEARCHED, WHOLE, are_mlflow_traces, unpacked
-from sqlmetrics.evaluation.inputs.names import NAMES, USUAL, plain
+from sqlmetrics.evaluation.inputs.names import NAMES, QUERY_TEXTS, USUAL, plain
 from sqlmetrics.evaluation.inputs.paths import start_of
 from sqlmetrics.evaluation.inputs.search_responses import RESPONSES, are_responses, responses
 from sqlmetrics.evaluation.inputs.sources import relation_of, source_of
 from sqlmetrics.evaluation.inputs.trace_forms import OWN_FORM, TRACE_FORMS, TraceForm, known_forms
 from sqlmetrics.evaluation.inputs.trace_lists import TraceLists, path_of
-from sqlmetrics.spec.source import Labels, Rankings
+from sqlmetrics.spec.source import Labels, Queries, QueryColumns, Rankings
 from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.stage import print_template
 from sqlmetrics.sql.template import identifier, literal
@@ -59,8 +59,51 @@ def trace_part(source: Rankings | Labels, role: str, engine: Database) -> tuple[
         role: `rankings`, which are the retrieved documents, or `labels`, the references.
         engine: The database, which may have the table.
     """
+    input_table, arguments = _arguments(source)
+    arguments["queries"] = True
+    is_ranking = role == "rankings"
+    if not is_ranking and not has_references(input_table, engine, arguments):
+        return None
+    traces = traces_in(input_table, engine, arguments, has_labels=is_ranking)
+    if traces is None:
+        return None
+    return traces.rankings if is_ranking else traces.labels, f"{role}: {traces.notes[0]}"
+
+
+def queries_in_traces(
+    source: Rankings, segments: Collection[str], engine: Database
+) -> Queries | None:
+    """What traces say of their queries, those with an empty list too.
+
+    None of another table, and where a query has several rows, of a system each.
+
+    Args:
+        source: Where they are, and their columns by their roles.
+        segments: The columns that queries are segmented by, of which others may be no columns.
+        engine: The database, which may have the table.
+    """
+    input_table, arguments = _arguments(source)
+    traces = traces_in(input_table, engine, arguments, has_labels=True)
+    if traces is None or traces.queries is None:
+        return None
+    names = {name.casefold() for name in traces.queries.column_names}
+    candidates = {"weight": source.columns.weight, "date": source.columns.date}
+    columns = QueryColumns(
+        query=source.columns.query,
+        text=next((name for name in QUERY_TEXTS if name in names), None),
+        segments=tuple(name for name in segments if name.casefold() in names),
+        **{role: name for role, name in candidates.items() if name and name.casefold() in names},
+    )
+    return Queries(data=traces.queries, time_zone=source.time_zone, columns=columns)
+
+
+def _arguments(source: Rankings | Labels) -> tuple[Any, dict[str, Any]]:
+    """The table of a source, and the arguments of `evaluate` that say what its columns are."""
     columns = source.columns
-    arguments = {
+    input_table = (
+        source.data if source.data is not None else source.relation or source.sql or source.file
+    )
+    return input_table, {
         "query": columns.query,
         "item": columns.item,
         "date": columns.date,
@@ -68,18 +111,7 @@ def trace_part(source: Rankings | Labels, role: str, engine: Database) -> tuple[
         "system": getattr(columns, "system", None),
         "by": (),
         "weight": True,
-        "queries": True,
     }
-    is_ranking = role == "rankings"
-    input_table = (
-        source.data if source.data is not None else source.relation or source.sql or source.file
-    )
-    if not is_ranking and not has_references(input_table, engine, arguments):
-        return None
-    traces = traces_in(input_table, engine, arguments, has_labels=is_ranking)
-    if traces is None:
-        return None
-    return traces.rankings if is_ranking else traces.labels, f"{role}: {traces.notes[0]}"
 
 
 def may_be_traces(columns: Collection[str]) -> bool:
@@ -371,9 +403,10 @@ class _Table:
         """Whether the other columns are the same for all lists of a query, and its own."""
         if self.asked.get("queries") is not None or self.asked.get("system"):
             return False
-        by = self.asked.get("by") or ()
-        names = (by,) if isinstance(by, str) else by
-        return {*names} <= self.columns.keys()
+        by, segments = (self.asked.get(argument) or () for argument in ("by", "segments"))
+        names = {by} if isinstance(by, str) else {*by}
+        declared = {segments} if isinstance(segments, str) else {*segments}
+        return names - declared <= self.columns.keys()
 
     def _others(self) -> list[str]:
         """The columns that are read beside the lists: all only where one may be asked for."""

@@ -129,7 +129,7 @@ class Statement:
         order = {"score": "score"} if self._lists.by_score(world) else {"rank": "given_rank"}
         columns = {"query": "query_id", "item": "item_id", "system": "rule"} | order
         queries = None
-        if base.spec.queries is not None:
+        if base.queries is not None:
             query_columns = {"date": "metric_date"} if "metric_date" in base.known_keys else {}
             query_columns |= {"weight": "weight"} if base.weighted == "queries" else {}
             queries = {
