@@ -59,12 +59,12 @@ def stray_events(tables: ClickTables, engine: Database) -> str:
     n_events, n_stray = (int(count or 0) for count in row)
     if not n_events or n_stray < MANY_STRAY * n_events:
         return ""
-    shown = tables.clicks.impressions
-    theirs = printable(str(shown.columns.request)) if shown else "request"
+    impressions = tables.clicks.impressions
+    request_column = printable(str(impressions.columns.request)) if impressions else "request"
     column = printable(str(tables.clicks.events.columns.request))
     return (
         f"{n_stray:,} of {n_events:,} events are of no request that was shown: {column} (request "
-        f"in clicks.events.columns) has none of the values of {theirs} (request in "
+        f"in clicks.events.columns) has none of the values of {request_column} (request in "
         "clicks.impressions.columns); name the column that has the request, not that of a visit"
     )
 
@@ -80,13 +80,15 @@ def null_systems(tables: ClickTables, engine: Database) -> Problem | None:
     if columns is None or columns.system is None:
         return None
     system = tables.names.impressions["system"]
-    named = {"request": columns.request, "item": columns.item, "system": columns.system}
-    shown = {str(name): tables.names.impressions[role] for role, name in named.items() if name}
+    column_by_role = {"request": columns.request, "item": columns.item, "system": columns.system}
+    sql_by_column = {
+        str(name): tables.names.impressions[role] for role, name in column_by_role.items() if name
+    }
     source = tables.sources()["impressions"]
     ((n_rows,),) = engine.rows(f"select count(*) from {source} where {system} is null")
     if not n_rows:
         return None
-    select = ", ".join(f"cast({column} as varchar)" for column in shown.values())
+    select = ", ".join(f"cast({column} as varchar)" for column in sql_by_column.values())
     examples = engine.rows(f"select {select} from {source} where {system} is null limit 3")
     table = "log" if tables.clicks.log is not None else "impressions"
     name = printable(str(columns.system))
@@ -94,7 +96,7 @@ def null_systems(tables: ClickTables, engine: Database) -> Problem | None:
         table,
         f"{name} (system) is NULL in {many(int(n_rows), 'row')}",
         int(n_rows),
-        tuple(shown),
+        tuple(sql_by_column),
         examples,
         f'leave these rows out by clicks.{table}.where: "{name} is not null", or fill them in',
     )
@@ -102,7 +104,7 @@ def null_systems(tables: ClickTables, engine: Database) -> Problem | None:
 
 def _early_events(engine: Database) -> Iterator[str]:
     """A note where most events on items that were shown come before their impression."""
-    timed = ", ".join(literal(why) for why in TIMED)
+    timed = ", ".join(literal(reason) for reason in TIMED)
     (row,) = engine.rows(
         f"select count(*), sum(case when why = {literal(EARLY)} then 1 else 0 end) "
         f"from {ATTRIBUTED} where why is null or why in ({timed})"
@@ -118,10 +120,10 @@ def _early_events(engine: Database) -> Iterator[str]:
 
 def _sessions(tables: ClickTables, engine: Database) -> Iterator[str]:
     """A note where many requests have several queries, as sessions have."""
-    shown = tables.names.impressions
-    if shown.get("request") in (None, NUMBER) or tables.clicks.format == "ubi":
+    impressions = tables.names.impressions
+    if impressions.get("request") in (None, NUMBER) or tables.clicks.format == "ubi":
         return
-    has_queries = "query" in shown
+    has_queries = "query" in impressions
     select = print_template(
         "clicks/doubted_requests", {"deduplicated": DEDUPLICATED, "logged": LOGGED}
     )
@@ -129,18 +131,19 @@ def _sessions(tables: ClickTables, engine: Database) -> Iterator[str]:
     n_odd, least = (n_queries, MANY) if has_queries else (n_shared, SHARED)
     if not n_requests or n_odd < least * n_requests:
         return
-    why = "have several queries" if has_queries else "have two items at one position"
+    reason = "have several queries" if has_queries else "have two items at one position"
     column = tables.clicks.columns.request if tables.clicks.columns else ""
     likely = _likely(tables, engine)
-    place = "log" if tables.clicks.log is not None else "impressions"
+    table = "log" if tables.clicks.log is not None else "impressions"
     remedy = (
         f"{printable(likely)} has one item at each position: give "
-        f"clicks.{place}.columns.request: {printable(likely)}"
+        f"clicks.{table}.columns.request: {printable(likely)}"
         if likely
         else "name the column of the list that was shown at once, not that of a visit"
     )
     yield (
-        f"request: {n_odd:,} of {n_requests:,} requests {why}, so {printable(str(column))} looks "
+        f"request: {n_odd:,} of {n_requests:,} requests {reason}, so "
+        f"{printable(str(column))} looks "
         f"like a session; {remedy}"
     )
 
@@ -149,9 +152,11 @@ def _likely(tables: ClickTables, engine: Database) -> str:
     """The column that no role has and that tells lists apart: with the fewest values of those."""
     source = tables.sources(of_all_days=True)["impressions"]
     columns = tables.clicks.columns
-    named = columns.model_dump(exclude={"segments", "actions"}) if columns else {}
-    taken = {str(name).casefold() for name in named.values()} | {NUMBER}
-    free = [name for name in engine.columns(source) if name.casefold() not in taken][:LOOKED_AT]
+    column_by_role = columns.model_dump(exclude={"segments", "actions"}) if columns else {}
+    used_columns = {str(name).casefold() for name in column_by_role.values()} | {NUMBER}
+    free = [name for name in engine.columns(source) if name.casefold() not in used_columns][
+        :LOOKED_AT
+    ]
     if not free:
         return ""
     select = print_template(
@@ -166,8 +171,8 @@ def _likely(tables: ClickTables, engine: Database) -> str:
     )
     ((n_requests, *counts),) = engine.rows(select)
     fits = []
-    for place, name in enumerate(free):
-        n_values, n_places, n_items = counts[3 * place : 3 * place + 3]
+    for number, name in enumerate(free):
+        n_values, n_places, n_items = counts[3 * number : 3 * number + 3]
         if n_requests < n_values < n_places and n_items <= 1.01 * n_places:
             fits.append((n_values, name))
     return min(fits, default=(0, ""))[1]

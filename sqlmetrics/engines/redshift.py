@@ -73,9 +73,9 @@ class Redshift(DbApi):
     def _stop(self) -> None:
         """Cancel the statement over another connection: the driver only stops to listen."""
         if self._process:
-            given = {**self._given, "timeout": STOP_TIMEOUT}
-            with suppress(Exception), closing(_connected(given)) as other:
-                other.cursor().execute(f"select pg_cancel_backend({self._process})")
+            arguments = {**self._given, "timeout": STOP_TIMEOUT}
+            with suppress(Exception), closing(_connected(arguments)) as second_connection:
+                second_connection.cursor().execute(f"select pg_cancel_backend({self._process})")
 
     def _recover(self) -> None:
         if not self._connection.autocommit:
@@ -100,7 +100,7 @@ class Redshift(DbApi):
         return _KINDS.get(described[1], "VARCHAR")
 
 
-def _connected(given: Mapping[str, Any]) -> Any:
-    connection = redshift_connector.connect(**given)
+def _connected(arguments: Mapping[str, Any]) -> Any:
+    connection = redshift_connector.connect(**arguments)
     connection.autocommit = True
     return connection

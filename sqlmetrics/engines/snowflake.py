@@ -78,10 +78,13 @@ class Snowflake(DbApi):
         Nobody is asked to log in once more by a browser.
         """
         if self._given and self._given.get("authenticator") != "externalbrowser":
-            given = {**self._given, "login_timeout": STOP_TIMEOUT}
-            with suppress(Exception), closing(snowflake.connector.connect(**given)) as other:
+            arguments = {**self._given, "login_timeout": STOP_TIMEOUT}
+            with (
+                suppress(Exception),
+                closing(snowflake.connector.connect(**arguments)) as second_connection,
+            ):
                 session = self._connection.session_id
-                other.cursor().execute(f"select system$cancel_all_queries({session})")
+                second_connection.cursor().execute(f"select system$cancel_all_queries({session})")
 
     def _quoted(self, part: str) -> str:
         return finished(identifier(part))

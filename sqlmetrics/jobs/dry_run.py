@@ -95,8 +95,8 @@ def _has_old_rows(spec: Spec, engine: Database, exchange: Exchange, days: Days |
     if days is None:  # the exchange takes them from the run's own rows, which are not there
         exchange = replace(exchange, ends=ALL_DAYS)
         is_dated = spec.clicks is not None or spec.rankings.columns.date is not None
-        if is_dated and exchange.has_old_rows(engine) and (there := data_days(spec, engine)):
-            of_data = Days(start=min(there), end=max(there) + timedelta(1))
+        if is_dated and exchange.has_old_rows(engine) and (existing := data_days(spec, engine)):
+            of_data = Days(start=min(existing), end=max(existing) + timedelta(1))
             exchange = replace(exchange, ends=of_data.ends)
     return exchange.has_old_rows(engine)
 

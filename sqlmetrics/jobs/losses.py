@@ -65,8 +65,8 @@ class Loss:
     @property
     def confirmed(self) -> str:
         """What whoever allows it agrees to."""
-        others = self.n_days - len(self.days)
-        in_part = f", {others:,} of them in part" if others else ""
+        n_other_days = self.n_days - len(self.days)
+        in_part = f", {n_other_days:,} of them in part" if n_other_days else ""
         return f"{_days(self.n_days)} go{in_part}"
 
 

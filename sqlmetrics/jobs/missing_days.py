@@ -225,7 +225,7 @@ def data_days(
         return {day for part in looked_at for day in _days_of_rankings(spec, engine, part)}
 
 
-def between(days: Days | None, known: Set[date]) -> Iterator[Days | None]:
+def between(days: Days | None, done_days: Set[date]) -> Iterator[Days | None]:
     """What is left of a range without some days; None for all days.
 
     >>> known = {date(2026, 1, 2), date(2026, 1, 3)}
@@ -233,12 +233,12 @@ def between(days: Days | None, known: Set[date]) -> Iterator[Days | None]:
     ['from 2026-01-01 and before 2026-01-02', 'from 2026-01-04']
     """
     start, end = (days.start, days.end) if days else (None, None)
-    inside = [day for day in known if days is None or _is_in(day, days)]
-    for part in ranges(inside):
+    done_in_range = [day for day in done_days if days is None or _is_in(day, days)]
+    for part in ranges(done_in_range):
         if start is None or (part.start and start < part.start):
             yield Days(start=start, end=part.start)
         start = part.end
-    if not inside:
+    if not done_in_range:
         yield days
     elif end is None or (start and start < end):
         yield Days(start=start, end=end)
@@ -246,8 +246,8 @@ def between(days: Days | None, known: Set[date]) -> Iterator[Days | None]:
 
 def _days_of_rankings(spec: Spec, engine: Database, days: Days | None) -> set[date]:
     with engine:
-        asked = on_days(spec, days)
-        the_plan = plan(spec, opened(spec, engine, asked.ends))
+        question = on_days(spec, days)
+        the_plan = plan(spec, opened(spec, engine, question.ends))
         check_columns(the_plan, engine, ignored_tables=("labels", "queries", "items"))
         shape = the_plan.shape
         day = shape.day("rankings")

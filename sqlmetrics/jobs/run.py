@@ -180,21 +180,23 @@ class _Run:
             retired = note_of_retired(self.spec, ends, self.engine)
             all_notes = [*died, *notes, *filter(None, [stays, retired])]
             new = self._new_rows()
-            done = new.exchange(
+            exchange_report = new.exchange(
                 per_query, ends, self.run_id[:8], self.allowed_loss, self.option
             ).carry_out(
                 self.engine,
-                lambda counts, more: self._ended(new, ends, counts, [*all_notes, *more]),
+                lambda counts, exchange_notes: self._ended(
+                    new, ends, counts, [*all_notes, *exchange_notes]
+                ),
             )
         return RunReport(
             self.run_id,
             days,
-            done.rows,
-            (*all_notes, *done.notes),
+            exchange_report.rows,
+            (*all_notes, *exchange_report.notes),
             last_day,
             headline,
             self._seconds,
-            done.lost_days,
+            exchange_report.lost_days,
         )
 
     def _begin(self) -> list[str]:

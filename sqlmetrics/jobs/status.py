@@ -57,28 +57,42 @@ def status(translation: Translation, name_by_table: Mapping[str, str]) -> str:
     return with_stages(stages, print_template("jobs/status", {}))
 
 
-def retired(at: Translation, named: Mapping[str, str]) -> str:
+def retired(translation: Translation, name_by_table: Mapping[str, str]) -> str:
     """One row per spec and metric that it asks for no more, with its days.
 
     The arguments are those of `days`.
     """
-    spec_days = _of_each("spec_days", named["facts"], "the days of each spec", ["metric_date"], {})
-    return with_stages([*_metric_spans(at, named), spec_days], print_template("jobs/retired", {}))
+    spec_days = _of_each(
+        "spec_days", name_by_table["facts"], "the days of each spec", ["metric_date"], {}
+    )
+    return with_stages(
+        [*_metric_spans(translation, name_by_table), spec_days], print_template("jobs/retired", {})
+    )
 
 
 _LASTING = {"last_date": "max(metric_date)", "n_days": "count(distinct metric_date)"}
 
 
-def _metric_spans(at: Translation, named: Mapping[str, str]) -> list[Stage]:
+def _metric_spans(translation: Translation, name_by_table: Mapping[str, str]) -> list[Stage]:
     """The days of each metric beside those of its spec, and what is retired."""
-    own = {"first_date": "min(metric_date)"} | _LASTING
-    own |= {"n_definitions": "count(distinct definition_hash)"}
-    is_listed = at.dialect.is_listed.format(names="asked.asked", name="metrics.name")
+    span_columns = {"first_date": "min(metric_date)"} | _LASTING
+    span_columns |= {"n_definitions": "count(distinct definition_hash)"}
+    is_listed = translation.dialect.is_listed.format(names="asked.asked", name="metrics.name")
     return [
-        _spans(named["facts"]),
-        _of_each("metric_days", named["facts"], "the days of each metric", ["metric", "k"], own),
-        Stage("asked", "jobs/asked", named),
-        Stage("metric_spans", "jobs/metric_spans", {**named, "is_listed": at.own_text(is_listed)}),
+        _spans(name_by_table["facts"]),
+        _of_each(
+            "metric_days",
+            name_by_table["facts"],
+            "the days of each metric",
+            ["metric", "k"],
+            span_columns,
+        ),
+        Stage("asked", "jobs/asked", name_by_table),
+        Stage(
+            "metric_spans",
+            "jobs/metric_spans",
+            {**name_by_table, "is_listed": translation.own_text(is_listed)},
+        ),
     ]
 
 

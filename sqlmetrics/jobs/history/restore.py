@@ -68,14 +68,14 @@ def restore(
         change = LoggedChange(spec, engine, "restored", provenance)
         with engine.alone(targets(spec)["facts"]):
             run = named_run(name, logged_runs(spec, engine))
-            done = change.carry_out(
+            report = change.carry_out(
                 _rows(spec, engine, run),
                 run.days.ends if run.days else ALL_DAYS,
                 lambda: _check(spec, engine, run),
                 restores=run.run_id,
             )
         keeps_rows = keeps(spec, engine.translation)
-        return Restored(change.run_id, run, done.rows, done.notes, keeps_rows)
+        return Restored(change.run_id, run, report.rows, report.notes, keeps_rows)
 
 
 def _refuse_by_day(engine: Database) -> None:
