@@ -229,6 +229,9 @@ class Driver(Statements):
         return next((text for text in texts if parts(text) and self._is_there(text)), None)
 
     def _is_there(self, name: str) -> bool:
+        return self._has_columns(name, if_denied=True)
+
+    def _has_columns(self, name: str, *, if_denied: bool) -> bool:
         try:
             self.columns(self.quoted(name))
         except InputError:
@@ -236,11 +239,15 @@ class Driver(Statements):
         except StatementError as error:
             if error.reason != DENIED:
                 raise
+            return if_denied
         return True
 
     def free_name(self, name: str) -> str:
-        """The name, or one with a number behind it that no table or view has."""
-        return free_name(name, lambda free: self._is_there(identifier(free)))
+        """The name, or one with a number behind it that no table or view has.
+
+        MariaDB denies a look at what is not there, too: then every name would be taken.
+        """
+        return free_name(name, lambda free: self._has_columns(identifier(free), if_denied=False))
 
     def register(self, name: str, data: Any) -> str:
         """Make data readable until the connection is left, and say under which name.

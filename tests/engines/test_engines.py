@@ -6,13 +6,15 @@ import math
 from contextlib import suppress
 from datetime import date, datetime
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
 from marked import by_turns
 
 import sqlmetrics as sm
-from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE
+from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, StatementError
+from sqlmetrics.engines.registry import open_driver
 from sqlmetrics.errors import EngineError, InputError
 
 IDS = ["a", "A", "a ", " a", "á", "a\u0301", "ß", "ss", "😀", "10", "9", "", "x" * 1000]
@@ -132,6 +134,15 @@ def test_find_and_free_names(engine):
     assert engine.free_name("free") == "free"
     again = engine.register("found", pa.table({"n": [2]}))
     assert again == "found_2"
+
+
+def test_a_name_is_free_where_a_look_is_denied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MariaDB denies a look at tables that are not there: each name was taken, without an end."""
+    with open_driver("sqlite:///:memory:") as engine:
+        denied = StatementError("MariaDB", DENIED, "SELECT command denied")
+        monkeypatch.setattr(type(engine), "columns", Mock(side_effect=denied))
+        assert engine.free_name("ranked") == "ranked"
+        assert engine.find("ranked") == "ranked"
 
 
 def test_what_is_registered_goes_with_the_connection(engine, request, servers):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from command import sqlmetrics
-from marked import by_turns
+from marked import by_turns, nightly
 
 from sqlmetrics.engines.registry import open_driver
 
@@ -61,7 +61,7 @@ def mariadb(admin: Any, url: str) -> Iterator[str]:
         statements(admin, *(f"drop database {name}" for name in names), "drop user nightly@'%'")
 
 
-NIGHTLY = pytest.param("mariadb", marks=pytest.mark.nightly)  # a run for each of many rights
+NIGHTLY = nightly("mariadb")  # a run for each of many rights
 
 HERE = {"postgres": postgres, "mariadb": mariadb}
 VIEWS = [
