@@ -586,14 +586,18 @@ def test_a_run_that_is_stored_every_night_is_no_new_evidence(tmp_path: Path) -> 
     nights = [{"ds": date(2026, 11, day), **row} for day in range(1, 21) for row in night]
     pq.write_table(pa.Table.from_pylist(labels), tmp_path / "labels.parquet")
     pq.write_table(pa.Table.from_pylist(nights), tmp_path / "runs.parquet")
-    (once,) = sm.compare(
-        pa.Table.from_pylist(night), pa.Table.from_pylist(labels), "mrr", baseline="old"
+    once, same = sm.compare(
+        pa.Table.from_pylist(night),
+        pa.Table.from_pylist(labels),
+        ["mrr", "recall@4"],
+        baseline="old",
     ).to_dicts()
+    assert (same["p_value"], same["verdict"]) == (1, "equivalent")
     spec = """
 name: {name}
 rankings: {{file: runs.parquet, columns: {{system: system, date: ds}}}}
 labels: {{file: labels.parquet}}
-metrics: [mrr]
+metrics: [mrr, recall@4]
 output: {{relation: facts{more}}}
 {baseline}
 """
@@ -606,7 +610,9 @@ output: {{relation: facts{more}}}
         sqlmetrics("run", "s.yml", "--db", "x.duckdb", folder=tmp_path)
         asked = sm.Spec.read(tmp_path / "s.yml")
         page = sm.report(asked, baseline="old", connection=tmp_path / "x.duckdb")
-        (row,) = page.content.rows
+        row, same_row = page.content.rows
+        assert same_row["p_value"] == 1, "it counts among those whose p is adjusted"
+        assert same_row["verdict"] == same["verdict"]
         assert row["difference"] == pytest.approx(once["difference"], abs=1e-12)
         assert row["n"] == 40
         assert page.content.days[-1]["n"] == 40 if page.content.days else name == "unpaired"

@@ -10,6 +10,7 @@ from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.comparison.diagnosis.ratios import Ratio, RatioOfDays, difference
 from sqlmetrics.comparison.findings import decide
+from sqlmetrics.comparison.inference.estimate import TStatistic
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.page.content import ALL, Content, Row
 from sqlmetrics.comparison.page.evaluation import conventions_of, leading
@@ -195,13 +196,12 @@ def _paired(rows: Sequence[Row], baseline: str, *, repeats: bool) -> Row | None:
     statistic = together(days, repeats=repeats)
     weight = math.fsum(day["sum_w"] for day in days)
     before = math.fsum(row["sum_y"] for row in rows) / weight
-    same = 1.0 if statistic.standard_error == 0 and not statistic.difference else None
     return {
         "value": before + statistic.difference,
         "baseline_value": before,
         "difference": statistic.difference,
         "statistic": statistic,
-        "p_value": statistic.p_value() or same,
+        "p_value": _p_value(statistic),
         "n": _count([int(row["n_pairs"]) for row in rows], repeats=repeats),
         "test": "paired t",
     }
@@ -222,10 +222,16 @@ def _unpaired(rows: Sequence[Row], baseline_rows: Sequence[Row], *, repeats: boo
         "baseline_value": old.value,
         "difference": statistic.difference,
         "statistic": statistic,
-        "p_value": statistic.p_value(),
+        "p_value": _p_value(statistic),
         "n": _count([int(row["n_queries"]) for row in rows], repeats=repeats),
         "test": "Welch t",
     }
+
+
+def _p_value(statistic: TStatistic) -> float | None:
+    """Of a difference; 1 where nothing differs, so that the test counts among those adjusted."""
+    same = 1.0 if statistic.standard_error == 0 and not statistic.difference else None
+    return statistic.p_value() or same
 
 
 def _ratio(rows: Sequence[Row], *, repeats: bool) -> Ratio | RatioOfDays:
