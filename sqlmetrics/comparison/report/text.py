@@ -14,7 +14,7 @@ from sqlmetrics.comparison.report.numbers import coverage, number, signed
 from sqlmetrics.comparison.report.rows import Row, block, of_segment
 from sqlmetrics.comparison.report.worst_slice import describe_slice
 from sqlmetrics.evaluation.report.probability import probability
-from sqlmetrics.evaluation.report.table import aligned, printable
+from sqlmetrics.evaluation.report.table import aligned, many, printable
 from sqlmetrics.evaluation.report.text import piped, prose
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def notes(comparison: Comparison) -> list[str]:
     p = f"p: {comparison.test}, by Holm over metrics and systems"
     if comparison.all_pairs:
         n_pairs = len({(row["system"], row["baseline"]) for row in comparison.rows})
-        p = f"p: {comparison.test}, by Holm over metrics and {n_pairs:,} pairs"
+        p = f"p: {comparison.test}, by Holm over metrics and {many(n_pairs, 'pair')}"
     p += ", by Benjamini and Hochberg over segments" if by_segment else ""
     adjusted = "variance: how much the covariate changed that of the difference"
     worse = (
