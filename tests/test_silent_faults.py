@@ -596,10 +596,7 @@ def test_what_is_no_table_is_told_in_one_sentence() -> None:
     ids = pd.Series([1, "1"], dtype=object)
     with pytest.raises(sm.InputError, match="'item_id' holds values of several types"):
         sm.evaluate(pd.DataFrame(LISTS | {"item_id": ids}), ONE, "mrr")
-    scores = (
-        pa.array([2, 1]).cast(pa.float32()).cast(pa.float16()),
-        pa.array([Decimal(2), Decimal(1)], pa.decimal256(50, 2)),
-    )
+    scores = (pa.array([Decimal(2), Decimal(1)], pa.decimal256(50, 2)),)
     for one, at in product(scores, ("duckdb://", "sqlite://")):
         with pytest.raises(sm.InputError, match=r"'score' has the type .*, which no database"):
             sm.evaluate(pa.table(LISTS | {"score": one}), ONE, "mrr", connection=at)
