@@ -44,9 +44,22 @@ def doubts(tables: ClickTables, engine: Database) -> Iterator[str]:
         engine: Where they are.
     """
     yield from _sessions(tables, engine)
-    if stray := stray_events(tables, engine):
+    timed = f"why is null or why in ({', '.join(map(literal, TIMED))})"
+    (row,) = engine.rows(
+        f"select count(*), sum(case when {timed} then 1 else 0 end),\n"
+        f"    sum(case when why = {literal(EARLY)} then 1 else 0 end)\nfrom {ATTRIBUTED}"
+    )
+    n_events, n_on_shown, n_early = (int(count or 0) for count in row)
+    # an event on an item that was shown is of a request that was logged
+    may_be_stray = n_on_shown <= n_events - MANY_STRAY * n_events
+    if may_be_stray and (stray := stray_events(tables, engine)):
         yield f"events: {stray}"
-    yield from _early_events(engine)
+    if n_early >= max(LEAST_EARLY, MANY_EARLY * n_on_shown):
+        yield (
+            f"times: {n_early:,} of {n_on_shown:,} events on shown items are before their "
+            "impression; has one table local times and the other UTC? A time without a zone is "
+            "taken for UTC: give it its zone by sql"
+        )
 
 
 def stray_events(tables: ClickTables, engine: Database) -> str:
@@ -62,9 +75,10 @@ def stray_events(tables: ClickTables, engine: Database) -> str:
     impressions = tables.clicks.impressions
     request_column = printable(str(impressions.columns.request)) if impressions else "request"
     column = printable(str(tables.clicks.events.columns.request))
+    few = "none" if n_stray == n_events else "few"
     return (
         f"{n_stray:,} of {n_events:,} events are of no request that was shown: {column} (request "
-        f"in clicks.events.columns) has none of the values of {request_column} (request in "
+        f"in clicks.events.columns) has {few} of the values of {request_column} (request in "
         "clicks.impressions.columns); name the column that has the request, not that of a visit"
     )
 
@@ -100,22 +114,6 @@ def null_systems(tables: ClickTables, engine: Database) -> Problem | None:
         examples,
         f'leave these rows out by clicks.{table}.where: "{name} is not null", or fill them in',
     )
-
-
-def _early_events(engine: Database) -> Iterator[str]:
-    """A note where most events on items that were shown come before their impression."""
-    timed = ", ".join(literal(reason) for reason in TIMED)
-    (row,) = engine.rows(
-        f"select count(*), sum(case when why = {literal(EARLY)} then 1 else 0 end) "
-        f"from {ATTRIBUTED} where why is null or why in ({timed})"
-    )
-    n_events, n_early = (int(count or 0) for count in row)
-    if n_early >= max(LEAST_EARLY, MANY_EARLY * n_events):
-        yield (
-            f"times: {n_early:,} of {n_events:,} events on shown items are before their "
-            "impression; has one table local times and the other UTC? A time without a zone is "
-            "taken for UTC: give it its zone by sql"
-        )
 
 
 def _sessions(tables: ClickTables, engine: Database) -> Iterator[str]:

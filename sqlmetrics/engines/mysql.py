@@ -89,13 +89,7 @@ class MySQL(DbApi):
     @classmethod
     def open(cls, url: ConnectionURL) -> MySQL:
         """The server of a URL; what follows `?` is PyMySQL's."""
-        arguments = url.given(
-            host=url.host,
-            port=url.port,
-            user=url.user,
-            password=url.password,
-            database=url.parts[0],
-        )
+        arguments = url.given(**url.login)
         with url.opening():
             engine = cls(_connected(arguments), is_owned=True)
         engine._given = arguments

@@ -47,13 +47,7 @@ class Redshift(DbApi):
     @classmethod
     def open(cls, url: ConnectionURL) -> Redshift:
         """`redshift://user:password@host:5439/database`."""
-        arguments = url.given(
-            host=url.host,
-            port=url.port,
-            user=url.user,
-            password=url.password,
-            database=url.parts[0],
-        )
+        arguments = url.given(**url.login)
         with url.opening():
             engine = cls(_connected(arguments), is_owned=True)
         engine._given = arguments

@@ -140,6 +140,17 @@ class ConnectionURL:
             return self.host, database
         return database, schema or USUAL_SCHEMAS.get(scheme, "")
 
+    @property
+    def login(self) -> dict[str, Any]:
+        """Where the server is, who asks and for which database, as most drivers name it."""
+        return {
+            "host": self.host,
+            "port": self.port,
+            "user": self.user,
+            "password": self.password,
+            "database": self.parts[0],
+        }
+
     def given(self, **names: Any) -> dict[str, Any]:
         """What is told, by the driver's names; options come last and win."""
         return {name: value for name, value in names.items() if value} | dict(self.options)

@@ -24,6 +24,15 @@ NAMED = 3
 """As many systems, segments and metrics are named in a message."""
 
 
+def differs(new: str, old: str) -> str:
+    """What two values meet that are not the same number; sums in another order are.
+
+    >>> differs("new_value", "value")
+    'abs(new_value - value) > 1e-12 * (1 + abs(value))'
+    """
+    return f"abs({new} - {old}) > 1e-12 * (1 + abs({old}))"
+
+
 @dataclass(frozen=True)
 class Loss:
     """Numbers that a run would take away.
@@ -166,6 +175,7 @@ def _printed(job: Exchange, template: str) -> str:
         "facts": targets(job.spec)["facts"],
         "rows": _new(job),
         "keys": [f"held.{key} = fresh.{key}" for key in UNIQUE["facts"]],
+        "differs": differs("fresh.value", "held.value"),
         "where": [*job.of("metric_date"), *([f"({replaces})"] if replaces else [])],
     }
     return finished(print_template(f"jobs/{template}", view))

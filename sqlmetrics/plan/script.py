@@ -125,11 +125,10 @@ def _lists(plan: Plan, table: str) -> str:
 
 
 def _kept(plan: Plan) -> str:
-    columns = "*"
+    select = "select *"
     if plan.counted_lists:
         counted = Column(f"(select count(*) from {plan.counted_lists})", LISTS)
-        columns = f"\n    {lines(['per_query.*', counted])}"
-    select = f"select {columns}".replace(" \n", "\n")
+        select = f"select\n    {lines(['per_query.*', counted])}"
     return with_stages(plan.inputs + plan.per_query, f"{select}\nfrom per_query")
 
 

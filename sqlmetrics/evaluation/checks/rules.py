@@ -501,6 +501,7 @@ def _repeated(plan: Plan, table: str, keys: Sequence[str], policy: str) -> Group
     dialect = translation.dialect
     item = translation.own_text(translation.own(dialect.quick_hash or "{column}", "item_id"))
     list_keys = [key for key in keys if key != "item_id"]
+    innocent = "all_differ" if dialect.row_hash else "unrepeated" if dialect.quick_hash else ""
     row_hash = translation.own_text(dialect.row_hash.format(columns=", ".join(keys)))
     return GroupCheck(
         table,
@@ -518,7 +519,7 @@ def _repeated(plan: Plan, table: str, keys: Sequence[str], policy: str) -> Group
             "with_ids": [],
         },
         clue="alike",
-        innocent="unrepeated" * bool(dialect.quick_hash) + "all_differ" * bool(dialect.row_hash),
+        innocent=innocent,
     )
 
 

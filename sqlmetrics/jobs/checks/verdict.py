@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from operator import ge, le
 from types import MappingProxyType
 from typing import Any
 
@@ -408,22 +409,17 @@ class _Look:
         interval_note = "it has no value" if value is None else estimate.note
         if value is not None:
             verdict = replace(verdict, value=value)
-        if threshold.min is not None:
-            is_met = value is not None and value + width >= threshold.min
-            yield replace(
-                verdict,
-                rule=f"min {threshold.min:g}{threshold.certainty}",
-                holds=is_met,
-                note=interval_note,
-            )
-        if threshold.max is not None:
-            is_met = value is not None and value - width <= threshold.max
-            yield replace(
-                verdict,
-                rule=f"max {threshold.max:g}{threshold.certainty}",
-                holds=is_met,
-                note=interval_note,
-            )
+        for name, limit, meets, margin in (
+            ("min", threshold.min, ge, width),
+            ("max", threshold.max, le, -width),
+        ):
+            if limit is not None:
+                yield replace(
+                    verdict,
+                    rule=f"{name} {limit:g}{threshold.certainty}",
+                    holds=value is not None and meets(value + margin, limit),
+                    note=interval_note,
+                )
         if threshold.min_queries is not None:
             n = row["n_queries"]
             note = f"{n:,} queries"

@@ -10,14 +10,14 @@ from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.jobs.history.log import LoggedRun, logged_runs, taken_back
+from sqlmetrics.jobs.losses import differs
 from sqlmetrics.jobs.tables import archives, columns_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal, relation
 
 DECIMALS = 4
 
-DIFFERS = "abs(new_value - value) > 1e-12 * (1 + abs(value))"
-"""What two values meet that are not the same number: sums in another order are."""
+DIFFERS = differs("new_value", "value")
 
 
 @dataclass(frozen=True)
