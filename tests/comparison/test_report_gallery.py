@@ -186,10 +186,17 @@ def test_each_chart_draws_what_its_table_says(tmp_path: Path) -> None:
             told = f"Drawn are {len(drawn)} of {len(table)} rows"
             missing = table - drawn
             assert all(told in sentence or f" {row[0]}" in sentence for row in missing), picture.key
+            _check_order(report, picture)
             hidden = _hidden_systems(report, picture)
             assert all(re.search(rf"Not drawn: .*\b{name}\b", sentence) for name in hidden)
             _check_values(picture)
     assert names == {*NAMES}
+
+
+def _check_order(report: sm.Report, picture: Picture) -> None:
+    """A system has one colour on a page: the baseline comes first, wherever it is drawn."""
+    systems = picture.chart.systems
+    assert report.content.baseline not in systems[1:], picture.name
 
 
 def _hidden_systems(report: sm.Report, picture: Picture) -> set[str]:

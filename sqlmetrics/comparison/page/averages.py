@@ -118,10 +118,7 @@ def trend(content: Content, words: Words) -> Picture | None:
     ]
     if len({row["metric_date"] for row in rows}) < 2 or content.days:
         return None
-    systems = tuple(dict.fromkeys([content.baseline, content.main, *content.systems]))
-    systems = tuple(system for system in systems if any(row["system"] == system for row in rows))[
-        :8
-    ]
+    systems = content.in_order(row["system"] for row in rows)[:8]
     rows = [row for row in rows if row["system"] in systems]
     rows.sort(key=lambda row: str(row["metric_date"]))
     points = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -137,6 +137,12 @@ class Content:
     def first(self) -> str:
         """The metric that the pictures are of."""
         return self.metrics[0] if self.metrics else ""
+
+    def in_order(self, systems: Iterable[str]) -> tuple[str, ...]:
+        """Systems in the order of their colours: the baseline, the leading one, then the others."""
+        present = dict.fromkeys(systems)
+        first = dict.fromkeys([self.baseline, self.main, *self.systems, *present])
+        return tuple(system for system in first if system in present)
 
     @property
     def others(self) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ def positions(content: Content, words: Words) -> Picture | None:
     rows = [row for row in log.positions if row["position"] <= SHOWN_POSITIONS and row["n_shown"]]
     if len({row["position"] for row in rows}) < 2 or not any(row["n_clicked"] for row in rows):
         return None
-    systems = tuple(dict.fromkeys(row["system"] for row in rows))[:8]
+    systems = content.in_order(row["system"] for row in rows)[:8]
     points = [
         {
             "system": row["system"],
@@ -180,7 +180,7 @@ def offline_online(content: Content, words: Words) -> Picture | None:
     ]
     if len(points) < 3:
         return None
-    systems = tuple(dict.fromkeys(row["system"] for row in points))
+    systems = content.in_order(row["system"] for row in points)
     columns = [words("column.day"), words("column.system"), offline, online]
     cells = [
         [row["day"], row["system"], number(row["offline"]), number(row["online"])] for row in points
@@ -242,7 +242,7 @@ def rates(content: Content, words: Words) -> Picture | None:
         }
         for row in shown_rows
     ]
-    systems = tuple(dict.fromkeys(row["system"] for row in rows))
+    systems = content.in_order(row["system"] for row in rows)
     columns = [words(f"column.{column}") for column in ("metric", "system", "after", "interval")]
     cells = [
         [row["label"], row["system"], number(row["value"]), _text(row, words), words.n(row["n"])]
