@@ -131,8 +131,12 @@ class Shape:
 
     def given(self, table: str) -> str:
         """What was said of the rows of a table, of all days and queries; empty if nothing."""
+        return self.at.translation.condition(self.written_condition(table))
+
+    def written_condition(self, table: str) -> str:
+        """The same as the spec has it, in no dialect."""
         source = self.spec.truth if table == "labels" else getattr(self.spec, table)
-        return self.at.translation.condition(source.where or "") if source else ""
+        return source.where or "" if source else ""
 
     def day(self, table: str) -> str:
         """The day of a row: of a time with a zone, by the zone that holds for the table."""

@@ -486,3 +486,5 @@ def test_checks_of_a_share_of_the_queries(connection: str) -> None:
         sm.evaluate(lists, labels, ["mrr"], check=1.5)
     with pytest.raises(sm.InputError, match="there is no row in it"):
         sm.evaluate(lists.slice(0, 0), labels, ["mrr"], connection=connection, check=0.1)
+    with pytest.raises(sm.InputError, match="none of 8,000 rows meets the condition score > 1e9"):
+        sm.evaluate(lists, labels, ["mrr"], connection=connection, where="score > 1e9")

@@ -36,7 +36,7 @@ from sqlmetrics.evaluation.inputs.condition import wrong_condition, wrong_segmen
 from sqlmetrics.evaluation.inputs.guess import group_columns
 from sqlmetrics.evaluation.inputs.missing import absent, unreadable
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
-from sqlmetrics.evaluation.report.table import many
+from sqlmetrics.evaluation.report.table import many, printable
 from sqlmetrics.plan.per_query import BUCKET, SCREENED, SUSPECTS
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.script import Script, query
@@ -363,14 +363,19 @@ class _Look:
                 yield self._no_row(table)
 
     def _no_row(self, table: str) -> Problem:
-        """That no row is there, with the last day of those of other days."""
+        """That no row is there: of these days, or that meets the condition."""
         shape = self.plan.shape
         relation, days = shape.tables[table], " and ".join(shape.days_of(table))
-        may_come = True
-        if shape.given(table):
-            rows = self.engine.rows(f"select count(*) from {source_text(relation, days)}")
-            may_come = not rows[0][0]  # else the condition leaves all of them out
-        return Problem(table, f"there is no row in it{self._range(table)}", 0, may_come=may_come)
+        message, n_left_out = "there is no row in it", 0
+        if condition := shape.written_condition(table):
+            ((n_left_out,),) = self.engine.rows(
+                f"select count(*) from {source_text(relation, days)}"
+            )
+            if n_left_out:
+                rows = many(int(n_left_out), "row")
+                message = f"none of {rows} meets the condition {printable(condition)}"
+        message += self._range(table)
+        return Problem(table, message, 0, may_come=not n_left_out)
 
     def _range(self, table: str) -> str:
         """The days of which alone rows are looked at, and the last one that there is."""
