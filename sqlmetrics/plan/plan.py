@@ -29,6 +29,9 @@ from sqlmetrics.sql.template import variant
 
 INLINED = "inlined"
 """The templates for databases that compute a stage anew each time that it is read."""
+MANY_METRICS = 60
+"""Past so many metrics a dialect's template for wide tables is taken, where it has one: in DuckDB
+each reader of a stage takes memory for all of its columns, and each metric is a reader."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,8 @@ class Plan:
         """The stages, each by the dialect's own template if it has one, or one for its kind."""
         dialect = self.shape.at.translation.dialect
         kinds = [INLINED] * dialect.inlines_stages
-        names = (dialect.name, dialect.relative, *kinds)
+        wide = [f"{dialect.name}_wide"] * (len(self.measures) > MANY_METRICS)
+        names = (*wide, dialect.name, dialect.relative, *kinds)
         return tuple(replace(stage, template=variant(stage.template, *names)) for stage in stages)
 
 

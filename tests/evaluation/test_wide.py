@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import duckdb
+import pytest
 
 import sqlmetrics as sm
+from sqlmetrics.plan import plan
 
 LONG = {role: f"{role}_" + "x" * (62 - len(role)) for role in ("query", "item", "score", "model")}
 METRICS = [
@@ -46,6 +50,56 @@ def test_two_hundred_columns_forty_metrics_and_names_of_63_characters() -> None:
     assert result.per_query().num_columns == 42
     assert result["judged@10"] == 1.0
     assert result["recall@10"] == 1.0
+
+
+def key(row: dict[str, Any]) -> tuple[Any, ...]:
+    names = ("system", "segment_name", "segment_value", "metric", "k")
+    return tuple(row[name] for name in names)
+
+
+ALL_KINDS = [
+    "ndcg@10",
+    "mrr",
+    "auc",
+    "gauc",
+    "num_ret",
+    "num_rel_ret@3",
+    "recall(average=p90)@5",
+    "arp(average=micro)",
+]
+
+
+def test_many_metrics_have_the_same_numbers_and_little_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = "select 'q' || (i // 5 % 8) as query_id, i as item_id, -i as score, i % 3 as grade"
+    rows += ", 's' || (i // 40) as model, i // 5 % 8 + 1 as weight"
+    rows += ", case when i // 5 % 2 = 0 then 'de' else 'us' end as country from range(80) t(i)"
+    with duckdb.connect() as connection:
+        connection.execute(f"create table shown as {rows}")
+        connection.execute("set memory_limit = '1GB'")
+
+        def evaluated(metrics: list[str], **options: Any) -> sm.Result:
+            return sm.evaluate(
+                "shown", None, metrics, system="model", connection=connection, **options
+            )
+
+        interval = {"by": "country", "baseline": "s0", "confidence": 0.9}
+        weighted = [
+            metric for metric in ALL_KINDS if metric not in ("auc", "recall(average=p90)@5")
+        ]
+        for metrics, options in ((ALL_KINDS, interval), (weighted, {"weight": "weight"})):
+            usual = evaluated(metrics, **options)
+            monkeypatch.setattr(plan, "MANY_METRICS", 0)
+            wide = evaluated(metrics, **options)
+            monkeypatch.undo()
+            assert ("range(1, " in usual.sql, "range(1, " in wide.sql) == (False, True)
+            rows_by_key = {key(row): row for row in usual.to_dicts()}
+            assert len(rows_by_key) == len(usual.to_dicts())
+            for row in wide.to_dicts():
+                assert row == pytest.approx(rows_by_key[key(row)], rel=1e-12, nan_ok=True)
+        many = [f"ndcg@{k}" for k in range(1, 501)]
+        assert len(evaluated(many, baseline="s0", confidence=0.9).to_dicts()) == 1000
 
 
 def test_reserved_words_are_columns_like_others() -> None:
