@@ -189,17 +189,17 @@ class _Arguments:
     def read(self, rankings: Any, labels: Any) -> tuple[Spec, Tables]:
         """The spec as far as the arguments alone say it, and its tables, which may be traces."""
         traces, runs = None, self._runs(rankings)
-        if runs and isinstance(labels, References):
-            read = {name: self._traces(run, has_labels=False) for name, run in runs.items()}
+        has_labels = not (labels is None or isinstance(labels, References))
+        if runs and (labels is not None) and self._are_traces(runs, has_labels=has_labels):
+            read = {name: self._traces(run, has_labels=has_labels) for name, run in runs.items()}
             traces = several_traces(
-                {name: system_traces for name, system_traces in read.items() if system_traces}
+                {name: system_traces for name, system_traces in read.items() if system_traces},
+                self.given,
             )
             if isinstance(rankings, StageRuns):
                 traces = replace(traces, rankings=StageRuns(traces.rankings))
-        elif not runs:
-            has_labels = not (labels is None or isinstance(labels, References))
-            if not has_labels or self._may_be_traces(rankings):
-                traces = self._traces(rankings, has_labels=has_labels)
+        elif not runs and (not has_labels or self._may_be_traces(rankings)):
+            traces = self._traces(rankings, has_labels=has_labels)
         if traces is None:
             return self.spec(rankings, labels)
         overrides: dict[str, Any] = {} if traces.queries is None else {"queries": traces.queries}
@@ -211,6 +211,10 @@ class _Arguments:
             traces.rankings, labels if traces.labels is None else traces.labels
         )
         return spec, replace(tables, notes=(*traces.notes, *tables.notes))
+
+    def _are_traces(self, runs: Mapping[str, Any], *, has_labels: bool) -> bool:
+        """Whether all of several runs are traces; those with references were looked at before."""
+        return not has_labels or all(map(self._may_be_traces, runs.values()))
 
     def _may_be_traces(self, rankings: Any) -> bool:
         """Whether rankings beside labels might be traces; few are, so few wait for a look."""

@@ -230,6 +230,41 @@ def test_segments_weights_and_conditions_hold_for_empty_lists_too() -> None:
         evaluate(rows, metrics="mrr", by="topics")
 
 
+def test_columns_of_several_traces_are_the_query_s_where_they_agree(tmp_path: Path) -> None:
+    lists = {"a": [["x", "y"], [], ["z"]], "b": [["y", "x"], ["z"], ["y"]]}
+    references = [["x"], ["z"], ["z"]]
+    paths, bare_paths = [], []
+    for system, retrieved in lists.items():
+        traces = pd.DataFrame(
+            {
+                "user_input": ["q1", "q2", "q3"],
+                "retrieved_context_ids": retrieved,
+                "response": [f"{system} says {number}" for number in range(3)],
+                "lang": ["de", "de", None],
+            }
+        )
+        bare_paths.append(str(tmp_path / f"{system}.jsonl"))
+        traces.to_json(bare_paths[-1], orient="records", lines=True)
+        paths.append(str(tmp_path / f"{system}.parquet"))
+        traces.assign(reference_context_ids=references).to_parquet(paths[-1])
+    labels = pd.DataFrame(
+        {"query_id": ["q1", "q2", "q3"], "item_id": ["x", "z", "z"], "grade": [1, 1, 1]}
+    )
+    # mrr by hand: a has 1 and 0 of German queries, b has 1/2 and 1; the third has no language
+    expected = {("a", "de"): 0.5, ("b", "de"): 0.75, ("a", "(unknown)"): 1.0, ("b", "(unknown)"): 0}
+    runs = dict(zip("ab", bare_paths, strict=True))
+    for result in (
+        sm.evaluate(paths[0], paths[1], "mrr", by="lang"),
+        sm.evaluate(runs, labels, "mrr", by="lang"),
+    ):
+        rows = [row for row in result.to_dicts() if row["segment_name"] == "lang"]
+        assert {(row["system"], row["segment_value"]): row["value"] for row in rows} == expected
+    with pytest.raises(sm.SqlMetricsError, match=r"response of 3 queries differs .* 'q1'"):
+        sm.evaluate(paths[0], paths[1], "mrr", by="response")
+    with pytest.raises(sm.SqlMetricsError, match=r"b\.jsonl' holds traces without references"):
+        sm.compare(bare_paths[0], bare_paths[1], "mrr")
+
+
 @by_turns(0.8)
 @pytest.mark.parametrize("database", ["duckdb", "sqlite"])
 def test_a_spec_of_traces_is_evaluate_of_the_traces(database: str, tmp_path: Path) -> None:

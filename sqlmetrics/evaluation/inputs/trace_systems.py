@@ -14,6 +14,7 @@ from sqlmetrics.evaluation.inputs.paths import start_of
 from sqlmetrics.evaluation.inputs.runs import StageRuns, in_memory, runs_in
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.template import identifier
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,18 +72,27 @@ def resolved(
         tables = [labels, *tables]
         if any(is_flat(table, str(arguments.get("item") or USUAL["item"])) for table in tables):
             return rankings, labels
-    from sqlmetrics.evaluation.inputs.traces import has_references
+    from sqlmetrics.evaluation.inputs.traces import has_references, lists_without_items
 
     if not all(has_references(table, engine, arguments) for table in tables):
+        if labels is not None and lists_without_items(labels, engine, arguments):
+            raise InputError(
+                f"labels: {str(labels)!r} holds traces without references; give the labels as the "
+                "last table, or name the column of the references: label_columns={'item': ...} "
+                "(--label-column item=...)"
+            )
         return rankings, labels
     return (rankings if labels is None else [*tables[1:], labels]), References()
 
 
-def several_traces(traces: Mapping[str, Traces]) -> Traces:
+def several_traces(traces: Mapping[str, Traces], arguments: Mapping[str, Any]) -> Traces:
     """The traces of several systems: a table of rankings each, and the labels of all of them.
 
+    Columns whose value for a query differs between systems, like an answer, are not the query's.
+
     Raises:
-        InputError: If they have other references for a query.
+        InputError: If they have other references for a query, or another value of a column by
+            which queries are segmented or weighted.
     """
     first = next(iter(traces.values()))
     _check_references(traces)
@@ -101,7 +111,7 @@ def several_traces(traces: Mapping[str, Traces]) -> Traces:
         first,
         rankings={name: system_traces.rankings for name, system_traces in traces.items()},
         labels=_distinct(labels) if labels else None,
-        queries=_distinct(queries) if queries else None,
+        queries=_shared_columns(queries, arguments) if queries else None,
         notes=tuple(notes),
     )
 
@@ -109,9 +119,48 @@ def several_traces(traces: Mapping[str, Traces]) -> Traces:
 def _distinct(tables: list[pa.Table]) -> pa.Table:
     """The rows of some tables, each once."""
     with connect() as reader:
-        names = [reader.register("sqlmetrics_part", table) for table in tables]
-        parts = "\nunion by name\n".join(f"select * from {name}" for name in names)
-        return reader.table(parts)
+        return reader.table(_union(tables, reader))
+
+
+def _union(tables: list[pa.Table], reader: Database) -> str:
+    names = [reader.register("sqlmetrics_part", table) for table in tables]
+    return "\nunion by name\n".join(f"select * from {name}" for name in names)
+
+
+def _shared_columns(tables: list[pa.Table], arguments: Mapping[str, Any]) -> pa.Table:
+    """What the traces of all systems say of queries: a row each, with the columns they agree on."""
+    query = str(arguments.get("query") or USUAL["query"])
+    keys = [query, *filter(None, [arguments.get("date")])]
+    with connect() as reader:
+        source = f"(\n{_union(tables, reader)}\n) as queries"
+        others = [name for name in reader.columns(source) if name not in keys]
+        key_list = ", ".join(identifier(key) for key in keys)
+        shared = []
+        for name in others:
+            column = identifier(name)
+            rows = reader.rows(
+                f"select any_value({identifier(query)}), count(*) over () from {source}\n"
+                f"group by {key_list}\nhaving count(distinct {column}) > 1\n"
+                f"    or count({column}) between 1 and count(*) - 1\norder by all limit 1"
+            )
+            if not rows:
+                shared.append(column)
+            elif name in _columns_of_queries(arguments):
+                raise InputError(
+                    f"queries: {name} of {many(rows[0][1], 'query', 'queries')} differs between "
+                    f"the traces, like that of {rows[0][0]!r}; give the table of queries by itself "
+                    "(queries=, --queries)"
+                )
+        return reader.table(f"select distinct {', '.join([key_list, *shared])}\nfrom {source}")
+
+
+def _columns_of_queries(arguments: Mapping[str, Any]) -> set[str]:
+    """The columns that queries are segmented or weighted by."""
+    names = {str(arguments["weight"])} if arguments.get("weight") else set()
+    for argument in ("by", "segments"):
+        value = arguments.get(argument) or ()
+        names |= {value} if isinstance(value, str) else {*value}
+    return names
 
 
 def _check_references(traces: Mapping[str, Traces]) -> None:
