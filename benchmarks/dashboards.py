@@ -18,7 +18,7 @@ import duckdb
 from sqlmetrics import Spec
 from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.report.table import aligned
-from sqlmetrics.jobs.changes import changes_of
+from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.tables import FACTS
 from sqlmetrics.jobs.views import make_views, view_statements
 
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     is_new = not given.file.exists()
     with duckdb.connect(given.file) as connection:
         with connect(connection) as engine:
-            changes_of(SPEC, engine).carry_out(engine)
+            changes(SPEC, engine).carry_out(engine)
             if is_new:
                 _fill(connection, given.days)
             make_views(SPEC, engine, view_statements(SPEC, engine, every=True))

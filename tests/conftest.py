@@ -14,7 +14,7 @@ import duckdb
 import pytest
 from engines.starting import STARTED, Servers
 from marked import engines, off_turn
-from slices import keep
+from slices import is_all, keep
 from suite import Suite
 
 from sqlmetrics import errors
@@ -109,6 +109,10 @@ def _groups(item: pytest.Item) -> set[str]:
     return {str(mark.args[0]) for mark in item.iter_markers("xdist_group")}
 
 
+# What is patched in every test. The first two change what runs, to save time: `SQLMETRICS_ALL=1`,
+# as by night, leaves them out. The others keep one test from another, and from the terminal.
+
+
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> Iterator[None]:
     """A DuckDB has one thread in tests: the data are small, and the workers share the cores."""
@@ -117,9 +121,30 @@ def one_thread() -> Iterator[None]:
     def connect(*place: Any, config: Mapping[str, Any] | None = None, **given: Any) -> Any:
         return original(*place, config={"threads": 1, **(config or {})}, **given)
 
+    yield from _patched(duckdb, "connect", connect)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def translated_once() -> Iterator[None]:
+    """A text in a dialect is the same each time: what many runs of jobs ask is kept.
+
+    That it is the same is tested by the texts themselves, in test_portable.
+    """
+    original, kept = transpile.translated, dict[tuple[Any, ...], str]()
+
+    def translated(text: str, dialect: Any, about: Mapping[str, str]) -> str:
+        key = (text, repr(dialect), tuple(about.items()))
+        if key not in kept:
+            kept[key] = original(text, dialect, about)
+        return kept[key]
+
+    yield from _patched(transpile, "translated", translated)
+
+
+def _patched(module: ModuleType, name: str, function: Any) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        if os.environ.get("SQLMETRICS_ALL") != "1":
-            patch.setattr(duckdb, "connect", connect)
+        if not is_all():
+            patch.setattr(module, name, function)
         yield
 
 
@@ -137,25 +162,6 @@ def no_secret_of_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(errors, "_KEPT", set(errors._KEPT))
     yield
     errors._pattern.cache_clear()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def translated_once() -> Iterator[None]:
-    """A text in a dialect is the same each time: what many runs of jobs ask is kept.
-
-    That it is the same is tested by the texts themselves, in test_portable.
-    """
-    original, kept = transpile.translated, dict[tuple[Any, ...], str]()
-
-    def translated(text: str, dialect: Any, about: Mapping[str, str]) -> str:
-        key = (text, repr(dialect), tuple(about.items()))
-        if key not in kept:
-            kept[key] = original(text, dialect, about)
-        return kept[key]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(transpile, "translated", translated)
-        yield
 
 
 @pytest.fixture(scope="session")

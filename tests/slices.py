@@ -32,8 +32,12 @@ def is_all() -> bool:
 
 def lot(name: str) -> int:
     """What a name draws in this run, below 2**32."""
-    seed = os.environ.get("SQLMETRICS_SEED", "0")
-    return crc32(f"{seed} {name}".encode())
+    return crc32(f"{seed()} {name}".encode())
+
+
+def seed() -> str:
+    """What chooses this run's slices."""
+    return os.environ.get("SQLMETRICS_SEED", "0")
 
 
 def commit() -> str:

@@ -12,6 +12,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from slices import is_all, seed
 
 LONGEST = 15
 """As many files are named as cost most."""
@@ -80,7 +81,8 @@ class Suite:
         if self.budget:
             for file, seconds in self.files.most_common(LONGEST):
                 write(f"{seconds:7.1f} CPU s {self.tests[file]:6,} tests  {file}")
-        write(f"{self.workers:.0f} CPU s{self._verdict()}")
+        tried = "all cells" if is_all() else f"the slice of SQLMETRICS_SEED={seed()}"
+        write(f"{self.workers:.0f} CPU s{self._verdict()}; {tried}")
         if self.skips:
             told = "; ".join(f"{count} {why}" for why, count in self.skips.most_common())
             write(f"skipped: {told}")

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from documentation import OWN_STATE, PAGES, README, ROOT
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.conventions import OPTIONS
@@ -19,10 +20,6 @@ from sqlmetrics.cli import listing
 from sqlmetrics.evaluation.report.table import aligned
 from sqlmetrics.jobs.exports.formats import FORMATS
 
-ROOT = Path(__file__).resolve().parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = sorted([*ROOT.glob("README*.md"), ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
-OWN_STATE = [page for page in PAGES if page.parent.name in ("how-to", "concepts")]
 OWN_STATE += [
     ROOT / "docs" / "tutorial.md",
     ROOT / "docs" / "counterfactual.md",

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 import pytest
 import yaml
+from documentation import OWN_STATE, ROOT
 from marked import by_turns, sliced
-from test_docs import OWN_STATE, ROOT
 from walked import FENCE, printed
 
 from sqlmetrics.cli import COMMANDS, cli

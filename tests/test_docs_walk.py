@@ -22,9 +22,9 @@ import click
 import duckdb
 import pytest
 from command import sqlmetrics
+from documentation import OWN_STATE, PAGES, ROOT
 from engines.starting import Servers
 from marked import by_turns, long
-from test_docs import OWN_STATE, PAGES, ROOT
 
 from sqlmetrics.cli import cli
 from sqlmetrics.engines.registry import open_driver

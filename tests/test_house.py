@@ -211,6 +211,30 @@ def test_names_say_what_they_hold() -> None:
     assert 1000 * len(vague) / n_lines <= 3, vague
 
 
+def test_what_benchmarks_and_examples_import_is_there() -> None:
+    """They run by turns, so that a name that went away would be missed for long."""
+    imported = {
+        f"{node.module}:{alias.name}"
+        for folder in ("benchmarks", "examples")
+        for file in (ROOT / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("sqlmetrics")
+        for alias in node.names
+    }
+    assert len(imported) > 20
+    for name in imported:
+        resolve_name(name)
+
+
+def test_tests_take_what_they_share_from_helpers() -> None:
+    """A test module is imported by none: what two of them need is a module of its own."""
+    files = [file for folder in ("tests", "benchmarks") for file in (ROOT / folder).rglob("*.py")]
+    from_tests = re.compile(r"^ *(?:from|import) (?:\w+\.)*test_\w+", re.MULTILINE)
+    imports = {file: from_tests.findall(file.read_text()) for file in files}
+    assert len(files) > 100
+    assert not {file: lines for file, lines in imports.items() if lines}
+
+
 def test_dialects_are_named_in_sql_and_engines_alone() -> None:
     """All that a database is stands in its row and its driver: others ask these.
 

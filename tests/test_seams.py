@@ -9,7 +9,6 @@ takes the setups with the most pairs of choices; `SQLMETRICS_SEED` draws other o
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import time
@@ -46,13 +45,14 @@ from seams import (
     keyed,
     world,
 )
+from slices import is_all, seed
 from trace_seams import TraceSetup
 
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.jobs.tables import BASELINE
 
-SEED = os.environ.get("SQLMETRICS_SEED", "0")
-ALL = os.environ.get("SQLMETRICS_ALL") == "1"
+SEED = seed()
+ALL = is_all()
 
 
 def draw(module: Any, kind: Any, most: int) -> Iterator[tuple[str, Any]]:

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command import sqlmetrics
+from documentation import ROOT
 from marked import by_turns
-from test_docs import ROOT
 
 import sqlmetrics as sm
 from sqlmetrics.annotation import estimate, estimator, prediction_powered

@@ -9,11 +9,11 @@ from inspect import signature
 from typing import Any, Literal, get_args, get_type_hints
 
 import pytest
+from hand_cases import ANSWERED, CASES, Case
 from hypothesis import example, given
 from hypothesis import strategies as st
 from memory import evaluate
-from test_cases import ANSWERED, CASES, Case
-from test_properties import RANGES
+from metric_ranges import RANGES
 from worlds import metric_texts
 
 import sqlmetrics as sm

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from command import sqlmetrics
+from documentation import ROOT
 from marked import by_turns
-from test_docs import ROOT
 
 from sqlmetrics.cli import cli
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from command import sqlmetrics
-from test_schema import paths
+from schema_paths import paths
 
 import sqlmetrics as sm
 from sqlmetrics.cli import starter

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from test_job_days import CLICK_JOB, CLICK_TABLES, KEY, LATER, OWN, click_log
+from job_days import CLICK_JOB, CLICK_TABLES, KEY, LATER, OWN, click_log
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.online import ONLINE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,10 +12,22 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from clicks.counterfactual_logs import (
+    ASKED,
+    COLUMNS,
+    NO_REQUEST,
+    SCORED,
+    THETA,
+    Row,
+    bandit_log,
+    new_lists,
+    ordered,
+    small_log,
+)
 from clicks.counterfactual_reference import How, Told, of_lists, of_policy, requests_of, told_of
 from clicks.unshown import covered, worlds
+from job_days import LATER
 from marked import by_night, by_turns
-from test_job_days import LATER
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.counterfactual import ESTIMATORS, METRICS
@@ -24,55 +35,8 @@ from sqlmetrics.clicks.counterfactual.estimates import CounterfactualResult
 from sqlmetrics.clicks.propensity.curve import Propensity, PropensityCurve
 from sqlmetrics.errors import InputError, SpecError
 
-Row = dict[str, Any]
-
 SHARED = duckdb.connect()
 """One database for many: to open one takes longer than most logs here."""
-
-THETA = {1: 1.0, 2: 0.62, 3: 0.41, 4: 0.08}
-COLUMNS = {"request": "request", "query": "query", "item": "item", "position": "position"}
-COLUMNS |= {"clicked": "clicked", "user": "user"}
-SCORED = {"query": "list", "item": "item", "score": "score"}
-
-
-def small_log(seed: int, requests: int = 40) -> list[Row]:
-    """Requests of six queries, some without a user, with up to five of eight items."""
-    chance = random.Random(seed)
-    return [
-        {
-            "request": f"r{number}",
-            "query": query,
-            "item": item,
-            "position": position,
-            "clicked": int(chance.random() < 0.5 / position + 0.1),
-            "user": user,
-        }
-        for number in range(requests)
-        for query in [f"q{chance.randrange(6)}"]
-        for user in [f"u{chance.randrange(9)}" if chance.random() < 0.8 else None]
-        for position, item in enumerate(chance.sample("abcdefgh", chance.randint(2, 5)), 1)
-    ]
-
-
-def new_lists(seed: int, names: Sequence[str]) -> list[Row]:
-    """Scored items of two systems for most of these names, with ties; some were never shown."""
-    chance = random.Random(seed + 1000)
-    return [
-        {"list": name, "item": item, "score": float(chance.randrange(4)), "system": system}
-        for system in ("one", "two")
-        for name in names
-        if chance.random() < 0.8
-        for item in chance.sample("abcdefghz", 6)
-    ]
-
-
-def ordered(rows: Sequence[Row], system: str) -> dict[str, list[str]]:
-    """List -> its items; equal scores go by item."""
-    made: dict[str, list[str]] = {}
-    for row in sorted(rows, key=lambda one: (-one["score"], one["item"])):
-        if row["system"] == system:
-            made.setdefault(row["list"], []).append(row["item"])
-    return made
 
 
 @contextmanager
@@ -96,9 +60,6 @@ def told(result: CounterfactualResult) -> dict[tuple[str, str, int, str], Told]:
 
 def near(value: Told) -> Any:
     return pytest.approx(tuple(value), rel=1e-9, abs=1e-12, nan_ok=False)
-
-
-ASKED = ["dcg@3", "dcg", "precision@2", "recall@2", "sum_reciprocal_rank", "clicks@4"]
 
 
 def lists_of(seed: int, match: str, engine: Any = None) -> tuple[CounterfactualResult, list[Row]]:
@@ -144,25 +105,6 @@ def test_lists_are_as_the_formulas_say(seed: int, match: str) -> None:
     assert "position 5" in result.notes[0]
 
 
-def bandit_log(seed: int) -> list[Row]:
-    """Single choices of six items at three positions by a policy that is told."""
-    chance = random.Random(seed)
-    odds = {p: [chance.random() + 0.1 for _ in "abcdef"] for p in (1, 2, 3)}
-    rows = []
-    for number in range(300):
-        position = chance.choice((1, 2, 3))
-        items, of = "abcdef"[: 5 + (position < 3)], odds[position]
-        (item,) = chance.choices(items, of[: len(items)])
-        score = of[items.index(item)] / sum(of[: len(items)])
-        user = f"u{chance.randrange(40)}" if chance.random() < 0.9 else None
-        clicked = int(chance.random() < 0.2)
-        rows.append(
-            {"request": number + 1, "item": item, "position": position, "clicked": clicked}
-            | {"user": user, "score": score}
-        )
-    return rows
-
-
 POLICY = {("a", 1): 0.7, ("b", 1): 0.3, ("c", 2): 1.0, ("a", 3): 0.25, ("f", 3): 0.75}
 
 
@@ -180,9 +122,6 @@ def policies_of(seed: int, engine: Any = None) -> dict[str, CounterfactualResult
                 "table": {"policy": table},
             }.items()
         }
-
-
-NO_REQUEST: Any = {"request": None, "query": None, "propensity_score": "score"}
 
 
 def policies_reference(seed: int) -> dict[tuple[str, str], Told]:

@@ -12,9 +12,9 @@ from typing import Any
 import propensity_reference as reference
 import pyarrow as pa
 import pytest
+from job_days import LATER
 from marked import by_night, by_turns
 from position_bias import simulated_log
-from test_job_days import LATER
 
 from sqlmetrics.clicks.clean_log import CleanLog, cleaned_log
 from sqlmetrics.clicks.propensity.em import Round

@@ -19,8 +19,8 @@ from clicks.counterfactual_reference import (
     told_of,
     whole_lists_of,
 )
+from job_days import LATER
 from marked import by_night, by_turns
-from test_job_days import LATER
 
 import sqlmetrics as sm
 from sqlmetrics.clicks.counterfactual.estimates import CounterfactualResult

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
 from hashlib import md5
-from math import cos, sin
+from math import sin
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command import sqlmetrics
+from compared_tables import NEW, OLD, OTHERS, N, compared, near, tables
 from conftest import peer
 from engines.starting import Servers
 from marked import by_turns, engines
@@ -39,44 +39,6 @@ from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.sql.translation import Translation
 
 pytestmark = by_turns(0.2)
-
-N = 40
-NEW = [round(0.5 + 0.4 * sin(i * 1.7), 6) for i in range(1, N + 1)]
-OLD = [round(0.45 + 0.4 * sin(i * 1.7 + 0.5 * cos(i * 2.3)), 6) for i in range(1, N + 1)]
-"""Values of 40 queries; what scipy 1.17 makes of them stands in the tests."""
-
-Values = Sequence[float | None]
-
-
-def tables(systems: Mapping[str, Values], **facts: Sequence[Any]) -> tuple[pa.Table, pa.Table]:
-    """Rankings and labels whose cg@1 are these values: each list is one item of that grade.
-
-    A query that a system has no value of has no list of it; it has one item of grade 0 in all
-    lists, so that it counts. Facts are columns of the rankings, one value a query.
-    """
-    rankings, labels = [], []
-    for system, values in systems.items():
-        for number, value in enumerate(values):
-            own = {name: column[number] for name, column in facts.items()}
-            query = own.pop("query_id", f"q{number}")
-            item = f"{system}{number}"
-            if value is not None:
-                labels.append({"query_id": query, "item_id": item, "grade": value})
-                rankings.append(
-                    {"system": system, "query_id": query, "item_id": item, "score": 1.0, **own}
-                )
-    return pa.Table.from_pylist(rankings), pa.Table.from_pylist(labels)
-
-
-def compared(systems: Mapping[str, Values], **asked: Any) -> sm.Comparison:
-    facts = asked.pop("facts", {})
-    rankings, labels = tables(systems, **facts)
-    asked.setdefault("baseline", "old")
-    return sm.compare(rankings, labels, asked.pop("metrics", "cg@1"), **asked)
-
-
-def near(value: float) -> Any:
-    return pytest.approx(value, rel=1e-9, abs=1e-12)
 
 
 # -- the tests, beside scipy ------------------------------------------------------------
@@ -375,9 +337,6 @@ def test_many_clusters_are_drawn_in_groups(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 # -- engines ----------------------------------------------------------------------------
-
-
-OTHERS = ["sqlite", "postgres", "chdb", "spark"]
 
 
 @pytest.mark.parametrize("name", engines(OTHERS, now=["sqlite", "postgres"]))

@@ -10,15 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from clicks.counterfactual_reference import (
-    Difference,
-    How,
-    Unit,
-    difference,
-    impressions_of,
-    requests_of,
-)
-from clicks.test_counterfactual import (
+from clicks.counterfactual_logs import (
     ASKED,
     COLUMNS,
     NO_REQUEST,
@@ -29,10 +21,18 @@ from clicks.test_counterfactual import (
     ordered,
     small_log,
 )
+from clicks.counterfactual_reference import (
+    Difference,
+    How,
+    Unit,
+    difference,
+    impressions_of,
+    requests_of,
+)
 from clicks.unshown import told_apart
 from command import sqlmetrics
+from job_days import LATER
 from marked import by_night, by_turns
-from test_job_days import LATER
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.counterfactual import ESTIMATORS, METRICS

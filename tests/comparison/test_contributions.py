@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from command import sqlmetrics
-from comparison.test_compare import compared, near, tables
+from compared_tables import compared, near, tables
 from marked import by_turns
 
 import sqlmetrics as sm

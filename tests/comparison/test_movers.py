@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command import sqlmetrics
-from comparison.test_compare import near
+from compared_tables import near
 from engines.starting import Servers
 from marked import by_turns, engines, long
 

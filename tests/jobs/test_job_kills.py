@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 import os
 import random
 import resource
@@ -19,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from job_days import check, clear, days, job, log
+from killed_runs import before_statement, killed, spawning
 from marked import by_night, by_turns, engines
 from slices import keep
-from test_job_days import check, clear, days, job, log
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import Database, connect
@@ -31,11 +31,6 @@ from sqlmetrics.jobs.run import write
 
 RANGE = days(1, 4)
 KILLS = 200
-spawning = multiprocessing.get_context("forkserver")
-spawning.set_forkserver_preload(
-    ["duckdb", "pyarrow", "psycopg", "pytest", "sqlmetrics.jobs.run", "sqlmetrics.engines.postgres"]
-)
-"""Children come from a process that has imported all and opened nothing: 30 ms each."""
 
 
 LASTING = engines(["duckdb", "postgres", "sqlite", "mariadb"], now=["duckdb"])
@@ -79,24 +74,6 @@ def restore_until(url: str, stop: Callable[[Database], None]) -> None:
     with connect(url) as engine:
         stop(engine)
         restore(job(), engine, "last")
-
-
-def before_statement(engine: Database, number: int, act: Callable[[], None]) -> None:
-    """Do something before the statement of a number."""
-    one: Any = getattr(engine, "driver", engine)
-    execute, numbers = one.execute, itertools.count()
-
-    def counted(sql: str) -> None:
-        if next(numbers) == number:
-            act()
-        execute(sql)
-
-    one.execute = counted
-
-
-def killed(engine: Database, number: int) -> None:
-    """Kill the process before a statement."""
-    before_statement(engine, number, lambda: os.kill(os.getpid(), signal.SIGKILL))
 
 
 def cut_off(engine: Database, number: int, url: str) -> None:

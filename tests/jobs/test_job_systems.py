@@ -16,8 +16,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from job_days import ARCHIVES, TABLES
 from marked import by_turns, long
-from test_job_days import ARCHIVES, TABLES
 
 import sqlmetrics as sm
 from sqlmetrics.clicks.evaluate import evaluate_clicks

@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from marked import by_turns, long
-from test_job_days import (
+from job_days import (
     CLICK_JOB,
     CLICK_TABLES,
     FIRST,
@@ -28,6 +27,7 @@ from test_job_days import (
     log,
     reload,
 )
+from marked import by_turns, long
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli

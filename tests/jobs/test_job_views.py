@@ -15,8 +15,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from job_days import FIRST, METRICS, MORE, clear, days, engine, expected, job, log
 from marked import by_turns
-from test_job_days import FIRST, METRICS, MORE, clear, days, engine, expected, job, log
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import connect

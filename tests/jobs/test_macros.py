@@ -14,9 +14,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from job_files import client
 from marked import by_turns, sliced
 from memory import evaluate
-from test_job_files import client
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.metric import Metric

@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from job_days import MORE, engine
 from marked import by_turns
 from slices import kept
-from test_job_days import MORE, engine
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import connect

@@ -11,9 +11,9 @@ from unittest.mock import patch
 import duckdb
 import pytest
 from click.testing import CliRunner
+from job_days import TABLES, check, clear, days, facts, job, log
+from job_files import client
 from marked import by_turns
-from test_job_days import TABLES, check, clear, days, facts, job, log
-from test_job_files import client
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli

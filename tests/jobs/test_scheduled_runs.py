@@ -13,8 +13,8 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from job_days import FIRST, job, log
 from marked import by_turns
-from test_job_days import FIRST, job, log
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli

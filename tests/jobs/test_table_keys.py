@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from job_days import FIRST, METRICS, TABLES, check, clear, days, job, log
 from marked import by_night, by_turns, first
-from test_job_days import FIRST, METRICS, TABLES, check, clear, days, job, log
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.metric import catalog

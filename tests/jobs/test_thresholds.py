@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pytest
 import yaml
 from click.testing import CliRunner
-from test_job_days import FIRST, MORE, days, engine, job, log, numbers_of
+from job_days import FIRST, MORE, days, engine, job, log, numbers_of
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from command import sqlmetrics
+from job_days import METRICS, MORE, days, engine, facts, job, log
 from marked import by_turns
-from test_job_days import METRICS, MORE, days, engine, facts, job, log
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import connect

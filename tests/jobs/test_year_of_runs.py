@@ -23,9 +23,9 @@ from typing import Any
 import pytest
 import yaml
 from command import sqlmetrics
+from job_days import FIRST
+from killed_runs import killed, spawning
 from marked import by_night
-from test_job_days import FIRST
-from test_job_kills import killed, spawning
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import Database, connect

@@ -30,18 +30,16 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pytest
+from hand_cases import ABSENT, ANSWERED, CASES, Case, Row
 from marked import sliced
-from memory import database, evaluate
+from memory import database
 from worlds import (
     Found,
     Numbers,
@@ -57,88 +55,6 @@ from worlds import (
 import sqlmetrics as sm
 from sqlmetrics.proof.reference_evaluation import Evaluation
 from sqlmetrics.proof.verify import compare
-
-Row = dict[str, str | float | None]
-Tables = Sequence[list[Row]]
-
-ABSENT = "absent"
-ROLES = ("query", "item", "score", "rank", "grade", "system", "date", "weight")
-
-
-@dataclass(frozen=True, eq=False)
-class Case:
-    """One case of a file, as it is written there."""
-
-    name: str
-    why: str
-    lists: str
-    labels: str
-    expect: Mapping[str, Any] = field(default_factory=dict)
-    conventions: Mapping[str, Any] = field(default_factory=dict)
-    metrics: tuple[str, ...] = ()
-    by: tuple[str, ...] = ()
-    preset: str = "house"
-    rank: bool = False
-    items: str = ""
-    baseline: str | None = None
-    refused: str = ""
-    prints: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return self.name
-
-    @property
-    def asked(self) -> tuple[str, ...]:
-        """The texts of the metrics to compute."""
-        return tuple(self.metrics or self.expect)
-
-    @property
-    def policies(self) -> str:
-        """What cases have in common that can stand in one table; empty if this one cannot."""
-        columns = {name for line in _lines(self.lists) + _lines(self.labels) for name in line}
-        of_its_own = (self.by, self.items, self.baseline, columns - {"query", "items"})
-        refuses = any(word in " ".join(self.asked) for word in ("{", "max_grade"))  # grades
-        if any(of_its_own) or refuses or ABSENT in str(self.expect):
-            return ""
-        return f"{self.preset} {'by rank ' * self.rank}{sorted(self.conventions.items())}"
-
-    def tables(self) -> tuple[list[Row], list[Row]]:
-        """The rows of the rankings, and of the labels."""
-        order = "rank" if self.rank else "score"
-        rankings = _rows(self.lists, order, _countdown if order == "score" else _countup)
-        return rankings, _rows(self.labels, "grade", lambda place, length: 1.0)
-
-    def evaluated(self, tables: Tables = (), **more: Any) -> sm.Result:
-        """The case by SQL, from Arrow tables; or others by its policies."""
-        rankings, labels = tables or self.tables()
-        given = {role: role for role in ROLES if role in rankings[0] and role != "score"}
-        given |= {"group": "group"} if "group" in labels[0] else {}
-        given = {"score": "score", "item": "item", "query": "query", "by": self.by} | given
-        return evaluate(
-            pa.Table.from_pylist(rankings),
-            pa.Table.from_pylist(labels),
-            cell=self.name,
-            preset=self.preset,
-            items=pa.Table.from_pylist(_catalogue(self.items)) if self.items else None,
-            baseline=self.baseline,
-            **({"metrics": self.asked} | given | self.conventions | more),
-        )
-
-
-def _read(path: Path) -> Iterator[Case]:
-    tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    for given in tables["case"]:
-        data = tables["data"][given.pop("data")] if "data" in given else {}
-        yield Case(**(data | given))
-
-
-CASES = [
-    case
-    for path in sorted((Path(__file__).parents[1] / "cases").glob("*.toml"))
-    for case in _read(path)
-]
-ANSWERED = [case for case in CASES if case.expect]
-
 
 MOST = 60
 """Metrics of one evaluation; more would cost more than another."""
@@ -216,77 +132,6 @@ def _together() -> Iterator[Together]:
 
 
 # -- the notation -----------------------------------------------------------------------
-
-
-def _rows(text: str, number: str, default: Callable[[int, int], float]) -> list[Row]:
-    """The rows of a table of lists: one row per item."""
-    return [
-        {
-            **{name: _cell(name, cell) for name, cell in line.items() if name != "items"},
-            "query": query,
-            "item": item,
-            number: value,
-        }
-        for line in _lines(text)
-        for query in _queries(line["query"])
-        for item, value in _items(line["items"], default)
-    ]
-
-
-def _catalogue(text: str) -> list[dict[str, Any]]:
-    """The rows of the items table."""
-    if "|" not in text:
-        return [{"item": item} for item in text.split()]
-    numbers: Mapping[str, Callable[[str], Any]] = {
-        "popularity": float,
-        "users": float,
-        "vector": lambda cell: [float(number) for number in cell.split()],
-    }
-    return [
-        {name: numbers.get(name, str)(cell) if cell else None for name, cell in line.items()}
-        for line in _lines(text)
-    ]
-
-
-def _lines(text: str) -> list[dict[str, str]]:
-    if "|" not in text:
-        return [{"query": "q", "items": text}]
-    header, *lines = [
-        [cell.strip() for cell in line.split("|")] for line in text.split("\n") if line
-    ]
-    return [dict(zip(header, line, strict=True)) for line in lines]
-
-
-def _cell(name: str, cell: str) -> str | float | None:
-    return float(cell) if name == "weight" else cell or None
-
-
-def _queries(text: str) -> list[str]:
-    many = re.fullmatch(r"([a-z]*)(\d+)\.\.(\d+)", text)
-    if many is None:
-        return [unquote(text)]
-    return [f"{many[1]}{number}" for number in range(int(many[2]), int(many[3]) + 1)]
-
-
-def _items(text: str, default: Callable[[int, int], float]) -> Iterator[tuple[str, float]]:
-    words = text.split()
-    for place, word in enumerate(words):
-        item, colon, number = word.rpartition(":")
-        value = _number(number) if colon else default(place, len(words))
-        yield unquote(item if colon else word), value
-
-
-def _number(text: str) -> float:
-    """A number as it is written: a float may round a long one."""
-    return int(text) if text.isdecimal() and len(text) > 15 else float(text)
-
-
-def _countdown(place: int, length: int) -> float:
-    return length - place
-
-
-def _countup(place: int, length: int) -> float:
-    return place + 1
 
 
 def hand(text: str) -> float | None:

@@ -12,9 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from marked import sliced
-from slices import kept
-from test_presets import (
+from live_tools import (
     BY_PRESET,
     CASES,
     ELSEWHERE,
@@ -28,6 +26,8 @@ from test_presets import (
     stated,
     told,
 )
+from marked import sliced
+from slices import kept
 
 from sqlmetrics.catalog.presets import PRESETS
 

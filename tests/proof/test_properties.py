@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 import duckdb
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from marked import by_turns
+from metric_ranges import ALMOST, RANGES
 from worlds import (
     CUTOFFS,
     FEWER,
@@ -31,18 +32,6 @@ import sqlmetrics as sm
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.proof.verify import compare
 from sqlmetrics.spec.spec import Spec
-
-ALMOST = 1e-12
-
-RANGES: Mapping[str, Callable[[float, int], bool]] = {
-    "0 to 1": lambda value, _: 0 <= value <= 1 + ALMOST,
-    "0 or 1": lambda value, _: 0 <= value <= 1,
-    "0 to R": lambda value, relevant: 0 <= value <= relevant,
-    "0 or more": lambda value, _: 0 <= value < math.inf,
-    "-1 to 1": lambda value, _: -1 - ALMOST <= value <= 1 + ALMOST,
-    "1 or more": lambda value, _: 1 <= value < math.inf,
-}
-"""What the metrics' headers say of their values, as conditions on a value and R."""
 
 WHOLE = {"0 or 1", "0 to R"}
 """Ranges of whole numbers, unless the value is a mean over the orders of ties."""

@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from command import sqlmetrics
+from hand_cases import _countdown, _rows
 from marked import by_turns, first, long, sliced
 from memory import database, evaluate
-from test_cases import _countdown, _rows
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.conventions import OPTIONS

@@ -8,7 +8,6 @@ whose tool no pip brings, the numbers are those that sqlmetrics has for them.
 from __future__ import annotations
 
 import math
-import os
 import random
 import re
 import time
@@ -16,9 +15,10 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
+from live_tools import DOUBLE, LIVE, NONE, Compared, apart, marks, world
 from marked import by_turns, sliced
 from memory import database, evaluate
-from test_presets import DOUBLE, LIVE, NONE, Compared, apart, marks, world
+from slices import seed
 from tools import Labels, Lists
 
 import sqlmetrics as sm
@@ -68,8 +68,7 @@ def named(line: Candidate, compared: Compared, asked: str, value: float) -> bool
 
 def numbers(compared: Compared) -> Iterator[tuple[str, float, str, pa.Table, pa.Table]]:
     """What the tool prints: the metric, the number, its digits, and the tables it is of."""
-    seed = os.environ.get("SQLMETRICS_SEED", "")
-    rng = random.Random(f"{seed} {compared}")
+    rng = random.Random(f"{seed()} {compared}")
     for _ in range(EACH):
         ties = compared.tied != NONE and rng.random() < 0.5
         texts = [text for text in compared.texts(ties=ties) if _is_of(compared.preset, text)]
@@ -109,12 +108,12 @@ METRICS = [
 @pytest.mark.parametrize("preset", sliced("numbers of presets", 0.1, PRESETS))
 def test_a_preset_s_number_names_it_in_the_first_lines(preset: str) -> None:
     """On lists of many lengths, of few and of many queries, with grades and without."""
-    rng = random.Random(f"{os.environ.get('SQLMETRICS_SEED', '')} {preset}")
+    rng = random.Random(f"{seed()} {preset}")
     for _ in range(2):
         text = rng.choice([text for text in METRICS if _is_of(preset, text)])
         lengths, queries = (1, rng.choice((5, 15, 30))), rng.choice((10, 30, 60))
-        ties, seed = rng.random() < 0.5, rng.randrange(1, 10_000)
-        data = world(seed, ties=ties, lengths=lengths, queries=queries)
+        ties, world_seed = rng.random() < 0.5, rng.randrange(1, 10_000)
+        data = world(world_seed, ties=ties, lengths=lengths, queries=queries)
         most = rng.choice((1, 3))
         labels = {q: {i: min(g, most) for i, g in own.items()} for q, own in data.labels.items()}
         rankings, truth = tables(data.lists, labels)

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from conftest import peer
+from live_tools import BY_PRESET, ranx_number, world
 from memory import evaluate
-from test_peers import MEAN, Data
-from test_presets import BY_PRESET, ranx_number, world
+from peer_data import MEAN, Data
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.measure import WITH_SETTINGS

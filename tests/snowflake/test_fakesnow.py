@@ -16,9 +16,9 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 import pytest
+from job_days import FIRST, check, check_clicks, click_job, click_log, facts, job, log
 from slices import commit, is_all
 from slices import keep as is_drawn
-from test_job_days import FIRST, check, check_clicks, click_job, click_log, facts, job, log
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.jobs.files import compile_job

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 import yaml
 from conftest import peer
 from marked import by_turns
+from schema_paths import SCHEMA, nodes, whole
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.conventions import OPTIONS
@@ -20,7 +20,7 @@ from sqlmetrics.catalog.measure import parse
 from sqlmetrics.catalog.metric import listed
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.cli import starter
-from sqlmetrics.spec.schema import METRIC, schema, schema_text
+from sqlmetrics.spec.schema import METRIC, schema_text
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "sqlmetrics" / "spec" / "spec.schema.json"
@@ -32,33 +32,6 @@ MINIMAL: dict[str, Any] = {
     "labels": {"relation": "truth"},
     "metrics": ["ndcg@10"],
 }
-
-
-SCHEMA = schema(sm.Spec)
-
-
-def whole(node: dict[str, Any]) -> dict[str, Any]:
-    """A key's schema with the model that it refers to; what is said of the key goes first."""
-    [named] = node.get("allOf", [node])
-    if "$ref" not in named:
-        return node
-    return SCHEMA["$defs"][named["$ref"].removeprefix("#/$defs/")] | node
-
-
-def nodes(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any], bool]]:
-    """Path, schema and whether it must be given, of every key but the options'."""
-    for name, own in node.get("properties", {}).items():
-        here = f"{path}.{name}".strip(".")
-        inner = whole(own)
-        yield here, inner, name in node.get("required", ())
-        if here != "conventions":
-            yield from nodes(inner, here)
-            yield from nodes(whole(inner.get("items", {})), f"{here}[]")
-
-
-def paths() -> list[str]:
-    """The paths of all keys that a spec file can have."""
-    return [path for path, _, _ in nodes(SCHEMA)]
 
 
 def test_the_file_is_current() -> None:

@@ -1,0 +1,10 @@
+"""Where the docs are, and what their blocks need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = sorted([*ROOT.glob("README*.md"), ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+OWN_STATE = [page for page in PAGES if page.parent.name in ("how-to", "concepts")]
