@@ -16,8 +16,8 @@ from sqlmetrics.clicks.clean_log import CleanLog, cleaned_log
 from sqlmetrics.clicks.models.fit import click_models
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.engines.database import connect
-from sqlmetrics.evaluation.distributions.correlation import spearman
 from sqlmetrics.spec.click_log import Clicks
+from sqlmetrics.stats.nonparametric import spearman
 from tests.clicks.position_bias import SimulatedLog, simulated_log
 
 THETA = tuple(1 / place for place in range(1, 11))

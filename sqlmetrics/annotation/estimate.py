@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from sqlmetrics.annotation import estimator, pool, prediction_powered, reach
-from sqlmetrics.annotation.estimator import Estimate
+from sqlmetrics.annotation.estimator import SampleMean
 from sqlmetrics.annotation.frame import Frame, Only, values_of
 from sqlmetrics.annotation.llm_labels import LlmLabels, LlmValues
 from sqlmetrics.annotation.prediction_powered import PoweredEstimate
@@ -22,6 +22,7 @@ from sqlmetrics.evaluation.run import run
 from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Stage, equal, print_template, with_stages
+from sqlmetrics.stats import CONFIDENCE
 
 ALL = "all"
 COLUMNS = (
@@ -77,7 +78,7 @@ def estimate(
     sample: Sample,
     *,
     by: Sequence[str] = (),
-    level: float = 0.95,
+    level: float = CONFIDENCE,
     ungraded: str = "error",
     complete: bool = False,
     llm: LlmLabels | None = None,
@@ -179,7 +180,7 @@ def _powered(powered: PoweredEstimate) -> tuple[Any, ...]:
     return (*_cells(powered.estimate), *of_llm)
 
 
-def _cells(mean_estimate: Estimate) -> tuple[Any, ...]:
+def _cells(mean_estimate: SampleMean) -> tuple[Any, ...]:
     return (
         mean_estimate.value,
         mean_estimate.standard_error,

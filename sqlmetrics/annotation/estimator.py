@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from sqlmetrics.errors import InputError
-from sqlmetrics.evaluation.distributions import student
+from sqlmetrics.stats import CONFIDENCE
+from sqlmetrics.stats.estimate import Estimate
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Stratum:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class SampleMean:
     """A mean of the population, as far as the sample knows it.
 
     Attributes:
@@ -57,7 +58,7 @@ class Estimate:
     population: int
 
 
-def mean(strata: Sequence[Stratum], level: float = 0.95) -> Estimate:
+def mean(strata: Sequence[Stratum], level: float = CONFIDENCE) -> SampleMean:
     """The weighted mean of all queries that have a value, from a stratified sample.
 
     It is the combined ratio estimator: sum of (N / n) w y over sum of (N / n) w, where
@@ -89,7 +90,7 @@ def mean(strata: Sequence[Stratum], level: float = 0.95) -> Estimate:
         for i in (0, 1)
     )
     if not bottom:
-        return Estimate(None, None, None, None, None, counted, sampled, population)
+        return SampleMean(None, None, None, None, None, counted, sampled, population)
     value = top / bottom
     parts = [
         (_variance(s, pair, value), len(pair) - 1) for s, pair in zip(strata, pairs, strict=True)
@@ -97,8 +98,8 @@ def mean(strata: Sequence[Stratum], level: float = 0.95) -> Estimate:
     variance = sum(part for part, _ in parts)
     df = effective(parts)
     error = variance**0.5 / bottom
-    reach = student.critical(level, df) * error if error else 0.0
-    return Estimate(value, error, df, value - reach, value + reach, counted, sampled, population)
+    low, high = Estimate(value, error, df).interval(level)
+    return SampleMean(value, error, df, low, high, counted, sampled, population)
 
 
 def refuse_lonely(stratum: Stratum) -> None:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TypeAlias
 
-from sqlmetrics.annotation.estimator import Estimate, Stratum, effective, refuse_lonely, weighted
+from sqlmetrics.annotation.estimator import SampleMean, Stratum, effective, refuse_lonely, weighted
 from sqlmetrics.errors import InputError
-from sqlmetrics.evaluation.distributions import student
+from sqlmetrics.stats import CONFIDENCE
+from sqlmetrics.stats.estimate import Estimate
 
 Pairs: TypeAlias = Sequence[tuple[float, float]]
 
@@ -54,7 +55,7 @@ class PoweredEstimate:
         n_llm: Queries that the model labelled.
     """
 
-    estimate: Estimate
+    estimate: SampleMean
     llm_value: float | None
     llm_weight: float
     gain: float | None
@@ -62,7 +63,7 @@ class PoweredEstimate:
 
 
 def mean(
-    strata: Sequence[PairedStratum], level: float = 0.95, llm_weight: float | None = None
+    strata: Sequence[PairedStratum], level: float = CONFIDENCE, llm_weight: float | None = None
 ) -> PoweredEstimate:
     """people(sample) + lambda x (llm(all labelled by it) - llm(sample)), and its interval.
 
@@ -104,7 +105,7 @@ def mean(
     )
     n_llm = sum(s.n_llm for s in strata)
     if base is None:
-        nothing = Estimate(None, None, None, None, None, *counts)
+        nothing = SampleMean(None, None, None, None, None, *counts)
         return PoweredEstimate(nothing, llm_value, 0.0, None, n_llm)
     parts = [
         _Part.of(
@@ -125,8 +126,8 @@ def mean(
         sum(part.variance() for part in parts),
     )
     df, error = effective(variances) / inflated, variance**0.5
-    reach = student.critical(level, df) * error if error else 0.0
-    estimate = Estimate(value, error, df, value - reach, value + reach, *counts)
+    low, high = Estimate(value, error, df).interval(level)
+    estimate = SampleMean(value, error, df, low, high, *counts)
     gain = alone / variance if variance else None
     return PoweredEstimate(estimate, llm_value, weight, gain, n_llm)
 

@@ -12,6 +12,7 @@ from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import format_of, out_option, output_options, write
 from sqlmetrics.cli.systems import sources, spec_of
 from sqlmetrics.evaluation.report.table import many, metric_value
+from sqlmetrics.stats import CONFIDENCE
 
 if TYPE_CHECKING:
     from sqlmetrics.annotation.estimate import Checkup
@@ -102,7 +103,7 @@ def sample(
     "--llm-weight", type=float, metavar="X", help="Of its labels (lambda). [default: the best]"
 )
 @click.option("--by", multiple=True, metavar="COLUMN", help="Means for the values of a stratum.")
-@click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
+@click.option("--level", default=CONFIDENCE, show_default=True, help="Of the intervals.")
 @click.option("--ungraded", type=click.Choice(UNGRADED), default="error", show_default=True)
 @click.option(
     "--complete-labels",

@@ -14,6 +14,7 @@ from sqlmetrics.cli.output import emit
 from sqlmetrics.evaluation.inputs.formats import SPECS
 from sqlmetrics.evaluation.inputs.run_names import named_file, named_runs
 from sqlmetrics.evaluation.inputs.swap import holds_run
+from sqlmetrics.stats import CONFIDENCE
 
 FORMATS = ("table", "json", "csv", "markdown", "html", "latex", "parquet")
 
@@ -53,7 +54,7 @@ _SYSTEMS = (
         help="What the others are compared with.  [default: the one called control, prod, old or "
         "the like, else the first]",
     ),
-    click.option("--level", default=0.95, show_default=True, help="Of the intervals."),
+    click.option("--level", default=CONFIDENCE, show_default=True, help="Of the intervals."),
     *_QUESTION,
     check_option,
 )

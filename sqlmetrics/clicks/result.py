@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sqlmetrics.catalog.online import Online, online
 from sqlmetrics.clicks.cleaning_report import Step, cells, text
 from sqlmetrics.clicks.labels import labels_note
-from sqlmetrics.evaluation.intervals import interval
+from sqlmetrics.evaluation.intervals import estimate_of
 from sqlmetrics.evaluation.report import layout
 from sqlmetrics.evaluation.report import text as report
 from sqlmetrics.evaluation.report.display import Display
@@ -168,7 +168,7 @@ def long(
     spec: Spec,
     confidence: float | None = None,
 ) -> list[dict[str, Any]]:
-    """The sums of online metrics, one row per metric; with intervals if a level is given."""
+    """The sums of online metrics, one row per metric; with intervals if a confidence is given."""
     return [
         {
             "spec": spec.title,
@@ -195,19 +195,19 @@ def long(
     ]
 
 
-def _interval(row: Mapping[str, Any], column: str, level: float) -> dict[str, float | None]:
+def _interval(row: Mapping[str, Any], column: str, confidence: float) -> dict[str, float | None]:
     """The delta method's interval of a ratio over requests, by Student's t."""
     sums = {name: row[f"{column}_{name}"] for name in ("n_clusters", "sum_x2", "sum_xw", "sum_w2")}
     ratio = _ratio(row[f"{column}_numerator"], row[f"{column}_denominator"])
     sums |= {"value": ratio, "denominator": row[f"{column}_denominator"]}
-    return dict(zip(INTERVAL, interval(sums, level), strict=True))
+    return dict(zip(INTERVAL, estimate_of(sums).interval(confidence), strict=True))
 
 
-def interval_note(level: float) -> str:
+def interval_note(confidence: float) -> str:
     """What a reader must know of the intervals of online metrics."""
     return (
-        f"± (ci_low to ci_high) of online metrics: the {100 * level:g} % interval of a ratio over "
-        "requests (delta method); many requests of the same users make it too short"
+        f"± (ci_low to ci_high) of online metrics: the {100 * confidence:g} % interval of a ratio "
+        "over requests (delta method); many requests of the same users make it too short"
     )
 
 

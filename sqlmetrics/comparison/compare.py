@@ -50,6 +50,7 @@ from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.days import names_day
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import protect_query, source_text
+from sqlmetrics.stats import CONFIDENCE
 
 
 def compare(
@@ -60,7 +61,7 @@ def compare(
     systems: Sequence[str] = (),
     baseline: str | None = None,
     test: str = "t",
-    level: float = 0.95,
+    level: float = CONFIDENCE,
     margin: float = 0.0,
     by: str | Sequence[str] = (),
     cluster: str | None = None,

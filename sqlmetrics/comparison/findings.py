@@ -10,7 +10,7 @@ from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import Metric
 from sqlmetrics.comparison.inference.adjustment import benjamini_hochberg, holm
-from sqlmetrics.comparison.inference.estimate import Estimate, TStatistic
+from sqlmetrics.comparison.inference.mean_difference import MeanDifference
 from sqlmetrics.comparison.inference.verdict import sentence, verdict
 from sqlmetrics.comparison.inference.welch import SampleMoments
 from sqlmetrics.comparison.options import Options
@@ -25,6 +25,7 @@ from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.stats.estimate import Estimate
 
 TESTS = {
     "t": "paired t",
@@ -81,7 +82,7 @@ def sums(pairing: Pairing, rows: Rows) -> Sums:
     Raises:
         InputError: If there is nothing to compare.
     """
-    moments_by_key: Mapping[Key, Estimate]
+    moments_by_key: Mapping[Key, MeanDifference]
     if isinstance(pairing, Samples):
         centres = rows(*samples.centres_query(pairing))
         moments_by_key = samples.read(pairing, rows(*samples.samples_query(pairing)), centres)
@@ -243,14 +244,13 @@ def decide(rows: Sequence[dict[str, Any]], options: Options) -> None:
         )
 
 
-def _bounds(statistic: TStatistic | Percentiles | None, coverage: float) -> dict[str, Any]:
+def _bounds(statistic: Estimate | Percentiles | None, coverage: float) -> dict[str, Any]:
     """The interval at a coverage, and what such data show."""
-    interval = statistic.interval(coverage) if statistic else None
-    low, high = interval or (None, None)
+    low, high = statistic.interval(coverage) if statistic else (None, None)
     return {
         "ci_low": low,
         "ci_high": high,
-        "ci_level": coverage if interval else None,
+        "ci_level": None if low is None else coverage,
         "smallest_detectable": statistic.smallest_detectable(coverage) if statistic else None,
     }
 
@@ -312,47 +312,47 @@ NOTHING: Mapping[str, Any] = {
 """The numbers of a row where there is nothing to compare."""
 
 
-def numbers(estimate: Estimate) -> dict[str, Any]:
+def numbers(means: MeanDifference) -> dict[str, Any]:
     """The numbers of a row, but for what a test says; `statistic` gives its interval."""
-    before = estimate.baseline_value
+    before = means.baseline_value
     return {
-        "value": estimate.value,
+        "value": means.value,
         "baseline_value": before,
-        "difference": estimate.difference,
-        "relative": estimate.difference / abs(before) if before else None,
-        "statistic": estimate.t_statistic,
-        "effect_size": estimate.effect_size,
-        "variance_reduction": getattr(estimate, "variance_reduction", None),
-        "n": estimate.n,
-        "n_baseline": estimate.n_baseline,
-        **{name: getattr(estimate, name, None) for name in _PAIRS},
+        "difference": means.difference,
+        "relative": means.difference / abs(before) if before else None,
+        "statistic": means.estimate,
+        "effect_size": means.effect_size,
+        "variance_reduction": getattr(means, "variance_reduction", None),
+        "n": means.n,
+        "n_baseline": means.n_baseline,
+        **{name: getattr(means, name, None) for name in _PAIRS},
     }
 
 
-def _tested(key: Key, estimate: Estimate, options: Options, sums: Sums) -> dict[str, Any]:
+def _tested(key: Key, means: MeanDifference, options: Options, sums: Sums) -> dict[str, Any]:
     """The p-value, and what else the test says."""
-    if estimate.n_clusters < 2 or options.test == "t":
-        return by_t(estimate)
+    if means.n_clusters < 2 or options.test == "t":
+        return by_t(means)
     if options.test == "wilcoxon":
         return {"p_value": ranks.p_value(sums.ranks.get(key))}
-    if options.test == resampling.RANDOMIZATION and isinstance(estimate, Moments):
-        total = estimate.difference * estimate.weight
+    if options.test == resampling.RANDOMIZATION and isinstance(means, Moments):
+        total = means.difference * means.weight
         return {"p_value": sums.replicates[key].randomization(total)}
-    if not estimate.standard_error:
-        return by_t(estimate)
+    if not means.standard_error:
+        return by_t(means)
     replicates = sums.replicates[key]
-    statistic = Percentiles(replicates, estimate.t_statistic)
-    return {"p_value": replicates.bootstrap(estimate.difference), "statistic": statistic}
+    statistic = Percentiles(replicates, means.estimate)
+    return {"p_value": replicates.bootstrap(means.difference), "statistic": statistic}
 
 
-def by_t(estimate: Estimate) -> dict[str, Any]:
+def by_t(means: MeanDifference) -> dict[str, Any]:
     """The p-value of the t-test; where nothing varies that of a permutation, and its name."""
-    if estimate.n_clusters < 2:
+    if means.n_clusters < 2:
         return {}
-    if not estimate.standard_error:
-        p, name = estimate.exact() or (None, "")
+    if not means.standard_error:
+        p, name = means.exact() or (None, "")
         return {"p_value": p} | ({"test": name} if name else {})
-    return {"p_value": estimate.t_statistic.p_value()}
+    return {"p_value": means.estimate.p_value()}
 
 
 def _notes(pairing: Pairing, overall: Sequence[Mapping[str, Any]]) -> list[str]:

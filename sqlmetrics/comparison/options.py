@@ -11,6 +11,7 @@ from sqlmetrics.comparison.inference.verdict import Verdict
 from sqlmetrics.comparison.periods import Period, days_of_all, ends_of_all
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.spec.days import Days, Ends
+from sqlmetrics.stats import CONFIDENCE
 
 FailOn = Literal["worse", "unclear", "not-better"]
 """What a gate may fail on."""
@@ -79,7 +80,7 @@ class Options:
     systems: tuple[str, ...] = ()
     baseline: str | None = None
     test: str = "t"
-    level: float = 0.95
+    level: float = CONFIDENCE
     margin: float = 0.0
     by: tuple[str, ...] = ()
     lists_slices: bool = True

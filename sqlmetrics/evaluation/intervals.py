@@ -2,42 +2,37 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sqlmetrics.errors import SpecError
-from sqlmetrics.evaluation.distributions import always_valid, student
 from sqlmetrics.evaluation.report.result import INTERVAL
 from sqlmetrics.plan import moments
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.sql.stage import Column, Stage, with_columns
+from sqlmetrics.stats import NOISE, always_valid, student
+from sqlmetrics.stats.estimate import Estimate, ratio_of_sums
 
 Row = dict[str, Any]
-
-NOISE = 1e-12
-"""Squares of deviations below this share of the squares themselves are none: they come of the last
-digits of what was summed, which differ by engine."""
-
 
 BY_REQUEST = ", by request"
 """How the method of an interval ends whose units are requests, each of one day alone."""
 
 
-def method_of(level: float, units: str = "") -> str:
+def method_of(confidence: float, units: str = "") -> str:
     """What the column `ci_method` says of an interval.
 
     >>> method_of(0.95, BY_REQUEST)
     "Student's t, 95 %, by request"
     """
-    return f"Student's t, {100 * level:g} %{units}"
+    return f"Student's t, {100 * confidence:g} %{units}"
 
 
-def check_confidence(level: float | None) -> None:
-    """Raise SpecError for a level that is none."""
-    if level is not None and not 0 < level < 1:
-        raise SpecError(f"confidence is above 0 and below 1, like 0.95, given {level:g}")
+def check_confidence(confidence: float | None) -> None:
+    """Raise SpecError for one that is not a share."""
+    if confidence is not None and not 0 < confidence < 1:
+        raise SpecError(f"confidence is above 0 and below 1, like 0.95, given {confidence:g}")
 
 
 @dataclass(frozen=True)
@@ -65,7 +60,7 @@ OWN = Ratio("value", "denominator", "n_clusters", "sum_x2", "sum_xw", "sum_w2")
 PAIRED = Ratio("difference", "pair_w", "pair_clusters", "sum_d2", "sum_dw", "pair_w2")
 
 
-def with_intervals(rows: Iterable[Row], level: float) -> tuple[Row, ...]:
+def with_intervals(rows: Iterable[Row], confidence: float) -> tuple[Row, ...]:
     """The summary's rows with `ci_low` and `ci_high`: Student's interval of each ratio of sums.
 
     Queries, or clusters of them, are taken for independent draws of those that might be. Where
@@ -75,71 +70,36 @@ def with_intervals(rows: Iterable[Row], level: float) -> tuple[Row, ...]:
 
     Args:
         rows: One a metric, system and segment, of a plan with moments.
-        level: The coverage, above 0 and below 1.
+        confidence: The coverage, above 0 and below 1.
     """
     moment_columns = {*moments.OWN, *moments.PAIRED}
     return tuple(
         {name: cell for name, cell in row.items() if name not in moment_columns}
-        | dict(zip(INTERVAL, interval(row, level), strict=True))
+        | dict(zip(INTERVAL, estimate_of(row).interval(confidence), strict=True))
         for row in rows
     )
 
 
-def interval(row: Mapping[str, Any], level: float) -> tuple[float, float] | tuple[None, None]:
-    """Student's interval of a ratio of sums; None twice with less than two clusters.
-
-    Args:
-        row: With the columns of a ratio of sums.
-        level: The coverage.
-    """
-    error = standard_error(row)
-    if error is None:
-        return None, None
-    reach = student.critical(level, row["n_clusters"] - 1) * error if error else 0.0
-    return row["value"] - reach, row["value"] + reach
-
-
-def quantile(values: Sequence[float], share: float) -> float:
-    """A quantile of sorted values, two at least, linear between them.
-
-    >>> quantile([1.0, 2.0, 4.0], 0.75)
-    3.0
-    """
-    position = share * (len(values) - 1)
-    low = min(int(position), len(values) - 2)
-    return values[low] + (position - low) * (values[low + 1] - values[low])
-
-
-def standard_error(row: Mapping[str, Any], ratio_columns: Ratio = OWN) -> float | None:
-    """The standard error of a ratio of sums; None where there is none.
-
-    Args:
-        row: A row that has its columns.
-        ratio_columns: These.
-    """
-    n, ratio, x2 = row[ratio_columns.n], row[ratio_columns.value], row[ratio_columns.x2]
-    if n is None or n < 2 or ratio is None or x2 is None:
-        return None
-    squares = x2 - 2 * ratio * row[ratio_columns.xw] + ratio * ratio * row[ratio_columns.w2]
-    if squares <= NOISE * x2:
-        return 0.0
-    return math.sqrt(squares * n / (n - 1)) / abs(float(row[ratio_columns.w]))
+def estimate_of(row: Mapping[str, Any], ratio_columns: Ratio = OWN) -> Estimate:
+    """The ratio of sums of a row; without an error where the row lacks the sums of it."""
+    sums: dict[str, Any] = {name: row.get(column) for name, column in vars(ratio_columns).items()}
+    return ratio_of_sums(**sums)
 
 
 Reach = Callable[[str, Ratio], str]
 """How many standard errors an interval goes to each side, as SQL, of a prefix and a ratio."""
 
 
-def student_reach(level: float) -> Reach:
+def student_reach(confidence: float) -> Reach:
     """That of Student's t."""
     return lambda name, ratio_columns: student.critical_sql(
-        level, ratio_columns.n, f"{name}inverse_df"
+        confidence, ratio_columns.n, f"{name}inverse_df"
     )
 
 
-def always_reach(level: float) -> Reach:
+def always_reach(confidence: float) -> Reach:
     """That of an always-valid interval."""
-    return lambda _, ratio_columns: always_valid.multiple_sql(level, ratio_columns.n)
+    return lambda _, ratio_columns: always_valid.multiple_sql(confidence, ratio_columns.n)
 
 
 def interval_stages(
@@ -204,8 +164,8 @@ def _errors(name: str, ratio_columns: Ratio) -> Iterator[Column]:
     yield Column(f"1e0 / nullif({ratio_columns.n} - 1, 0)", f"{name}inverse_df")
 
 
-def note(plan: Plan, level: float) -> str:
+def note(plan: Plan, confidence: float) -> str:
     """What a reader must know of them."""
     population = f"queries, drawn by {plan.spec.cluster}" if plan.spec.cluster else "queries"
-    description = f"the {100 * level:g} % interval of a mean over {population} (Student's t)"
+    description = f"the {100 * confidence:g} % interval of a mean over {population} (Student's t)"
     return f"± (ci_low to ci_high): {description}"

@@ -8,10 +8,10 @@ pairs reads these: the views of comparison, and checks of all days so far.
 
 from __future__ import annotations
 
-from sqlmetrics.evaluation.intervals import NOISE
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, equal, with_columns
 from sqlmetrics.sql.template import literal
+from sqlmetrics.stats import NOISE
 
 _SQUARES = "(sum_x2 - 2e0 * value * sum_xw + value * value * sum_w2)"
 

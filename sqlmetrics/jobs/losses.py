@@ -15,6 +15,7 @@ from sqlmetrics.jobs.tables import UNIQUE, targets
 from sqlmetrics.spec.days import day_of
 from sqlmetrics.sql.stage import print_template
 from sqlmetrics.sql.template import finished, literal, relation
+from sqlmetrics.stats import NOISE
 
 if TYPE_CHECKING:
     from sqlmetrics.jobs.archives.archive import Archive
@@ -30,7 +31,7 @@ def differs(new: str, old: str) -> str:
     >>> differs("new_value", "value")
     'abs(new_value - value) > 1e-12 * (1 + abs(value))'
     """
-    return f"abs({new} - {old}) > 1e-12 * (1 + abs({old}))"
+    return f"abs({new} - {old}) > {NOISE:g} * (1 + abs({old}))"
 
 
 @dataclass(frozen=True)

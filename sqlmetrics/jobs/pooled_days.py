@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import cache
 from textwrap import indent
 
-from sqlmetrics.evaluation.distributions.always_valid import TUNED_AT
 from sqlmetrics.evaluation.intervals import (
     BY_REQUEST,
     OWN,
@@ -25,9 +24,8 @@ from sqlmetrics.evaluation.intervals import (
 )
 from sqlmetrics.sql.stage import Column, Stage, Window, print_template, with_columns, with_stages
 from sqlmetrics.sql.template import literal, relation
-
-LEVEL = 0.95
-"""The coverage of the intervals in views, whatever those in the fact table have."""
+from sqlmetrics.stats import CONFIDENCE
+from sqlmetrics.stats.always_valid import TUNED_AT
 
 _KEYS = ("spec", "system", "segment_name", "segment_value", "metric", "k")
 
@@ -49,7 +47,7 @@ _UNITS = {
 }
 """What is independent in days together: as many units as a day has, where they may come again."""
 
-ALWAYS = f"{100 * LEVEL:g} % at all looks together, tuned at {TUNED_AT:,} queries"
+ALWAYS = f"{100 * CONFIDENCE:g} % at all looks together, tuned at {TUNED_AT:,} queries"
 
 _SUMS = ("sum_x2", "sum_xw", "sum_w2")
 
@@ -81,8 +79,8 @@ def rollup(facts: str, where: str = "") -> str:
     }
     ratio = {"value": "numerator / nullif(denominator, 0e0)", **_units(OWN)}
     stages = [Stage("all_days", "sums", view), _with("ratios", "all_days", ratio, "the mean")]
-    about = f"{100 * LEVEL:g} % by Student's t, with each query counted once"
-    return _select("rollup", stages, _together(OWN), about, student_reach(LEVEL))
+    about = f"{100 * CONFIDENCE:g} % by Student's t, with each query counted once"
+    return _select("rollup", stages, _together(OWN), about, student_reach(CONFIDENCE))
 
 
 def _copies(over: str = "") -> str:
@@ -139,7 +137,7 @@ def running(facts: str) -> str:
             "the mean of all days so far, and the units that are independent",
         ),
     ]
-    return _select("running", stages, _together(OWN), ALWAYS, always_reach(LEVEL))
+    return _select("running", stages, _together(OWN), ALWAYS, always_reach(CONFIDENCE))
 
 
 RUNNING = Ratio("running_difference", "all_w", "all_clusters", "all_d2", "all_dw", "all_w2")
@@ -162,7 +160,7 @@ def comparison(facts: str) -> str:
         _days_so_far(facts, keys, sums, day_columns, where="baseline is not null"),
         _with("ratios", "days_so_far", means, "means over the queries that both have"),
     ]
-    return _select("comparison", stages, _together(RUNNING), ALWAYS, always_reach(LEVEL))
+    return _select("comparison", stages, _together(RUNNING), ALWAYS, always_reach(CONFIDENCE))
 
 
 _WHOLE = ("n_clusters", "all_clusters", "n_queries")

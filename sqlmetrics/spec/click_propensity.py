@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from sqlmetrics.spec.source import Model
 from sqlmetrics.sql.user_sql import condition
+from sqlmetrics.stats import CONFIDENCE
 
 Method = Literal["none", "given", "randomised", "harvest", "em"]
 
@@ -71,7 +72,7 @@ class ClickPropensity(Model):
     """For `em`: it ends after so many rounds at the latest."""
     replicates: int = Field(default=200, ge=0, le=10_000)
     """How many samples of queries the intervals are of; 0 for none."""
-    confidence: float = Field(default=0.95, gt=0, lt=1)
+    confidence: float = Field(default=CONFIDENCE, gt=0, lt=1)
     """The coverage of the intervals, 0.95 unless given."""
 
     @field_validator("randomised")

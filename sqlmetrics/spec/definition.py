@@ -18,6 +18,7 @@ from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.online import Online
 from sqlmetrics.catalog.option import Table
 from sqlmetrics.sql.user_sql import spelled_alike
+from sqlmetrics.stats import CONFIDENCE
 
 if TYPE_CHECKING:
     from sqlmetrics.spec.click_log import Clicks
@@ -29,9 +30,6 @@ Asked = Measure | Online | EstimatedMetric
 
 ALL = "all"
 """The segment of all queries."""
-
-CONFIDENCE = 0.95
-"""The coverage of intervals that needs no word."""
 
 MEANINGS: Mapping[str, int] = {}
 """Metric -> how often a release has changed a number of it that the same spec gives for the same

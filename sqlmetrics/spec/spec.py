@@ -21,7 +21,7 @@ from sqlmetrics.engines.output_files import note_read
 from sqlmetrics.engines.yaml_file import read_yaml
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.spec import schema
-from sqlmetrics.spec.definition import ALL, CONFIDENCE, definition, definition_hash
+from sqlmetrics.spec.definition import ALL, definition, definition_hash
 from sqlmetrics.spec.placeholder import Placeholder
 from sqlmetrics.spec.segments import read_segments
 from sqlmetrics.spec.settings import Settings
@@ -36,6 +36,7 @@ from sqlmetrics.spec.source import (
     no_labels,
     resolve_file,
 )
+from sqlmetrics.stats import CONFIDENCE
 
 if TYPE_CHECKING:
     from sqlmetrics.spec.click_log import Clicks

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from sqlmetrics.spec.source import Model
+from sqlmetrics.stats import CONFIDENCE
 
 PREVIOUS = "previous"
 
@@ -16,9 +17,6 @@ EACH = "*"
 """The value of a segment that stands for each."""
 
 ALWAYS = "always"
-
-ALWAYS_LEVEL = 0.95
-"""What `always` covers at all looks together."""
 
 LIMITS = ("min", "max", "max_drop", "max_drop_pct", "max_rise", "min_queries")
 """What is asked of a metric."""
@@ -65,8 +63,8 @@ class Threshold(Model):
 
     @property
     def level(self) -> float:
-        """The coverage of its intervals; 0 without."""
-        return ALWAYS_LEVEL if self.confidence == ALWAYS else float(self.confidence or 0)
+        """The coverage of its intervals."""
+        return self.confidence if isinstance(self.confidence, float) else CONFIDENCE
 
     @property
     def certainty(self) -> str:

@@ -28,7 +28,7 @@ from sqlmetrics.annotation.estimator import Stratum
 from sqlmetrics.annotation.llm_labels import LlmLabels
 from sqlmetrics.annotation.prediction_powered import PairedStratum
 from sqlmetrics.engines.database import connect
-from sqlmetrics.evaluation.distributions import student
+from sqlmetrics.stats import student
 
 JUDGES: dict[str, Callable[[random.Random, int], int]] = {
     "good": lambda chance, grade: grade if chance.random() < 0.8 else chance.randrange(4),

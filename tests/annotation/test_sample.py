@@ -17,16 +17,15 @@ from statistics import fmean, stdev
 import duckdb
 import pyarrow as pa
 import pytest
-from conftest import peer
 from marked import by_turns, first
 
 import sqlmetrics as sm
 from sqlmetrics.annotation import estimate, estimator
 from sqlmetrics.annotation.draw import allocate, draw
-from sqlmetrics.annotation.estimator import Estimate, Stratum
+from sqlmetrics.annotation.estimator import SampleMean, Stratum
 from sqlmetrics.annotation.sample import Sample
 from sqlmetrics.engines.database import connect
-from sqlmetrics.evaluation.distributions import student
+from sqlmetrics.stats import student
 
 pytestmark = by_turns(0.25)
 
@@ -351,24 +350,6 @@ def test_a_lonely_query_is_refused() -> None:
         estimator.mean([Stratum(40, [1.0], None, "de, head")])
 
 
-def test_quantiles_of_t_are_scipy_s() -> None:
-    scipy_stats = peer("scipy.stats")
-    for level in (0.5, 0.9, 0.95, 0.99, 0.9999):
-        for df in (1, 1.7, 2, 3.25, 7, 30.5, 299, 12_345.6, 1e8):
-            expected = scipy_stats.t.ppf((1 + level) / 2, df)
-            assert student.critical(level, df) == pytest.approx(expected, rel=1e-9)
-    for level, df in ((0, 1), (1, 1), (0.5, 0)):
-        with pytest.raises(ValueError, match="level must be"):
-            student.critical(level, df)
-
-
-def test_quantiles_of_t_from_the_tables() -> None:
-    # Abramowitz and Stegun, table 26.10
-    for df, expected in ((1, 12.706), (2, 4.303), (10, 2.228), (120, 1.980)):
-        assert student.critical(0.95, df) == pytest.approx(expected, abs=5e-4)
-    assert student.critical(0.95, math.inf) == pytest.approx(1.959964, abs=1e-6)
-
-
 # the promises: unbiased, and covering
 
 
@@ -412,7 +393,7 @@ def _seeded(seeds: int) -> Iterator[tuple[int, list[Stratum], float]]:
         yield seed, _strata(rows, strata, picked, weighted=False), _truth(rows, weighted=False)
 
 
-def _unbiased(estimates: Sequence[Estimate], truth: float) -> None:
+def _unbiased(estimates: Sequence[SampleMean], truth: float) -> None:
     values = [found.value for found in estimates]
     bias, error = fmean(values) - truth, stdev(values) / len(values) ** 0.5
     print(f"bias {bias:.2e}, its standard error {error:.2e}, ratio {bias / error:.2f}")

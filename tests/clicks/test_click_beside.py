@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
-from statistics import correlation, fmean
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +15,7 @@ from sqlmetrics.clicks.analysis.offline_online import offline_online
 from sqlmetrics.clicks.analysis.offline_online_table import SHOWN, OfflineOnline
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.errors import SpecError
-from sqlmetrics.evaluation.distributions.correlation import ranks, spearman
+from sqlmetrics.stats.nonparametric import spearman
 
 START = date(2026, 1, 1)
 
@@ -41,48 +40,6 @@ def rows(metric: str, values: list[float | None], k: int = 0, **more: Any) -> li
 def pair(one: list[float | None], two: list[float | None], **more: int) -> Any:
     (found,) = offline_online(rows("ndcg", one, 10), rows("ctr", two), **more).pairs
     return found
-
-
-# rank correlation
-
-
-@pytest.mark.parametrize(
-    ("one", "two", "expected"),
-    [
-        ([1, 2, 3], [1, 2, 3], 1.0),
-        ([1, 2, 3], [9, 4, 1], -1.0),
-        # squares of the differences of ranks 0 1 1: 1 - 6 x 2 / (3 x 8)
-        ([1, 2, 3], [1, 3, 2], 0.5),
-        # 1 - 6 x (1 + 1 + 1 + 1) / (4 x 15)
-        ([1, 2, 3, 4], [2, 1, 4, 3], 0.6),
-        # ranks 1.5 1.5 3 and 1 2 3: 1.5 / sqrt(1.5 x 2)
-        ([5, 5, 7], [1, 2, 3], 0.75**0.5),
-        ([1, 1, 1], [1, 2, 3], None),
-        ([1], [2], None),
-        ([], [], None),
-    ],
-)
-def test_spearman(one: list[float], two: list[float], expected: float | None) -> None:
-    assert spearman(one, two) == (expected if expected is None else pytest.approx(expected))
-
-
-def test_ranks_share_ties() -> None:
-    assert ranks([3, 1, 3, 3, 2]) == [4, 1, 4, 4, 2]
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=12))
-def test_spearman_is_pearson_s_of_ranks(values: list[tuple[int, int]]) -> None:
-    one, two = map(list, zip(*values, strict=True))
-    if len(set(one)) < 2 or len(set(two)) < 2:
-        assert spearman(one, two) is None
-        return
-    assert spearman(one, two) == pytest.approx(correlation(places(one), places(two)), abs=1e-12)
-
-
-def places(values: list[int]) -> list[float]:
-    """The mean of the places that a value has in the sorted list."""
-    return [fmean(i for i, x in enumerate(sorted(values)) if x == value) for value in values]
 
 
 # the table

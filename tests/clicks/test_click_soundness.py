@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from conftest import peer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from marked import by_turns
@@ -22,7 +20,6 @@ from sqlmetrics.clicks.analysis.shown_vs_ranked import REASONS, ListComparison, 
 from sqlmetrics.clicks.clean_log import CleanLog, cleaned_log
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError, SpecError
-from sqlmetrics.evaluation.distributions import chi_square
 from sqlmetrics.proof import reference
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.sql.dialects import dialect
@@ -39,41 +36,6 @@ Lists = Mapping[str, Sequence[str]]
 def on(clicks: Clicks, do: Callable[[CleanLog], Any]) -> Any:
     with connect() as engine, cleaned_log(clicks, engine) as log:
         return do(log)
-
-
-# the chi-square distribution
-
-
-@pytest.mark.parametrize(
-    ("x", "df", "p"),
-    [  # Abramowitz and Stegun, table 26.8
-        (3.84146, 1, 0.05),
-        (10.8276, 1, 0.001),
-        (5.99147, 2, 0.05),
-        (7.81473, 3, 0.05),
-        (16.2662, 3, 0.001),
-        (18.3070, 10, 0.05),
-        (24.9958, 15, 0.05),
-        (59.7031, 30, 0.001),
-        (0.0, 1, 1.0),
-        (0.0, 4, 1.0),
-    ],
-)
-def test_the_table_of_chi_square(x: float, df: int, p: float) -> None:
-    assert chi_square.tail(x, df) == pytest.approx(p, rel=2e-5)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.floats(0, 2000), st.integers(1, 60))
-def test_chi_square_is_scipy_s(x: float, df: int) -> None:
-    expected = float(peer("scipy.special").chdtrc(df, x))
-    assert chi_square.tail(x, df) == pytest.approx(expected, rel=1e-10, abs=1e-300)
-
-
-@pytest.mark.parametrize(("x", "df"), [(-1.0, 1), (1.0, 0), (math.nan, 1)])
-def test_chi_square_has_a_range(x: float, df: int) -> None:
-    with pytest.raises(ValueError, match="0 or more"):
-        chi_square.tail(x, df)
 
 
 # sample ratio mismatch

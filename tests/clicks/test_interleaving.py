@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
-from math import comb, exp, lgamma, pi, sqrt
+from math import exp, lgamma, pi, sqrt
 from statistics import fmean
 from typing import Any
 
@@ -28,8 +27,8 @@ from sqlmetrics.clicks.interleaving.outcome import interleaving_outcome
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError, SpecError
-from sqlmetrics.evaluation.distributions.binomial import sign_test
 from sqlmetrics.spec.click_log import Clicks
+from sqlmetrics.stats.nonparametric import sign_test
 
 THETA = (1.0, 0.6, 0.4, 0.3, 0.25, 0.2)
 CURVE = PropensityCurve.given(dict(enumerate(THETA, 1)))
@@ -260,20 +259,6 @@ def test_a_page_that_shows_half_of_both_lists_counts_what_it_shows_whole() -> No
     log, rankings = small({"r1": "a", "r2": "ba"}, {"r1": "ab", "r2": "ba"})
     outcome = found(clicks_of(log, rankings, "debiased_balanced"))
     assert outcome.difference.value == pytest.approx((-1 / 0.8 + 0) / 2, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("wins", "losses", "p"), [(9, 1, 22 / 1024), (1, 9, 22 / 1024), (4, 5, 1), (2, 2, 1)]
-)
-def test_the_sign_test(wins: int, losses: int, p: float) -> None:
-    assert sign_test(wins, losses) == pytest.approx(p, rel=1e-12)
-
-
-def test_the_sign_test_of_many_is_that_of_whole_numbers() -> None:
-    for wins, losses in ((530, 470), (531, 470), (620, 480)):
-        n = wins + losses
-        wanted = Fraction(2 * sum(comb(n, k) for k in range(wins, n + 1)), 2**n)
-        assert sign_test(wins, losses) == pytest.approx(float(wanted), rel=1e-9)
 
 
 @by_turns(0.3)

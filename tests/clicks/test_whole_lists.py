@@ -25,7 +25,7 @@ from marked import by_night, by_turns
 import sqlmetrics as sm
 from sqlmetrics.clicks.counterfactual.estimates import CounterfactualResult
 from sqlmetrics.errors import InputError, SpecError
-from sqlmetrics.evaluation.distributions.student import critical
+from sqlmetrics.stats.student import critical
 
 Row = dict[str, Any]
 COLUMNS = {name: name for name in ("request", "query", "item", "position", "clicked", "user")}

@@ -30,13 +30,13 @@ from sqlmetrics.comparison.sums.ranks import ranks_query
 from sqlmetrics.comparison.sums.resampling import Resampling
 from sqlmetrics.comparison.sums.samples import Samples, samples_query
 from sqlmetrics.engines.database import Database
-from sqlmetrics.evaluation.distributions import signed_rank
-from sqlmetrics.evaluation.distributions.student import critical
 from sqlmetrics.evaluation.inputs.sources import tables_of
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.sql.dialects import DIALECTS, dialect
 from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.sql.translation import Translation
+from sqlmetrics.stats.nonparametric import signed_rank_test
+from sqlmetrics.stats.student import critical
 
 pytestmark = by_turns(0.2)
 
@@ -70,7 +70,7 @@ def test_the_paired_t_test_is_scipy_s() -> None:
 def test_wilcoxon_is_scipy_s_exact_and_with_ties() -> None:
     exact = compared({"new": NEW, "old": OLD}, test="wilcoxon")["cg@1"]
     assert exact["p_value"] == near(0.0004266080886736745)
-    assert signed_rank.tail(60, 1200.0) == near(0.03590012321587814)
+    assert signed_rank_test(60, 1200.0) == near(0.03590012321587814)
     rounded = {"new": [round(x, 1) for x in NEW], "old": [round(y, 1) for y in OLD]}
     tied = compared(rounded, test="wilcoxon")["cg@1"]
     assert tied["p_value"] == near(0.0013268642950357197)

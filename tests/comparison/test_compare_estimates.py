@@ -37,7 +37,7 @@ from marked import by_night, by_turns
 import sqlmetrics as sm
 from sqlmetrics.catalog.counterfactual import ESTIMATORS, METRICS
 from sqlmetrics.errors import InputError, SpecError
-from sqlmetrics.evaluation.distributions import student
+from sqlmetrics.stats import student
 
 Row = dict[str, Any]
 

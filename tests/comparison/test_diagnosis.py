@@ -23,8 +23,8 @@ from sqlmetrics.comparison.diagnosis.log_numbers import log_numbers
 from sqlmetrics.comparison.diagnosis.rules import METRICS, ONLINE, RULES, Condition, Rule
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.engines.database import Database
-from sqlmetrics.evaluation.distributions import student
 from sqlmetrics.spec.baseline import usual_baseline
+from sqlmetrics.stats import student
 
 HAIR = 1e-6
 Numbers = tuple[dict[str, float], dict[str, Any], dict[str, float]]

@@ -17,7 +17,7 @@ from marked import by_turns, engines, long
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import Database
-from sqlmetrics.evaluation.distributions import student
+from sqlmetrics.stats import student
 
 N = 40
 DAYS = ("2026-01-01", "2026-01-02")

@@ -30,9 +30,9 @@ from sqlmetrics.comparison.page.notebook import MIME, pictures_of
 from sqlmetrics.comparison.page.pictures import LATER, MAKERS
 from sqlmetrics.comparison.page.sums import with_running
 from sqlmetrics.comparison.page.words import LANGUAGES, Words, catalogue, signed
-from sqlmetrics.evaluation.distributions import student
 from sqlmetrics.evaluation.report.table import aligned
 from sqlmetrics.sql.template import folder
+from sqlmetrics.stats import student
 
 pytestmark = by_turns(0.3)
 

@@ -19,7 +19,7 @@ from sampled_days import of_days
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import Database
-from sqlmetrics.evaluation.distributions import student
+from sqlmetrics.stats import student
 
 SPLIT = {"new": [*NEW[:25], *[None] * 15], "old": [*[None] * 25, *OLD[25:]]}
 """An A/B test: 25 queries of one, 15 of the other."""

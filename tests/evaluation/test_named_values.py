@@ -19,7 +19,7 @@ from marked import by_turns
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
 from sqlmetrics.errors import SqlmetricsError, nearest
-from sqlmetrics.evaluation.distributions import student
+from sqlmetrics.stats import student
 
 pytestmark = by_turns(0.6)
 

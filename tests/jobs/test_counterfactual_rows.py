@@ -15,7 +15,7 @@ from marked import by_turns, engines
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.counterfactual import estimated_metric, is_estimated
-from sqlmetrics.clicks.counterfactual.estimates import Estimate
+from sqlmetrics.clicks.counterfactual.estimates import CounterfactualEstimate
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError, NoDataError, SpecError
 from sqlmetrics.jobs.checks.verdict import verdicts
@@ -128,7 +128,7 @@ def rows(engine: Any) -> dict[tuple[Any, ...], Row]:
     return made
 
 
-def shown(engine: Any, asked: sm.Spec, day: int) -> dict[tuple[Any, ...], Estimate]:
+def shown(engine: Any, asked: sm.Spec, day: int) -> dict[tuple[Any, ...], CounterfactualEstimate]:
     """What `--show counterfactual` says of a log of that day alone."""
     clicks = asked.clicks
     assert clicks is not None

@@ -20,12 +20,12 @@ from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import connect
-from sqlmetrics.evaluation.distributions.student import critical
 from sqlmetrics.jobs.changes import changes as changes_of
 from sqlmetrics.jobs.run import write
 from sqlmetrics.jobs.spec_views import PARTS, Metric
 from sqlmetrics.jobs.tables import BASELINE
 from sqlmetrics.jobs.views import compiled_views, make_views, view_statements
+from sqlmetrics.stats.student import critical
 
 __all__ = ["engine"]  # the fixture
 

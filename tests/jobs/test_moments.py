@@ -16,8 +16,8 @@ from slices import kept
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import connect
-from sqlmetrics.evaluation.distributions.student import critical
 from sqlmetrics.jobs.run import write
+from sqlmetrics.stats.student import critical
 
 __all__ = ["engine"]  # the fixture
 FIRST = date(2026, 1, 5)

@@ -24,10 +24,10 @@ from job_days import FIRST, MORE, days, engine, job, log, numbers_of
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
 from sqlmetrics.engines.database import connect
-from sqlmetrics.evaluation.distributions import always_valid
-from sqlmetrics.evaluation.distributions.student import critical, tail
 from sqlmetrics.jobs.checks.verdict import Verdict, verdicts
 from sqlmetrics.jobs.run import write
+from sqlmetrics.stats import always_valid
+from sqlmetrics.stats.student import critical, tail
 
 __all__ = ["engine"]  # the fixture
 LAST = FIRST + timedelta(5)

@@ -11,11 +11,11 @@ from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import SpecError, unknown
-from sqlmetrics.evaluation.distributions import chi_square as chisquare
 from sqlmetrics.evaluation.report.table import aligned, printable
 from sqlmetrics.spec.source import Rankings
 from sqlmetrics.sql.stage import Stage, print_template, with_stages
 from sqlmetrics.sql.template import literal
+from sqlmetrics.stats.nonparametric import chi_square_test
 
 SERVED = "sqlmetrics_served"
 """The table of one row per request, with its user and system."""
@@ -209,7 +209,7 @@ def mismatch(
     expected = {system: total * share / weight for system, share in weights.items()}
     chi_square = sum((n - expected[system]) ** 2 / expected[system] for system, n in got.items())
     df = len(got) - 1
-    p_value = chisquare.tail(chi_square, df)
+    p_value = chi_square_test(chi_square, df)
     return SampleRatioMismatch(unit, got, expected, chi_square, df, p_value, threshold)
 
 

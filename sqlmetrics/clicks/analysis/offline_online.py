@@ -23,8 +23,9 @@ from sqlmetrics.clicks.analysis.offline_online_table import (
     metrics,
 )
 from sqlmetrics.errors import SpecError
-from sqlmetrics.evaluation.distributions.correlation import spearman
 from sqlmetrics.spec.days import day_of
+from sqlmetrics.stats import NOISE
+from sqlmetrics.stats.nonparametric import spearman
 
 Rows = Iterable[Mapping[str, Any]]
 Series = Mapping[date, float]
@@ -221,4 +222,4 @@ def _mean(series: Series, days: Iterable[date]) -> float:
 
 def _sign(change: float) -> int:
     """1, 0 or -1; what is left of rounding is 0."""
-    return 0 if abs(change) < 1e-12 else int(math.copysign(1, change))
+    return 0 if abs(change) < NOISE else int(math.copysign(1, change))

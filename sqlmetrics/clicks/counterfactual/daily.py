@@ -13,14 +13,13 @@ from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.counterfactual import checks, lists, policy, whole_lists
 from sqlmetrics.clicks.counterfactual.estimates import CounterfactualResult, estimates
 from sqlmetrics.clicks.counterfactual.evaluate import asked_of
-from sqlmetrics.clicks.counterfactual.terms import Question, Term, day_of, product
+from sqlmetrics.clicks.counterfactual.terms import Question, Term, day_of
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.clicks.propensity.weights import not_in_text
 from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.evaluation.inputs.sources import relation_of
-from sqlmetrics.evaluation.intervals import interval
 from sqlmetrics.evaluation.report.result import INTERVAL, dated
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.spec.click_log import Clicks
@@ -225,10 +224,9 @@ def _row(
     metric = EstimatedMetric(term.measure, term.estimator)
     numerator, denominator = (float(sums[f"sum_{name}"] or 0) for name in (term.x, term.w))
     value = numerator / denominator if denominator else None
-    x2, xw, w2 = (float(sums[product(*pair)] or 0) for pair in term.products)
-    ratio = {"value": value, "denominator": denominator, "n_clusters": int(sums["n_clusters"])}
-    ratio |= {"sum_x2": x2, "sum_xw": xw, "sum_w2": w2}
-    ends = {} if confidence is None else zip(INTERVAL, interval(ratio, confidence), strict=True)
+    ends = {}
+    if confidence is not None:
+        ends = dict(zip(INTERVAL, term.estimate(sums).interval(confidence), strict=True))
     return {
         "spec": spec.title,
         "metric_date": sums["metric_date"],
@@ -245,5 +243,5 @@ def _row(
         "n_missing": 0,
         "sum_sq": None,
         "definition_hash": spec.definition_hash(metric, sums["segment_name"]),
-        **dict(ends),
+        **ends,
     }

@@ -10,9 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.clicks.counterfactual.terms import Term, product
-from sqlmetrics.evaluation.distributions import student
-from sqlmetrics.evaluation.intervals import standard_error
+from sqlmetrics.clicks.counterfactual.terms import Term
 from sqlmetrics.evaluation.report.table import (
     aligned,
     many,
@@ -35,7 +33,7 @@ FAR = 4.0
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CounterfactualEstimate:
     """An estimate of a metric of a ranking, or a policy, that was not shown.
 
     Attributes:
@@ -134,7 +132,7 @@ class CounterfactualResult:
     confidence: float
     n_left_out: int = 0
     notes: tuple[str, ...] = ()
-    estimates: tuple[Estimate, ...] = ()
+    estimates: tuple[CounterfactualEstimate, ...] = ()
 
     def __getitem__(self, name: str) -> float | None:
         """The value of `metric estimator`, like `dcg@10 snips`, where there is one system.
@@ -155,7 +153,7 @@ class CounterfactualResult:
         return values[0]
 
     def table(self) -> pa.Table:
-        """One row per estimate: the attributes of `Estimate`, and method, clip and confidence.
+        """One row per estimate: all of `CounterfactualEstimate`, and method, clip and confidence.
 
         Several warnings are one text; NULL without any.
         """
@@ -219,8 +217,8 @@ class CounterfactualResult:
 _NAMES = ("system", "metric", "estimator", "value", "±", "naive", "ess", "clipped", "unknown")
 
 
-def _cells(estimate: Estimate) -> list[str]:
-    reach = (
+def _cells(estimate: CounterfactualEstimate) -> list[str]:
+    half_width = (
         None
         if estimate.value is None or estimate.ci_high is None
         else estimate.ci_high - estimate.value
@@ -229,7 +227,7 @@ def _cells(estimate: Estimate) -> list[str]:
         estimate.system,
         at_cutoff(estimate.metric, estimate.k),
         estimate.estimator,
-        *map(metric_value, (estimate.value, reach, estimate.naive)),
+        *map(metric_value, (estimate.value, half_width, estimate.naive)),
         f"{estimate.ess:,.0f}",
         *(f"{share:.1%}" for share in (estimate.clipped_share, estimate.unknown_share)),
     ]
@@ -237,7 +235,7 @@ def _cells(estimate: Estimate) -> list[str]:
 
 def estimates(
     rows: Iterable[Mapping[str, Any]], terms: Iterable[Term], clip: float | None, confidence: float
-) -> Iterator[Estimate]:
+) -> Iterator[CounterfactualEstimate]:
     """The estimates, of the sums of each system."""
     terms = list(terms)
     for row in rows:
@@ -246,33 +244,27 @@ def estimates(
 
 def _estimate(
     row: Mapping[str, Any], term: Term, clip: float | None, confidence: float
-) -> Estimate:
+) -> CounterfactualEstimate:
     def total(name: str) -> float:
         return float(row[f"sum_{name}"] or 0)
 
     n = int(total(term.counted))
     n_clusters, n_clicks = int(row["n_clusters"]), int(total(f"{term.measure.column}_n_clicks"))
-    x, w = total(term.x), total(term.w)
-    value = x / w if w else None
-    x2, xw, w2 = (float(row[product(*pair)] or 0) for pair in term.products)
-    ratio = {"value": value, "denominator": w, "n_clusters": n_clusters}
-    error = standard_error(ratio | {"sum_x2": x2, "sum_xw": xw, "sum_w2": w2})
-    reach = None
-    if error is not None:
-        reach = student.critical(confidence, n_clusters - 1) * error if error else 0.0
+    ratio = term.estimate(row)
+    ci_low, ci_high = ratio.interval(confidence)
     weight, squares = map(total, term.weights)
     all_weight, kept_weight = map(total, term.clipping)
     naive_x, naive_w = map(total, term.naive)
     missing, whole_weight = map(total, term.missing)
-    estimate = Estimate(
+    estimate = CounterfactualEstimate(
         system=row["system"],
         metric=term.measure.metric.name,
         k=term.measure.k or 0,
         estimator=term.estimator,
-        value=value,
-        standard_error=error,
-        ci_low=None if value is None or reach is None else value - reach,
-        ci_high=None if value is None or reach is None else value + reach,
+        value=ratio.value if total(term.w) else None,
+        standard_error=ratio.standard_error,
+        ci_low=ci_low,
+        ci_high=ci_high,
         naive=naive_x / naive_w if naive_w else None,
         n=n,
         n_clusters=n_clusters,
@@ -287,10 +279,10 @@ def _estimate(
     warnings = [*_warned(estimate, clip)]
     if term.logged:
         warnings += _off(row, n)
-    return Estimate(**vars(estimate) | {"warnings": tuple(warnings)})
+    return CounterfactualEstimate(**vars(estimate) | {"warnings": tuple(warnings)})
 
 
-def _warned(estimate: Estimate, clip: float | None) -> Iterator[str]:
+def _warned(estimate: CounterfactualEstimate, clip: float | None) -> Iterator[str]:
     """Why not to believe an estimate."""
     if estimate.n_clicks < FEWEST:
         yield f"only {many(estimate.n_clicks, 'click')} to go by"

@@ -18,6 +18,7 @@ from sqlmetrics.evaluation.intervals import check_confidence
 from sqlmetrics.spec.click_columns import ClickRankings
 from sqlmetrics.spec.counterfactual import UNIFORM, Counterfactual, Policy
 from sqlmetrics.sql.stage import Column, Stage
+from sqlmetrics.stats import CONFIDENCE
 
 LOGGED = "logged"
 """The method where the log has the probabilities of its own policy."""
@@ -28,7 +29,7 @@ def counterfactual_metrics(
     counterfactual: Counterfactual | Mapping[str, Any] | None = None,
     *,
     curve: PropensityCurve | Mapping[int, float] | None = None,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     by: Sequence[str] = (),
 ) -> CounterfactualResult:
     """Estimate from a click log what a ranking, or a policy, that was not shown would have got.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import dedent
+from typing import Any
 
 from sqlmetrics.catalog.counterfactual import CounterfactualMeasure, EstimatedMetric
 from sqlmetrics.clicks.cleaning import ClickTables
@@ -13,6 +14,7 @@ from sqlmetrics.plan.shape import segment
 from sqlmetrics.plan.summary import ALL, NO_DATE
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
 from sqlmetrics.sql.template import LINE, case, double, identifier, literal
+from sqlmetrics.stats.estimate import Estimate, ratio_of_sums
 
 SHOWN = "shown"
 """The system of what the log showed, where it stands beside what it did not show."""
@@ -62,6 +64,17 @@ class Term:
         """The columns that it reads."""
         trust_columns = (*self.naive, *self.weights, *self.clipping, *self.missing, self.sample)
         return (self.x, self.w, *trust_columns, *(_WEIGHT if self.logged else ()))
+
+    def estimate(self, sums: Mapping[str, Any]) -> Estimate:
+        """The one sum over the other, with its error over clusters.
+
+        Args:
+            sums: A row of `Question.select`.
+        """
+        x, w = (float(sums[f"sum_{name}"] or 0) for name in (self.x, self.w))
+        x2, xw, w2 = (float(sums[product(*pair)] or 0) for pair in self.products)
+        value, n = x / w if w else None, int(sums["n_clusters"])
+        return ratio_of_sums(value, n, w=w, x2=x2, xw=xw, w2=w2)
 
 
 _WEIGHT = ("weight", "squares")

@@ -12,15 +12,16 @@ from sqlmetrics.clicks.interleaving.credits import Merge, credit_sums, source_it
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.clicks.segment import ByGroup, Rows, by_group
 from sqlmetrics.errors import InputError, SpecError, unknown
-from sqlmetrics.evaluation.distributions import student
-from sqlmetrics.evaluation.distributions.binomial import sign_test
 from sqlmetrics.evaluation.inputs.open import source_relation
-from sqlmetrics.evaluation.intervals import OWN, check_confidence, standard_error
+from sqlmetrics.evaluation.intervals import check_confidence
 from sqlmetrics.evaluation.report.table import aligned, printable, terminal_width
 from sqlmetrics.spec.baseline import usual_baseline
 from sqlmetrics.spec.click_interleaving import TEAM_DRAFT, ClickInterleaving
 from sqlmetrics.sql.stage import Stage, with_stages
 from sqlmetrics.sql.template import verbatim
+from sqlmetrics.stats import CONFIDENCE
+from sqlmetrics.stats.estimate import Estimate, ratio_of_sums
+from sqlmetrics.stats.nonparametric import sign_test
 
 DEBIASED = "debiased_balanced"
 
@@ -32,7 +33,7 @@ UNFAIR = 0.001
 
 
 @dataclass(frozen=True)
-class Estimate:
+class InterleavingEstimate:
     """A number with Student's interval of it, users taken for independent.
 
     Attributes:
@@ -78,8 +79,8 @@ class InterleavingOutcome:
     n_left_out: int
     wins: int
     losses: int
-    win_share: Estimate
-    difference: Estimate
+    win_share: InterleavingEstimate
+    difference: InterleavingEstimate
     n_told: int
     n_began: int
     confidence: float
@@ -148,14 +149,14 @@ def interleaving_outcome(
     log: CleanLog,
     *,
     curve: PropensityCurve | None = None,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     by: None = None,
 ) -> InterleavingOutcome: ...
 
 
 @overload
 def interleaving_outcome(
-    log: CleanLog, *, curve: PropensityCurve | None = None, confidence: float = 0.95, by: str
+    log: CleanLog, *, curve: PropensityCurve | None = None, confidence: float = CONFIDENCE, by: str
 ) -> ByGroup[InterleavingOutcome]: ...
 
 
@@ -163,7 +164,7 @@ def interleaving_outcome(
     log: CleanLog,
     *,
     curve: PropensityCurve | None = None,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     by: str | None = None,
 ) -> InterleavingOutcome | ByGroup[InterleavingOutcome]:
     """Which of two interleaved systems people prefer.
@@ -275,12 +276,13 @@ def _outcome(
             f"{method} of {merge.system} and {merge.baseline} would"
         )
     wins, losses = int(sums["n_wins"]), int(sums["n_losses"])
-    squares = {name: sums[name] for name in ("n_clusters", "sum_w2")} | {"denominator": n}
+
+    def of_users(value: float, *squares: str) -> InterleavingEstimate:
+        x2, xw = (sums[name] for name in squares)
+        ratio = ratio_of_sums(value, sums["n_clusters"], w=n, x2=x2, xw=xw, w2=sums["sum_w2"])
+        return _tested(ratio, confidence)
+
     credit = (float(sums["credit"]) - float(sums["baseline_credit"])) / n
-    difference = _estimate(
-        {**squares, "value": credit, "sum_x2": sums["sum_x2"], "sum_xw": sums["sum_xw"]}, confidence
-    )
-    lead = {"value": (wins - losses) / n, "sum_x2": sums["sum_s2"], "sum_xw": sums["sum_sw"]}
     return InterleavingOutcome(
         method,
         merge.system,
@@ -290,33 +292,30 @@ def _outcome(
         int(sums["n_left_out"]),
         wins,
         losses,
-        _halved(_estimate({**squares, **lead}, confidence)),
-        difference,
+        _halved(of_users((wins - losses) / n, "sum_s2", "sum_sw")),
+        of_users(credit, "sum_x2", "sum_xw"),
         int(sums["n_told"]),
         int(sums["n_system_began"] or 0),
         confidence,
     )
 
 
-def _estimate(row: Mapping[str, Any], confidence: float) -> Estimate:
-    """A ratio of sums over users, with Student's interval, and its test against 0."""
-    value, error = row["value"], standard_error(row, OWN)
-    if error is None:
-        return Estimate(value, None, None, None)
-    if error == 0:
-        return Estimate(value, value, value, 1.0 if value == 0 else 0.0)
-    df = row["n_clusters"] - 1
-    reach = student.critical(confidence, df) * error
-    return Estimate(value, value - reach, value + reach, student.tail(abs(value) / error, df))
+def _tested(ratio: Estimate, confidence: float) -> InterleavingEstimate:
+    """With Student's interval, and its test against 0."""
+    p_value = ratio.p_value()
+    if ratio.standard_error == 0:
+        p_value = 1.0 if ratio.value == 0 else 0.0
+    low, high = ratio.interval(confidence)
+    return InterleavingEstimate(ratio.value, low, high, p_value)
 
 
-def _halved(lead: Estimate) -> Estimate:
+def _halved(lead: InterleavingEstimate) -> InterleavingEstimate:
     """A lead of wins over losses, from -1 to 1, as a share of wins, from 0 to 1."""
     low, high = (None if end is None else (1 + end) / 2 for end in (lead.ci_low, lead.ci_high))
-    return Estimate((1 + lead.value) / 2, low, high, lead.p_value)
+    return InterleavingEstimate((1 + lead.value) / 2, low, high, lead.p_value)
 
 
-def _row(name: str, estimate: Estimate) -> Sequence[str]:
+def _row(name: str, estimate: InterleavingEstimate) -> Sequence[str]:
     if estimate.ci_low is None or estimate.ci_high is None or estimate.p_value is None:
         return [name, f"{estimate.value:.4f}", "-", "-"]
     return [

@@ -33,6 +33,7 @@ from sqlmetrics.engines.temporary import Step
 from sqlmetrics.evaluation.report.table import printable
 from sqlmetrics.sql.stage import Stage, print_template, select_of, with_stages
 from sqlmetrics.sql.template import double, literal
+from sqlmetrics.stats import NOISE
 
 ATTRACTIONS = "sqlmetrics_attractions"
 """The table of the attractions of a round begins so."""
@@ -46,9 +47,6 @@ opposite."""
 
 FARTHEST = 1.0
 """The logarithm of a propensity is accelerated by no more."""
-
-NOISE = 1e-12
-"""A log-likelihood that falls by a smaller share has not fallen."""
 
 Curve = Mapping[int, float]
 """Position -> propensity."""

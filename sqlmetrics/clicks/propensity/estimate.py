@@ -290,13 +290,12 @@ def _check(can: Mapping[str | None, Identifiability], method: str) -> None:
         raise InputError(problem)
 
 
-def _rows(answers: Mapping[str | None, _Found], level: float) -> Iterator[Propensity]:
+def _rows(answers: Mapping[str | None, _Found], confidence: float) -> Iterator[Propensity]:
     for group, answer in answers.items():
         first = min(answer.propensities)
         for position, propensity in answer.propensities.items():
             values = (sample.get(position) for sample in answer.samples)
-            ends = None if position == first else interval(values, level)
-            low, high = ends or (None, None)
+            low, high = (None, None) if position == first else interval(values, confidence)
             yield Propensity(position, propensity, low, high, group)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from math import exp
 from random import Random
 
-from sqlmetrics.evaluation.intervals import quantile
+from sqlmetrics.stats.estimate import Interval, percentile_interval
 
 SEED = 2026
 FEWEST = 20
@@ -32,17 +32,17 @@ def samples(groups: Iterable[float], count: int) -> Iterator[dict[float, int]]:
         yield {group: times for group, times in draws if times}
 
 
-def interval(values: Iterable[float | None], level: float) -> tuple[float, float] | None:
-    """The percentiles of what samples say; None if too few say something.
+def interval(values: Iterable[float | None], confidence: float) -> Interval:
+    """The percentiles of what samples say; None twice if too few say something.
 
     Args:
         values: Of each sample; None where it says nothing.
-        level: The coverage, above 0 and below 1.
+        confidence: The coverage, above 0 and below 1.
     """
-    known_values = sorted(value for value in values if value is not None)
+    known_values = [value for value in values if value is not None]
     if len(known_values) < FEWEST:
-        return None
-    return quantile(known_values, (1 - level) / 2), quantile(known_values, (1 + level) / 2)
+        return None, None
+    return percentile_interval(known_values, confidence)
 
 
 def _poisson(share: float) -> int:

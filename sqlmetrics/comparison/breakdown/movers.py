@@ -24,10 +24,10 @@ from sqlmetrics.comparison.options import GAINED, LOST, Movers
 from sqlmetrics.comparison.stages import chosen_if, columns_stage, join_stage, sums_stage
 from sqlmetrics.comparison.sums.moments import Moments
 from sqlmetrics.comparison.sums.pairing import METRIC, TIED, Pairing
-from sqlmetrics.evaluation.distributions import student
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage, Window
 from sqlmetrics.sql.template import double, literal
+from sqlmetrics.stats.estimate import Estimate
 
 REPEATS = 10
 """So many rows beyond the first of a query tell what noise is; fewer do not."""
@@ -266,7 +266,8 @@ def _moved(row: Mapping[str, Any], noise: Noise, overall: Moments, level: float)
     """What a query's row says; it could be noise if chance alone moves a query as far."""
     difference, n = float(row["mean_difference"]), int(row["n_rows"])
     shrunk = noise.shrinkage.shrunk(difference, noise.variance / n)
-    reach = student.critical(level, overall.df) * sqrt(noise.variance / n) if overall.df else None
+    error = sqrt(noise.variance / n) if overall.df else None
+    half_width = Estimate(difference, error, overall.df).half_width(level)
     return {
         "moved": GAINED if int(row["is_gain"]) else LOST,
         "query_id": row["query_id"],
@@ -277,5 +278,5 @@ def _moved(row: Mapping[str, Any], noise: Noise, overall: Moments, level: float)
         "baseline_value": float(row["mean_baseline"]),
         "difference": difference,
         "shrunk_difference": shrunk,
-        "could_be_noise": reach is None or abs(difference) <= reach,
+        "could_be_noise": half_width is None or abs(difference) <= half_width,
     }

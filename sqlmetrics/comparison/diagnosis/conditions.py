@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlmetrics.comparison.diagnosis.rules import Condition, Rule
-
-SAME = 1e-12
-"""Two numbers of one list are the same up to here."""
+from sqlmetrics.stats import NOISE
 
 
 def fired(
@@ -45,7 +43,7 @@ def _of_value(condition: Condition, values: Mapping[str, float]) -> str:
             else ""
         )
     if condition.is_ == "equal":
-        same = other_value is not None and abs(value - other_value) <= SAME * max(1.0, abs(value))
+        same = other_value is not None and abs(value - other_value) <= NOISE * max(1.0, abs(value))
         return f"{condition.metric} and {condition.other} are both {value:.4f}" if same else ""
     is_met = value >= condition.limit if condition.is_ == "least" else value <= condition.limit
     return f"{condition.metric} {value:.4f}" if is_met else ""

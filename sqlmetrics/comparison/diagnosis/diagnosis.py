@@ -30,6 +30,7 @@ from sqlmetrics.evaluation.run import executing, result_of
 from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.proof.ties import tied_rows
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.stats import CONFIDENCE
 
 MARGIN = 0.01
 """A difference that does not matter, where nobody says another."""
@@ -111,7 +112,7 @@ def diagnose(
     baseline: str | None = None,
     systems: Sequence[str] = (),
     margin: float = MARGIN,
-    level: float = 0.95,
+    level: float = CONFIDENCE,
     by: str | Sequence[str] = (),
     dates: str | Sequence[str | date] = (),
     start: str | date | None = None,

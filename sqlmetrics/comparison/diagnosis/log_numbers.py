@@ -9,7 +9,7 @@ from typing import Any
 from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.online import Online, online
 from sqlmetrics.clicks.clean_log import CleanLog, cleaned_log
-from sqlmetrics.comparison.diagnosis.ratios import Ratio, RequestSums, difference, read
+from sqlmetrics.comparison.diagnosis.ratios import Ratio, RequestSums, read
 from sqlmetrics.comparison.diagnosis.rules import ONLINE
 from sqlmetrics.comparison.findings import comparable
 from sqlmetrics.comparison.options import Options
@@ -247,7 +247,7 @@ def _row(
     """A difference as a comparison has it."""
     system, baseline = sides
     new, old = (ratios[side][metric] for side in sides)
-    statistic = difference(new, old)
+    statistic = new.estimate.minus(old.estimate) if new.estimate and old.estimate else None
     return {
         "metric": metric,
         "system": system,
@@ -256,7 +256,7 @@ def _row(
         "segment_value": segment_key[1],
         "value": new.value,
         "baseline_value": old.value,
-        "difference": statistic.difference if statistic else None,
+        "difference": statistic.value if statistic else None,
         "statistic": statistic,
         "p_value": statistic.p_value() if statistic else None,
         "p_adjusted": None,

@@ -7,7 +7,6 @@ of a ratio is that of the linearised ratio of sums (delta method), and two syste
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,18 +15,14 @@ from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.online import Online
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.online_sums import PER_REQUEST, per_request
-from sqlmetrics.comparison.inference.estimate import TStatistic
 from sqlmetrics.comparison.stages import chosen_if, sums_stage
-from sqlmetrics.evaluation.intervals import Ratio as Columns
-from sqlmetrics.evaluation.intervals import standard_error
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.segments import UNKNOWN
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import identifier, literal
-
-COLUMNS = Columns("value", "bottom", "n", "top2", "both", "bottom2")
+from sqlmetrics.stats.estimate import Estimate, ratio_of_sums
 
 
 @dataclass(frozen=True)
@@ -56,70 +51,12 @@ class Ratio:
         return self.top / self.bottom if self.bottom else None
 
     @property
-    def variance(self) -> float | None:
-        """The square of the ratio's standard error; None with less than two users."""
-        error = standard_error({**vars(self), "value": self.value}, COLUMNS)
-        return None if error is None else error * error
-
-
-@dataclass(frozen=True)
-class RatioOfDays:
-    """The ratio of several days that may have the same users or queries.
-
-    The variance is the largest that days can have together: that of the same queries with the
-    same values each day, whose days tell no more than one.
-
-    Attributes:
-        days: One each; at least one.
-    """
-
-    days: Sequence[Ratio]
-
-    @property
-    def n(self) -> int:
-        """Users or queries of the day that has fewest."""
-        return min(day.n for day in self.days)
-
-    @property
-    def value(self) -> float | None:
-        """The ratio of all days; None where there is nothing below the line."""
-        bottom = math.fsum(day.bottom for day in self.days)
-        return math.fsum(day.top for day in self.days) / bottom if bottom else None
-
-    @property
-    def variance(self) -> float | None:
-        """The square of the ratio's standard error; None where a day has none."""
-        variances = [day.variance for day in self.days if day.bottom]
-        errors = [math.sqrt(variance) for variance in variances if variance is not None]
-        if len(errors) < len(variances):
+    def estimate(self) -> Estimate | None:
+        """The ratio with its error; None where there is nothing below the line."""
+        if not self.bottom:
             return None
-        weights = [day.bottom for day in self.days if day.bottom]
-        together = math.fsum(e * w for e, w in zip(errors, weights, strict=True))
-        return (together / math.fsum(weights)) ** 2
-
-
-def difference(new: Ratio | RatioOfDays, old: Ratio | RatioOfDays) -> TStatistic | None:
-    """How far two ratios are apart, with Welch's error; None where one has no value.
-
-    Args:
-        new: The system.
-        old: The baseline.
-
-    >>> apart = difference(Ratio(4, 2, 4, 2, 4, 2), Ratio(4, 1, 4, 1, 4, 1))
-    >>> apart.difference, [round(end, 3) for end in apart.interval(0.95)]
-    (0.25, [-0.689, 1.189])
-    """
-    if new.value is None or old.value is None:
-        return None
-    gap = new.value - old.value
-    variances = new.variance, old.variance
-    if variances[0] is None or variances[1] is None:
-        return TStatistic(gap, None, 0.0)
-    total = variances[0] + variances[1]
-    if not total:
-        return TStatistic(gap, 0.0, 0.0)
-    df = total**2 / (variances[0] ** 2 / (new.n - 1) + variances[1] ** 2 / (old.n - 1))
-    return TStatistic(gap, math.sqrt(total), df)
+        squares = {"x2": self.top2, "xw": self.both, "w2": self.bottom2}
+        return ratio_of_sums(self.value, self.n, w=self.bottom, **squares)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from sqlmetrics.comparison.inference.estimate import NOISE, Estimate
+from sqlmetrics.comparison.inference.mean_difference import MeanDifference
+from sqlmetrics.stats import NOISE
 
 SIDES = ("system", "baseline")
 BOTH = "both"
@@ -40,7 +41,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class SampleMoments(Estimate):
+class SampleMoments(MeanDifference):
     """Sums over the clusters of two systems.
 
     The mean of a system is a ratio of sums over its clusters, and the variance of the difference

@@ -26,6 +26,7 @@ from sqlmetrics.evaluation.run import run
 from sqlmetrics.jobs.days import on_days
 from sqlmetrics.spec.named_values import named_in
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.stats import CONFIDENCE
 
 
 def logged(
@@ -115,7 +116,7 @@ def _evaluated(
     return replace(result, offline=numbers.result), numbers
 
 
-def of_click_result(result: ClickResult, level: float = 0.95) -> Content:
+def of_click_result(result: ClickResult, level: float = CONFIDENCE) -> Content:
     """The content of what a click log says by itself.
 
     Args:

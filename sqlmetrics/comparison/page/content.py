@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.stats import CONFIDENCE
 
 Row = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
@@ -102,7 +103,7 @@ class Content:
 
     title: str
     metrics: tuple[str, ...]
-    level: float = 0.95
+    level: float = CONFIDENCE
     margin: float = 0.0
     systems: tuple[str, ...] = ()
     baseline: str = ""

@@ -12,6 +12,7 @@ from sqlmetrics.comparison.page.pair import pair
 from sqlmetrics.comparison.page.picture import Picture, ends, rows_left_out
 from sqlmetrics.comparison.page.words import Words, number, percent, signed
 from sqlmetrics.comparison.report.numbers import coverage, p_value
+from sqlmetrics.stats import NOISE
 
 Row = Mapping[str, Any]
 
@@ -114,7 +115,7 @@ def _contribution(content: Content, words: Words, name: str, rows: Sequence[Row]
         for part in ("rate", "mix"):
             kind = "better" if row[part] * way >= 0 else "worse"
             end = reached + row[part]
-            if abs(row[part]) > 1e-12:
+            if abs(row[part]) > NOISE:
                 bars.append(
                     {"label": label, "start": reached, "end": end, "kind": kind, "part": part}
                 )

@@ -28,6 +28,7 @@ from sqlmetrics.evaluation.run import executing, result_of
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.script import Script
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.stats import CONFIDENCE
 
 MOVERS = 24
 """Of so many queries that moved most the report shows losses first."""
@@ -77,7 +78,7 @@ def evaluated(
         )
 
 
-def of_result(result: Result, level: float = 0.95) -> Content:
+def of_result(result: Result, level: float = CONFIDENCE) -> Content:
     """The content of a result by itself: means, by day and segment.
 
     Args:

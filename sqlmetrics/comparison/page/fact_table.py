@@ -8,9 +8,8 @@ from dataclasses import astuple, replace
 
 from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.comparison.diagnosis.ratios import Ratio, RatioOfDays, difference
+from sqlmetrics.comparison.diagnosis.ratios import Ratio
 from sqlmetrics.comparison.findings import decide
-from sqlmetrics.comparison.inference.estimate import TStatistic
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.page.content import ALL, Content, Row
 from sqlmetrics.comparison.page.evaluation import conventions_of, leading
@@ -21,6 +20,7 @@ from sqlmetrics.jobs.tables import targets
 from sqlmetrics.spec.baseline import usual_baseline
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal, relation
+from sqlmetrics.stats.estimate import Estimate, mean_of_repeats
 
 Group = tuple[str, str, str, str]
 """System, segment, its value and metric."""
@@ -197,9 +197,9 @@ def _paired(rows: Sequence[Row], baseline: str, *, repeats: bool) -> Row | None:
     weight = math.fsum(day["sum_w"] for day in days)
     before = math.fsum(row["sum_y"] for row in rows) / weight
     return {
-        "value": before + statistic.difference,
+        "value": before + statistic.value,
         "baseline_value": before,
-        "difference": statistic.difference,
+        "difference": statistic.value,
         "statistic": statistic,
         "p_value": _p_value(statistic),
         "n": _count([int(row["n_pairs"]) for row in rows], repeats=repeats),
@@ -214,13 +214,13 @@ def _unpaired(rows: Sequence[Row], baseline_rows: Sequence[Row], *, repeats: boo
     ):
         return None
     new, old = (_ratio(days, repeats=repeats) for days in (rows, baseline_rows))
-    statistic = difference(new, old)
-    if statistic is None:
+    if new is None or old is None:
         return None
+    statistic = new.minus(old)
     return {
         "value": new.value,
         "baseline_value": old.value,
-        "difference": statistic.difference,
+        "difference": statistic.value,
         "statistic": statistic,
         "p_value": _p_value(statistic),
         "n": _count([int(row["n_queries"]) for row in rows], repeats=repeats),
@@ -228,13 +228,14 @@ def _unpaired(rows: Sequence[Row], baseline_rows: Sequence[Row], *, repeats: boo
     }
 
 
-def _p_value(statistic: TStatistic) -> float | None:
+def _p_value(statistic: Estimate) -> float | None:
     """Of a difference; 1 where nothing differs, so that the test counts among those adjusted."""
-    same = 1.0 if statistic.standard_error == 0 and not statistic.difference else None
+    same = 1.0 if statistic.standard_error == 0 and not statistic.value else None
     return statistic.p_value() or same
 
 
-def _ratio(rows: Sequence[Row], *, repeats: bool) -> Ratio | RatioOfDays:
+def _ratio(rows: Sequence[Row], *, repeats: bool) -> Estimate | None:
+    """The mean of several days; None where there is nothing below the line."""
     days = [
         Ratio(
             int(row["n_clusters"]),
@@ -242,9 +243,11 @@ def _ratio(rows: Sequence[Row], *, repeats: bool) -> Ratio | RatioOfDays:
         )
         for row in rows
     ]
-    if repeats and len(days) > 1:
-        return RatioOfDays(days)
-    return Ratio(*(sum(parts) for parts in zip(*map(astuple, days), strict=True)))
+    if not repeats or len(days) == 1:
+        return Ratio(*(sum(parts) for parts in zip(*map(astuple, days), strict=True))).estimate
+    parts = [(day.estimate, day.bottom) for day in days if day.estimate]
+    bottom = math.fsum(day.bottom for day in days)
+    return mean_of_repeats(math.fsum(day.top for day in days) / bottom, parts) if parts else None
 
 
 def _count(counts: Sequence[int], *, repeats: bool) -> int:

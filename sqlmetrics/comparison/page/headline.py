@@ -192,9 +192,9 @@ def _last_day(content: Content, rows: list[Row], words: Words) -> list[str]:
     if not (before and last) or None in (before["ci_low"], last["ci_low"]):
         return []
     difference = last["value"] - before["value"]
-    reach = math.hypot(last["ci_high"] - last["value"], before["ci_high"] - before["value"])
-    row = {"ci_low": difference - reach, "ci_high": difference + reach, "n": last["n"]}
-    kind = "last_day_moved" if abs(difference) > reach else "last_day"
+    half_width = math.hypot(last["ci_high"] - last["value"], before["ci_high"] - before["value"])
+    row = {"ci_low": difference - half_width, "ci_high": difference + half_width, "n": last["n"]}
+    kind = "last_day_moved" if abs(difference) > half_width else "last_day"
     certainty_text = certainty(content, row, words, content.averaged)
     day = str(rows[-1]["metric_date"])
     return [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,8 +13,8 @@ from sqlmetrics.comparison.page.differences import SHOWN_ROWS
 from sqlmetrics.comparison.page.means import drawn_ends, panels, pooled
 from sqlmetrics.comparison.page.picture import Picture, rows_left_out, systems_left_out
 from sqlmetrics.comparison.page.words import Words, number, percent
-from sqlmetrics.evaluation.distributions.correlation import spearman
-from sqlmetrics.evaluation.distributions.student import critical
+from sqlmetrics.stats.estimate import wilson_interval
+from sqlmetrics.stats.nonparametric import spearman
 
 Row = Mapping[str, Any]
 
@@ -83,7 +82,11 @@ def positions(content: Content, words: Words) -> Picture | None:
             "position": row["position"],
             "share": row["n_clicked"] / row["n_shown"],
             **dict(
-                zip(_ENDS, wilson(row["n_clicked"], row["n_shown"], content.level), strict=True)
+                zip(
+                    _ENDS,
+                    wilson_interval(row["n_clicked"], row["n_shown"], content.level),
+                    strict=True,
+                )
             ),
         }
         for row in rows
@@ -92,7 +95,7 @@ def positions(content: Content, words: Words) -> Picture | None:
     names = ("system", "position", "shown", "clicked", "ctr", "interval")
     cells = []
     for row in rows:
-        low, high = wilson(row["n_clicked"], row["n_shown"], content.level)
+        low, high = wilson_interval(row["n_clicked"], row["n_shown"], content.level)
         ctr = row["n_clicked"] / row["n_shown"]
         ends = words("page.to", low=percent(low), high=percent(high))
         counts = [words.n(row["n_shown"]), words.n(row["n_clicked"])]
@@ -139,26 +142,6 @@ def examination(content: Content, words: Words) -> Picture | None:
     chart = Chart("positions", points, {"y_title": words("column.propensity")}, groups)
     columns = [words(f"column.{column}") for column in names]
     return Picture("examination", chart, columns, cells, 1, about, left_out=hidden)
-
-
-def wilson(hits: int, n: int, level: float) -> tuple[float, float]:
-    """Wilson's interval of a share; it stays between 0 and 1.
-
-    Args:
-        hits: How many of them.
-        n: How many there are, above 0.
-        level: The coverage.
-
-    Source: Wilson, Journal of the American Statistical Association 22 (1927).
-
-    >>> [round(end, 4) for end in wilson(5, 10, 0.95)], round(wilson(0, 10, 0.95)[1], 4)
-    ([0.2366, 0.7634], 0.2775)
-    """
-    z = critical(level, 1e9)
-    share, z2 = hits / n, z * z
-    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
-    reach = z / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    return max(0.0, middle - reach), min(1.0, middle + reach)
 
 
 def offline_online(content: Content, words: Words) -> Picture | None:

@@ -8,17 +8,20 @@ from typing import Any
 
 from sqlmetrics.catalog.dimension import row_of
 from sqlmetrics.errors import SpecError
-from sqlmetrics.evaluation.distributions import student
+from sqlmetrics.stats import student
+from sqlmetrics.stats.estimate import Estimate
 
 Row = Mapping[str, Any]
 
+ENDS = ("ci_low", "ci_high")
 
-def pooled(rows: Sequence[Row], level: float) -> dict[str, Any] | None:
+
+def pooled(rows: Sequence[Row], confidence: float) -> dict[str, Any] | None:
     """The mean of several days, with an interval made of theirs; None without a number.
 
     Args:
-        rows: Of one metric, system and segment, with intervals of this level.
-        level: The coverage.
+        rows: Of one metric, system and segment, with intervals of this confidence.
+        confidence: The coverage.
     """
     rows = [row for row in rows if row["value"] is not None]
     if not rows:
@@ -26,44 +29,45 @@ def pooled(rows: Sequence[Row], level: float) -> dict[str, Any] | None:
     n = sum(row["n_queries"] for row in rows)
     if len(rows) == 1:
         only = rows[0]
-        estimate = {name: only.get(name) for name in ("value", "ci_low", "ci_high")}
-        return {**estimate, "n": n}
+        return {**{name: only.get(name) for name in ("value", *ENDS)}, "n": n}
+    estimate = _mean(rows, n, confidence)
+    return {
+        "value": estimate.value,
+        **dict(zip(ENDS, estimate.interval(confidence), strict=True)),
+        "n": n,
+    }
+
+
+def _mean(rows: Sequence[Row], n: int, confidence: float) -> Estimate:
+    """The mean of several days: over all queries where they count alike, else by the intervals."""
     if all(
         row.get("sum_sq") is not None and row["denominator"] == row["n_queries"] for row in rows
     ):
-        return _of_all(rows, n, level)
+        value = sum(row["numerator"] for row in rows) / n
+        if n < 2:
+            return Estimate(value, None, 0)
+        squares = max(0.0, sum(row["sum_sq"] for row in rows) - n * value * value)
+        return Estimate(value, math.sqrt(squares / (n - 1) / n), n - 1)
     weights = [row["denominator"] or 0.0 for row in rows]
     if not all(weights):
-        return {"value": rows[-1]["value"], "ci_low": None, "ci_high": None, "n": n}
+        return Estimate(rows[-1]["value"], None, 0)
     total = sum(weights)
     value = sum(row["numerator"] for row in rows) / total
-    errors = [_error(row, level) for row in rows]
+    errors = [_error(row, confidence) for row in rows]
     known_errors = [
         error * weight for error, weight in zip(errors, weights, strict=True) if error is not None
     ]
     if len(known_errors) < len(rows):
-        return {"value": value, "ci_low": None, "ci_high": None, "n": n}
-    reach = student.critical(level, n - len(rows)) * math.hypot(*known_errors) / total
-    return {"value": value, "ci_low": value - reach, "ci_high": value + reach, "n": n}
+        return Estimate(value, None, 0)
+    return Estimate(value, math.hypot(*known_errors) / total, n - len(rows))
 
 
-def _of_all(rows: Sequence[Row], n: int, level: float) -> dict[str, Any]:
-    """The mean of all queries, and Student's interval of it."""
-    value = sum(row["numerator"] for row in rows) / n
-    estimate = {"value": value, "ci_low": None, "ci_high": None, "n": n}
-    if n < 2:
-        return estimate
-    squares = max(0.0, sum(row["sum_sq"] for row in rows) - n * value * value)
-    reach = student.critical(level, n - 1) * math.sqrt(squares / (n - 1) / n)
-    return {**estimate, "ci_low": value - reach, "ci_high": value + reach}
-
-
-def _error(row: Row, level: float) -> float | None:
+def _error(row: Row, confidence: float) -> float | None:
     """The standard error behind an interval of Student's t."""
     if row.get("ci_low") is None or row["n_queries"] < 2:
         return None
-    reach = (row["ci_high"] - row["ci_low"]) / 2
-    return float(reach / student.critical(level, row["n_queries"] - 1))
+    half_width = (row["ci_high"] - row["ci_low"]) / 2
+    return float(half_width / student.critical(confidence, row["n_queries"] - 1))
 
 
 HIGHEST = 1 + 1e-9
@@ -83,9 +87,6 @@ def panels(values: Iterable[tuple[str, float]]) -> dict[str, str]:
     for metric, value in values:
         highest[metric] = max(abs(value), highest.get(metric, 0.0))
     return {metric: metric if value > HIGHEST else "" for metric, value in highest.items()}
-
-
-ENDS = ("ci_low", "ci_high")
 
 
 def drawn_ends(row: Mapping[str, Any], metric: str) -> dict[str, float]:

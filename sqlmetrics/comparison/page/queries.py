@@ -12,6 +12,7 @@ from sqlmetrics.comparison.page.deploys import describe_markers, marks
 from sqlmetrics.comparison.page.pair import pair, sign
 from sqlmetrics.comparison.page.picture import Picture, ends
 from sqlmetrics.comparison.page.words import Words, number, percent, signed
+from sqlmetrics.stats import NOISE
 
 Row = Mapping[str, Any]
 
@@ -181,7 +182,7 @@ def scatter(content: Content, words: Words) -> Picture | None:
     low = min(min(row["x"], row["y"]) for row in squares)
     high = max(max(row["x2"], row["y2"]) for row in squares)
     above, below = (
-        sum(row["n"] for row in cells if direction * (row["value"] - row["baseline_value"]) > 1e-12)
+        sum(row["n"] for row in cells if direction * (row["value"] - row["baseline_value"]) > NOISE)
         for direction in (1, -1)
     )
     parameters = {

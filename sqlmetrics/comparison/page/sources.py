@@ -34,6 +34,7 @@ from sqlmetrics.spec.source import Source
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.template import literal
+from sqlmetrics.stats import CONFIDENCE
 
 METRICS = ("ndcg@10", "recall@100", "mrr", "precision@10")
 """Of two tables, if none is named."""
@@ -50,7 +51,7 @@ def report(
     *,
     systems: Sequence[str] = (),
     baseline: str | None = None,
-    level: float = 0.95,
+    level: float = CONFIDENCE,
     margin: float = 0.0,
     by: str | Sequence[str] = (),
     start: str | date | None = None,
@@ -237,7 +238,9 @@ def _columns(table: Any, name: str, engine: Database) -> set[str]:
     return {column.casefold() for column in engine.columns(source_text(relation))}
 
 
-def of_numbers(result: Result | Comparison | ClickResult | Funnel, level: float = 0.95) -> Content:
+def of_numbers(
+    result: Result | Comparison | ClickResult | Funnel, level: float = CONFIDENCE
+) -> Content:
     """The content of numbers that are there already.
 
     Args:

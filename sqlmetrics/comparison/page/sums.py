@@ -8,15 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlmetrics.comparison.inference.estimate import TStatistic
 from sqlmetrics.comparison.page.content import Row
 from sqlmetrics.comparison.stages import columns_stage, sums_stage
 from sqlmetrics.comparison.statements import Statements
 from sqlmetrics.comparison.sums.pairing import Pairing
-from sqlmetrics.evaluation.distributions import always_valid
-from sqlmetrics.evaluation.intervals import Ratio, standard_error
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import double
+from sqlmetrics.stats.estimate import Estimate, mean_of_repeats, ratio_of_sums
 
 BINS = 20
 """As many bins has the range of values; differences have five times as many to each side."""
@@ -131,7 +129,6 @@ class Pairs:
         return [*self.pairing.stages(), day_pairs, days], f"select *\nfrom days\norder by {DAY}"
 
 
-_OF = Ratio("difference", "sum_w", "n", "sum_d2", "sum_dw", "sum_w2")
 _SUMS = ("n", "sum_d", "sum_w", "sum_d2", "sum_dw", "sum_w2")
 
 
@@ -157,53 +154,45 @@ def with_running(
             continue
         days.append({name: float(row[name]) for name in _SUMS})
         today, so_far = together(days[-1:]), together(days, repeats=repeats)
-        low, high = today.interval(level) or (None, None)
-        error = so_far.standard_error
-        reach = None if error is None else error * always_valid.multiple(level, int(so_far.df) + 1)
+        low, high = today.interval(level)
+        running_low, running_high = so_far.interval(level, always=True)
         lines.append(
             {
                 DAY: row[DAY],
                 "n": int(row["n"]),
-                "difference": today.difference,
+                "difference": today.value,
                 "ci_low": low,
                 "ci_high": high,
-                "running": so_far.difference,
-                "running_low": None if reach is None else so_far.difference - reach,
-                "running_high": None if reach is None else so_far.difference + reach,
+                "running": so_far.value,
+                "running_low": running_low,
+                "running_high": running_high,
             }
         )
     return lines
 
 
-def together(days: Sequence[Mapping[str, float]], *, repeats: bool = False) -> TStatistic:
+def together(days: Sequence[Mapping[str, float]], *, repeats: bool = False) -> Estimate:
     """The mean difference of several days.
 
     Args:
         days: The sums of each, of differences and weights; one at least.
-        repeats: Whether queries may come again on other days. The error is then the largest that
-            days can have together, that of the same queries with the same differences each day:
-            twenty nights of one run are no more evidence than one of them.
+        repeats: Whether queries may come again on other days.
 
     >>> night = {"n": 4, "sum_d": 2.0, "sum_w": 4.0, "sum_d2": 2.0, "sum_dw": 2.0, "sum_w2": 4.0}
     >>> once, twenty = together([night]), together([night] * 20, repeats=True)
     >>> round(once.p_value(), 6) == round(twenty.p_value(), 6)
     True
     """
-    total = {name: math.fsum(day[name] for day in days) for name in _SUMS}
+    total = _difference({name: math.fsum(day[name] for day in days) for name in _SUMS})
     if not repeats or len(days) == 1:
-        return TStatistic(*_difference(total), max(0.0, total["n"] - 1))
-    mean = _difference(total)[0]
-    errors = [_difference(day)[1] for day in days]
-    if None in errors:
-        return TStatistic(mean, None, 0.0)
-    weighted = [error * day["sum_w"] for error, day in zip(errors, days, strict=True) if error]
-    return TStatistic(mean, math.fsum(weighted) / total["sum_w"], min(day["n"] for day in days) - 1)
+        return total
+    return mean_of_repeats(total.value, [(_difference(day), day["sum_w"]) for day in days])
 
 
-def _difference(sums: Mapping[str, float]) -> tuple[float, float | None]:
-    """The mean difference, and its standard error."""
-    mean = sums["sum_d"] / sums["sum_w"] if sums["sum_w"] else 0.0
-    return mean, standard_error({**sums, "difference": mean}, _OF)
+def _difference(sums: Mapping[str, float]) -> Estimate:
+    """The mean difference with its error."""
+    n, d, w, d2, dw, w2 = (sums[name] for name in _SUMS)
+    return ratio_of_sums(d / w if w else 0.0, n, w=w, x2=d2, xw=dw, w2=w2)
 
 
 def bin_width(low: float, high: float) -> float:

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 from sqlmetrics.comparison.report.numbers import number, signed
 from sqlmetrics.evaluation.report.table import aligned, printable
 from sqlmetrics.evaluation.report.text import piped, prose
+from sqlmetrics.stats import NOISE
 
 if TYPE_CHECKING:
     from sqlmetrics.comparison.report.comparison import Comparison
 
 SUMMED = ("rate", "mix", "contribution")
-MIXED = 1e-12
-"""A smaller mix is none."""
 
 CONTRIBUTION = "contribution: the slice's part of the difference; those of a segment add up to it"
 SHRUNK = (
@@ -128,7 +127,7 @@ def _item(item: Row | None) -> list[str]:
 
 def _is_mixed(rows: Sequence[Row]) -> bool:
     """Whether the shares of slices differ between the systems."""
-    return any(abs(row["mix"]) > MIXED for row in rows)
+    return any(abs(row["mix"]) > NOISE for row in rows)
 
 
 def _contribution(row: Row, *, mix: bool) -> list[str]:

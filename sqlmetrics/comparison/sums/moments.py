@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.comparison.inference.estimate import NOISE, Estimate
+from sqlmetrics.comparison.inference.mean_difference import MeanDifference
 from sqlmetrics.comparison.stages import chosen_if, join_stage, segments_stage, sums_stage
 from sqlmetrics.comparison.sums.pairing import METRIC, SEGMENT, Pairing, is_above
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.sql.stage import Column, Stage
+from sqlmetrics.stats import NOISE
 
 KEYS = ("system", *SEGMENT, *METRIC)
 
@@ -21,7 +22,7 @@ Rows = Callable[[Sequence[Stage], str], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
-class Moments(Estimate):
+class Moments(MeanDifference):
     """Sums over clusters of queries; without clusters, over queries.
 
     Attributes:

@@ -8,10 +8,10 @@ from typing import Any
 from sqlmetrics.comparison.stages import columns_stage, segments_stage, sums_stage
 from sqlmetrics.comparison.sums.moments import KEYS
 from sqlmetrics.comparison.sums.pairing import METRIC, TIED, Pairing, is_above
-from sqlmetrics.evaluation.distributions import signed_rank
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.sql.stage import Column, Stage, Window
 from sqlmetrics.sql.template import double
+from sqlmetrics.stats.nonparametric import signed_rank_test
 
 
 def ranks_query(pairing: Pairing) -> tuple[list[Stage], str]:
@@ -67,4 +67,4 @@ def p_value(row: Mapping[str, Any] | None) -> float:
     """Of a row of the query; 1 where nothing differs."""
     if row is None:
         return 1.0
-    return signed_rank.tail(int(row["n"]), float(row["rank_sum"]), float(row["ties"]))
+    return signed_rank_test(int(row["n"]), float(row["rank_sum"]), float(row["ties"]))

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.comparison.inference.estimate import TStatistic
 from sqlmetrics.comparison.stages import (
     chosen_if,
     columns_stage,
@@ -20,8 +19,8 @@ from sqlmetrics.comparison.sums import lots
 from sqlmetrics.comparison.sums.lots import MOST_REPLICATES
 from sqlmetrics.comparison.sums.pairing import SEGMENT, Pairing
 from sqlmetrics.errors import SpecError
-from sqlmetrics.evaluation.intervals import quantile
 from sqlmetrics.sql.stage import Column, Stage
+from sqlmetrics.stats.estimate import Estimate, percentile_interval
 
 BOOTSTRAP, RANDOMIZATION = "bootstrap", "randomization"
 LEAST = 100
@@ -94,24 +93,23 @@ class Percentiles:
 
     Attributes:
         replicates: What was drawn.
-        t_statistic: What such data could show.
+        estimate: The difference, of which such data could show a smallest one.
     """
 
     replicates: Replicates
-    t_statistic: TStatistic
+    estimate: Estimate
 
-    def interval(self, level: float) -> tuple[float, float]:
+    def interval(self, confidence: float) -> tuple[float, float]:
         """The percentiles of the means of the replicates.
 
         Args:
-            level: Its coverage, above 0 and below 1.
+            confidence: Its coverage, above 0 and below 1.
         """
-        means = sorted(self.replicates.means())
-        return quantile(means, (1 - level) / 2), quantile(means, (1 + level) / 2)
+        return percentile_interval(self.replicates.means(), confidence)
 
-    def smallest_detectable(self, level: float) -> float | None:
+    def smallest_detectable(self, confidence: float) -> float | None:
         """As of Student's t."""
-        return self.t_statistic.smallest_detectable(level)
+        return self.estimate.smallest_detectable(confidence)
 
 
 def count_of(n_tests: int, level: float, count: int | None) -> int:

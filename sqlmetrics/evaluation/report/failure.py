@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlmetrics.evaluation.report.probability import probability
 from sqlmetrics.evaluation.report.table import many, printable
+from sqlmetrics.stats import CONFIDENCE
 
 MOST_LOST = 3
 """As many of the queries that lost are told."""
@@ -33,9 +34,9 @@ class Change:
     difference: float
     low: float | None = None
     high: float | None = None
-    level: float = 0.95
+    level: float = CONFIDENCE
     p_value: float | None = None
-    confidence: float = 0.95
+    confidence: float = CONFIDENCE
 
 
 @dataclass(frozen=True)

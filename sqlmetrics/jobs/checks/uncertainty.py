@@ -9,13 +9,14 @@ from datetime import date
 from typing import Any
 
 from sqlmetrics.engines.database import Database
-from sqlmetrics.evaluation.distributions import always_valid, student
-from sqlmetrics.evaluation.intervals import OWN, PAIRED, Ratio, standard_error
+from sqlmetrics.evaluation.intervals import OWN, PAIRED, Ratio, estimate_of
 from sqlmetrics.evaluation.report.failure import Change
 from sqlmetrics.jobs.pooled_days import MAY_REPEAT
 from sqlmetrics.spec.days import as_sql
-from sqlmetrics.spec.threshold import ALWAYS, ALWAYS_LEVEL, PREVIOUS, Threshold
+from sqlmetrics.spec.threshold import ALWAYS, PREVIOUS, Threshold
 from sqlmetrics.sql.template import literal
+from sqlmetrics.stats import CONFIDENCE, always_valid
+from sqlmetrics.stats.estimate import Estimate
 
 Row = Mapping[str, Any]
 
@@ -26,19 +27,19 @@ _PAIRED_SUMS = ("pair_clusters", "pair_w", "pair_w2", "sum_y", "sum_d", "sum_d2"
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CheckedValue:
     """A value, or a difference, and how far it may be off.
 
     Attributes:
         value: It; None if there is none.
-        width: To each side; 0 without an interval.
+        half_width: How far the interval goes to each side; 0 without one.
         note: What to say of it.
         compared: What a difference is from; None of a value.
         change: The difference from that.
     """
 
     value: float | None
-    width: float
+    half_width: float = 0.0
     note: str = ""
     compared: float | None = None
     change: float = 0.0
@@ -93,7 +94,7 @@ def _with_ratios(row: dict[str, Any]) -> Row:
     return row
 
 
-def of_row(row: Row, threshold: Threshold, so_far: Row | None) -> Estimate:
+def of_row(row: Row, threshold: Threshold, so_far: Row | None) -> CheckedValue:
     """A value with the interval that a check asks for.
 
     Args:
@@ -101,19 +102,18 @@ def of_row(row: Row, threshold: Threshold, so_far: Row | None) -> Estimate:
         threshold: The check.
         so_far: The same of all days so far, for `always`.
     """
+    plain = CheckedValue(row["value"])
     if threshold.confidence is None:
-        return Estimate(row["value"], 0.0)
+        return plain
     if threshold.confidence != ALWAYS:
-        width = _reach(row, OWN, threshold.level)
-        return _told(Estimate(row["value"], width or 0.0), lacks=width is None)
+        return _with_interval(plain, _estimate(row).half_width(threshold.level))
     if so_far is None or so_far["value"] is None:
-        return _told(Estimate(row["value"], 0.0), lacks=True)
-    width = _always(so_far, OWN)
-    estimate = Estimate(so_far["value"], width or 0.0, _days(so_far))
-    return _told(estimate, lacks=width is None)
+        return _with_interval(plain, None)
+    days = CheckedValue(so_far["value"], note=_days(so_far))
+    return _with_interval(days, _always_half_width(so_far, OWN))
 
 
-def of_change(row: Row, base: Row, threshold: Threshold, so_far: Row | None) -> Estimate:
+def of_change(row: Row, base: Row, threshold: Threshold, so_far: Row | None) -> CheckedValue:
     """The difference of a value from what it is compared with.
 
     Args:
@@ -122,22 +122,21 @@ def of_change(row: Row, base: Row, threshold: Threshold, so_far: Row | None) -> 
         threshold: The check.
         so_far: The row's sums of all days so far, for `always`.
     """
-    plain = Estimate(row["value"], 0.0, "", base["value"], row["value"] - base["value"])
+    plain = CheckedValue(row["value"], 0.0, "", base["value"], row["value"] - base["value"])
     if threshold.confidence is None:
         return plain
     if threshold.against == PREVIOUS:
         return _of_days(plain, row, base, threshold, so_far)
     if threshold.confidence == ALWAYS:
         return _of_pairs_so_far(plain, so_far)
-    width = (
-        _reach(row, PAIRED, threshold.level) if row.get("baseline") == threshold.against else None
-    )
-    if width is not None:
-        return _told(replace(plain, change=row["difference"], width=width))
+    if row.get("baseline") == threshold.against:
+        half_width = estimate_of(row, PAIRED).half_width(threshold.level)
+        if half_width is not None:
+            return _with_interval(replace(plain, change=row["difference"]), half_width)
     return _apart(plain, row, base, threshold.level)
 
 
-def change_between(row: Row, base: Row, level: float) -> Change:
+def change_between(row: Row, base: Row, confidence: float) -> Change:
     """How far one row is from another, with its interval, whatever a check asks for.
 
     Of the same queries where the row has the sums of pairs with the other one's system, else as
@@ -146,66 +145,53 @@ def change_between(row: Row, base: Row, level: float) -> Change:
     Args:
         row: A row of the fact table with a value.
         base: What it is compared with, of the same day or of another one.
-        level: The coverage of the interval.
+        confidence: The coverage of the interval.
     """
     is_paired = row.get("baseline") == base["system"] and row["metric_date"] == base["metric_date"]
     if is_paired and row.get(PAIRED.x2) is not None:
-        error = standard_error(row, PAIRED)
-        return _change(row["difference"], error, float(row[PAIRED.n] or 0) - 1, level)
-    sides = [_with_moments(side) for side in (row, base)]
-    errors = [standard_error(side) if side.get(OWN.x2) is not None else None for side in sides]
-    known_errors = [error for error in errors if error is not None]
-    if len(known_errors) < len(errors):
-        return Change(row["value"] - base["value"])
-    error = math.hypot(*known_errors)
-    parts = [known_errors[i] ** 4 / (side[OWN.n] - 1) for i, side in enumerate(sides)]
-    df = error**4 / sum(parts) if error else 0.0
-    return _change(row["value"] - base["value"], error, df, level)
-
-
-def _change(difference: float, error: float | None, df: float, level: float) -> Change:
-    """A difference with Student's interval and p-value, if it has an error."""
-    if not error:
-        return Change(difference)
-    reach = student.critical(level, df) * error
-    p_value = student.tail(abs(difference) / error, df)
-    return Change(difference, difference - reach, difference + reach, level, p_value)
+        estimate = estimate_of(row, PAIRED)
+    else:
+        estimate = _estimate(row).minus(_estimate(base))
+    if not estimate.standard_error:
+        return Change(estimate.value)
+    low, high = estimate.interval(confidence)
+    return Change(estimate.value, low, high, confidence, estimate.p_value())
 
 
 def _of_days(
-    plain: Estimate, row: Row, base: Row, threshold: Threshold, so_far: Row | None
-) -> Estimate:
+    plain: CheckedValue, row: Row, base: Row, threshold: Threshold, so_far: Row | None
+) -> CheckedValue:
     """Of two days, whose queries are taken for different ones."""
     if threshold.confidence != ALWAYS:
         return _apart(plain, row, base, threshold.level)
     look = int(so_far["n_days"]) if so_far else 1
-    estimate = _apart(plain, row, base, always_valid.spent(threshold.level, look))
-    return replace(estimate, note=f"{estimate.note}, look {look}")
+    checked = _apart(plain, row, base, always_valid.spent(threshold.level, look))
+    return replace(checked, note=f"{checked.note}, look {look}")
 
 
-def _of_pairs_so_far(plain: Estimate, so_far: Row | None) -> Estimate:
+def _of_pairs_so_far(plain: CheckedValue, so_far: Row | None) -> CheckedValue:
     if so_far is None or so_far.get("difference") is None:
-        return _told(plain, lacks=True)
-    width, change = _always(so_far, PAIRED), so_far["difference"]
-    before = so_far["sum_y"] / so_far["pair_w"]
-    estimate = Estimate(before + change, width or 0.0, _days(so_far), before, change)
-    return _told(estimate, lacks=width is None)
+        return _with_interval(plain, None)
+    change, before = so_far["difference"], so_far["sum_y"] / so_far["pair_w"]
+    days = CheckedValue(before + change, 0.0, _days(so_far), before, change)
+    return _with_interval(days, _always_half_width(so_far, PAIRED))
 
 
-def _apart(plain: Estimate, row: Row, base: Row, level: float) -> Estimate:
+def _apart(plain: CheckedValue, row: Row, base: Row, confidence: float) -> CheckedValue:
     """As if both were of different queries."""
-    widths = [_reach(side, OWN, level) for side in (row, base)]
-    known_widths = [width for width in widths if width is not None]
-    return _told(
-        replace(plain, width=math.hypot(*known_widths)), lacks=len(known_widths) < len(widths)
-    )
+    half_widths = [_estimate(side).half_width(confidence) for side in (row, base)]
+    known_widths = [half_width for half_width in half_widths if half_width is not None]
+    half_width = math.hypot(*known_widths)
+    checked = _with_interval(plain, half_width if len(known_widths) == len(half_widths) else None)
+    return replace(checked, half_width=half_width)
 
 
-def _told(estimate: Estimate, *, lacks: bool = False) -> Estimate:
-    """With a note of the interval, or that there is none."""
-    width = f"± {estimate.width:.4f}" if estimate.width else ""
-    interval = "no interval" if lacks else width
-    return replace(estimate, note=", ".join(filter(None, (interval, estimate.note))))
+def _with_interval(checked: CheckedValue, half_width: float | None) -> CheckedValue:
+    """With an interval and a note of it, or that there is none."""
+    text = f"± {half_width:.4f}" if half_width else ""
+    interval = "no interval" if half_width is None else text
+    note = ", ".join(filter(None, (interval, checked.note)))
+    return replace(checked, half_width=half_width or 0.0, note=note)
 
 
 def _days(so_far: Row) -> str:
@@ -213,14 +199,7 @@ def _days(so_far: Row) -> str:
     return f"{n:,} days since {so_far['first_day']}" if n > 1 else "1 day"
 
 
-def _reach(row: Row, ratio: Ratio, level: float) -> float | None:
-    """Student's interval to each side; None where there is none."""
-    row = _with_moments(row)
-    error = standard_error(row, ratio) if row.get(ratio.x2) is not None else None
-    return None if error is None else student.critical(level, row[ratio.n] - 1) * error
-
-
-def _always(row: Row, ratio: Ratio) -> float | None:
+def _always_half_width(row: Row, ratio: Ratio) -> float | None:
     """The always-valid interval of days together to each side; None where there is none.
 
     Queries that may come again on each day are no new evidence: see `jobs.pooled_days`.
@@ -230,14 +209,13 @@ def _always(row: Row, ratio: Ratio) -> float | None:
     days = row["pair_days"] if ratio is PAIRED else row["n_days"]
     copies = 1 if row.get("may_repeat") == 0 else days
     units = {ratio.n: row[ratio.n] // copies, ratio.w: float(row[ratio.w]) / math.sqrt(copies)}
-    error = standard_error({**row, **units}, ratio)
-    return None if error is None else always_valid.multiple(ALWAYS_LEVEL, units[ratio.n]) * error
+    return estimate_of({**row, **units}, ratio).half_width(CONFIDENCE, always=True)
 
 
-def _with_moments(row: Row) -> Row:
-    """The row of a table that has no moments yet, where each query counted alike."""
+def _estimate(row: Row) -> Estimate:
+    """The value of a row; of a table that has no moments yet, where each query counted alike."""
     n, squares = row["n_queries"], row["sum_sq"]
     if row.get("sum_x2") is not None or squares is None or row["denominator"] != n:
-        return row
+        return estimate_of(row)
     same = {"n_clusters": n, "sum_x2": squares, "sum_xw": row["numerator"], "sum_w2": float(n)}
-    return {**row, **same}
+    return estimate_of({**row, **same})

@@ -38,7 +38,7 @@ from sqlmetrics.plan.summary import ALL, NO_DATE
 from sqlmetrics.spec.days import Days, as_sql, day_of
 from sqlmetrics.spec.days import today as today_in
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.spec.threshold import ALWAYS, ALWAYS_LEVEL, EACH, PREVIOUS, Threshold
+from sqlmetrics.spec.threshold import ALWAYS, EACH, PREVIOUS, Threshold
 from sqlmetrics.sql.template import literal, relation
 
 Row = Mapping[str, Any]
@@ -390,13 +390,12 @@ class _Look:
     def _change(self, verdict: Verdict, row: Row, base: Row, threshold: Threshold) -> Change:
         """The change with its interval: that which the check looked at, if it has one."""
         if verdict.compared is None or threshold.confidence != ALWAYS:
-            level = threshold.level if threshold.confidence not in (None, ALWAYS) else ALWAYS_LEVEL
-            return change_between(row, base, level)
+            return change_between(row, base, threshold.level)
         estimate = of_change(row, base, threshold, self._until(row, threshold))
-        if not estimate.width:
+        if not estimate.half_width:
             return Change(estimate.change)
-        low, high = estimate.change - estimate.width, estimate.change + estimate.width
-        return Change(estimate.change, low, high, ALWAYS_LEVEL)
+        low, high = estimate.change - estimate.half_width, estimate.change + estimate.half_width
+        return Change(estimate.change, low, high, threshold.level)
 
     def _limits(self, row: Row, threshold: Threshold) -> Iterator[Verdict]:
         """Whether each limit holds."""
@@ -405,13 +404,13 @@ class _Look:
             yield replace(verdict, rule="definition", note=changed)
             return
         estimate = of_row(row, threshold, self._until(row, threshold))
-        value, width = estimate.value, estimate.width
+        value, half_width = estimate.value, estimate.half_width
         interval_note = "it has no value" if value is None else estimate.note
         if value is not None:
             verdict = replace(verdict, value=value)
         for name, limit, meets, margin in (
-            ("min", threshold.min, ge, width),
-            ("max", threshold.max, le, -width),
+            ("min", threshold.min, ge, half_width),
+            ("max", threshold.max, le, -half_width),
         ):
             if limit is not None:
                 yield replace(
@@ -488,7 +487,7 @@ class _Look:
         notes = ["lower is better: a rise counts"] * turned
         note = "; ".join(filter(None, [*notes, _gap(row, base), estimate.note]))
         verdict = replace(verdict, value=estimate.value, compared=estimate.compared)
-        return replace(verdict, holds=change - estimate.width <= allowed, note=note)
+        return replace(verdict, holds=change - estimate.half_width <= allowed, note=note)
 
 
 def _place(row: Row) -> Place:

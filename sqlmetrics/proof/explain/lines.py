@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from textwrap import wrap
 
 from sqlmetrics.proof.reference import Value
+from sqlmetrics.stats import NOISE
 
 WIDTH = 80
-SAME = 1e-12
-"""How far two values may be apart that are the same as far as numbers are."""
 
 
 def hung(label: str, text: str, indent: int = 12) -> str:
@@ -28,7 +27,7 @@ def paragraph(head: str, words: Sequence[str], tail: str = "") -> str:
 def compared(value: Value, sql_value: Value, difference: float) -> str:
     """The two values, and whether they are the same."""
     verdict = (
-        f"the same to {SAME:g}" if difference <= SAME else f"NOT the same: {difference:g} apart"
+        f"the same to {NOISE:g}" if difference <= NOISE else f"NOT the same: {difference:g} apart"
     )
     reference_line = f"reference         {_exact(value)}"
     return f"{reference_line}\nSQL on DuckDB     {_exact(sql_value)}, {verdict}"

@@ -9,15 +9,15 @@ from statistics import NormalDist
 _TINY = 1e-300
 
 
-def critical(level: float, df: float) -> float:
-    """The t for which |T| stays below t with probability `level`.
+def critical(confidence: float, df: float) -> float:
+    """The t for which |T| stays below t with probability `confidence`.
 
     Newton's method on the two-sided tail, which falls and is convex, from the normal
     quantile upwards; an expansion above 10,000 degrees of freedom. It agrees with
     scipy.stats.t.ppf at 1e-9.
 
     Args:
-        level: Above 0 and below 1, like 0.95.
+        confidence: Above 0 and below 1, like 0.95.
         df: Degrees of freedom, above 0, also fractional; infinity is the normal.
 
     Raises:
@@ -26,13 +26,13 @@ def critical(level: float, df: float) -> float:
     >>> round(critical(0.95, 10), 6)
     2.228139
     """
-    if not 0 < level < 1 or not df > 0:
-        raise ValueError(f"level must be in (0, 1) and df above 0, given {level} and {df}")
-    t = z = NormalDist().inv_cdf((1 + level) / 2)
+    if not 0 < confidence < 1 or not df > 0:
+        raise ValueError(f"confidence is in (0, 1) and df above 0, given {confidence} and {df}")
+    t = z = NormalDist().inv_cdf((1 + confidence) / 2)
     if df > 10_000:  # Abramowitz and Stegun 26.7.5
         return z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df * df)
     for _ in range(200):
-        step = (tail(t, df) - (1 - level)) / (2 * _density(t, df))
+        step = (tail(t, df) - (1 - confidence)) / (2 * _density(t, df))
         t += step
         if abs(step) <= 1e-13 * t:
             break
@@ -90,21 +90,21 @@ _EXACT = 4
 _DEGREE = 8
 
 
-def critical_sql(level: float, n: str, inverse_df: str) -> str:
-    """`critical` as an expression of SQL, for one level; within 1e-10 of it up to 0.999.
+def critical_sql(confidence: float, n: str, inverse_df: str) -> str:
+    """`critical` as an expression of SQL, for one coverage; within 1e-10 of it up to 0.999.
 
     Constants for 1 to 4 degrees of freedom, then the polynomial in 1 / df that agrees with
     `critical` at Chebyshev's extrema from 0 to 1 / 5.
 
     Args:
-        level: Above 0 and below 1.
+        confidence: Above 0 and below 1.
         n: A column of whole numbers: the degrees of freedom, and one more.
         inverse_df: A column: 1 / (n - 1).
     """
     whens = "".join(
-        f"    when {df + 1} then {critical(level, df):.12g}e0\n" for df in range(1, _EXACT + 1)
+        f"    when {df + 1} then {critical(confidence, df):.12g}e0\n" for df in range(1, _EXACT + 1)
     )
-    first, *coefficients = reversed(_polynomial(level))
+    first, *coefficients = reversed(_polynomial(confidence))
     nested = f"{first:.12g}e0"
     for coefficient in coefficients:
         sign = "-" if coefficient < 0 else "+"
@@ -112,7 +112,7 @@ def critical_sql(level: float, n: str, inverse_df: str) -> str:
     return f"case {n}\n{whens}    else\n        {nested}\nend"
 
 
-def _polynomial(level: float) -> list[float]:
+def _polynomial(confidence: float) -> list[float]:
     """Its coefficients, the constant first; in fractions, so that they are the same everywhere."""
     places = [
         Fraction(round((1 - math.cos(math.pi * i / _DEGREE)) / 2 / (_EXACT + 1), 6))
@@ -121,7 +121,7 @@ def _polynomial(level: float) -> list[float]:
     coefficients = [Fraction(0)] * (_DEGREE + 1)
     for node in places:
         other_nodes = [point for point in places if point != node]
-        value = critical(level, float(1 / node) if node else math.inf)
+        value = critical(confidence, float(1 / node) if node else math.inf)
         basis = [Fraction(f"{value:.12g}")]
         for other_node in other_nodes:
             basis = [

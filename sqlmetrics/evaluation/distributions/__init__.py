@@ -1,1 +1,0 @@
-"""Tails of the distributions that tests and intervals need, by hand."""

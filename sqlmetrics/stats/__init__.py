@@ -1,0 +1,8 @@
+"""Estimates with their errors, intervals and p-values; tests of counts and of ranks."""
+
+CONFIDENCE = 0.95
+"""The coverage of an interval unless another one is given."""
+
+NOISE = 1e-12
+"""Relative differences below it come of the last digits of what was summed, which differ by
+engine: they are none."""
