@@ -39,7 +39,45 @@ def attention(grades: Grades, labels: Grades, *, k: int | None) -> Value:
 CHOICE = """Choice("square", "1 / rank^2", "1e0 / ({rank} * {rank})",
     weight=lambda rank: 1 / rank**2),
 """
-ROW = 'Dialect("cockroach", "CockroachDB", "postgres"),'
+ROW = """Dialect("cockroach", "CockroachDB", "postgres"),
+Dialect("quack", "Quack", "duckdb"),
+"""
+ENGINE = '''"""Quack: DuckDB by another name."""
+from sqlmetrics.engines.duckdb import DuckDB
+
+
+class Quack(DuckDB):
+    """A connection of Quack."""
+
+    dialect = "quack"
+    name = "Quack"
+'''
+ENGINE_ROW = """EngineInfo(
+    module="quack",
+    engine="Quack",
+    schemes=("quack",),
+    extra="",
+    objects=("quack",),
+    sample="quack://",
+),
+"""
+ONLINE = """OnlineMetric(
+    "first_missed",
+    "requests whose first item was not clicked, over requests with results",
+    "case when n_shown > 0 and coalesce(first_click, 0) <> 1 then 1e0 else 0e0 end",
+    "case when n_shown > 0 then 1e0 else 0e0 end",
+    "lower",
+    "share",
+),
+"""
+EXPORT = '''"""A page of a wiki."""
+from sqlmetrics.jobs.exports.target import Target
+
+
+def files(target: Target) -> dict[str, str]:
+    """The page."""
+    return {"metrics.md": f"# {target.spec.title}"}
+'''
 VERB = '''"""`sqlmetrics hello`."""
 import click
 
@@ -58,8 +96,8 @@ PLACES = {
     "option": {
         "sqlmetrics/catalog/conventions.py": (r'Choice\(\s*"log2_max2"', CHOICE),
         "sqlmetrics/proof/reference.py": (
-            r'    if how == "log2_max2":',
-            '    if how == "square":\n        return 1.0 / rank**2\n',
+            r'    if rule == "log2_max2":',
+            '    if rule == "square":\n        return 1.0 / rank**2\n',
         ),
     },
     "preset": {
@@ -69,6 +107,23 @@ PLACES = {
         ),
     },
     "dialect": {"sqlmetrics/sql/dialects.py": (r'Dialect\(\s*"athena"', ROW)},
+    "engine": {
+        "sqlmetrics/engines/quack.py": ("", ENGINE),
+        "sqlmetrics/engines/registry.py": (
+            r'EngineInfo\(\s*module="sqlite"',
+            ENGINE_ROW,
+        ),
+    },
+    "export": {
+        "sqlmetrics/jobs/exports/wiki.py": ("", EXPORT),
+        "sqlmetrics/jobs/exports/formats.py": (
+            r'Format\(\s*name="sqlmesh"',
+            'Format(name="wiki", title="the wiki", about="A page.", module="wiki"),\n',
+        ),
+    },
+    "online metric": {
+        "sqlmetrics/catalog/online.py": (r'OnlineMetric\(\s*"abandonment"', ONLINE),
+    },
     "click label": {
         "sqlmetrics/clicks/labels.py": (
             '"coec": Over',
@@ -110,6 +165,15 @@ clicks = {
     "labels": {"pool": "query_item", "rate": "unclicked"},
 }
 print(sm.evaluate_clicks(sm.Spec(metrics=["dcg(gain=linear)@1"], clicks=clicks), shop))
+print(sm.evaluate_clicks(sm.Spec(metrics=["first_missed"], clicks=clicks), shop).to_dicts())
+print(sm.evaluate(order, labels, "mrr", connection="quack://")["mrr"])
+"""
+SPEC = """
+name: shop
+rankings: {relation: ranked_items}
+labels: {relation: judgments}
+metrics: mrr
+output: {relation: metrics}
 """
 
 
@@ -135,11 +199,16 @@ def test_the_places_that_contributing_names_are_all_there_are(tmp_path: Path) ->
     for places in PLACES.values():
         for file, (before, text) in places.items():
             add(tmp_path, file, before, text)
-    numbers, dialect, differences, *clicks = run(tmp_path, "-c", USE).splitlines()
+    numbers, dialect, differences, *clicks, online, engine = run(tmp_path, "-c", USE).splitlines()
     assert numbers == "1.5 0.75"  # 1 + 1/2; gain 3 at rank 2, which is worth 1/4
     assert dialect == "True"
     assert differences == "0.0 0.0"
     assert "shown               0.5000        2" in clicks  # shown twice, clicked once
+    assert "'value': 0.5" in online  # of two requests one has a click, on its first item
+    assert engine == "0.5"
+    (tmp_path / "shop.yml").write_text(SPEC, encoding="utf-8")
+    run(tmp_path, "-m", "sqlmetrics", "export", "wiki", "shop.yml")
+    assert (tmp_path / "wiki" / "metrics.md").read_text(encoding="utf-8") == "# shop"
     assert run(tmp_path, "-m", "sqlmetrics", "hello") == "hello, search\n"
     assert "our shop" in run(tmp_path, "-m", "sqlmetrics", "list", "presets")
 
