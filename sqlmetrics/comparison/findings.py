@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import Metric
-from sqlmetrics.comparison.inference.adjustment import benjamini_hochberg, holm
-from sqlmetrics.comparison.inference.mean_difference import MeanDifference
 from sqlmetrics.comparison.inference.verdict import sentence, verdict
 from sqlmetrics.comparison.inference.welch import SampleMoments
 from sqlmetrics.comparison.options import Options
@@ -25,6 +23,7 @@ from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.stats.adjustment import benjamini_hochberg, holm
 from sqlmetrics.stats.estimate import Estimate
 
 TESTS = {
@@ -47,6 +46,9 @@ WELCH = "Welch t"
 
 Key = tuple[Any, ...]
 """System, segment, its value, metric and cutoff."""
+
+MeanDifference: TypeAlias = Moments | SampleMoments
+"""The sums of two systems over the same queries, or over queries of their own."""
 
 
 @dataclass(frozen=True)
@@ -320,13 +322,18 @@ def numbers(means: MeanDifference) -> dict[str, Any]:
         "baseline_value": before,
         "difference": means.difference,
         "relative": means.difference / abs(before) if before else None,
-        "statistic": means.estimate,
+        "statistic": _estimate(means),
         "effect_size": means.effect_size,
         "variance_reduction": getattr(means, "variance_reduction", None),
         "n": means.n,
         "n_baseline": means.n_baseline,
         **{name: getattr(means, name, None) for name in _PAIRS},
     }
+
+
+def _estimate(means: MeanDifference) -> Estimate:
+    error = means.standard_error
+    return Estimate(means.difference, error, means.df if error else 0.0)
 
 
 def _tested(key: Key, means: MeanDifference, options: Options, sums: Sums) -> dict[str, Any]:
@@ -341,7 +348,7 @@ def _tested(key: Key, means: MeanDifference, options: Options, sums: Sums) -> di
     if not means.standard_error:
         return by_t(means)
     replicates = sums.replicates[key]
-    statistic = Percentiles(replicates, means.estimate)
+    statistic = Percentiles(replicates, _estimate(means))
     return {"p_value": replicates.bootstrap(means.difference), "statistic": statistic}
 
 
@@ -352,7 +359,7 @@ def by_t(means: MeanDifference) -> dict[str, Any]:
     if not means.standard_error:
         p, name = means.exact() or (None, "")
         return {"p_value": p} | ({"test": name} if name else {})
-    return {"p_value": means.estimate.p_value()}
+    return {"p_value": _estimate(means).p_value()}
 
 
 def _notes(pairing: Pairing, overall: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cache
 from statistics import NormalDist
 
 _TINY = 1e-300
@@ -112,7 +113,8 @@ def critical_sql(confidence: float, n: str, inverse_df: str) -> str:
     return f"case {n}\n{whens}    else\n        {nested}\nend"
 
 
-def _polynomial(confidence: float) -> list[float]:
+@cache
+def _polynomial(confidence: float) -> tuple[float, ...]:
     """Its coefficients, the constant first; in fractions, so that they are the same everywhere."""
     places = [
         Fraction(round((1 - math.cos(math.pi * i / _DEGREE)) / 2 / (_EXACT + 1), 6))
@@ -129,4 +131,4 @@ def _polynomial(confidence: float) -> list[float]:
                 for low, high in zip([Fraction(0), *basis], [*basis, Fraction(0)], strict=True)
             ]
         coefficients = [total + term for total, term in zip(coefficients, basis, strict=True)]
-    return [float(coefficient) for coefficient in coefficients]
+    return tuple(float(coefficient) for coefficient in coefficients)

@@ -20,7 +20,6 @@ from engines.starting import Servers
 from marked import by_turns, engines
 
 import sqlmetrics as sm
-from sqlmetrics.comparison.inference.adjustment import benjamini_hochberg, holm
 from sqlmetrics.comparison.inference.verdict import verdict
 from sqlmetrics.comparison.sums import lots
 from sqlmetrics.comparison.sums.covariate import Covariate
@@ -35,6 +34,7 @@ from sqlmetrics.plan.plan import plan
 from sqlmetrics.sql.dialects import DIALECTS, dialect
 from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.sql.translation import Translation
+from sqlmetrics.stats.adjustment import benjamini_hochberg, holm
 from sqlmetrics.stats.nonparametric import signed_rank_test
 from sqlmetrics.stats.student import critical
 

@@ -19,7 +19,6 @@ from typing import Any
 from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.findings import Key, Sums, key
-from sqlmetrics.comparison.inference.shrinkage import estimated
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.stages import segments_stage
 from sqlmetrics.comparison.statements import Statements
@@ -30,6 +29,7 @@ from sqlmetrics.plan.shape import segment
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import literal
+from sqlmetrics.stats.shrinkage import estimated
 
 KINDS = {
     **dict.fromkeys(("metric", "system", "baseline", "segment_name", "segment_value"), "string"),

@@ -19,7 +19,6 @@ from typing import Any
 from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.findings import Key
-from sqlmetrics.comparison.inference.shrinkage import Shrinkage
 from sqlmetrics.comparison.options import GAINED, LOST, Movers
 from sqlmetrics.comparison.stages import chosen_if, columns_stage, join_stage, sums_stage
 from sqlmetrics.comparison.sums.moments import Moments
@@ -28,6 +27,7 @@ from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage, Window
 from sqlmetrics.sql.template import double, literal
 from sqlmetrics.stats.estimate import Estimate
+from sqlmetrics.stats.shrinkage import Shrinkage
 
 REPEATS = 10
 """So many rows beyond the first of a query tell what noise is; fewer do not."""

@@ -1,1 +1,1 @@
-"""From sums to what they say: intervals, tests, several at once, a verdict; plain Python."""
+"""From sums to what they say: means of two systems, their difference, a verdict; plain Python."""

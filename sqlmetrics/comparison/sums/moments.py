@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.comparison.inference.mean_difference import MeanDifference
 from sqlmetrics.comparison.stages import chosen_if, join_stage, segments_stage, sums_stage
 from sqlmetrics.comparison.sums.pairing import METRIC, SEGMENT, Pairing, is_above
 from sqlmetrics.plan.shape import segment
@@ -22,7 +21,7 @@ Rows = Callable[[Sequence[Stage], str], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
-class Moments(MeanDifference):
+class Moments:
     """Sums over clusters of queries; without clusters, over queries.
 
     Attributes:
@@ -119,6 +118,11 @@ class Moments(MeanDifference):
     def n_baseline(self) -> int:
         """The baseline's queries: the same."""
         return self.n
+
+    @property
+    def n_drawn(self) -> int:
+        """Clusters of either side: the same."""
+        return self.n_clusters
 
     def exact(self) -> tuple[float, str] | None:
         """Where all differ by the same: 2 of the 2^n ways to change places are as extreme."""

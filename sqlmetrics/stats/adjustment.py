@@ -23,7 +23,7 @@ class Adjustment:
     coverage: float
 
 
-def holm(p_values: Sequence[float], level: float) -> Adjustment:
+def holm(p_values: Sequence[float], confidence: float) -> Adjustment:
     """P-values that hold for all together: the chance of any false finding stays below them.
 
     Every hypothesis that Holm keeps was held against the error of the first one kept, and every
@@ -31,7 +31,7 @@ def holm(p_values: Sequence[float], level: float) -> Adjustment:
 
     Args:
         p_values: Of each test.
-        level: The coverage of a single interval, like 0.95.
+        confidence: The coverage of a single interval, like 0.95.
 
     Source: Holm 1979.
 
@@ -45,11 +45,11 @@ def holm(p_values: Sequence[float], level: float) -> Adjustment:
     for rank, i in enumerate(order):
         least = max(least, min(1.0, p_values[i] * (len(p_values) - rank)))
         adjusted[i] = least
-    n_kept = sum(p >= 1 - level for p in adjusted)
-    return Adjustment(adjusted, 1 - (1 - level) / max(1, n_kept))
+    n_kept = sum(p >= 1 - confidence for p in adjusted)
+    return Adjustment(adjusted, 1 - (1 - confidence) / max(1, n_kept))
 
 
-def benjamini_hochberg(p_values: Sequence[float], level: float) -> Adjustment:
+def benjamini_hochberg(p_values: Sequence[float], confidence: float) -> Adjustment:
     """P-values of a search: of the findings below one, at most that share is false on average.
 
     The coverage is that of intervals whose false coverage rate is bounded: 1 - R q / m for R
@@ -57,7 +57,7 @@ def benjamini_hochberg(p_values: Sequence[float], level: float) -> Adjustment:
 
     Args:
         p_values: Of each test.
-        level: The coverage of a single interval, like 0.95.
+        confidence: The coverage of a single interval, like 0.95.
 
     Source: Benjamini and Hochberg 1995.
 
@@ -72,5 +72,5 @@ def benjamini_hochberg(p_values: Sequence[float], level: float) -> Adjustment:
         i = order[rank]
         most = min(most, p_values[i] * len(p_values) / (rank + 1))
         adjusted[i] = most
-    n_found = sum(p < 1 - level for p in adjusted)
-    return Adjustment(adjusted, 1 - (1 - level) * max(1, n_found) / max(1, len(p_values)))
+    n_found = sum(p < 1 - confidence for p in adjusted)
+    return Adjustment(adjusted, 1 - (1 - confidence) * max(1, n_found) / max(1, len(p_values)))
