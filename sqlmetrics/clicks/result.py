@@ -13,9 +13,10 @@ from sqlmetrics.evaluation.intervals import estimate_of
 from sqlmetrics.evaluation.report import layout
 from sqlmetrics.evaluation.report import text as report
 from sqlmetrics.evaluation.report.display import Display
-from sqlmetrics.evaluation.report.result import INTERVAL, Result, summary_schema
+from sqlmetrics.evaluation.report.result import Result, summary_schema
 from sqlmetrics.evaluation.report.table import aligned, terminal_width
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.stats.estimate import INTERVAL
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -200,7 +201,7 @@ def _interval(row: Mapping[str, Any], column: str, confidence: float) -> dict[st
     sums = {name: row[f"{column}_{name}"] for name in ("n_clusters", "sum_x2", "sum_xw", "sum_w2")}
     ratio = _ratio(row[f"{column}_numerator"], row[f"{column}_denominator"])
     sums |= {"value": ratio, "denominator": row[f"{column}_denominator"]}
-    return dict(zip(INTERVAL, estimate_of(sums).interval(confidence), strict=True))
+    return estimate_of(sums).ends(confidence)
 
 
 def interval_note(confidence: float) -> str:

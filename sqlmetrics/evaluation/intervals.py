@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlmetrics.errors import SpecError
-from sqlmetrics.evaluation.report.result import INTERVAL
 from sqlmetrics.plan import moments
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.sql.stage import Column, Stage, with_columns
@@ -75,7 +74,7 @@ def with_intervals(rows: Iterable[Row], confidence: float) -> tuple[Row, ...]:
     moment_columns = {*moments.OWN, *moments.PAIRED}
     return tuple(
         {name: cell for name, cell in row.items() if name not in moment_columns}
-        | dict(zip(INTERVAL, estimate_of(row).interval(confidence), strict=True))
+        | estimate_of(row).ends(confidence)
         for row in rows
     )
 

@@ -12,6 +12,9 @@ from sqlmetrics.stats import NOISE, always_valid, student
 Interval: TypeAlias = tuple[float, float] | tuple[None, None]
 """The lower and the upper end; None twice where there is no interval."""
 
+INTERVAL = ("ci_low", "ci_high")
+"""The columns of a row that hold both ends."""
+
 POWER = 0.8
 """How likely the smallest difference is shown that the data could show."""
 
@@ -53,6 +56,10 @@ class Estimate:
         if half_width is None:
             return None, None
         return self.value - half_width, self.value + half_width
+
+    def ends(self, confidence: float) -> dict[str, float | None]:
+        """The interval as columns of a row."""
+        return dict(zip(INTERVAL, self.interval(confidence), strict=True))
 
     def p_value(self) -> float | None:
         """The two-sided p-value of the value 0; None without a variance."""

@@ -20,7 +20,7 @@ from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.evaluation.inputs.sources import relation_of
-from sqlmetrics.evaluation.report.result import INTERVAL, dated
+from sqlmetrics.evaluation.report.result import dated
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.counterfactual import UNIFORM, Counterfactual, Policy
@@ -224,9 +224,6 @@ def _row(
     metric = EstimatedMetric(term.measure, term.estimator)
     numerator, denominator = (float(sums[f"sum_{name}"] or 0) for name in (term.x, term.w))
     value = numerator / denominator if denominator else None
-    ends = {}
-    if confidence is not None:
-        ends = dict(zip(INTERVAL, term.estimate(sums).interval(confidence), strict=True))
     return {
         "spec": spec.title,
         "metric_date": sums["metric_date"],
@@ -243,5 +240,5 @@ def _row(
         "n_missing": 0,
         "sum_sq": None,
         "definition_hash": spec.definition_hash(metric, sums["segment_name"]),
-        **ends,
+        **({} if confidence is None else term.estimate(sums).ends(confidence)),
     }

@@ -13,7 +13,7 @@ from sqlmetrics.comparison.page.differences import SHOWN_ROWS
 from sqlmetrics.comparison.page.means import drawn_ends, panels, pooled
 from sqlmetrics.comparison.page.picture import Picture, rows_left_out, systems_left_out
 from sqlmetrics.comparison.page.words import Words, number, percent
-from sqlmetrics.stats.estimate import wilson_interval
+from sqlmetrics.stats.estimate import INTERVAL, wilson_interval
 from sqlmetrics.stats.nonparametric import spearman
 
 Row = Mapping[str, Any]
@@ -21,8 +21,6 @@ Row = Mapping[str, Any]
 SHOWN_POSITIONS = 30
 LEAST_DAYS = 5
 """Of fewer points no correlation is told."""
-
-_ENDS = ("ci_low", "ci_high")
 
 
 def cleaning(content: Content, words: Words) -> Picture | None:
@@ -83,7 +81,7 @@ def positions(content: Content, words: Words) -> Picture | None:
             "share": row["n_clicked"] / row["n_shown"],
             **dict(
                 zip(
-                    _ENDS,
+                    INTERVAL,
                     wilson_interval(row["n_clicked"], row["n_shown"], content.level),
                     strict=True,
                 )
@@ -122,7 +120,9 @@ def examination(content: Content, words: Words) -> Picture | None:
             "system": str(row.get("group") or row["method"]),
             "position": row["position"],
             "share": row["propensity"],
-            **{bound: row["propensity"] if row[bound] is None else row[bound] for bound in _ENDS},
+            **{
+                bound: row["propensity"] if row[bound] is None else row[bound] for bound in INTERVAL
+            },
         }
         for row in rows
     ]

@@ -9,11 +9,9 @@ from typing import Any
 from sqlmetrics.catalog.dimension import row_of
 from sqlmetrics.errors import SpecError
 from sqlmetrics.stats import student
-from sqlmetrics.stats.estimate import Estimate
+from sqlmetrics.stats.estimate import INTERVAL, Estimate
 
 Row = Mapping[str, Any]
-
-ENDS = ("ci_low", "ci_high")
 
 
 def pooled(rows: Sequence[Row], confidence: float) -> dict[str, Any] | None:
@@ -29,13 +27,9 @@ def pooled(rows: Sequence[Row], confidence: float) -> dict[str, Any] | None:
     n = sum(row["n_queries"] for row in rows)
     if len(rows) == 1:
         only = rows[0]
-        return {**{name: only.get(name) for name in ("value", *ENDS)}, "n": n}
+        return {**{name: only.get(name) for name in ("value", *INTERVAL)}, "n": n}
     estimate = _mean(rows, n, confidence)
-    return {
-        "value": estimate.value,
-        **dict(zip(ENDS, estimate.interval(confidence), strict=True)),
-        "n": n,
-    }
+    return {"value": estimate.value, **estimate.ends(confidence), "n": n}
 
 
 def _mean(rows: Sequence[Row], n: int, confidence: float) -> Estimate:
@@ -97,7 +91,7 @@ def drawn_ends(row: Mapping[str, Any], metric: str) -> dict[str, float]:
         metric: Its text.
     """
     low, high = _limits(metric)
-    ends = {name: row["value"] if row[name] is None else row[name] for name in ENDS}
+    ends = {name: row["value"] if row[name] is None else row[name] for name in INTERVAL}
     if low is not None:
         ends = {name: max(end, low) for name, end in ends.items()}
     return ends if high is None else {name: min(end, high) for name, end in ends.items()}

@@ -154,15 +154,13 @@ def with_running(
             continue
         days.append({name: float(row[name]) for name in _SUMS})
         today, so_far = together(days[-1:]), together(days, repeats=repeats)
-        low, high = today.interval(level)
         running_low, running_high = so_far.interval(level, always=True)
         lines.append(
             {
                 DAY: row[DAY],
                 "n": int(row["n"]),
                 "difference": today.value,
-                "ci_low": low,
-                "ci_high": high,
+                **today.ends(level),
                 "running": so_far.value,
                 "running_low": running_low,
                 "running_high": running_high,

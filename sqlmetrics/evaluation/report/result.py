@@ -14,6 +14,7 @@ from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.report.display import Display
 from sqlmetrics.spec.days import day_of
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.stats.estimate import INTERVAL
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,9 +38,6 @@ COLUMNS: Mapping[str, str] = {
 
 NAMES = ("metric", "column")
 """What the metrics of a dict may be called by."""
-
-INTERVAL = ("ci_low", "ci_high")
-"""What a summary has besides, where intervals were asked for."""
 
 Row = dict[str, Any]
 """A row of the summary."""
