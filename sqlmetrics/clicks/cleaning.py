@@ -18,13 +18,12 @@ others, `irregular_requests`, are looked at again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sqlmetrics.clicks.answers import answered
-from sqlmetrics.clicks.columns import NUMBER
+from sqlmetrics.clicks.columns import NUMBER, Names
 from sqlmetrics.clicks.log_rows import (
     ATTRIBUTED,
     BOTS,
@@ -32,10 +31,11 @@ from sqlmetrics.clicks.log_rows import (
     EXCLUDED,
     LogRows,
 )
-from sqlmetrics.clicks.reasons import event_reasons
-from sqlmetrics.spec.click_columns import CLICK
+from sqlmetrics.spec.click_cleaning import Cleaning
+from sqlmetrics.spec.click_columns import CLICK, PURCHASE
+from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.sql.stage import Column, Stage
-from sqlmetrics.sql.template import grouped, identifier, literal
+from sqlmetrics.sql.template import case, grouped, identifier, literal, number
 
 if TYPE_CHECKING:
     from sqlmetrics.clicks.propensity.curve import PropensityCurve
@@ -188,7 +188,7 @@ class ClickTables(LogRows):
 
     def _answers(self) -> Stage:
         counts = self.event_counts
-        columns = answered(self.clicks, counts, sessions=self.names.has_sessions)
+        columns = answer_columns(self.clicks, counts, sessions=self.names.has_sessions)
         return self._stage("answers", click=CLICK, counts=counts, columns=list(columns))
 
     def _requests(self) -> Stage:
@@ -352,3 +352,65 @@ class ClickTables(LogRows):
 def view_name(stage: str) -> str:
     """What the view of a stage is called."""
     return f"sqlmetrics_{stage}"
+
+
+def answer_columns(clicks: Clicks, counts: Mapping[str, str], *, sessions: bool) -> Iterator[Column]:
+    """The columns of the stage `answers` beside where the item stood and when it was clicked.
+
+    Args:
+        clicks: What was said of the log.
+        counts: Action -> the column that counts its events.
+        sessions: Whether it is asked if an action makes the session a success.
+    """
+    if not clicks.labels.pools:
+        yield Column(_grade(clicks.labels.grades, counts), "grade")
+    yield Column(_is_any([CLICK], counts), "is_clicked")
+    yield from (Column(name, name) for name in counts.values())
+    once = clicks.cleaning.deduplicate
+    bought = _is_any([PURCHASE], counts) if once else counts.get(PURCHASE, "0")
+    yield Column(bought, "n_purchases")
+    if sessions:
+        yield Column(_is_any(clicks.success_actions, counts), "is_success")
+
+
+def _grade(grades: Mapping[str, float], counts: Mapping[str, str]) -> str:
+    """The highest grade of what was done; 0 for what has none."""
+    best_first = sorted(counts, key=lambda action: -grades.get(action, 0))
+    whens = (
+        f"when {counts[action]} > 0 then {number(grades.get(action, 0))}" for action in best_first
+    )
+    return "\n    ".join(["case", *whens, "else 0"]) + "\nend"
+
+
+def _is_any(actions: Iterable[str], counts: Mapping[str, str]) -> str:
+    """1 where one of some actions was done."""
+    conditions = [f"{counts[action]} > 0" for action in actions if action in counts]
+    return case(" or ".join(conditions), "1", "0") if conditions else "0"
+
+
+def event_reasons(cleaning: Cleaning, names: Names) -> Mapping[str, str]:
+    """Reason -> what an event meets that is left out for it: the first that holds counts.
+
+    Args:
+        cleaning: What is left out.
+        names: The columns of the log.
+    """
+    reasons: dict[str, str] = {}
+    if cleaning.test is not None:
+        reasons["test traffic"] = "excluded_requests.reason = 'test traffic'"
+    if cleaning.max_events_per_user_hour is not None:
+        reasons["bot"] = "excluded_requests.reason = 'bot' or bots.user_id is not null"
+    if "events" in names.read:
+        reasons["unreadable time"] = "events_read.is_unread = 1"
+    if cleaning.same_position != "keep":
+        reasons["same position"] = "removed.request_id is not null"
+    reasons["no impression"] = "clean_impressions.request_id is null"
+    if names.has_times:
+        reasons["before the impression"] = "events_read.happened_at < clean_impressions.shown_at"
+        if cleaning.attribution_window is not None:
+            last = f"clean_impressions.shown_at + {round(cleaning.attribution_window * 1e6)}"
+            reasons["after the window"] = f"events_read.happened_at > {last}"
+    if cleaning.min_dwell is not None:
+        short = f"events_read.dwell < {number(cleaning.min_dwell)}"
+        reasons["short stay"] = f"events_read.action = {literal(CLICK)} and {short}"
+    return reasons
