@@ -16,8 +16,7 @@ from sqlmetrics.clicks.doubts import doubts, null_systems
 from sqlmetrics.clicks.labels import labels, labels_note, pooled
 from sqlmetrics.clicks.log_rows import ATTRIBUTED, DEDUPLICATED, EXCLUDED, IRREGULAR, LOGGED
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
-from sqlmetrics.clicks.rankings import rankings, shown_ranks
-from sqlmetrics.clicks.steps import CHOOSING, cleaning, lists
+from sqlmetrics.clicks.steps import CHOOSING, cleaning, lists, rankings, shown_ranks
 from sqlmetrics.clicks.ubi import Kinds
 from sqlmetrics.clicks.values import Unread
 from sqlmetrics.engines.database import Database, connect

@@ -354,7 +354,9 @@ def view_name(stage: str) -> str:
     return f"sqlmetrics_{stage}"
 
 
-def answer_columns(clicks: Clicks, counts: Mapping[str, str], *, sessions: bool) -> Iterator[Column]:
+def answer_columns(
+    clicks: Clicks, counts: Mapping[str, str], *, sessions: bool
+) -> Iterator[Column]:
     """The columns of the stage `answers` beside where the item stood and when it was clicked.
 
     Args:
