@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sqlmetrics.clicks import flags, ubi
+from sqlmetrics.clicks import ubi
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.columns import NUMBER, Names
 from sqlmetrics.clicks.log_rows import NUMBERED
@@ -16,7 +16,7 @@ from sqlmetrics.spec.click_columns import CLICK, Events, Impressions, Log
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.source import Model
 from sqlmetrics.sql.relation import Relation
-from sqlmetrics.sql.template import identifier, parts
+from sqlmetrics.sql.template import identifier, literal, parts
 from sqlmetrics.sql.translation import Translation
 
 
@@ -155,7 +155,7 @@ def _wide(log: Log, kinds: Mapping[str, str], *, has_texts: bool) -> Names:
     columns = {"request": NUMBER} | _given(log.columns)
     usual = "VARCHAR" if has_texts else ""
     condition_by_action = {
-        action: flags.is_done(identifier(name), kinds.get(name.casefold(), usual))
+        action: is_done(identifier(name), kinds.get(name.casefold(), usual))
         for action, name in (log.columns.done or {CLICK: "clicked"}).items()
     }
     return Names(
@@ -191,3 +191,32 @@ def _check_name(role: str, relation: Relation) -> None:
             f"clicks.{role}: a stage of the query is called {name!r} too, and would hide the "
             f"table; name it with its schema, like main.{name}"
         )
+
+
+DONE = ("1", "1.0", "true", "True", "TRUE", "t", "yes", "Yes", "YES", "y")
+NOT_DONE = ("0", "0.0", "false", "False", "FALSE", "f", "no", "No", "NO", "n", "")
+"""Words for 1 and 0 in columns of a wide table that say whether something was done."""
+
+
+def is_done(column: str, kind: str) -> str:
+    """What a row meets on which it was done.
+
+    Args:
+        column: The column as SQL.
+        kind: Its type in DuckDB's words; empty if it is not known, and then a number.
+    """
+    if kind.startswith("BOOLEAN"):
+        return f"case when {column} then 1 else 0 end = 1"
+    if kind.startswith(TEXTS):
+        return f"cast({column} as varchar) in ({', '.join(map(literal, DONE))})"
+    return f"{column} = 1"
+
+
+def is_unclear(kind: str) -> str:
+    """What a row meets that has neither, over {column}; empty where no row can."""
+    if kind.startswith("BOOLEAN"):
+        return ""
+    if kind.startswith(TEXTS):
+        literals = ", ".join(map(literal, (*DONE, *NOT_DONE)))
+        return f"{{column}} is not null\n    and {{text}} not in ({literals})"
+    return "{column} is not null\n    and {column} not in (0, 1)"

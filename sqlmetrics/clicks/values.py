@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sqlmetrics.clicks import flags, stored_days
+from sqlmetrics.clicks import stored_days
+from sqlmetrics.clicks.assembly import is_unclear
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.times import LOGGED, MICROS, RANGES, TEXTS, WHOLE
 from sqlmetrics.clicks.ubi import POSITION, Kinds
@@ -145,7 +146,7 @@ def _rules(clicks: Clicks, table: str, kinds: Kinds) -> Iterator[_Rule]:
 
 def _of_flags(log: Log, kinds: Mapping[str, str]) -> Iterator[_Rule]:
     for action, name in log.columns.done.items():
-        condition = flags.is_unclear(kinds.get(name.casefold(), ""))
+        condition = is_unclear(kinds.get(name.casefold(), ""))
         if condition:
             problem = "is neither 1 nor 0"
             remedy = f"{name} says whether there was a {action}: make it 1 or 0, true or false"
