@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from sqlmetrics.clicks import opensearch_coec
 from sqlmetrics.clicks.cleaning import ClickTables
-from sqlmetrics.clicks.last_clicks import examined_positions
 from sqlmetrics.clicks.propensity.weights import weighted_positions
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.click_labels import OPENSEARCH, ClickLabels
@@ -61,6 +60,19 @@ def _weighted(tables: ClickTables) -> Iterator[Stage]:
     yield from weighted_positions(tables)
 
 
+def _examined(tables: ClickTables) -> Iterator[Stage]:
+    """What SDBN counts of a query's text and an item: no iteration, and no held-out part.
+
+    Its attractiveness is clicks over impressions down to the last click, its satisfaction last
+    clicks over clicks; their product, the relevance, is last clicks over the former impressions.
+    """
+    days, when = tables.learned or ("", [])
+    view = {"of": tables.of, "impressions": tables.left, "days": days, "when": when}
+    yield from tables.stages(tables.left, "answers", *(["request_queries"] if days else []))
+    yield Stage("last_clicks", "clicks/last_clicks", view)
+    yield Stage("examined_positions", "clicks/examined_positions", view)
+
+
 OVER = {
     "ctr": Over("n_clicks", "n_impressions", "ctr"),
     "coec": Over("n_clicks", "expected_clicks"),
@@ -69,9 +81,7 @@ OVER = {
     "coee": Over(
         "n_clicks", "expected_examinations", "coee", ("expected_examinations",), _weighted
     ),
-    "sdbn": Over(
-        "n_last_clicks", "n_examined", "sdbn", ("n_examined", "n_last_clicks"), examined_positions
-    ),
+    "sdbn": Over("n_last_clicks", "n_examined", "sdbn", ("n_examined", "n_last_clicks"), _examined),
 }
 """The rates by name."""
 
