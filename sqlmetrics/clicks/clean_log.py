@@ -8,17 +8,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sqlmetrics.clicks import absence, column_checks, named_values, ubi, values
+from sqlmetrics.clicks import absence, log_checks, named_values, ubi
 from sqlmetrics.clicks.assembly import tables_of
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS
 from sqlmetrics.clicks.doubts import doubts, null_systems
 from sqlmetrics.clicks.labels import labels, labels_note, pooled
+from sqlmetrics.clicks.log_checks import Unread
 from sqlmetrics.clicks.log_rows import ATTRIBUTED, DEDUPLICATED, EXCLUDED, IRREGULAR, LOGGED
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.clicks.steps import CHOOSING, cleaning, lists, rankings, shown_ranks
 from sqlmetrics.clicks.ubi import Kinds
-from sqlmetrics.clicks.values import Unread
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.engines.temporary import TABLE, VIEW, Step, check_keeps, keeping
 from sqlmetrics.errors import InputError
@@ -339,7 +339,7 @@ def cleaned_log(
         dry: Whether no row is read but for what is named.
     """
     tables, kinds = log_tables(clicks, engine, only_days=only_days)
-    values.check_units(tables, engine)
+    log_checks.check_units(tables, engine)
     log = CleanLog(tables, engine, progress, is_dry=dry)
     limit = "\nlimit 0" if dry else ""
     todo = [replace(step, select=step.select + limit) for step in cleaning(tables)]
@@ -354,7 +354,7 @@ def cleaned_log(
         looked = named_values.check(tables, names, engine, dry=dry)
         log = replace(log, value_notes=looked.notes, unused=looked.unused)
         if not dry:
-            log = replace(log, unread=values.check(tables, kinds, engine))
+            log = replace(log, unread=log_checks.check_values(tables, kinds, engine))
         with keeping(engine, todo[choosing:], told):
             if not dry:
                 log = replace(log, value_notes=(*log.value_notes, *doubts(tables, engine)))
@@ -375,7 +375,7 @@ def log_tables(
         name: source_relation(source, f"clicks_{name}", engine)
         for name, source in clicks.sources.items()
     }
-    kinds = column_checks.check(clicks, relations, engine)
+    kinds = log_checks.check_columns(clicks, relations, engine)
     clicks = ubi.settled(clicks, relations, kinds, engine)
     tables = tables_of(clicks, relations, engine.translation, kinds, only_days=only_days)
     if files := _near_files(tables, relations, engine):

@@ -1,32 +1,102 @@
-"""Whether the values of a log can be what they are said to be; what can not is refused."""
+"""Whether a log has the columns that are wanted of it, and these the values; else it is refused."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sqlmetrics.clicks import stored_days
 from sqlmetrics.clicks.assembly import is_unclear
 from sqlmetrics.clicks.cleaning import ClickTables
-from sqlmetrics.clicks.times import LOGGED, MICROS, RANGES, TEXTS, WHOLE
-from sqlmetrics.clicks.ubi import POSITION, Kinds
+from sqlmetrics.clicks.times import LOGGED, MICROS, RANGES, TEXTS, TIMES, WHOLE
+from sqlmetrics.clicks.ubi import COLUMNS, POSITION, Kinds
 from sqlmetrics.engines.database import Database
-from sqlmetrics.errors import InputError
+from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.evaluation.checks.problem import Problem
 from sqlmetrics.evaluation.checks.rules import RowCheck
+from sqlmetrics.evaluation.inputs.condition import wrong_condition
+from sqlmetrics.evaluation.inputs.missing import absent, unreadable
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.spec.click_columns import Log
 from sqlmetrics.spec.click_log import Clicks
-from sqlmetrics.spec.source import is_separated
-from sqlmetrics.sql.relation import source_text
+from sqlmetrics.spec.days import is_day
+from sqlmetrics.spec.source import Source, is_separated
+from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.template import identifier
 
 EXAMPLES = 3
+DAY = 86_400_000_000
+"""Microseconds of a day."""
 FIRST = 1_000
 """As many times are looked at for their unit."""
 NO_NUMBER = "make it a number, or leave it NULL"
 _NOT_WHOLE = "not ({number} between -9e15 and 9e15 and {number} = floor({number}))"
 _THERE = "{number} is not null\n    and "
+
+
+def check_columns(
+    clicks: Clicks, relations: Mapping[str, Relation], engine: Database
+) -> dict[str, dict[str, str]]:
+    """The types of the columns of each table, by their names in small letters.
+
+    Args:
+        clicks: What was said of the log.
+        relations: Where each of its sources is.
+        engine: Their database.
+
+    Raises:
+        InputError: If a table cannot be read, or lacks a column.
+    """
+    kinds: dict[str, dict[str, str]] = {}
+    problems: list[Problem] = []
+    for table, source in clicks.sources.items():
+        kind_by_column = _column_types(table, source, relations[table], engine)
+        kinds[table] = folded = {name.casefold(): kind for name, kind in kind_by_column.items()}
+        for role, name in _wanted(clicks, table, source):
+            if name.casefold() not in folded:
+                message = f"{unknown('column', name, kind_by_column)} (wanted as {role})"
+                problems.append(Problem(table, message, 1))
+            elif role == "day" and not folded[name.casefold()].startswith((*TIMES, *TEXTS)):
+                message = f"{name} has the type {folded[name.casefold()]}, and is wanted as day"
+                remedy = "make it a date, or a text like 2026-01-31, in sql"
+                problems.append(Problem(table, message, 1, remedy=remedy))
+    problems += _condition_problems(clicks, relations, engine)
+    if problems:
+        raise InputError(problems)
+    return kinds
+
+
+def _condition_problems(
+    clicks: Clicks, relations: Mapping[str, Relation], engine: Database
+) -> Iterator[Problem]:
+    """The conditions that cannot be read."""
+    conditions = [(table, "where", source.where) for table, source in clicks.sources.items()]
+    first_source = next(name for name in ("log", "impressions", "events") if name in relations)
+    for table, key, text in (*conditions, (first_source, "cleaning.test", clicks.cleaning.test)):
+        if wrong := wrong_condition(text, relations[table], engine):
+            yield Problem(table, f"{key} {text!r}: {wrong}", 1)
+
+
+def _column_types(
+    table: str, source: Source, relation: Relation, engine: Database
+) -> Mapping[str, str]:
+    try:
+        return engine.columns(source_text(relation))
+    except InputError as error:
+        message = absent(source, engine) or unreadable(source, relation, error, engine)
+        raise InputError(f"{table}: {message}") from None
+
+
+def _wanted(clicks: Clicks, table: str, source: Source) -> Iterator[tuple[str, str]]:
+    """Roles and the columns that have them."""
+    if clicks.format == "ubi":
+        yield from ((name, name) for name in COLUMNS[table])
+        return
+    columns = source.columns.model_dump(exclude={"clicked", "actions"})
+    segments = columns.pop("segments", ())
+    yield from ((role, name) for role, name in columns.items() if name is not None)
+    yield from ((f"segment {name}", name) for name in segments)
+    if isinstance(source, Log):
+        yield from source.columns.done.items()
 
 
 @dataclass(frozen=True)
@@ -59,7 +129,7 @@ class Unread:
     example: str
 
 
-def check(tables: ClickTables, kinds: Kinds, engine: Database) -> tuple[Unread, ...]:
+def check_values(tables: ClickTables, kinds: Kinds, engine: Database) -> tuple[Unread, ...]:
     """The times of a log that cannot be read.
 
     Args:
@@ -77,7 +147,7 @@ def check(tables: ClickTables, kinds: Kinds, engine: Database) -> tuple[Unread, 
         spec_name = _shown(tables.clicks, table)
         is_csv = is_separated(tables.clicks.sources[spec_name].file)
         problems += _broken(spec_name, source, rules, engine, is_csv=is_csv)
-    problems += stored_days.problems(tables, engine)
+    problems += _stored_problems(tables, engine)
     if problems:
         raise InputError(problems)
     return tuple(_unread(tables, engine))
@@ -226,3 +296,85 @@ def _unread(tables: ClickTables, engine: Database) -> Iterator[Unread]:
             )
         if count:
             yield Unread(_shown(tables.clicks, table), int(count), str(example))
+
+
+def _stored_problems(tables: ClickTables, engine: Database) -> Iterator[Problem]:
+    """Columns of days that are none, and rows whose time lies further from them than was said.
+
+    Args:
+        tables: The stages of the log; nothing is looked at unless they are of some days alone.
+        engine: Their database.
+    """
+    if not tables.read.days:
+        return
+    for table in ("impressions", "events", "requests"):
+        relation = tables.relation(table)
+        if table == "events" and tables.clicks.log is not None:
+            continue  # the same rows
+        if relation is not None and tables.read.stored(table):
+            source = "log" if tables.clicks.log is not None else table
+            stored = _StoredDays(tables, table, source, relation, engine)
+            no_day = stored.no_day()
+            yield from [no_day] if no_day else stored.far()
+
+
+@dataclass(frozen=True)
+class _StoredDays:
+    """A table that is stored by day.
+
+    Attributes:
+        tables: The stages of the log.
+        table: Its name there.
+        source: And in the spec.
+        relation: Where it is.
+        engine: Its database.
+    """
+
+    tables: ClickTables
+    table: str
+    source: str
+    relation: Relation
+    engine: Database
+
+    @property
+    def _column(self) -> str:
+        return self.tables.read.stored(self.table)
+
+    def no_day(self) -> Problem | None:
+        """What is wrong with the column itself, by its first value."""
+        select = f"select cast({self._column} as varchar) from {source_text(self.relation)}"
+        rows = self.engine.rows(f"{select} where {self._column} is not null limit 1")
+        if not rows or is_day(rows[0][0]):
+            return None
+        name = self.tables.clicks.day_column(self.source)
+        message = (
+            f"{name} has {rows[0][0]!r}, and is wanted as day: a date, or a text like 2026-01-31"
+        )
+        return Problem(self.source, message, 1, remedy=f"make {name} a date in sql")
+
+    def far(self) -> Iterator[Problem]:
+        """Rows that are stored beyond the margin: others, which are not read, may be so too."""
+        names, (before, after) = self.tables.names, self.tables.read.margins(self.table)
+        # DuckDB alone tells the microseconds of no text
+        day = self._column if names.at.changes else f"cast({self._column} as date)"
+        stored = names.at.expression(names.at.dialect.times.micros, day)
+        time = names.local_moment(self.table)
+        far = f"{time} < {stored} - {before * DAY}"
+        if after is not None:
+            far += f" or {time} >= {stored} + {(after + 1) * DAY}"
+        examples = ", ".join(
+            f"min(case when {far} then cast({column} as varchar) end) as {name}"
+            for name, column in (("its_day", self._column), ("its_time", names.time(self.table)))
+        )
+        read = " and ".join(self.tables.read.where(self.table, all_requests=True))
+        ((count, its_day, its_time),) = self.engine.rows(
+            f"select sum(case when {far} then 1 else 0 end) as n, {examples} "
+            f"from {source_text(self.relation, read)}"
+        )
+        if count:
+            message = (
+                f"{many(int(count), 'row')} stored further from their time than "
+                f"{many(before, 'day')}, like {its_day} for {its_time}: others may not be read"
+            )
+            remedy = f"give clicks.day_margin: {before + 1} or more, or leave out columns.day"
+            yield Problem(self.source, message, int(count), remedy=remedy)
