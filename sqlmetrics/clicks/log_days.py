@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Set
 from datetime import date, timedelta
 
 from sqlmetrics.clicks.clean_log import cleaned_log, log_tables
-from sqlmetrics.clicks.rows_read import RowsRead
+from sqlmetrics.clicks.log_rows import RowsRead
 from sqlmetrics.engines.database import Database
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import Days, day_of
