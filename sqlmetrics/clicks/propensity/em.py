@@ -23,11 +23,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from math import exp, log
 
-from sqlmetrics.clicks.propensity.anderson import Anderson
 from sqlmetrics.clicks.propensity.curve import Propensity, PropensityCurve, propensities
-from sqlmetrics.clicks.propensity.least_squares import inverse
 from sqlmetrics.clicks.propensity.moves import MOVED, Ends, stage
 from sqlmetrics.clicks.propensity.sampling import samples
+from sqlmetrics.clicks.propensity.solvers import Anderson, inverse
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.evaluation.report.table import printable

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import exp, log
 
-from sqlmetrics.clicks.propensity.least_squares import LeastSquares
 from sqlmetrics.clicks.propensity.moves import Ends, Link, Links, Sums
 from sqlmetrics.clicks.propensity.sampling import samples
+from sqlmetrics.clicks.propensity.solvers import LeastSquares
 
 
 def harvested(positions: Sequence[int], strong: Sequence[Link]) -> dict[int, float]:
