@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.periods import DAY
-from sqlmetrics.comparison.stages import columns_stage
+from sqlmetrics.comparison.statements import columns_stage
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.inputs.missing import absent

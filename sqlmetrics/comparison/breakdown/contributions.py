@@ -20,8 +20,7 @@ from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.findings import Key, Sums, key
 from sqlmetrics.comparison.options import Options
-from sqlmetrics.comparison.stages import segments_stage
-from sqlmetrics.comparison.statements import Statements
+from sqlmetrics.comparison.statements import Statements, segments_stage
 from sqlmetrics.comparison.sums.moments import Moments
 from sqlmetrics.comparison.sums.pairing import METRIC, TIED, Pairing
 from sqlmetrics.errors import SpecError

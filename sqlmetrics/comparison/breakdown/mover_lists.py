@@ -20,8 +20,7 @@ from sqlmetrics.comparison.breakdown.movers import (
 )
 from sqlmetrics.comparison.findings import Sums
 from sqlmetrics.comparison.options import LOST, Movers, Options
-from sqlmetrics.comparison.stages import columns_stage
-from sqlmetrics.comparison.statements import Statements
+from sqlmetrics.comparison.statements import Statements, columns_stage
 from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.report.failure import MOST_LOST

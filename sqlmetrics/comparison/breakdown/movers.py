@@ -20,7 +20,7 @@ from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.findings import Key
 from sqlmetrics.comparison.options import GAINED, LOST, Movers
-from sqlmetrics.comparison.stages import chosen_if, columns_stage, join_stage, sums_stage
+from sqlmetrics.comparison.statements import chosen_if, columns_stage, join_stage, sums_stage
 from sqlmetrics.comparison.sums.moments import Moments
 from sqlmetrics.comparison.sums.pairing import METRIC, TIED, Pairing
 from sqlmetrics.plan.summary import ALL

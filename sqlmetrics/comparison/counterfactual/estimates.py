@@ -23,7 +23,7 @@ from sqlmetrics.comparison.findings import decided
 from sqlmetrics.comparison.inference.welch import SampleMoments
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.report.comparison import Comparison
-from sqlmetrics.comparison.stages import columns_stage
+from sqlmetrics.comparison.statements import columns_stage
 from sqlmetrics.comparison.sums.moments import PART
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step, keeping

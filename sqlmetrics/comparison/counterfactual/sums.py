@@ -16,7 +16,7 @@ from sqlmetrics.catalog.counterfactual import EstimatedMetric
 from sqlmetrics.clicks.counterfactual.terms import Term
 from sqlmetrics.comparison.inference.welch import SIDES, SampleMoments
 from sqlmetrics.comparison.periods import Period, in_any, name_of_day
-from sqlmetrics.comparison.stages import columns_stage, segments_stage, sums_stage
+from sqlmetrics.comparison.statements import columns_stage, segments_stage, sums_stage
 from sqlmetrics.comparison.sums.moments import KEYS
 from sqlmetrics.comparison.sums.pairing import SEGMENT
 from sqlmetrics.comparison.sums.samples import found_in, moments_of_groups, moments_stage

@@ -15,7 +15,7 @@ from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.online import Online
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.online_sums import PER_REQUEST, per_request
-from sqlmetrics.comparison.stages import chosen_if, sums_stage
+from sqlmetrics.comparison.statements import chosen_if, sums_stage
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.segments import UNKNOWN
 from sqlmetrics.plan.shape import segment

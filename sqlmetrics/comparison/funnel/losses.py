@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sqlmetrics.catalog.measure import Measure, parse
-from sqlmetrics.comparison.stages import chosen_if, columns_stage, segments_stage, sums_stage
+from sqlmetrics.comparison.statements import chosen_if, columns_stage, segments_stage, sums_stage
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.population import FUNNEL, funnel_stages
 from sqlmetrics.plan.ranking import WindowRanking

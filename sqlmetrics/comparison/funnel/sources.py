@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from sqlmetrics.comparison.funnel.losses import Losses
 from sqlmetrics.comparison.funnel.stage_order import check_column, list_sizes
-from sqlmetrics.comparison.stages import columns_stage, segments_stage, sums_stage
+from sqlmetrics.comparison.statements import columns_stage, segments_stage, sums_stage
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.plan.plan import Plan

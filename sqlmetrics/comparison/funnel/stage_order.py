@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from sqlmetrics.comparison.stages import sums_stage
+from sqlmetrics.comparison.statements import sums_stage
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.plan.plan import Plan

@@ -13,8 +13,7 @@ from sqlmetrics.comparison.findings import comparable
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.page.content import ALL, Content, Profile, Row
 from sqlmetrics.comparison.page.sample import Sample, all_labelled, keep_sample
-from sqlmetrics.comparison.stages import columns_stage, sums_stage
-from sqlmetrics.comparison.statements import Statements
+from sqlmetrics.comparison.statements import Statements, columns_stage, sums_stage
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SqlmetricsError
 from sqlmetrics.evaluation.execution import USUALLY

@@ -7,8 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlmetrics.comparison.stages import columns_stage, sums_stage
-from sqlmetrics.comparison.statements import Statements
+from sqlmetrics.comparison.statements import Statements, columns_stage, sums_stage
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.plan.tables import Tables

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlmetrics.comparison.page.content import Row
-from sqlmetrics.comparison.stages import columns_stage, sums_stage
-from sqlmetrics.comparison.statements import Statements
+from sqlmetrics.comparison.statements import Statements, columns_stage, sums_stage
 from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import double

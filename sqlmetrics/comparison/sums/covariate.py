@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.periods import Period
-from sqlmetrics.comparison.stages import columns_stage, sums_stage
+from sqlmetrics.comparison.statements import columns_stage, sums_stage
 from sqlmetrics.plan.segments import UNKNOWN
 from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import literal

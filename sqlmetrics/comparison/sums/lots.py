@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Iterator
 from math import exp, factorial
 
-from sqlmetrics.comparison.stages import columns_stage
+from sqlmetrics.comparison.statements import columns_stage
 from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import LINE, double, literal

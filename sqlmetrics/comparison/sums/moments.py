@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.comparison.stages import chosen_if, join_stage, segments_stage, sums_stage
+from sqlmetrics.comparison.statements import chosen_if, join_stage, segments_stage, sums_stage
 from sqlmetrics.comparison.sums.pairing import METRIC, SEGMENT, Pairing, is_above
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.sql.stage import Column, Stage

@@ -9,7 +9,7 @@ from typing import ClassVar
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.earlier_run import Stored
 from sqlmetrics.comparison.periods import DAY, Period, in_any, name_of_day
-from sqlmetrics.comparison.stages import chosen_if, columns_stage, sums_stage
+from sqlmetrics.comparison.statements import chosen_if, columns_stage, sums_stage
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.segments import UNKNOWN, Segment
 from sqlmetrics.plan.shape import segment

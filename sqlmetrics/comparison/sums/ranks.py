@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlmetrics.comparison.stages import columns_stage, segments_stage, sums_stage
+from sqlmetrics.comparison.statements import columns_stage, segments_stage, sums_stage
 from sqlmetrics.comparison.sums.moments import KEYS
 from sqlmetrics.comparison.sums.pairing import METRIC, TIED, Pairing, is_above
 from sqlmetrics.plan.shape import segment

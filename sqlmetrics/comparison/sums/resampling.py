@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.comparison.stages import (
+from sqlmetrics.comparison.statements import (
     chosen_if,
     columns_stage,
     join_stage,

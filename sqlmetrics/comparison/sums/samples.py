@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.inference.welch import SIDES, Group, SampleMoments
-from sqlmetrics.comparison.stages import (
+from sqlmetrics.comparison.statements import (
     chosen_if,
     columns_stage,
     segments_stage,
