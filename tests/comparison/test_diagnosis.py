@@ -17,10 +17,9 @@ from engines.starting import Servers
 from marked import by_turns, engines
 
 import sqlmetrics as sm
-from sqlmetrics.comparison.diagnosis.conditions import fired
 from sqlmetrics.comparison.diagnosis.diagnosis import MARGIN
 from sqlmetrics.comparison.diagnosis.log_numbers import log_numbers
-from sqlmetrics.comparison.diagnosis.rules import METRICS, ONLINE, RULES, Condition, Rule
+from sqlmetrics.comparison.diagnosis.rules import METRICS, ONLINE, RULES, Condition, Rule, fired
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.engines.database import Database
 from sqlmetrics.spec.baseline import usual_baseline

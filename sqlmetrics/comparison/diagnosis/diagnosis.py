@@ -12,9 +12,8 @@ from typing import Any, Unpack
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.comparison.compare import asked_plan, comparison_of
-from sqlmetrics.comparison.diagnosis.conditions import fired
 from sqlmetrics.comparison.diagnosis.log_numbers import log_numbers
-from sqlmetrics.comparison.diagnosis.rules import IN_A_SLICE, METRICS, RULES, TIED, Rule
+from sqlmetrics.comparison.diagnosis.rules import IN_A_SLICE, METRICS, RULES, TIED, Rule, fired
 from sqlmetrics.comparison.findings import decide
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.periods import name_of, periods_asked
