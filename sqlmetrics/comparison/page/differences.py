@@ -8,8 +8,7 @@ from typing import Any
 from sqlmetrics.comparison.page.charts import Chart, Sized
 from sqlmetrics.comparison.page.content import Content
 from sqlmetrics.comparison.page.means import panels
-from sqlmetrics.comparison.page.pair import pair
-from sqlmetrics.comparison.page.picture import Picture, ends, rows_left_out
+from sqlmetrics.comparison.page.picture import Picture, ends, pair, rows_left_out
 from sqlmetrics.comparison.page.words import Words, number, percent, signed
 from sqlmetrics.comparison.report.numbers import coverage, p_value
 from sqlmetrics.stats import NOISE

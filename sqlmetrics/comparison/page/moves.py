@@ -7,8 +7,7 @@ from typing import Any
 
 from sqlmetrics.comparison.page.charts import Chart
 from sqlmetrics.comparison.page.content import Content
-from sqlmetrics.comparison.page.pair import sign
-from sqlmetrics.comparison.page.picture import Mover, Picture, Shown
+from sqlmetrics.comparison.page.picture import Mover, Picture, Shown, sign
 from sqlmetrics.comparison.page.words import Words, number, signed
 
 SHOWN, LOST = 8, 5

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from html import escape
 
 from sqlmetrics.comparison.page.charts import Chart, can_draw, standing
+from sqlmetrics.comparison.page.content import Content
 from sqlmetrics.comparison.page.words import Words, signed
+from sqlmetrics.comparison.report.numbers import coverage
 
 
 @dataclass(frozen=True)
@@ -174,3 +176,26 @@ def systems_left_out(systems: Iterable[str], drawn_systems: Sequence[str], words
         return ""
     suffix = words("page.more", n=words.n(len(missing) - NAMED)) if len(missing) > NAMED else ""
     return words("page.not_drawn", names=", ".join(missing[:NAMED]) + suffix)
+
+
+def pair(content: Content, words: Words) -> dict[str, object]:
+    """What sentences say of the system, its baseline and their difference."""
+    row = content.row(content.main, content.first)
+    values: dict[str, object] = {
+        "metric": content.first,
+        "system": content.main,
+        "baseline": content.baseline,
+        "level": coverage([row] if row else [], content.level),
+        "n": words.n(row["n"] if row else 0),
+        "difference": signed(row["difference"] if row else None),
+        "interval": ends(words, row["ci_low"], row["ci_high"]) if row else "–",
+    }
+    return values | {
+        name: words.n(row[name]) if row and row[name] is not None else "–"
+        for name in ("wins", "ties", "losses")
+    }
+
+
+def sign(value: float) -> int:
+    """1, 0 or -1."""
+    return (value > 0) - (value < 0)

@@ -9,8 +9,7 @@ from typing import Any
 from sqlmetrics.comparison.page.charts import Chart
 from sqlmetrics.comparison.page.content import Content
 from sqlmetrics.comparison.page.deploys import describe_markers, marks
-from sqlmetrics.comparison.page.pair import pair, sign
-from sqlmetrics.comparison.page.picture import Picture, ends
+from sqlmetrics.comparison.page.picture import Picture, ends, pair, sign
 from sqlmetrics.comparison.page.words import Words, number, percent, signed
 from sqlmetrics.stats import NOISE
 

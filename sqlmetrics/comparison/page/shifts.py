@@ -8,8 +8,7 @@ from typing import Any
 from sqlmetrics.comparison.page.charts import Chart, Sized
 from sqlmetrics.comparison.page.content import Content
 from sqlmetrics.comparison.page.lists import about_lists
-from sqlmetrics.comparison.page.pair import sign
-from sqlmetrics.comparison.page.picture import Picture
+from sqlmetrics.comparison.page.picture import Picture, sign
 from sqlmetrics.comparison.page.words import Words, percent
 
 RANKS = ("1", "2-3", "4-10", "11+", "none")

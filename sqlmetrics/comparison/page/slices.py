@@ -14,8 +14,7 @@ from sqlmetrics.comparison.page.differences import (
     verdict_cells,
     verdict_columns,
 )
-from sqlmetrics.comparison.page.pair import pair, sign
-from sqlmetrics.comparison.page.picture import Part, Picture, rows_left_out
+from sqlmetrics.comparison.page.picture import Part, Picture, pair, rows_left_out, sign
 from sqlmetrics.comparison.page.words import Words, number, percent, signed
 from sqlmetrics.comparison.report.numbers import coverage
 from sqlmetrics.comparison.report.worst_slice import segment_of
