@@ -20,7 +20,6 @@ from sqlmetrics.comparison.design import design, one_system
 from sqlmetrics.comparison.earlier_run import opened_values
 from sqlmetrics.comparison.options import FailOn, Movers, Options, check_fail_on
 from sqlmetrics.comparison.periods import period, periods_asked
-from sqlmetrics.comparison.presence import check_present
 from sqlmetrics.comparison.report.comparison import Comparison, check_level, fails
 from sqlmetrics.comparison.report.worst_slice import worst_slices
 from sqlmetrics.comparison.statements import Statements
@@ -29,6 +28,7 @@ from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.comparison.sums.resampling import Resampling
 from sqlmetrics.engines.database import Database, connect, session_of
 from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.checks.absence import check_present
 from sqlmetrics.evaluation.checks.sample import note as sample_note
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.open import opened

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.plan.script import Script
 from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.sql.template import literal
 
@@ -50,3 +52,24 @@ def _days(name: str, plan: Plan, engine: Database) -> list[str]:
 def _listed(days: Sequence[str]) -> str:
     """One or two days by name, of more the first and the last."""
     return " and ".join(days) if len(days) < 3 else f"{days[0]} to {days[-1]}"
+
+
+def check_present(names: Iterable[str], script: Script, plan: Plan, engine: Database) -> None:
+    """Raise InputError for a system that has no value on the chosen days, and lists on others.
+
+    Args:
+        names: The systems; those that are unknown on all days are not looked at.
+        script: How `per_query` is read, while it is kept.
+        plan: The plan of the evaluation, of the chosen days.
+        engine: Where its tables are.
+    """
+    names = list(names)
+    if not names or "system" not in plan.shape.keys:
+        return
+    existing = [
+        name for (name,) in engine.rows(script.over("select distinct system from per_query"))
+    ]
+    for name in names:
+        reason = "" if name in existing else why_absent(name, existing, plan, engine)
+        if reason:
+            raise InputError(f"no list of this system: {reason}")
