@@ -10,9 +10,8 @@ from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.earlier_run import Stored
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.sums import resampling
-from sqlmetrics.comparison.sums.covariate import Covariate
 from sqlmetrics.comparison.sums.pairing import Pairing
-from sqlmetrics.comparison.sums.samples import Samples
+from sqlmetrics.comparison.sums.samples import Covariate, Samples
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.shape import segment
