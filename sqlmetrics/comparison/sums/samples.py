@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.inference.welch import SIDES, Group, SampleMoments
@@ -330,10 +330,6 @@ def moments_of_groups(
         groups=groups,
         is_adjusted="system_c" in names,
     )
-
-
-if TYPE_CHECKING:
-    from sqlmetrics.comparison.sums.samples import Samples
 
 
 @dataclass(frozen=True)
