@@ -27,7 +27,7 @@ from sqlmetrics.comparison.page import charts, sample
 from sqlmetrics.comparison.page.charts import NARROW, POINTS, WIDE, Chart
 from sqlmetrics.comparison.page.deploys import deploys_of
 from sqlmetrics.comparison.page.notebook import MIME, pictures_of
-from sqlmetrics.comparison.page.pictures import LATER, MAKERS
+from sqlmetrics.comparison.page.report import LATER, MAKERS
 from sqlmetrics.comparison.page.sums import with_running
 from sqlmetrics.comparison.page.words import LANGUAGES, Words, catalogue, signed
 from sqlmetrics.evaluation.report.table import aligned

@@ -22,7 +22,7 @@ from comparison.report_world import month
 import sqlmetrics as sm
 from sqlmetrics.comparison.page.charts import NARROW, WIDE, standing
 from sqlmetrics.comparison.page.picture import Mover, Picture
-from sqlmetrics.comparison.page.pictures import LATER, MAKERS
+from sqlmetrics.comparison.page.report import LATER, MAKERS
 from sqlmetrics.comparison.page.words import Words, number, percent, signed
 
 ROOT = Path(__file__).resolve().parents[2]
