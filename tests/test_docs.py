@@ -99,6 +99,8 @@ def test_pages_of_schedulers_show_the_examples_that_are_run() -> None:
     own = [
         block for name in ("airflow", "dagster", "prefect") for block in blocks(pages[name], r"\w+")
     ]
+    gates = [path.read_text(encoding="utf-8") for path in (ROOT / "examples" / "gate").iterdir()]
+    assert {*gates} <= {*blocks(pages["gate"], r"\w+")}
     night = [block for block in blocks(pages["every-night"], r"\w+") if block in files]
     assert sorted(files[block] for block in own + night) == sorted(files.values())
 

@@ -14,6 +14,7 @@ import json
 import re
 import shlex
 import shutil
+import subprocess
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -114,6 +115,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = (folder / "clicks.yml").read_text().replace("  cleaning:", UNSHOWN + "  cleaning:", 1)
     (folder / "unshown.yml").write_text(text)
     sqlmetrics("run", "search.yml", "--db", "shop.duckdb", folder=folder)
+    zoned = "select * replace (ds::timestamptz as ds)"
+    duckdb.sql(f"{zoned} from '{folder}/runs.parquet'").write_parquet(f"{folder}/zoned.parquet")
+    files = "run.txt qrels.txt runs.csv words.csv runs.parquet zoned.parquet labels.parquet"
+    for line in ("init -q -b main", f"add {files} files.yml", "commit -qm world"):
+        words = ["git", "-c", "user.name=A", "-c", "user.email=a@b.example", *line.split()]
+        subprocess.run(words, cwd=folder, check=True, capture_output=True)
     return folder
 
 
@@ -389,6 +396,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "export malloy search.yml --connection dev --profiles profiles.yml",
     ),
     "validate": (
+        "validate search.yml files.yml --offline",
         "validate search.yml PLACE",
         "validate search.yml --connection dev --profiles profiles.yml",
         "validate files.yml",
@@ -422,6 +430,20 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--webhook http://127.0.0.1:1/x",
         "check search.yml --target dev --profiles profiles.yml",
         "check search.yml --connection dev --profiles profiles.yml",
+    ),
+    "gate": (
+        "gate run.txt qrels.txt -m mrr --base main --fail-on worse --margin 0.01 --movers 2 "
+        "--title searching --comment --check-share .5 --preset trec_eval -c missing=drop",
+        "gate runs.parquet labels.parquet -m mrr,ndcg@2 --date ds --by country --where "
+        "'score > 1' --queries queries.parquet --weight traffic --segment traffic "
+        "--skip-input-checks --out page.md --overwrite",
+        "gate runs.csv words.csv -m mrr,strec@3 --query qid --item doc --score value --grade level "
+        "--label-column item=item --group part --separator ; --decimal , --skip-bad "
+        "--grades low=0 --grades mid=1 --grades high=2 --build 'git --version'",
+        "gate --spec files.yml --errors json --debug --log-format json --quiet",
+        "gate run.txt qrels.txt -m mrr --rank rank 2",
+        "gate runs.parquet labels.parquet -m mrr --system model 2",
+        "gate zoned.parquet labels.parquet -m mrr --date ds --time-zone Europe/Berlin",
     ),
     "compare": (
         f"compare rankings.parquet labels.parquet -m mrr {RANKED} --fail-on worse",

@@ -4,7 +4,8 @@ A block is run by its language, and the block of `text` behind it, if there is o
 prints:
 
 * `sh`: `mkdir -p FOLDER ...` makes folders, `cat > FILE <<'END'` writes a file,
-  `sqlmetrics ...` runs; `# exit code 1` behind a line is the code to expect;
+  `sqlmetrics ...` runs; `# exit code 1` behind a line is the code to expect; `git ...` runs, and
+  gives the same commits each time;
 * `yaml` whose first line is a comment with the name of a file: that file is written;
 * `python`: runs, all blocks of a page in one namespace;
 * `sql`: runs in DuckDB, on `metrics.duckdb` if the page has made it, else all blocks of a page on
@@ -17,6 +18,7 @@ import io
 import os
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -33,6 +35,11 @@ MKDIR = re.compile(r"^mkdir -p (.+)\n", re.MULTILINE)
 NAMED = re.compile(r"^# (\S+\.yml)\n")
 VARIES = re.compile(r"\b\d+(\.\d+)? s\b")
 """How long it took."""
+AUTHOR = {
+    f"GIT_{role}_{name}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for name, value in {"NAME": "A", "EMAIL": "a@shop.example", "DATE": "2026-01-05T00:00Z"}.items()
+}
 
 
 def printed(page: str, folder: Path) -> str:
@@ -95,6 +102,9 @@ def _shell(body: str) -> Iterator[str]:
         code = re.search(r"# exit code (\d)$", line)
         words = shlex.split(line, comments=True)
         if not words or words[:2] == ["pip", "install"]:
+            continue
+        if words[0] == "git":
+            subprocess.run(words, check=True, capture_output=True, env={**os.environ, **AUTHOR})
             continue
         assert words[0] == "sqlmetrics", f"the walk has no {words[0]}"
         yield _command(words, int(code[1]) if code else 0)

@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "compare.compare",
             "Compare systems with a baseline, and say what is real.",
         ),
+        "gate": ("gate.gate.gate", "Compare a branch with its base, for a pull request."),
         "diagnose": ("diagnose.diagnose", "Name known patterns among metrics: why one moved."),
         "funnel": ("funnel.funnel", "Say at which stage relevant items are lost."),
         "show": ("show.show", "Print the numbers of SPEC; write no table."),

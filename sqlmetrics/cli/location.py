@@ -68,6 +68,10 @@ class Location:
         """Whether any of the options is given."""
         return any((self.db, self.connection, self.target, self.profiles))
 
+    def beside(self, spec: str) -> Location:
+        """The same for another spec, beside which a `profiles.yml` may be."""
+        return replace(self, spec=spec)
+
     def reading(self, spec: Spec | None = None, *, is_needed: bool = False) -> Database:
         """The database that is read.
 

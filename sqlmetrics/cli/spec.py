@@ -16,6 +16,7 @@ from sqlmetrics.cli.common import (
     say,
 )
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.errors import SpecError, SqlmetricsError
 from sqlmetrics.evaluation.report.table import many
 
 
@@ -74,23 +75,43 @@ def compile_spec(
 
 
 @click.command()
-@click.argument("spec", type=INPUT)
+@click.argument("specs", type=INPUT, nargs=-1, required=True, metavar="SPEC...")
+@click.option(
+    "--offline", is_flag=True, help="Check the specs by themselves; open no table or database."
+)
 @place_options
 @error_options
-def validate(spec: str, location: Location) -> None:
+def validate(specs: tuple[str, ...], location: Location, *, offline: bool) -> None:
     """Tell whether SPEC fits its tables: relations, columns, types, named values.
 
     No metric is computed. Values that the spec names and no row has, like an action, a baseline
-    or the segment of a check, are told with those that there are.
+    or the segment of a check, are told with those that there are. Of several specs, and with
+    --offline as a hook of pre-commit does it, all are read before the first error ends it.
     """
     from sqlmetrics import api
     from sqlmetrics.spec.spec import Spec
 
-    the_spec = Spec.read(spec)
-    for note in api.validate(the_spec, location.reading(the_spec)):
-        say(f"note: {note}")
-    count = len(the_spec.measures) + len(the_spec.online)
-    say(f"{spec} fits its tables: {many(count, 'metric')}")
+    if offline and location.is_given:
+        raise click.UsageError("--offline opens no database: leave out where it is")
+    problems = []
+    for file in specs:
+        try:
+            spec = Spec.read(file)
+            if offline:
+                api.compile(spec)
+            else:
+                for note in api.validate(spec, location.beside(file).reading(spec)):
+                    say(f"note: {note}")
+        except SqlmetricsError as error:
+            if len(specs) == 1:
+                raise
+            problems.append(f"{file}: {error}")
+            continue
+        count = len(spec.measures) + len(spec.online)
+        fits = "is well" if offline else "fits its tables"
+        say(f"{file} {fits}: {many(count, 'metric')}")
+    if problems:
+        raise SpecError(problems)
 
 
 @click.command()

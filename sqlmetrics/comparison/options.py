@@ -26,6 +26,11 @@ FAIL_ON: Mapping[FailOn, tuple[Verdict, ...]] = {
 SIDES = LOST, GAINED = "lost", "gained"
 """What a query did that moved: it became worse, or better."""
 
+NO_LISTS = (
+    "no system has any; where each file is a system, a condition (where) on a column of systems "
+    "leaves nothing"
+)
+
 USUAL_COUNT = 10
 """As many queries are shown of a side that is named without a number."""
 
@@ -102,7 +107,8 @@ class Options:
         existing = sorted(systems)
         for name in (*self.systems, *([self.baseline] if self.baseline else [])):
             if name not in existing:
-                raise InputError(f"no list of this system: {unknown('system', name, existing)}")
+                reason = unknown("system", name, existing) if existing else NO_LISTS
+                raise InputError(f"no list of this system: {reason}")
 
     @property
     def shows_queries(self) -> bool:

@@ -1,0 +1,1 @@
+"""A branch beside its base: rankings, specs, and the comment that says what came of it."""

@@ -1,0 +1,261 @@
+"""`sqlmetrics gate`: is a branch worse than its base, as a check on a pull request."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sqlmetrics.cli.common import INPUT, error_options, say
+from sqlmetrics.cli.compare import FAIL_ON
+from sqlmetrics.cli.evaluation_options import (
+    check_option,
+    convention_option,
+    given_options,
+    metrics_option,
+    preset_option,
+    segment_option,
+    table_options,
+)
+from sqlmetrics.cli.gate.page import Page, Rankings, SpecChange
+from sqlmetrics.cli.gate.revisions import Revision, with_base
+from sqlmetrics.cli.output import out_option, write
+from sqlmetrics.engines.output_files import check_output, has_mark
+from sqlmetrics.errors import CheckError, InputError, SqlmetricsError, masked
+
+TITLE = "retrieval"
+SUMMARY = "GITHUB_STEP_SUMMARY"
+
+
+@click.command()
+@click.argument("tables", nargs=-1, metavar="[RANKINGS [LABELS]]")
+@metrics_option("Like ndcg@10; several behind commas.")
+@click.option(
+    "--base",
+    metavar="REVISION",
+    help="The branch, tag or commit to compare with.  "
+    "[default: the target of the pull request, else main]",
+)
+@click.option(
+    "--build",
+    metavar="COMMAND",
+    help="Run this shell command first, in the base and in this branch; it writes RANKINGS.",
+)
+@click.option(
+    "--spec",
+    "specs",
+    multiple=True,
+    type=click.Path(),
+    metavar="FILE",
+    help="Read this spec, and show how its SQL changes. May be repeated.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(FAIL_ON),
+    default="worse",
+    show_default=True,
+    help="Exit with 1 if a row is worse; worse or unclear; or anything but better.",
+)
+@click.option("--margin", default=0.0, help="The largest difference that does not matter.")
+@click.option(
+    "--movers", default="3", metavar="N", show_default=True, help="Show N queries that moved most."
+)
+@click.option("--by", multiple=True, metavar="COLUMN", help="Compare each segment too.")
+@segment_option
+@click.option(
+    "--queries", type=INPUT, metavar="TABLE", help="Table of query texts, segments, weights."
+)
+@preset_option()
+@convention_option()
+@check_option
+@click.option(
+    "--title", default=TITLE, show_default=True, help="Name of this gate; each has a comment."
+)
+@click.option(
+    "--comment",
+    is_flag=True,
+    help="Write the page as a comment on the pull request or merge request, updated in place.",
+)
+@table_options
+@out_option
+@error_options
+@given_options
+def gate(
+    *,
+    tables: tuple[str, ...],
+    base: str | None,
+    build: str | None,
+    specs: tuple[str, ...],
+    fail_on: str,
+    margin: float,
+    movers: str,
+    title: str,
+    comment: bool,
+    out: str | None,
+    arguments: dict[str, Any],
+) -> None:
+    """Compare this branch with its base, and fail if search got worse.
+
+    RANKINGS is a file of the repository, or one that --build writes. The base is the last commit
+    that the branch shares with --base. LABELS are those of this branch, for both. The page is
+    Markdown: the verdict, the numbers, the queries that moved. Where the base has no rankings
+    there is nothing to compare with, and the gate lets the branch through.
+
+    \b
+    sqlmetrics gate run.txt qrels.txt -m ndcg@10
+    sqlmetrics gate run.txt qrels.txt -m ndcg@10 --build "make run.txt" --comment
+    sqlmetrics gate --spec metrics/search.yml --base origin/main
+    """  # noqa: D301  # click wants the \b itself
+    _check_usage(tables, specs, arguments)
+    if out is not None:
+        check_output(out, b"<!-- sqlmetrics")
+    error: SqlmetricsError | None = None
+    with with_base(base, os.environ) as (base_revision, branch):
+        rankings = None
+        if tables:
+            options = {"margin": margin, "movers": movers, "fail_on": fail_on, **arguments}
+            rankings, error = _rankings(tables, base_revision, branch, build, options)
+        changes = [_spec_change(file, base_revision, branch) for file in specs]
+        page = Page(title, base_revision, branch, rankings, changes)
+    write(page.markdown(), out, has_mark(b"sqlmetrics gate"))
+    if comment:
+        _publish(page, os.environ)
+    if error:
+        raise error
+    if broken := [change for change in changes if change.error]:
+        raise InputError([f"{change.file}: {change.error}" for change in broken])
+
+
+def _check_usage(
+    tables: tuple[str, ...], specs: tuple[str, ...], arguments: Mapping[str, Any]
+) -> None:
+    """Raise UsageError where there is nothing to compare, or too much."""
+    if not tables and not specs:
+        raise click.UsageError("give RANKINGS and LABELS, or --spec FILE")
+    if len(tables) > 2:
+        raise click.UsageError(f"give RANKINGS and LABELS, not {len(tables)} tables")
+    if tables and not arguments.get("metrics"):
+        raise click.UsageError("say what to compare: -m ndcg@10,recall@100,mrr")
+
+
+def _rankings(
+    tables: tuple[str, ...],
+    base: Revision,
+    branch: Revision,
+    build: str | None,
+    options: dict[str, Any],
+) -> tuple[Rankings, SqlmetricsError | None]:
+    """What came of the rankings, and what the command ends with."""
+    from sqlmetrics.comparison.compare import compare
+
+    run, labels = tables[0], tables[1] if len(tables) > 1 else None
+    try:
+        notes = _built(run, base, branch, build)
+        if not base.file(run).exists():
+            return _alone(run, labels, notes, options), None
+        notes += _same(run, labels, base, branch)
+        files = {base.name: str(base.file(run)), branch.name: str(branch.file(run))}
+        try:
+            comparison, failure = compare(files, labels, **options), None
+        except CheckError as error:
+            comparison, failure = error.result, error
+        notes += [str(note) for note in comparison.notes]
+        return Rankings(comparison, failure, notes=notes), failure
+    except SqlmetricsError as error:
+        return Rankings(error=masked(str(error))), error
+
+
+def _built(run: str, base: Revision, branch: Revision, build: str | None) -> list[str]:
+    """Build the rankings of both; a note where that of the base fails.
+
+    Raises:
+        InputError: If this branch cannot be built, or has no rankings then.
+    """
+    notes = []
+    if build:
+        branch.build(build)
+        try:
+            base.build(build)
+        except InputError as error:
+            notes.append(f"there is no run of {base.name}: {str(error).partition(chr(10))[0]}")
+            with suppress(OSError):
+                base.file(run).unlink(missing_ok=True)
+    if not branch.file(run).exists():
+        hint = "" if build else "; --build COMMAND writes it"
+        raise InputError(f"rankings: there is no file {run!r} in {branch.name}{hint}")
+    return notes
+
+
+def _alone(run: str, labels: str | None, notes: list[str], options: Mapping[str, Any]) -> Rankings:
+    """The numbers of the branch, where its base has none."""
+    from sqlmetrics.evaluation.evaluate import evaluate
+
+    names = {"margin", "movers", "fail_on"}
+    arguments = {name: value for name, value in options.items() if name not in names}
+    result = evaluate(run, labels, **arguments)
+    notes = notes or [f"the base has no file {run!r}: the next request is compared with this one"]
+    return Rankings(result=result, notes=[*notes, *map(str, result.notes)])
+
+
+def _same(run: str, labels: str | None, base: Revision, branch: Revision) -> list[str]:
+    """Notes on files that are the same, or ought to be."""
+    notes = []
+    if _are_equal(base.file(run), branch.file(run)):
+        notes.append(f"{run} is the same file as in {base.name}")
+    if labels and base.file(labels).exists() and not _are_equal(base.file(labels), Path(labels)):
+        notes.append(
+            f"{labels} differs from that of {base.name}; both runs are measured with this one"
+        )
+    return notes
+
+
+def _are_equal(first: Path, second: Path) -> bool:
+    if not (first.is_file() and second.is_file()):
+        return False
+    return (
+        first.stat().st_size == second.stat().st_size and first.read_bytes() == second.read_bytes()
+    )
+
+
+def _spec_change(file: str, base: Revision, branch: Revision) -> SpecChange:
+    """The SQL of a spec in both revisions; a spec of the base that cannot be read is none."""
+    before = None
+    with suppress(SqlmetricsError):
+        before = _sql(base.file(file))
+    if not branch.file(file).exists():
+        is_known = base.file(file).exists()
+        return SpecChange(
+            file,
+            before or "" if is_known else None,
+            error="" if is_known else "there is no such file",
+        )
+    try:
+        return SpecChange(file, before, _sql(branch.file(file)))
+    except SqlmetricsError as error:
+        return SpecChange(file, before, error=masked(str(error)))
+
+
+def _sql(file: Path) -> str | None:
+    if not file.exists():
+        return None
+    from sqlmetrics.api import compile
+    from sqlmetrics.spec.spec import Spec
+
+    return compile(Spec.read(str(file)))
+
+
+def _publish(page: Page, environment: Mapping[str, str]) -> None:
+    """Write the comment, and GitHub's summary of the job; a note where there is no comment."""
+    from sqlmetrics.cli.gate.comments import Thread, thread
+
+    text = page.markdown()
+    if summary := environment.get(SUMMARY):
+        with suppress(OSError), Path(summary).open("a", encoding="utf-8") as file:
+            file.write(text)
+    comments = thread(environment)
+    reason = comments.write(text, page.marker) if isinstance(comments, Thread) else comments
+    say(f"note: no comment was written: {reason}" if reason else "wrote the comment of the request")

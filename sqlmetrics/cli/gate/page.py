@@ -1,0 +1,192 @@
+"""What a gate says, as Markdown: a headline, the numbers, the queries that moved, the SQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import unified_diff
+from html import escape
+from typing import TYPE_CHECKING
+
+from sqlmetrics import __version__
+from sqlmetrics.cli.gate.revisions import Revision
+from sqlmetrics.errors import CheckError
+from sqlmetrics.evaluation.report.table import many
+
+if TYPE_CHECKING:
+    from sqlmetrics.comparison.report.comparison import Comparison
+    from sqlmetrics.evaluation.report.result import Result
+
+NO_SPACE = "\u200b"
+"""Behind an @ it keeps a word from being a mention of a person."""
+
+LONGEST_DIFF = 150
+"""As many lines of a difference of SQL are shown."""
+
+
+@dataclass(frozen=True)
+class Rankings:
+    """What came of the rankings.
+
+    Attributes:
+        comparison: The branch beside its base.
+        failure: What the gate does not let through.
+        result: The branch by itself, where its base has nothing to compare with.
+        error: Why there are no numbers.
+        notes: Sentences about the files.
+    """
+
+    comparison: Comparison | None = None
+    failure: CheckError | None = None
+    result: Result | None = None
+    error: str = ""
+    notes: Sequence[str] = ()
+
+    def outcome(self, base: str) -> str:
+        """What came of it, in words; `base` is what the base is called."""
+        if self.error:
+            return "no numbers"
+        if self.comparison is None:
+            return f"{base} has nothing to compare with"
+        verdicts = {row["verdict"] for row in self.comparison.rows}
+        if self.failure:
+            return f"{'worse' if 'worse' in verdicts else 'not better'} than {base}"
+        words = {"better": "better than", "worse": "worse in part than"}
+        verdict_words = next((words[verdict] for verdict in words if verdict in verdicts), "")
+        same = "as good as" if verdicts == {"equivalent"} else "no real difference from"
+        return f"{verdict_words or same} {base}"
+
+
+@dataclass(frozen=True)
+class SpecChange:
+    """What a branch does to a spec.
+
+    Attributes:
+        file: The spec.
+        before: Its SQL in the base; None if it is not there or cannot be read.
+        after: Its SQL in the branch; None if it was removed.
+        error: What is wrong with it in the branch.
+    """
+
+    file: str
+    before: str | None = None
+    after: str | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """The comment.
+
+    Attributes:
+        title: What the gate is called; several on one request have several titles.
+        base: The revision that is compared with.
+        branch: The revision of the request.
+        rankings: What came of the rankings, if there are any.
+        specs: What the branch does to specs.
+    """
+
+    title: str
+    base: Revision
+    branch: Revision
+    rankings: Rankings | None = None
+    specs: Sequence[SpecChange] = field(default=())
+
+    @property
+    def marker(self) -> str:
+        """The line by which the comment is found again; a reader does not see it."""
+        title = re.sub(r"[^\w .-]", "", self.title)
+        return f"<!-- sqlmetrics gate: {title} -->"
+
+    @property
+    def outcome(self) -> str:
+        """What came of it, in words that follow the title."""
+        if broken := [spec for spec in self.specs if spec.error]:
+            return f"{len(broken)} of {many(len(self.specs), 'spec')} cannot be read"
+        if self.rankings is not None:
+            return self.rankings.outcome(self.base.name)
+        changed = [spec for spec in self.specs if spec.before != spec.after]
+        return f"the SQL of {len(changed)} of {many(len(self.specs), 'spec')} changes"
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the request is not let through."""
+        rankings = self.rankings
+        is_red = rankings is not None and bool(rankings.error or rankings.failure)
+        return is_red or any(spec.error for spec in self.specs)
+
+    def markdown(self) -> str:
+        """The whole comment; nothing in it mentions a person or runs."""
+        has_no_base = self.rankings is not None and self.rankings.result is not None
+        mark = "❌" if self.has_failed else "⚠️" if has_no_base else "✅"
+        blocks = [f"### {mark} {_plain(self.title)}: {_plain(self.outcome)}"]
+        blocks += self._ranking_blocks()
+        blocks += [block for spec in self.specs for block in _spec_blocks(spec)]
+        blocks.append(
+            f"<sub>{_plain(self.base.name)} at {self.base.commit}, this branch at "
+            f"{self.branch.commit}, sqlmetrics {__version__}</sub>"
+        )
+        text = re.sub(r"(?<!\w)@(?=\w)", f"@{NO_SPACE}", "\n\n".join(filter(None, blocks)))
+        return f"{self.marker}\n{text}\n"
+
+    def _ranking_blocks(self) -> Iterator[str]:
+        from sqlmetrics.comparison.report import sections, text
+
+        rankings = self.rankings
+        if rankings is None:
+            return
+        if rankings.error:
+            yield _fenced(rankings.error)
+        if rankings.result is not None:
+            from sqlmetrics.evaluation.report import text as result_text
+
+            yield result_text.markdown(rankings.result)
+        if rankings.comparison is not None:
+            comparison = rankings.comparison
+            if rankings.failure:
+                yield "\n".join(
+                    f"- {_plain(str(failure))}" for failure in rankings.failure.failures
+                )
+            yield text.markdown(replace(comparison, movers=()))
+            if moved := sections.markdown(comparison):
+                yield _folded("The queries that moved most", "\n\n".join(moved))
+        yield "\n".join(f"- {_plain(note)}" for note in rankings.notes)
+
+
+def _spec_blocks(spec: SpecChange) -> Iterator[str]:
+    """What a branch does to a spec: a line, and what differs."""
+    file = f"`{spec.file.replace('`', '')}`"
+    if spec.error:
+        yield f"{file} cannot be read:"
+        yield _fenced(spec.error)
+    elif spec.after is None:
+        yield f"{file} is removed; the rows of its tables stay until `sqlmetrics retire`."
+    elif spec.before is None:
+        yield _folded(f"{file} is new: its SQL", _fenced(spec.after, "sql"))
+    elif spec.before == spec.after:
+        yield f"{file}: the same SQL."
+    else:
+        lines = list(unified_diff(spec.before.splitlines(), spec.after.splitlines(), lineterm=""))[
+            2:
+        ]
+        more = len(lines) - LONGEST_DIFF
+        lines = lines[:LONGEST_DIFF] + [f"... and {more:,} more lines"] * (more > 0)
+        yield _folded(f"{file} changes its SQL", _fenced("\n".join(lines), "diff"))
+
+
+def _folded(title: str, body: str) -> str:
+    title = re.sub("`(.*?)`", r"<code>\1</code>", title)
+    return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
+
+
+def _fenced(text: str, language: str = "text") -> str:
+    """A text as it is; its fence is longer than any in it."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _plain(text: str) -> str:
+    """A text that Markdown shows as it is, on lines of a list."""
+    return re.sub(r"([\\`*_\[\]|])", r"\\\1", escape(text, quote=False)).replace("\n", "<br>")

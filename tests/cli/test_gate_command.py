@@ -1,0 +1,277 @@
+"""`sqlmetrics gate` and the action: a branch beside its base, as a runner of GitHub starts them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+import yaml
+from command import sqlmetrics
+from documentation import ROOT
+from marked import by_turns
+
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+SPEC = """
+name: search
+rankings: {relation: runs}
+labels: {relation: qrels}
+metrics: ndcg@10
+"""
+BUILD = "python build.py"
+"""Writes run.txt: `better` of 1 puts the relevant item first, of -1 last, of 0 by lot."""
+
+SCRIPT = """
+import random
+better, seed = {better}, {seed}
+chance = random.Random(seed)
+with open("run.txt", "w") as file:
+    for query in range(60):
+        place = {{1: 1, -1: 4}}.get(better) or chance.randint(1, 4)
+        for rank in range(1, 5):
+            item = "right" if rank == place else f"wrong{{rank}}"
+            print(f"q{{query:02}} Q0 {{item}} {{rank}} {{9 - rank}} tag", file=file)
+"""
+
+
+def git(folder: Path, *arguments: str) -> str:
+    line = ["git", "-c", "user.name=A", "-c", "user.email=a@b.example", *arguments]
+    return subprocess.run(line, cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with a branch `main`, from which others are made."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--initial-branch", "main")
+    (folder / "qrels.txt").write_text("".join(f"q{q:02} 0 right 1\n" for q in range(60)))
+    (folder / "build.py").write_text(SCRIPT.format(better=0, seed=1))
+    (folder / "search.yml").write_text(SPEC)
+    (folder / ".gitignore").write_text("run.txt\n")
+    commit(folder, "base")
+    return folder
+
+
+def commit(folder: Path, message: str) -> None:
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", message)
+
+
+def branch(folder: Path, name: str, script: str) -> None:
+    """A branch that differs by its script; main goes on meanwhile, which is not its doing."""
+    git(folder, "checkout", "--quiet", "-b", name, "main~0")
+    (folder / "build.py").write_text(script)
+    commit(folder, name)
+
+
+class Comments(ThreadingHTTPServer):
+    """What GitHub or GitLab has: comments by their ids; requests are noted."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.comments = {
+            number: {"id": number, "body": f"number {number}"} for number in range(1, 102)
+        }
+        self.requests: list[tuple[str, str, str | None]] = []
+        self.code = 200
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Lists, adds and changes comments, as both platforms do."""
+
+    server: Comments
+
+    def answer(self) -> None:
+        """Note the request, and do what it asks."""
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"null")
+        token = self.headers.get("Authorization") or self.headers.get("PRIVATE-TOKEN")
+        self.server.requests.append((self.command, self.path, token))
+        found: Any = {}
+        if self.command == "GET":
+            page = int(re.search(r"&page=(\d+)", self.path)[1])
+            found = [*self.server.comments.values()][100 * (page - 1) : 100 * page]
+        elif self.server.code == 200:
+            number = int(self.path.rsplit("/", 1)[1]) if self.command != "POST" else 500
+            self.server.comments[number] = {"id": number, **body}
+        self.send_response(self.server.code if self.command != "GET" else 200)
+        self.end_headers()
+        self.wfile.write(json.dumps(found).encode())
+
+    do_GET = do_POST = do_PATCH = do_PUT = answer  # noqa: N815 # http.server's names
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@contextmanager
+def platform() -> Iterator[Comments]:
+    with Comments() as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def action(folder: Path, server: Comments, **inputs: str) -> subprocess.CompletedProcess[str]:
+    """Run the last step of the action in a shell, as a runner does."""
+    event = folder.parent / "event.json"
+    event.write_text(json.dumps({"pull_request": {"number": 7}}))
+    given = {name: str(value["default"]) for name, value in ACTION["inputs"].items()} | inputs
+    given["token"] = "t0ken-of-the-job"
+    step = ACTION["runs"]["steps"][-1]
+    variables = {
+        name: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda match: given[match[1]], str(value))
+        for name, value in step["env"].items()
+    }
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "HOME": str(folder.parent),
+        "GITHUB_API_URL": f"http://127.0.0.1:{server.server_port}",
+        "GITHUB_REPOSITORY": "shop/search",
+        "GITHUB_EVENT_PATH": str(event),
+        "GITHUB_BASE_REF": "main",
+        "GITHUB_STEP_SUMMARY": str(folder.parent / "summary.md"),
+        **variables,
+    }
+    line = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    return subprocess.run(
+        line, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@by_turns(12)
+def test_the_action_on_four_branches(repository: Path) -> None:
+    """The expected verdicts are those of the scripts: always first, always last, by lot, broken."""
+    branches = {
+        "better": (SCRIPT.format(better=1, seed=1), 0, "✅ retrieval: better than main"),
+        "worse": (SCRIPT.format(better=-1, seed=1), 1, "❌ retrieval: worse than main"),
+        "unclear": (
+            SCRIPT.format(better=0, seed=2),
+            0,
+            "✅ retrieval: no real difference from main",
+        ),
+        "broken": ("raise SystemExit('no index <here> @team')", 2, "❌ retrieval: no numbers"),
+    }
+    with platform() as server:
+        for number, (name, (script, code, headline)) in enumerate(branches.items()):
+            branch(repository, name, script)
+            done = action(
+                repository,
+                server,
+                rankings="run.txt",
+                labels="qrels.txt",
+                build=BUILD,
+                metrics="mrr, ndcg@10",
+                specs="search.yml",
+                options="--movers 1 -c 'gain=linear'",
+            )
+            assert done.returncode == code, done.stderr
+            git(repository, "checkout", "--quiet", "main")
+            writes = [request for request in server.requests if request[0] != "GET"]
+            assert writes[-1][0] == ("PATCH" if number else "POST"), "one comment, updated in place"
+            assert writes[-1][2] == "Bearer t0ken-of-the-job"
+            text = server.comments[500]["body"]
+            assert headline in text
+            assert "t0ken" not in done.stdout + done.stderr
+            assert "`search.yml`: the same SQL." in text
+        assert "no index <here> @\u200bteam" in text, "in a fence, where nobody is mentioned"
+        assert len(server.comments) == 102
+        summary = (repository.parent / "summary.md").read_text(encoding="utf-8")
+        assert all(headline in summary for _, _, headline in branches.values())
+        assert not (repository / "run.txt").read_text().startswith("raise")
+        assert git(repository, "worktree", "list").count("\n") == 1, "nothing is left behind"
+        server.code = 403
+        git(repository, "checkout", "--quiet", "better")
+        done = action(repository, server, rankings="run.txt", labels="qrels.txt", build=BUILD)
+        assert done.returncode == 0
+        assert "no comment was written: GitHub answers 403" in done.stderr
+
+
+def test_specs_and_a_base_that_has_nothing(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GITHUB_BASE_REF", "GITHUB_REPOSITORY", "CI_PROJECT_ID"):
+        monkeypatch.delenv(name, raising=False)
+    git(repository, "checkout", "--quiet", "-b", "specs")
+    (repository / "search.yml").write_text(SPEC.replace("ndcg@10", "ndcg@5"))
+    (repository / "new.yml").write_text(SPEC)
+    commit(repository, "specs")
+    page = sqlmetrics("gate", "--spec", "search.yml", "--spec", "new.yml", folder=repository).stdout
+    assert "✅ retrieval: the SQL of 2 of 2 specs changes" in page
+    assert "\n-            case when rnk <= 10" in page
+    assert "<summary><code>new.yml</code> is new: its SQL</summary>" in page
+    (repository / "new.yml").write_text(SPEC + "metrics_: 1\n")
+    line = ("gate", "--spec", "new.yml", "--spec", "search.yml", "--out", "gate.md")
+    done = sqlmetrics(*line, folder=repository, expect=2)
+    assert "unknown key 'metrics_'" in done.stderr
+    page = (repository / "gate.md").read_text(encoding="utf-8")
+    assert "❌ retrieval: 1 of 2 specs cannot be read" in page
+    subprocess.run([sys.executable, "build.py"], cwd=repository, check=True)
+    line = ("gate", "run.txt", "qrels.txt", "-m", "mrr", "--title", "[a](b) <x>", "--comment")
+    done = sqlmetrics(*line, folder=repository)
+    assert r"### ⚠️ \[a\](b) &lt;x&gt;: main has nothing to compare with" in done.stdout
+    assert "| mrr" in done.stdout or "mrr |" in done.stdout
+    assert "no comment was written: this is no job of GitHub or GitLab" in done.stderr
+    with platform() as server:
+        monkeypatch.setenv("CI_PROJECT_ID", "3")
+        monkeypatch.setenv("CI_MERGE_REQUEST_IID", "9")
+        monkeypatch.setenv("CI_API_V4_URL", f"http://127.0.0.1:{server.server_port}/api/v4")
+        monkeypatch.setenv("GITLAB_TOKEN", "glpat-12345678")
+        for expected in ("POST", "PUT"):
+            sqlmetrics(*line, folder=repository)
+            assert server.requests[-1][0] == expected
+            assert server.requests[-1][2] == "glpat-12345678"
+        assert server.requests[-1][1] == "/api/v4/projects/3/merge_requests/9/notes/500"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("run.txt qrels.txt -m mrr", "there is no file 'run.txt' in this branch"),
+        ("run.txt qrels.txt", "say what to compare: -m"),
+        ("", "give RANKINGS and LABELS, or --spec FILE"),
+        ("a b c -m mrr", "not 3 tables"),
+        ("--spec nowhere.yml", "nowhere.yml: there is no such file"),
+        ("--spec search.yml --base nope", "git knows no branch, tag or commit 'nope'"),
+        ("--spec search.yml --out qrels.txt", "qrels.txt"),
+    ],
+)
+def test_what_cannot_be_compared(repository: Path, line: str, message: str) -> None:
+    before = (repository / "qrels.txt").read_bytes()
+    done = sqlmetrics("gate", *line.split(), folder=repository, expect=2)
+    assert message in done.stderr
+    assert (repository / "qrels.txt").read_bytes() == before
+
+
+def test_specs_are_checked_offline_as_pre_commit_does(repository: Path) -> None:
+    hook = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))[0]
+    (repository / "wrong.yml").write_text(SPEC.replace("ndcg", "ndgc"))
+    _, *line = hook["entry"].split()
+    assert "search.yml is well" in sqlmetrics(*line, "search.yml", folder=repository).stderr
+    done = sqlmetrics(*line, "wrong.yml", "search.yml", folder=repository, expect=2)
+    assert "wrong.yml: " in done.stderr
+    assert "did you mean 'ndcg'" in done.stderr
+    assert "search.yml is well" in done.stderr
+
+
+def test_the_action_takes_what_the_command_takes() -> None:
+    """Each input is used, none stands in a script, and the templates name inputs that are there."""
+    text = (ROOT / "action.yml").read_text(encoding="utf-8")
+    for name in ACTION["inputs"]:
+        assert f"inputs.{name}" in text
+    for step in ACTION["runs"]["steps"]:
+        assert "${{" not in step.get("run", "")
+    example = yaml.safe_load((ROOT / "examples/gate/github.yml").read_text(encoding="utf-8"))
+    steps = example["jobs"]["gate"]["steps"]
+    assert steps[-1]["with"].keys() <= ACTION["inputs"].keys()
+    template = yaml.safe_load((ROOT / "examples/gate/gitlab.yml").read_text(encoding="utf-8"))
+    assert "sqlmetrics gate run.txt" in template["retrieval"]["script"][1]
