@@ -17,10 +17,10 @@ import duckdb
 
 from sqlmetrics import Spec
 from sqlmetrics.engines.database import connect
-from sqlmetrics.evaluation.report.table import aligned
 from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.tables import FACTS
 from sqlmetrics.jobs.views import make_views, view_statements
+from sqlmetrics.tables.table import Table
 
 SYSTEMS, SEGMENTS = 5, 51
 NAMES = ("ndcg", "recall", "precision", "hit", "mrr", "ap", "f1", "err")
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 _fill(connection, given.days)
             make_views(SPEC, engine, view_statements(SPEC, engine, every=True))
         rows = [[name, *_timed(connection, query)] for name, query in QUERIES.items()]
-    print(aligned(["query", "rows", "seconds"], rows, numbers_from=1))
+    print(Table(["query", "rows", "seconds"], rows, 1).text())
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, days: int) -> None:

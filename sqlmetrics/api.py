@@ -265,9 +265,9 @@ def explain(name: str, preset: str | None = None) -> str:
             the preset is unknown; the nearest name is told.
     """
     # its examples take a third of a second to import, which a job has no use for
-    from sqlmetrics.evaluation.report.display import Text
     from sqlmetrics.proof.explain.explain import explain as explained
     from sqlmetrics.proof.explain.online import explain_online
+    from sqlmetrics.tables.result import Text
 
     if is_online(name):
         return Text(explain_online(name, preset, compile, _online_rows))

@@ -27,7 +27,7 @@ from unittest.mock import patch
 import duckdb
 
 from sqlmetrics.cli import main
-from sqlmetrics.evaluation.report.table import aligned
+from sqlmetrics.tables.table import Table
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 HEREDOC = re.compile(r"^cat > (\S+) <<'END'\n(.*?)^END$\n?", re.DOTALL | re.MULTILINE)
@@ -132,7 +132,7 @@ def _query(body: str, database: duckdb.DuckDBPyConnection) -> str | None:
     kinds = [str(kind) in NUMBERS for kind in rows.types]
     texts = [[_cell(value) for value in row] for row in rows.fetchall()]
     first = kinds.index(True) if True in kinds else len(kinds)
-    return aligned(rows.columns, texts, numbers_from=first) + "\n"
+    return Table(rows.columns, texts, first).text() + "\n"
 
 
 NUMBERS = ("DOUBLE", "BIGINT", "INTEGER", "HUGEINT")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from sqlmetrics.catalog.option import Choice, Option, Table, Value, is_number
+from sqlmetrics.catalog.option import Choice, GainTable, Option, Value, is_number
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.sql.template import double
@@ -654,7 +654,7 @@ def read(name: str, value: object) -> Value:
     bad = [(g, v) for g, v in value.items() if not is_number(g) or not _is_gain(v)]
     if bad:
         raise SpecError(f"{name}: a table maps grades to gains, both numbers; given {bad}")
-    return Table(sorted((float(grade), float(gain)) for grade, gain in value.items()))
+    return GainTable(sorted((float(grade), float(gain)) for grade, gain in value.items()))
 
 
 def _number(value: object) -> Value:
@@ -688,13 +688,13 @@ def _number_problems(name: str, value: object, *, is_whole_number: bool) -> list
 
 
 def _table_problems(name: str, value: object) -> list[str]:
-    if not isinstance(value, Table) or not value:
+    if not isinstance(value, GainTable) or not value:
         return [f"{name}=table needs the table itself, like {name}={{1: 1, 2: 3}}"]
     if value.get(0, 0) != 0:
         return [f"{name}: grade 0 must gain 0, since items without a label count as grade 0"]
     bad = {grade: gain for grade, gain in value.items() if not 0 <= gain <= 1e100}
     return (
-        [f"{name}: gains must be 0 or more and finite, at most 1e100, given {Table(bad)}"]
+        [f"{name}: gains must be 0 or more and finite, at most 1e100, given {GainTable(bad)}"]
         if bad
         else []
     )

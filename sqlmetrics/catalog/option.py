@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.tables.cells import DECIMALS
 
 
 def plain(value: float) -> str:
@@ -15,7 +16,7 @@ def plain(value: float) -> str:
     return str(int(value)) if is_short else repr(float(value))
 
 
-class Table(dict[float, float]):
+class GainTable(dict[float, float]):
     """A gain table, grade -> gain, that can be a part of a frozen value."""
 
     def __str__(self) -> str:
@@ -25,10 +26,7 @@ class Table(dict[float, float]):
         return hash(tuple(self.items()))
 
 
-Value = str | int | float | Table
-
-DECIMALS = 4
-"""Of the values in a table that is printed, as trec_eval has them."""
+Value = str | int | float | GainTable
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ class Option:
             SpecError: If the value is unknown.
         """
         choice_names = [choice.name for choice in self.choices]
-        name = "table" if isinstance(value, Table) else value
+        name = "table" if isinstance(value, GainTable) else value
         if isinstance(value, int | float) and not isinstance(value, bool):
             name = str(value) if str(value) in choice_names else "number"
         for choice in self.choices:

@@ -24,7 +24,7 @@ from sqlmetrics.cli.output import write
 from sqlmetrics.cli.recipients import Alert, alerting
 from sqlmetrics.engines.output_files import check_output
 from sqlmetrics.errors import NoDataError
-from sqlmetrics.evaluation.report.table import many
+from sqlmetrics.tables.cells import many
 
 if TYPE_CHECKING:
     from sqlmetrics.jobs.checks.verdict import Verdict
@@ -114,8 +114,8 @@ def tell(
         is_told: Whether they stand on stdout already, as JSON.
         verbose: Whether each of several days is told where it holds.
     """
-    from sqlmetrics.evaluation.report.table import has_colors
     from sqlmetrics.jobs.checks import report
+    from sqlmetrics.tables.table import has_colors
 
     n_days = len({verdict.day for verdict in verdicts if verdict.day})
     is_long = n_days > 1 and not verbose

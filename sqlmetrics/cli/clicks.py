@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sqlmetrics.clicks.clean_log import CleanLog
     from sqlmetrics.engines.database import Database
     from sqlmetrics.spec.spec import Spec
+    from sqlmetrics.tables.table import Table
 
 OF_REPORTS = ("table", "json")
 """Formats of what is no table of rows."""
@@ -132,13 +133,10 @@ def clicks(
     elif not show:
         emit_clicks(result, form, out)
     elif has_rows:
-        from sqlmetrics.evaluation.report import text
-        from sqlmetrics.evaluation.report.layout import Cells
-
         texts = {
             "table": lambda: _csv(result),
-            "markdown": lambda: text.piped(*_cells(result)),
-            "html": lambda: text.page(Cells(*_cells(result))),
+            "markdown": _table(result).markdown,
+            "html": _table(result).html,
         }
         emit(lambda: result, texts, form, out)
     else:
@@ -289,14 +287,16 @@ def _json(report: Any) -> str:
 
 
 def _csv(rows: Any) -> str:
-    from sqlmetrics.evaluation.report import text
+    from sqlmetrics.tables import records
 
-    return text.csv(rows).rstrip("\n")
+    return records.csv(rows).rstrip("\n")
 
 
-def _cells(rows: Any) -> tuple[list[str], list[list[str]], int]:
-    """Rows as texts, for a table."""
+def _table(rows: Any) -> Table:
+    """Rows as texts."""
+    from sqlmetrics.tables.table import Table
+
     cells = [
         ["" if cell is None else str(cell) for cell in row.values()] for row in rows.to_pylist()
     ]
-    return rows.column_names, cells, len(rows.column_names)
+    return Table(rows.column_names, cells)

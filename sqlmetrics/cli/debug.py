@@ -31,7 +31,7 @@ def debug(*, spec: str | None, location: Location) -> None:
     sqlmetrics debug --target prod
     sqlmetrics debug search.yml --connection postgresql://ann@host/sales
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.evaluation.report.table import aligned
+    from sqlmetrics.tables.table import Table
 
     names = _written(spec) if spec else []
     began = time.monotonic()
@@ -45,7 +45,7 @@ def debug(*, spec: str | None, location: Location) -> None:
             *([["memory", engine.driver.work_memory]] if engine.driver.work_memory else []),
             *(["run can write", text] for text in _writing(engine, names)),
         ]
-    click.echo(aligned(["connection", "ok"], rows))
+    click.echo(Table(["connection", "ok"], rows).text())
 
 
 def _written(spec: str) -> list[str]:

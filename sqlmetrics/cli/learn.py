@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING
 
 import click
 
 from sqlmetrics.cli import completion
 from sqlmetrics.cli.common import error_options, overwrite_option, overwrites, progress_bar
+
+if TYPE_CHECKING:
+    from sqlmetrics.tables.table import Table
 
 LISTS = ("metrics", "online", "presets", "options", "dialects", "exports")
 
@@ -23,7 +28,7 @@ def list_names(what: str, output: str) -> None:
     import json
 
     from sqlmetrics.cli import listing
-    from sqlmetrics.evaluation.report.table import fitted, terminal_width
+    from sqlmetrics.tables.table import terminal_width
 
     if output == "json":
         records = [
@@ -32,8 +37,32 @@ def list_names(what: str, output: str) -> None:
         ]
         click.echo(json.dumps(records, ensure_ascii=False, indent=2))
         return
-    names, rows = getattr(listing, what)()
-    click.echo(fitted(names, rows, terminal_width()))
+    click.echo(_fitted(getattr(listing, what)(), terminal_width()))
+
+
+def _fitted(table: Table, width: int | None) -> str:
+    """A table of words that is no wider than asked for.
+
+    Where its columns do not fit side by side, the first one stays and the others become one
+    text behind it, each cell with its heading.
+    """
+    if width is None or table.fits(width):
+        return table.text(full_width=True)
+    first = min(max(len(row[0]) for row in table.rows), width // 3)
+    lines = []
+    for name, title, *cells in table.rows:
+        headed_cells = zip(table.columns[2:], cells, strict=True)
+        details = "; ".join([title, *(f"{head}: {cell}" for head, cell in headed_cells if cell)])
+        room = max(20, width - first - 2)
+        detail_lines = wrap(details, room, break_on_hyphens=False) or [""]
+        is_long = len(name) > first
+        lines += [name] if is_long else []
+        first_cells = ["" if is_long else name, *[""] * (len(detail_lines) - 1)]
+        lines += [
+            f"{cell:{first}}  {line}".rstrip()
+            for cell, line in zip(first_cells, detail_lines, strict=True)
+        ]
+    return "\n".join(lines)
 
 
 @click.command()

@@ -11,8 +11,8 @@ from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.jobs.exports.formats import FORMATS
 from sqlmetrics.sql.conformance import trust
 from sqlmetrics.sql.dialects import DIALECTS
+from sqlmetrics.tables.table import Table
 
-Listing = tuple[list[str], list[list[str]]]
 Record = dict[str, object]
 
 
@@ -25,17 +25,17 @@ def records(kind: str) -> list[Record]:
     return _RECORDS[kind]()
 
 
-def metrics() -> Listing:
+def metrics() -> Table:
     """One row per metric."""
     return _table(_metrics())
 
 
-def online() -> Listing:
+def online() -> Table:
     """One row per online metric, of click logs."""
     return _table(_online())
 
 
-def options() -> Listing:
+def options() -> Table:
     """One row per value of an option, the house default first."""
     rows, before = [], None
     for record in _options():
@@ -45,17 +45,17 @@ def options() -> Listing:
     return _table(rows)
 
 
-def presets() -> Listing:
+def presets() -> Table:
     """One row per preset: how it differs from the house preset."""
     return _table(_presets())
 
 
-def dialects() -> Listing:
+def dialects() -> Table:
     """One row per dialect, with how far it can be trusted."""
     return _table(_dialects())
 
 
-def exports() -> Listing:
+def exports() -> Table:
     """One row per tool that a spec can be exported for."""
     return _table(_exports())
 
@@ -153,9 +153,9 @@ _RECORDS: Mapping[str, Callable[[], list[Record]]] = {
 }
 
 
-def _table(rows: list[Record]) -> Listing:
+def _table(rows: list[Record]) -> Table:
     """Records as texts, with the names of the columns."""
-    return list(rows[0]), [list(map(_cell, row.values())) for row in rows]
+    return Table(list(rows[0]), [list(map(_cell, row.values())) for row in rows])
 
 
 def _cell(value: object) -> str:

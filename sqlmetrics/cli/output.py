@@ -138,7 +138,7 @@ def emit(
         output: The format, as `format_of` says it.
         out: A file, None for stdout.
     """
-    from sqlmetrics.evaluation.report import text as report
+    from sqlmetrics.tables import records
 
     if output == "parquet":
         import pyarrow.parquet as pq
@@ -149,9 +149,9 @@ def emit(
             pq.write_table(table.replace_schema_metadata(marked), staging)
         return
     programs: dict[str, Callable[[], str]] = {
-        "json": lambda: report.json_lines(rows()),
-        "jsonl": lambda: report.jsonl(rows()),
-        "csv": lambda: report.csv(rows()).rstrip("\n"),
+        "json": lambda: records.json_lines(rows()),
+        "jsonl": lambda: records.jsonl(rows()),
+        "csv": lambda: records.csv(rows()).rstrip("\n"),
     }
     write({**programs, **texts}[output]() + "\n", out)
 
@@ -159,7 +159,7 @@ def emit(
 def emit_result(result: Result, per_query: bool, output: str, out: str | None) -> None:
     """Write a result: its summary, or its per-query table."""
     from sqlmetrics.evaluation.report import text as report
-    from sqlmetrics.evaluation.report.table import has_colors
+    from sqlmetrics.tables.table import has_colors
 
     styled = out is None and has_colors()
     for note in result.notes if output not in ("table", "markdown", "html") else ():
@@ -176,7 +176,7 @@ def emit_result(result: Result, per_query: bool, output: str, out: str | None) -
 
 def emit_clicks(result: ClickResult, output: str, out: str | None) -> None:
     """Write what a click log says: all of it as text or JSON, else the rows of its metrics."""
-    from sqlmetrics.evaluation.report.table import has_colors
+    from sqlmetrics.tables.table import has_colors
 
     styled = out is None and has_colors()
     for note in result.told if output not in ("table", "html") else ():

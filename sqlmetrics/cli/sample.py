@@ -11,8 +11,8 @@ from sqlmetrics.cli.evaluation_options import given_options, metrics_option, tab
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import format_of, out_option, output_options, write
 from sqlmetrics.cli.systems import sources, spec_of
-from sqlmetrics.evaluation.report.table import many, metric_value
 from sqlmetrics.stats import CONFIDENCE
+from sqlmetrics.tables.cells import many, metric_value
 
 if TYPE_CHECKING:
     from sqlmetrics.annotation.estimate import Checkup
@@ -227,16 +227,17 @@ def _graded_alone(spec: Spec) -> Spec:
 
 
 def _text(checkup: Checkup, output: str) -> str:
-    from sqlmetrics.evaluation.report import text
+    from sqlmetrics.tables import records
 
     if output in ("json", "jsonl"):
-        as_json = text.json_lines if output == "json" else text.jsonl
+        as_json = records.json_lines if output == "json" else records.jsonl
         return as_json(checkup.table)
-    return text.csv(checkup.table).rstrip("\n") if output == "csv" else _table(checkup)
+    return records.csv(checkup.table).rstrip("\n") if output == "csv" else _table(checkup)
 
 
 def _table(checkup: Checkup) -> str:
-    from sqlmetrics.evaluation.report.table import aligned, printable
+    from sqlmetrics.tables.cells import printable
+    from sqlmetrics.tables.table import Table
 
     names = ["system", "segment", "metric", "mean over", "value", "interval", "graded", "of"]
     has_llm = "llm_weight" in checkup.table.column_names
@@ -251,7 +252,7 @@ def _table(checkup: Checkup) -> str:
         if has_llm:
             cells += [metric_value(row["llm_value"]), f"{row['llm_weight']:.2f}", _gain(row)]
         rows.append(cells)
-    return aligned(names, rows, numbers_from=4) + f"\n\nintervals cover {checkup.level:.4g}"
+    return Table(names, rows, 4, notes=[f"intervals cover {checkup.level:.4g}"]).text()
 
 
 def _gain(row: dict[str, Any]) -> str:

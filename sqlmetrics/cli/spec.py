@@ -17,7 +17,7 @@ from sqlmetrics.cli.common import (
 )
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.errors import SpecError, SqlmetricsError
-from sqlmetrics.evaluation.report.table import many
+from sqlmetrics.tables.cells import many
 
 
 @click.command("compile")
@@ -135,10 +135,10 @@ def verify(
     code is 1 if any number differs by more than the tolerance.
     """
     from sqlmetrics.clicks.evaluate import ready
-    from sqlmetrics.evaluation.report.table import aligned
     from sqlmetrics.proof.verify import sampled
     from sqlmetrics.proof.verify import verify as compare
     from sqlmetrics.spec.spec import Spec
+    from sqlmetrics.tables.table import Table
 
     the_spec = Spec.read(spec)
     with (
@@ -157,7 +157,7 @@ def verify(
         ]
         for agreement in agreements
     ]
-    click.echo(aligned(["metric", "compared", "largest difference", "where"], rows))
+    click.echo(Table(["metric", "compared", "largest difference", "where"], rows).text())
     differing = [
         str(agreement.measure) for agreement in agreements if not agreement.largest <= tolerance
     ]

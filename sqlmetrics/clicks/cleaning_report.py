@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlmetrics.evaluation.report.layout import Cells
-from sqlmetrics.evaluation.report.table import aligned
 from sqlmetrics.spec.click_cleaning import Cleaning
 from sqlmetrics.spec.click_columns import CLICK
+from sqlmetrics.tables.table import Table
 
 IMPRESSIONS = "impressions"
 UNUSED = "not used"
@@ -120,7 +119,7 @@ def totals(counts: Mapping[tuple[str, str | None], int]) -> dict[str, tuple[int,
     }
 
 
-def cells(cleaning_steps: Sequence[Step], totals: Mapping[str, tuple[int, int]]) -> Cells:
+def cleaning_table(cleaning_steps: Sequence[Step], totals: Mapping[str, tuple[int, int]]) -> Table:
     """The report as a table: what came in, what each step took, what is left."""
     lines, unused = [], {step.what for step in cleaning_steps if step.why == UNUSED}
     for kind, (before, after) in totals.items():
@@ -134,10 +133,4 @@ def cells(cleaning_steps: Sequence[Step], totals: Mapping[str, tuple[int, int]])
             if step.what == kind
         ]
         lines.append(("", "left", "", f"{after:,}"))
-    return Cells(("rows", "step", "left out", "left"), lines, 2)
-
-
-def text(cleaning_steps: Sequence[Step], totals: Mapping[str, tuple[int, int]]) -> str:
-    """The same, aligned."""
-    table = cells(cleaning_steps, totals)
-    return aligned(table.names, table.rows, numbers_from=table.left)
+    return Table(("rows", "step", "left out", "left"), lines, 2)

@@ -13,9 +13,9 @@ from sqlmetrics.clicks.columns import NUMBER
 from sqlmetrics.clicks.log_rows import ATTRIBUTED, DEDUPLICATED, LOGGED
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.checks.problem import Problem
-from sqlmetrics.evaluation.report.table import many, printable
 from sqlmetrics.sql.stage import print_template
 from sqlmetrics.sql.template import identifier, literal
+from sqlmetrics.tables.cells import many, printable
 
 MANY = 0.2
 """The share of requests with several queries from which the column is doubted."""

@@ -15,13 +15,13 @@ from sqlmetrics.evaluation.checks.problem import Problem
 from sqlmetrics.evaluation.checks.rules import RowCheck
 from sqlmetrics.evaluation.inputs.condition import wrong_condition
 from sqlmetrics.evaluation.inputs.missing import absent, unreadable
-from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.spec.click_columns import Log
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import is_day
 from sqlmetrics.spec.source import Source, is_separated
 from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.template import identifier
+from sqlmetrics.tables.cells import many
 
 EXAMPLES = 3
 DAY = 86_400_000_000

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.catalog.online import Online, online
-from sqlmetrics.clicks.cleaning_report import Step, cells, text
+from sqlmetrics.clicks.cleaning_report import Step, cleaning_table
 from sqlmetrics.clicks.labels import labels_note
 from sqlmetrics.evaluation.intervals import estimate_of
 from sqlmetrics.evaluation.report import layout
 from sqlmetrics.evaluation.report import text as report
-from sqlmetrics.evaluation.report.display import Display
 from sqlmetrics.evaluation.report.result import Result, summary_schema
-from sqlmetrics.evaluation.report.table import aligned, terminal_width
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.stats.estimate import INTERVAL
+from sqlmetrics.tables.result import Display
+from sqlmetrics.tables.table import html_notes, terminal_width
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,7 +79,7 @@ class ClickResult(Display):
 
     def cleaning(self) -> str:
         """The report of the cleaning as a table."""
-        return text(self.steps, self.rows)
+        return cleaning_table(self.steps, self.rows).text()
 
     def to_dicts(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -95,18 +95,15 @@ class ClickResult(Display):
 
     def markdown(self) -> str:
         """The numbers as tables of Markdown, without the report of the cleaning."""
-        arranged = map(layout.arranged, self._facts())
-        online_tables = [report.piped(table.names, table.rows, table.left) for table in arranged]
-        return "\n\n".join(
-            [*online_tables, *([report.markdown(self.offline)] if self.offline else [])]
-        )
+        tables = [layout.arranged(facts).markdown() for facts in self._facts()]
+        return "\n\n".join([*tables, *([report.markdown(self.offline)] if self.offline else [])])
 
     def html(self) -> str:
         """The report of the cleaning and the numbers as tables for a page."""
-        parts = [report.page(cells(self.steps, self.rows), self._odd())]
-        parts += [report.page(layout.arranged(facts)) for facts in self._facts()]
+        parts = [cleaning_table(self.steps, self.rows).html() + html_notes(self._odd())]
+        parts += [layout.arranged(facts).html() for facts in self._facts()]
         parts += [report.html(self.offline)] if self.offline else []
-        return "\n".join(filter(None, [*parts, report.page_notes(self.told)]))
+        return "\n".join(filter(None, [*parts, html_notes(self.told)]))
 
     def text(self, *, full_width: bool = False, styled: bool = False) -> str:
         """All of it as tables.
@@ -118,16 +115,7 @@ class ClickResult(Display):
         parts = [self.cleaning(), "\n".join(self._odd())]
         for facts in self._facts():
             table = layout.arranged(facts, None if full_width else terminal_width())
-            styles = dict.fromkeys(table.best, "bold") if styled else {}
-            parts.append(
-                aligned(
-                    table.names,
-                    table.rows,
-                    numbers_from=table.left,
-                    styles=styles,
-                    full_width=full_width,
-                )
-            )
+            parts.append(table.text(full_width=full_width, styled=styled))
         if self.offline:
             parts.append(report.text(self.offline, full_width=full_width, styled=styled))
         return "\n\n".join(filter(None, [*parts, "\n".join(self.told)]))

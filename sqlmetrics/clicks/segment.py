@@ -9,9 +9,9 @@ from typing import Any, Generic, Protocol, TypeVar
 from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.errors import InputError, SpecError, unknown
-from sqlmetrics.evaluation.report.table import printable
 from sqlmetrics.sql.stage import Stage, with_stages
 from sqlmetrics.sql.template import identifier, literal
+from sqlmetrics.tables.cells import printable
 
 
 class Told(Protocol):

@@ -19,12 +19,12 @@ from sqlmetrics.comparison.sums.resampling import Percentiles, Replicates
 from sqlmetrics.comparison.sums.samples import Samples
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.report.failure import QUERIES
-from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.stats.adjustment import benjamini_hochberg, holm
 from sqlmetrics.stats.estimate import Estimate
+from sqlmetrics.tables.cells import many
 
 TESTS = {
     "t": "paired t",

@@ -12,14 +12,13 @@ from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.checks.checks import check as check_input
 from sqlmetrics.evaluation.inputs.open import opened
-from sqlmetrics.evaluation.report.layout import Cells
 from sqlmetrics.evaluation.report.result import with_dates
-from sqlmetrics.evaluation.report.table import aligned, metric_value, printable
-from sqlmetrics.evaluation.report.text import page, page_notes, piped
 from sqlmetrics.plan.abstention import STEPS, AbstentionQuery
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.tables.cells import metric_value, printable
+from sqlmetrics.tables.table import Table
 
 SHOWN = {"0%": "at_0", "10%": "at_10", "50%": "at_50", "90%": "at_90"}
 """The points of a curve that are printed."""
@@ -49,28 +48,28 @@ class Abstention:
 
     def text(self) -> str:
         """Aligned columns."""
-        names, rows, n_labels = self._cells()
-        return f"{aligned(names, rows, numbers_from=n_labels)}\n\n{LEGEND}"
+        return self._table().text()
 
     def markdown(self) -> str:
         """A GitHub table."""
-        return f"{piped(*self._cells())}\n\n{LEGEND}"
+        return self._table().markdown()
 
     def html(self) -> str:
         """A table for a page."""
-        return page(Cells(*self._cells())) + page_notes(LEGEND.splitlines())
+        return self._table().html()
 
     def _repr_html_(self) -> str:
         return self.html()
 
-    def _cells(self) -> tuple[list[str], list[list[str]], int]:
+    def _table(self) -> Table:
         rows = self.metrics.to_pylist()
         has_days = len({row.get("metric_date") for row in rows}) > 1
         has_segments = any(row["segment_name"] != ALL for row in rows)
         kinds = [*["date"] * has_days, *["segment"] * has_segments]
         first = [*kinds, "system", "metric", "confidence"]
         cells = [[*_texts(row, has_days, has_segments), *_numbers(row)] for row in rows]
-        return [*first, "nauc", *SHOWN, "queries"], cells, len(first)
+        names = [*first, "nauc", *SHOWN, "queries"]
+        return Table(names, cells, len(first), notes=LEGEND.splitlines())
 
 
 def _texts(row: dict[str, Any], has_days: bool, has_segments: bool) -> Iterator[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, word
 from sqlmetrics.catalog.metric import catalog
-from sqlmetrics.catalog.option import Choice, Table
+from sqlmetrics.catalog.option import Choice, GainTable
 from sqlmetrics.plan.row_columns import RowColumns
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import case, double, number
@@ -166,7 +166,7 @@ class RowContext(MetricContext):
     def gain(self) -> str:
         """What the grade is worth."""
         gain = self._settings["gain"]
-        if isinstance(gain, Table):
+        if isinstance(gain, GainTable):
             pairs = [f"when {number(grade)} then {double(gain[grade])}" for grade in gain]
             text = f"case {self._grade} {' '.join(pairs)} else 0e0 end"
         else:

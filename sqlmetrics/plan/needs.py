@@ -12,7 +12,7 @@ from functools import cached_property, partial
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, parse, word
-from sqlmetrics.catalog.option import Choice, Table
+from sqlmetrics.catalog.option import Choice, GainTable
 from sqlmetrics.plan.border import reaches
 from sqlmetrics.plan.expressions import (
     MetricContext,
@@ -312,7 +312,7 @@ class Needs:
     def _gains_of_nothing(self, measure: Measure) -> bool:
         """Whether grade 0 has a gain."""
         gain = self.spec.settings(measure)["gain"] if "gain" in measure.metric.options else None
-        return isinstance(gain, Table) and bool(gain.get(0))
+        return isinstance(gain, GainTable) and bool(gain.get(0))
 
     def _beside(self, sums: SumStage, part: Measure) -> str:
         """Another sum's column beside every row of this one."""
@@ -335,7 +335,7 @@ class Needs:
             return self._sums(over)
         gain = self.spec.settings(measure)["gain"]
         order, suffix = "grade", ""
-        if isinstance(gain, Table):
+        if isinstance(gain, GainTable):
             order = RowContext(self.spec, measure, self._text, RowColumns()).gain
             suffix = f"_by_gain_{word(gain)}"
         if over == "ideal_returned":

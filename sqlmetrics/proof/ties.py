@@ -13,15 +13,14 @@ from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.question import Asked, question
-from sqlmetrics.evaluation.report.layout import Cells
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.evaluation.report.table import aligned, metric_value, printable
-from sqlmetrics.evaluation.report.text import page, page_notes, piped
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import print_template, with_stages
+from sqlmetrics.tables.cells import metric_value, printable
+from sqlmetrics.tables.table import Table
 
 RULES = ("worst", "average", "best")
 
@@ -49,25 +48,20 @@ class TieAudit:
 
     def text(self) -> str:
         """Aligned columns."""
-        counts, metrics = (
-            aligned(names, rows, numbers_from=n_labels) for names, rows, n_labels in self._cells()
-        )
-        return "\n\n".join([counts, metrics, LEGEND])
+        return "\n\n".join(table.text() for table in self._tables())
 
     def markdown(self) -> str:
         """GitHub tables."""
-        counts, metrics = (piped(*cells) for cells in self._cells())
-        return "\n\n".join([counts, metrics, LEGEND])
+        return "\n\n".join(table.markdown() for table in self._tables())
 
     def html(self) -> str:
         """Tables for a page."""
-        counts, metrics = (page(Cells(*cells)) for cells in self._cells())
-        return counts + metrics + page_notes(LEGEND.splitlines())
+        return "".join(table.html() for table in self._tables())
 
     def _repr_html_(self) -> str:
         return self.html()
 
-    def _cells(self) -> Iterator[tuple[list[str], list[list[str]], int]]:
+    def _tables(self) -> Iterator[Table]:
         counts = [
             [
                 printable(row["system"]),
@@ -76,10 +70,10 @@ class TieAudit:
             ]
             for row in self.counts.to_pylist()
         ]
-        yield ["system", "tied lists", "tied rows"], counts, 1
+        yield Table(["system", "tied lists", "tied rows"], counts, 1)
         names = [name for name in self.metrics.column_names if name != "metric_date" or self._days]
         rows = [[_cell(row[name]) for name in names] for row in self.metrics.to_pylist()]
-        yield names, rows, names.index("metric") + 1
+        yield Table(names, rows, names.index("metric") + 1, notes=LEGEND.splitlines())
 
     @property
     def _days(self) -> bool:

@@ -16,7 +16,7 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.online import Online
-from sqlmetrics.catalog.option import Table
+from sqlmetrics.catalog.option import GainTable
 from sqlmetrics.sql.user_sql import spelled_alike
 from sqlmetrics.stats import CONFIDENCE
 
@@ -42,7 +42,7 @@ _DATED = ("rankings", "labels", "queries")
 def definition(spec: Spec, metric: Asked, segment: str = ALL) -> dict[str, Any]:
     """All that decides the numbers of a metric in a segment, by name, as JSON has it."""
     conventions = {
-        name: str(value) if isinstance(value, Table) else value
+        name: str(value) if isinstance(value, GainTable) else value
         for name, value in _conventions(spec, metric).items()
     }
     log = {"clicks": json.loads(_of_log(spec.clicks))} if spec.clicks else {}

@@ -88,14 +88,6 @@ def test_csv_and_per_query(folder: Path) -> None:
     ]
 
 
-def test_markdown_escapes_what_would_break_a_table(folder: Path) -> None:
-    (folder / "run.txt").write_text(RUN.replace("tag", "a|b"))
-    out = sqlmetrics(
-        "evaluate", "run.txt", "qrels.txt", "-m", "mrr", "-o", "markdown", folder=folder
-    )
-    assert "| a\\|b | 0.5000 | 3 | 1 |" in out.stdout
-
-
 def test_parquet_needs_a_file(folder: Path) -> None:
     line = ["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "-o", "parquet"]
     assert "--out FILE" in sqlmetrics(*line, folder=folder, expect=2).stderr

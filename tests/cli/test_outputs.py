@@ -303,7 +303,7 @@ def test_an_export_reads_files_from_the_project(folder: Path) -> None:
 
 
 def test_lists_fit_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sqlmetrics.evaluation.report.table.terminal_width", lambda: 80)
+    monkeypatch.setattr("sqlmetrics.tables.table.terminal_width", lambda: 80)
     for what in ("metrics", "online", "presets", "options", "dialects", "exports"):
         lines = sqlmetrics("list", what, folder=folder).stdout.splitlines()
         assert max(map(len, lines)) <= 80, what

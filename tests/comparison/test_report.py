@@ -30,7 +30,6 @@ from sqlmetrics.comparison.page.notebook import MIME, pictures_of
 from sqlmetrics.comparison.page.report import LATER, MAKERS
 from sqlmetrics.comparison.page.sums import with_running
 from sqlmetrics.comparison.page.words import LANGUAGES, Words, catalogue, signed
-from sqlmetrics.evaluation.report.table import aligned
 from sqlmetrics.sql.template import folder
 from sqlmetrics.stats import student
 
@@ -645,13 +644,6 @@ def test_a_log_needs_no_spec(tmp_path: Path) -> None:
     done = sqlmetrics("report", "q.ndjson", "e.ndjson", "--out", "-", folder=tmp_path)
     assert "positions are not corrected" in done.stdout
     assert "mrr" in done.stdout
-
-
-def test_the_text_of_a_table_is_no_display_of_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rich shows a table by itself where it sees Jupyter, and leaves nothing to print."""
-    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
-    text = aligned(["名", "value"], [["搜索", "0.5000 ±0.1"]], numbers_from=1)
-    assert "0.5000" in text
 
 
 def test_ranks_have_their_own_scale_and_days_are_in_order() -> None:

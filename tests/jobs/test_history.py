@@ -334,7 +334,7 @@ def called(folder: Path, verb: str, *words: str, expect: int = 0) -> tuple[str, 
 @by_turns(3)
 def test_the_way_back_by_commands(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for width in (80, 200):
-        monkeypatch.setattr("sqlmetrics.evaluation.report.table.terminal_width", lambda w=width: w)
+        monkeypatch.setattr("sqlmetrics.tables.table.terminal_width", lambda w=width: w)
         shown, _ = called(shop, "runs")
         assert max(map(len, shown.splitlines())) <= width
         told = " ".join(shown.split())

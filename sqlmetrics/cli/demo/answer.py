@@ -8,7 +8,8 @@ from typing import Any
 
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.database import Database
-from sqlmetrics.evaluation.report.table import aligned, metric_value
+from sqlmetrics.tables.cells import metric_value
+from sqlmetrics.tables.table import Table
 
 COMPARED = """\
 with daily as (
@@ -64,8 +65,8 @@ def answer(engine: Database, summary: Path, metrics: Sequence[str]) -> str:
     head = ["baseline", "candidate", "difference"]
     return (
         f"{_sentence(main, countries)}\n\n"
-        f"{aligned(['metric', *head, 'higher on days'], overall, numbers_from=1)}\n\n"
-        f"{aligned([main['name'], *head, 'queries'], by_country, numbers_from=1)}\n"
+        f"{Table(['metric', *head, 'higher on days'], overall, 1).text()}\n\n"
+        f"{Table([main['name'], *head, 'queries'], by_country, 1).text()}\n"
     )
 
 

@@ -8,8 +8,9 @@ from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.clicks.simulation.simulate import simulate
-from sqlmetrics.evaluation.report.table import aligned, metric_value
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.tables.cells import metric_value
+from sqlmetrics.tables.table import Table
 
 REQUESTS, DAYS = 2_000, 3
 FILE = "clicks.yml"
@@ -57,7 +58,7 @@ def _left_out(result: ClickResult) -> str:
         (step for step in result.steps if step.removed), key=lambda step: -step.removed
     )
     rows = [[step.what, step.why, f"{step.removed:,}"] for step in cleaning_steps]
-    return aligned(["rows", "left out as", "number"], rows, numbers_from=2)
+    return Table(["rows", "left out as", "number"], rows, 2).text()
 
 
 def _by_system(result: ClickResult) -> str:
@@ -70,7 +71,7 @@ def _by_system(result: ClickResult) -> str:
         for system in systems
     ]
     titles = [at_cutoff(metric, k) for metric, k in names]
-    return aligned(["system", *titles], values, numbers_from=1)
+    return Table(["system", *titles], values, 1).text()
 
 
 def _is(row: dict[str, object], system: str, name: tuple[str, int]) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sqlmetrics import __version__
 from sqlmetrics.cli.gate.revisions import Revision
 from sqlmetrics.errors import CheckError
-from sqlmetrics.evaluation.report.table import many
+from sqlmetrics.tables.cells import many
 
 if TYPE_CHECKING:
     from sqlmetrics.comparison.report.comparison import Comparison
@@ -149,7 +149,7 @@ class Page:
                     f"- {_plain(str(failure))}" for failure in rankings.failure.failures
                 )
             yield text.markdown(replace(comparison, movers=()))
-            if moved := sections.markdown(comparison):
+            if moved := [table.markdown() for table in sections.sections(comparison)]:
                 yield _folded("The queries that moved most", "\n\n".join(moved))
         yield "\n".join(f"- {_plain(note)}" for note in rankings.notes)
 

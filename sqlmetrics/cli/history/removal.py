@@ -10,7 +10,8 @@ import click
 from sqlmetrics.cli.common import error_options, say
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.errors import SpecError
-from sqlmetrics.evaluation.report.table import aligned, many
+from sqlmetrics.tables.cells import many
+from sqlmetrics.tables.table import Table
 
 
 def _confirming(command: Callable[..., None]) -> Callable[..., None]:
@@ -110,7 +111,7 @@ def uninstall(*, spec: str | None, location: Location, yes: bool, expected: int 
 
 
 def _list(rows: Sequence[Sequence[str]]) -> None:
-    click.echo(aligned(["to be removed", "name", "rows"], rows, numbers_from=2))
+    click.echo(Table(["to be removed", "name", "rows"], rows, 2).text())
 
 
 def _confirm(n_rows: int, yes: bool, expected: int | None, way_back: str) -> None:

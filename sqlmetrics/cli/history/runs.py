@@ -8,7 +8,7 @@ import click
 
 from sqlmetrics.cli.common import error_options, say
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.evaluation.report.table import aligned
+from sqlmetrics.tables.table import Table
 
 
 @click.command()
@@ -56,7 +56,7 @@ def runs(*, spec: str, last: int, location: Location, output: str) -> None:
         ]
         for effect in latest_effects
     ]
-    click.echo(aligned(["run", "began", "user", "days", "what changed"], rows))
+    click.echo(Table(["run", "began", "user", "days", "what changed"], rows).text())
     if len(run_effects) > len(latest_effects):
         say(f"{len(run_effects) - len(latest_effects):,} older runs: --last {len(run_effects)}")
 

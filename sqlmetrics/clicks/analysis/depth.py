@@ -10,9 +10,10 @@ from typing import Any
 
 from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.errors import SpecError
-from sqlmetrics.evaluation.report.table import aligned, printable
 from sqlmetrics.sql.stage import Stage, print_template, with_stages
 from sqlmetrics.sql.template import literal
+from sqlmetrics.tables.cells import printable
+from sqlmetrics.tables.table import Table
 
 ENDS: Mapping[str, str] = {"click": "last_click", "any": "last_answer"}
 """What a request ends with, a click or any answer -> the column of its position."""
@@ -115,7 +116,7 @@ class Depth:
         names = ["position", "shown", "clicked", "ctr", "last click", "so far", "last answer"]
         head = "" if len(self.systems) == 1 else f"system: {_named(system)}\n"
         lines = [self._line(position) for position in rows[:LONGEST]]
-        table = aligned([*names, "so far"], lines, numbers_from=0)
+        table = Table([*names, "so far"], lines, 0).text()
         return "\n".join([head + table, *_more(rows), "", *self._suggested(system)]).rstrip()
 
     def _line(self, position: Position) -> list[str]:

@@ -11,11 +11,12 @@ from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import SpecError, unknown
-from sqlmetrics.evaluation.report.table import aligned, printable
 from sqlmetrics.spec.source import Rankings
 from sqlmetrics.sql.stage import Stage, print_template, with_stages
 from sqlmetrics.sql.template import literal
 from sqlmetrics.stats.nonparametric import chi_square_test
+from sqlmetrics.tables.cells import printable
+from sqlmetrics.tables.table import Table
 
 SERVED = "sqlmetrics_served"
 """The table of one row per request, with its user and system."""
@@ -70,7 +71,7 @@ class SampleRatioMismatch:
             else f"no sample ratio mismatch: p is not below {self.threshold:g}"
         )
         statistics = f"chi-square {self.chi_square:.4g}, df {self.df}, p = {self.p_value:.3g}"
-        return "\n".join([aligned(names, rows, numbers_from=1), statistics, verdict])
+        return "\n".join([Table(names, rows, 1).text(), statistics, verdict])
 
 
 @dataclass(frozen=True, repr=False)

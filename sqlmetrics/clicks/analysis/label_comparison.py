@@ -13,12 +13,12 @@ from sqlmetrics.clicks.labels import can_leave_own_out
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.inputs.open import opened
-from sqlmetrics.evaluation.report.display import Display
-from sqlmetrics.evaluation.report.table import aligned
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import Days, day_of
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.tables.result import Display
+from sqlmetrics.tables.table import Table
 
 Row = dict[str, Any]
 
@@ -294,7 +294,7 @@ def _side_by_side(rows: Sequence[Row]) -> str:
         ]
         for (days, labels, system), by_metric in lines.items()
     ]
-    return aligned(["labels", "days", "system", *metrics, "queries"], table, numbers_from=3)
+    return Table(["labels", "days", "system", *metrics, "queries"], table, 3).text()
 
 
 def _moved_table(rows: Sequence[Row]) -> str:
@@ -307,7 +307,7 @@ def _moved_table(rows: Sequence[Row]) -> str:
         ]
         for row in rows
     ]
-    return aligned(names, cells, numbers_from=2)
+    return Table(names, cells, 2).text()
 
 
 def _number(value: float | None) -> str:

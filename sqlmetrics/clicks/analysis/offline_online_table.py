@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 
-from sqlmetrics.evaluation.report.table import aligned, metric_value, printable
+from sqlmetrics.tables.cells import metric_value, printable
+from sqlmetrics.tables.table import Table
 
 Place = tuple[str, str, str]
 """A system, a segment's name and its value."""
@@ -138,7 +139,7 @@ def _lines(lines: Sequence[Line]) -> str:
         + [metric_value(line.online.get(name)) for name in online]
         for line in lines
     ]
-    return aligned(["day", "system", "segment", *offline, *online], rows, numbers_from=3)
+    return Table(["day", "system", "segment", *offline, *online], rows, 3).text()
 
 
 def _pairs(pairs: Sequence[Pair]) -> str:
@@ -152,7 +153,7 @@ def _pairs(pairs: Sequence[Pair]) -> str:
         ]
         for pair in pairs
     ]
-    return aligned([*names, "best lag", "spearman", "pairs"], rows, numbers_from=4)
+    return Table([*names, "best lag", "spearman", "pairs"], rows, 4).text()
 
 
 def _opposed(title: str, changes: Sequence[Contradiction]) -> str:
@@ -169,7 +170,7 @@ def _opposed(title: str, changes: Sequence[Contradiction]) -> str:
         ]
         for contradiction in changes[:SHOWN]
     ]
-    table = aligned([title, "system", "segment", "offline", "online"], rows)
+    table = Table([title, "system", "segment", "offline", "online"], rows).text()
     n_more = len(changes) - SHOWN
     return f"{table}\n... {n_more:,} more" if n_more > 0 else table
 

@@ -13,13 +13,13 @@ from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.open import opened, source_relation
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.evaluation.report.table import aligned
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.spec.click_columns import ClickRankings
 from sqlmetrics.spec.source import Rankings
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
 from sqlmetrics.sql.template import identifier, verbatim
+from sqlmetrics.tables.table import Table
 
 LISTS = "sqlmetrics_lists"
 """The table of both lists, one row per item of a list."""
@@ -115,7 +115,7 @@ class ListComparison:
                 f"overlap@{self.k} {self.overlap:.4f}, rbo {self.rbo:.4f}; "
                 f"requests that differ: {self.n_differ:,} ({self.share:.1%})",
                 "",
-                aligned(["reason", "items", "requests", ""], rows),
+                Table(["reason", "items", "requests", ""], rows).text(),
             ]
         )
 

@@ -14,13 +14,13 @@ from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, refusal
 from sqlmetrics.evaluation.inputs.condition import wrong_condition
 from sqlmetrics.evaluation.inputs.missing import absent, unreadable
-from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.counterfactual import Counterfactual, Policy
 from sqlmetrics.spec.source import Source
 from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.stage import Stage, with_stages
 from sqlmetrics.sql.template import literal
+from sqlmetrics.tables.cells import many
 
 LISTS, POLICY = "clicks.counterfactual.rankings", "clicks.counterfactual.policy"
 NEAR = 1e-6

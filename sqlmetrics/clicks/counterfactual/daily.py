@@ -21,13 +21,13 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.evaluation.inputs.sources import relation_of
 from sqlmetrics.evaluation.report.result import dated
-from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.counterfactual import UNIFORM, Counterfactual, Policy
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation, protect_query
 from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.sql.translation import Translation
+from sqlmetrics.tables.cells import many
 
 NEW_ESTIMATES = "sqlmetrics_new_estimates"
 """The table that keeps the sums by day and system."""

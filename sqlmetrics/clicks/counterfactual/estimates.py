@@ -11,14 +11,9 @@ import pyarrow as pa
 
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.clicks.counterfactual.terms import Term
-from sqlmetrics.evaluation.report.table import (
-    aligned,
-    many,
-    metric_value,
-    printable,
-    terminal_width,
-)
 from sqlmetrics.plan.summary import ALL
+from sqlmetrics.tables.cells import many, metric_value, printable
+from sqlmetrics.tables.table import Table, terminal_width
 
 FEWEST = 100
 """Fewer clicks, or an effective sample of fewer, are too few for an interval to hold."""
@@ -177,7 +172,7 @@ class CounterfactualResult:
                 [estimate.segment, *row]
                 for estimate, row in zip(self.estimates, cells, strict=True)
             ]
-        table = aligned(names, cells, numbers_from=first_number)
+        table = Table(names, cells, first_number).text()
         width = terminal_width() or 100
         warning_texts = (f"warning: {warning}" for warning in self.warnings())
         below = [line for text in (*self.notes, *warning_texts) for line in wrap(text, width)]

@@ -14,7 +14,6 @@ from sqlmetrics.clicks.segment import ByGroup, Rows, by_group
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.evaluation.intervals import check_confidence
-from sqlmetrics.evaluation.report.table import aligned, printable, terminal_width
 from sqlmetrics.spec.baseline import usual_baseline
 from sqlmetrics.spec.click_interleaving import TEAM_DRAFT, ClickInterleaving
 from sqlmetrics.sql.stage import Stage, with_stages
@@ -22,6 +21,8 @@ from sqlmetrics.sql.template import verbatim
 from sqlmetrics.stats import CONFIDENCE
 from sqlmetrics.stats.estimate import Estimate, ratio_of_sums
 from sqlmetrics.stats.nonparametric import sign_test
+from sqlmetrics.tables.cells import printable
+from sqlmetrics.tables.table import Table, terminal_width
 
 DEBIASED = "debiased_balanced"
 
@@ -132,7 +133,7 @@ class InterleavingOutcome:
         yield ""
         rows = [_row("win share", self.win_share), _row("difference", self.difference)]
         level = f"{100 * self.confidence:g} % interval"
-        yield from aligned(["", "value", level, "p"], rows, numbers_from=1).splitlines()
+        yield from Table(["", "value", level, "p"], rows, 1).text().splitlines()
         yield ""
         yield f"sign test: p = {self.sign_test:.3g}"
         if self.n_left_out:

@@ -15,7 +15,7 @@ from sqlmetrics.clicks.models.query import MODELS, Prior, fits, learnable_models
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.clicks.segment import ByGroup, Rows, by_group
 from sqlmetrics.errors import InputError
-from sqlmetrics.evaluation.report.table import aligned, terminal_width
+from sqlmetrics.tables.table import Table, terminal_width
 
 LONGEST = 30
 """As many positions are printed."""
@@ -129,12 +129,12 @@ class ModelFits:
         yield f"held out: {self.held_out}; {n_impressions:,} impressions"
         yield ""
         rows = [[f.model, f"{f.log_likelihood:.4f}", f"{f.perplexity:.4f}"] for f in self.fits]
-        yield aligned(["model", "log-likelihood", "perplexity"], rows, numbers_from=1)
+        yield Table(["model", "log-likelihood", "perplexity"], rows, 1).text()
         yield ""
         yield "perplexity by position"
         cells = [_line(number, self.fits) for number in range(len(self.best.by_position))]
         names = ["position", "shown", "clicked", *(fit.model for fit in self.fits)]
-        yield aligned(names, cells[:LONGEST], numbers_from=0)
+        yield Table(names, cells[:LONGEST], 0).text()
         if len(cells) > LONGEST:
             yield f"... {len(cells) - LONGEST:,} more positions"
 

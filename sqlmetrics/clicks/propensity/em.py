@@ -29,10 +29,10 @@ from sqlmetrics.clicks.propensity.sampling import samples
 from sqlmetrics.clicks.propensity.solvers import Anderson, inverse
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step
-from sqlmetrics.evaluation.report.table import printable
 from sqlmetrics.sql.stage import Stage, print_template, select_of, with_stages
 from sqlmetrics.sql.template import double, literal
 from sqlmetrics.stats import NOISE
+from sqlmetrics.tables.cells import printable
 
 ATTRACTIONS = "sqlmetrics_attractions"
 """The table of the attractions of a round begins so."""

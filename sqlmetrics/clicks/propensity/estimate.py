@@ -33,8 +33,8 @@ from sqlmetrics.clicks.propensity.sampling import interval
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import InputError, SpecError
-from sqlmetrics.evaluation.report.table import printable
 from sqlmetrics.sql.stage import select_of
+from sqlmetrics.tables.cells import printable
 
 SPARSE = 100
 """With fewer impressions a pair, expectation maximisation is off by 5 % and more: benchmarks."""

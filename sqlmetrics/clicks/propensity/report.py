@@ -8,7 +8,8 @@ from textwrap import wrap
 
 from sqlmetrics.clicks.propensity.curve import Propensity, PropensityCurve
 from sqlmetrics.clicks.propensity.identifiability import Identifiability, Reach
-from sqlmetrics.evaluation.report.table import aligned, printable, terminal_width
+from sqlmetrics.tables.cells import printable
+from sqlmetrics.tables.table import Table, terminal_width
 
 WIDE = 100
 """Sentences are so wide where no terminal says how wide it is."""
@@ -42,7 +43,7 @@ def text(
         ]
         for row in curve.rows
     ]
-    table = aligned(names, rows, numbers_from=int(has_groups))
+    table = Table(names, rows, int(has_groups)).text()
     weakest = (_weakest(group, identified) for group, identified in can.items())
     method = f"method: {curve.method}; against position 1"
     width = terminal_width() or WIDE

@@ -15,8 +15,8 @@ from sqlmetrics.clicks.simulation.script import TABLES, statements
 from sqlmetrics.clicks.simulation.settings import Settings
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.engines.output_files import output_folder, refuse_existing
-from sqlmetrics.evaluation.report.table import aligned
 from sqlmetrics.sql.template import literal
+from sqlmetrics.tables.table import Table
 
 REASONS = ("bot", "duplicate", "early", "hurried", "late", "orphan", "test")
 """Why an event is dirty."""
@@ -42,9 +42,9 @@ class SimulatedLog:
         files = [[str(self.files[name]), f"{rows:,}"] for name, rows in self.rows.items()]
         dirt = [[reason, f"{events:,}"] for reason, events in self.planted.items()]
         return (
-            aligned(["file", "rows"], files, numbers_from=1)
+            Table(["file", "rows"], files, 1).text()
             + "\n\n"
-            + aligned(["planted", "events"], dirt, numbers_from=1)
+            + Table(["planted", "events"], dirt, 1).text()
         )
 
 

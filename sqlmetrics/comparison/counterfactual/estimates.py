@@ -28,12 +28,12 @@ from sqlmetrics.comparison.sums.moments import PART
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import InputError, SpecError, unknown
-from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.jobs.days import on_days
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Stage, with_stages
 from sqlmetrics.sql.template import literal
+from sqlmetrics.tables.cells import many
 
 PAIRED, WELCH = "paired t of ratios", "Welch t of ratios"
 """The test where requests have both sides, and where each side has its own."""

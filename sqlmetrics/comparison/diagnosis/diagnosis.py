@@ -23,13 +23,13 @@ from sqlmetrics.engines.database import Database, connect, session_of
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.question import TableArguments, check_arguments, segmented
-from sqlmetrics.evaluation.report.display import Display
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.run import executing, result_of
 from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.proof.ties import tied_rows
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.stats import CONFIDENCE
+from sqlmetrics.tables.result import Display
 
 MARGIN = 0.01
 """A difference that does not matter, where nobody says another."""

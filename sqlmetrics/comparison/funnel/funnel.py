@@ -23,7 +23,6 @@ from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.runs import STAGE, StageRuns, runs_in
 from sqlmetrics.evaluation.inputs.trace_systems import resolved
 from sqlmetrics.evaluation.question import TableArguments, check_arguments
-from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.evaluation.run import executing
 from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.plan.plan import Plan
@@ -31,6 +30,7 @@ from sqlmetrics.plan.script import Script
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import with_stages
+from sqlmetrics.tables.cells import many
 
 USUAL = ("ndcg@10",)
 """The metrics after each stage, where nobody says others."""

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING, ClassVar
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.report.rows import Row, Rows, block, of_segment
-from sqlmetrics.comparison.report.text import tabular
-from sqlmetrics.evaluation.report.display import Display
-from sqlmetrics.evaluation.report.layout import Cells
-from sqlmetrics.evaluation.report.table import aligned, many, metric_value, parts, printable
-from sqlmetrics.evaluation.report.text import page, piped, prose
+from sqlmetrics.tables.cells import many, metric_value, printable
+from sqlmetrics.tables.result import Display
+from sqlmetrics.tables.table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,11 +88,7 @@ class Funnel(Rows, Display):
     def __repr__(self) -> str:
         blocks = []
         for title, rows in self._blocks():
-            names, cells = self._columns(rows)
-            tables = [
-                aligned([names[0], *(names[i] for i in part)], _chosen(cells, part), numbers_from=1)
-                for part in parts(names, cells, 1, WIDTH)
-            ]
+            tables = [part.text() for part in self._stage_table(rows).split(WIDTH)]
             blocks.append("\n\n".join([title, *tables, _folded(self._sentence(rows), "    ")]))
         below = "\n".join(_folded(f"note: {note}", "    ") for note in self.notes)
         return "\n\n".join(filter(None, [*blocks, below]))
@@ -110,19 +104,20 @@ class Funnel(Rows, Display):
             "of all": lambda row: percent(row["lost_share"]),
         }
 
-    def _columns(self, rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
-        """Headings and cells of some stages; missing queries only where there are some."""
+    def _stage_table(self, rows: Sequence[Row]) -> Table:
+        """Some stages; missing queries only where there are some."""
         cell_by_heading = self._shown()
         if not any(row["n_missing"] for row in rows):
             del cell_by_heading["missing"]
         names = [*cell_by_heading, *map(str, self.measures)]
-        return names, [
+        cells = [
             [
                 *(cell(row) for cell in cell_by_heading.values()),
                 *(metric_value(row[measure.column]) for measure in self.measures),
             ]
             for row in rows
         ]
+        return Table(names, cells, 1)
 
     def _sentence(self, rows: Sequence[Row]) -> str:
         """Where most of the relevant are lost, of the stages of one system and segment."""
@@ -144,24 +139,14 @@ class Funnel(Rows, Display):
             f"({share}); {last_share}"
         )
 
-    def cells(self) -> Cells:
-        """All of it as one table, for reports."""
-        blocks = list(self._blocks())
-        several = len(blocks) > 1
-        names, _ = self._columns(self.rows)
-        rows = [
-            [*([title] if several else []), *cells]
-            for title, part in blocks
-            for cells in self._columns_like(names, part)
-        ]
-        return Cells([*(["system"] if several else []), *names], rows, 1 + several)
-
-    def _columns_like(self, names: Sequence[str], rows: Sequence[Row]) -> list[list[str]]:
-        headings, cells = self._columns(rows)
-        return [
-            [dict(zip(headings, row, strict=True)).get(name, "0") for name in names]
-            for row in cells
-        ]
+    def table(self) -> Table:
+        """All of it as one table, with what is to be known below."""
+        table, blocks = self._stage_table(self.rows), list(self._blocks())
+        if len(blocks) > 1:
+            titles = [title for title, rows in blocks for _ in rows]
+            rows = [[title, *row] for title, row in zip(titles, table.rows, strict=True)]
+            table = Table(["system", *table.columns], rows, 2)
+        return replace(table, notes=self.below())
 
     def below(self) -> list[str]:
         """What stands below a table: where most are lost, and notes."""
@@ -174,23 +159,15 @@ class Funnel(Rows, Display):
 
     def markdown(self) -> str:
         """A GitHub table."""
-        table = self.cells()
-        return "\n".join(
-            [piped(table.names, table.rows, table.left), "", *map(prose, self.below())]
-        )
+        return self.table().markdown()
 
     def latex(self) -> str:
         """A `tabular` for a paper, by booktabs."""
-        table = self.cells()
-        return tabular(table.names, table.rows, table.left, self.below())
+        return self.table().latex()
 
     def tables(self) -> str:
         """The table that a notebook shows, as HTML."""
-        return page(self.cells(), self.below())
-
-
-def _chosen(cells: Sequence[Sequence[str]], columns: Sequence[int]) -> list[list[str]]:
-    return [[row[0], *(row[i] for i in columns)] for row in cells]
+        return self.table().html()
 
 
 def _folded(text: str, indent: str) -> str:

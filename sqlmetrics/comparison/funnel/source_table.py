@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sqlmetrics.comparison.funnel.funnel_table import KINDS, SIZES, Cell, Funnel, percent
 from sqlmetrics.comparison.report.rows import Row
-from sqlmetrics.evaluation.report.table import metric_value, printable
+from sqlmetrics.tables.cells import metric_value, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa

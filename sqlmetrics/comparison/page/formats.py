@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from textwrap import wrap
 
 from sqlmetrics.comparison.page.content import Content
@@ -13,8 +14,7 @@ from sqlmetrics.comparison.page.lists import left_out
 from sqlmetrics.comparison.page.picture import Picture
 from sqlmetrics.comparison.page.words import Words
 from sqlmetrics.errors import SpecError, unknown
-from sqlmetrics.evaluation.report.table import aligned, terminal_width
-from sqlmetrics.evaluation.report.text import piped, prose
+from sqlmetrics.tables.table import Table, markdown_text, terminal_width
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 LEAST_SPAN = 1e-9
@@ -22,18 +22,6 @@ LEAST_SPAN = 1e-9
 
 LINES = 12
 """As many rows of a table stand in a terminal."""
-
-_SPECIAL = str.maketrans(
-    {
-        **{character: f"\\{character}" for character in "&%$#_{}"},
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "\\": r"\textbackslash{}",
-        "−": "$-$",
-        "→": r"$\rightarrow$",
-        "–": "--",
-    }
-)
 
 
 def markdown(content: Content, pictures: Sequence[Picture], words: Words) -> str:
@@ -43,57 +31,38 @@ def markdown(content: Content, pictures: Sequence[Picture], words: Words) -> str
 
 def _markdown(content: Content, pictures: Sequence[Picture], words: Words) -> Iterator[str]:
     first, *sentences = headline(content, words)
-    yield f"# {prose(content.title)}"
-    yield f"**{prose(first)}**"
-    yield from map(prose, sentences)
+    yield f"# {markdown_text(content.title)}"
+    yield f"**{markdown_text(first)}**"
+    yield from map(markdown_text, sentences)
     for picture in pictures:
-        yield f"## {picture.title(words)}" + (f": {prose(picture.more)}" if picture.more else "")
-        yield prose(picture.sentence(words))
-        yield piped(list(picture.columns), [list(row) for row in picture.cells], picture.left)
-        yield f"**{words('page.look')}** {prose(picture.look(words))}"
+        yield f"## {picture.title(words)}" + (
+            f": {markdown_text(picture.more)}" if picture.more else ""
+        )
+        yield markdown_text(picture.sentence(words))
+        yield picture.table.markdown()
+        yield f"**{words('page.look')}** {markdown_text(picture.look(words))}"
     hidden = left_out(content, words)
     if hidden:
         yield f"## {words('page.left_out')}"
-        yield "\n".join(f"- {prose(text)}" for text in hidden)
+        yield "\n".join(f"- {markdown_text(text)}" for text in hidden)
     yield f"## {words('page.conventions')}"
     if content.notes:
-        yield "\n".join(f"- {prose(note)}" for note in content.notes)
+        yield "\n".join(f"- {markdown_text(note)}" for note in content.notes)
     options = [[name, str(value)] for name, value in content.conventions.items()]
     if options:
         yield words("page.conventions_about", preset=content.preset)
-        yield piped([words("page.option"), words("page.value")], options, 2)
+        yield Table([words("page.option"), words("page.value")], options).markdown()
     if content.hashes:
         names = [words("column.metric"), words("page.hash")]
-        yield piped(names, [list(entry) for entry in content.hashes.items()], 2)
+        yield Table(names, list(content.hashes.items())).markdown()
 
 
 def latex(pictures: Sequence[Picture], words: Words) -> str:
     """The first picture with a table as a `tabular` of booktabs."""
     if not pictures:
         return ""
-    picture = pictures[0]
-    form = "l" * picture.left + "r" * (len(picture.columns) - picture.left)
-    rows = [" & ".join(map(_escaped, row)) + r" \\" for row in picture.cells]
-    lines = [
-        rf"\begin{{tabular}}{{{form}}}",
-        r"\toprule",
-        " & ".join(map(_escaped, picture.columns)) + r" \\",
-        r"\midrule",
-        *rows,
-        r"\bottomrule",
-        r"\end{tabular}",
-        f"% {picture.sentence(words)}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _escaped(cell: str) -> str:
-    r"""A text as LaTeX prints it.
-
-    >>> _escaped("recall_100 is 50 %")
-    'recall\\_100 is 50 \\%'
-    """
-    return cell.translate(_SPECIAL)
+    first = pictures[0]
+    return replace(first.table, notes=[first.sentence(words)]).latex() + "\n"
 
 
 def text(content: Content, pictures: Sequence[Picture], words: Words) -> str:
@@ -104,10 +73,9 @@ def text(content: Content, pictures: Sequence[Picture], words: Words) -> str:
         parts.append("\n".join([picture.title(words), *wrap(picture.sentence(words), width)]))
         if picture.name in ("days", "trend"):
             parts.append(_lines(picture, content))
-        cells = [list(row) for row in picture.cells]
-        table = aligned(list(picture.columns), cells[:LINES], numbers_from=picture.left)
-        ellipsis = f"\n... {len(cells) - LINES:,}" if len(cells) > LINES else ""
-        parts.append(table + ellipsis)
+        table, n_more = picture.table, len(picture.cells) - LINES
+        ellipsis = f"\n... {n_more:,}" if n_more > 0 else ""
+        parts.append(replace(table, rows=table.rows[:LINES]).text() + ellipsis)
     return "\n\n".join(parts)
 
 

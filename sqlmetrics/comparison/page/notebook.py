@@ -12,7 +12,7 @@ from sqlmetrics.evaluation.report.result import Result
 
 if TYPE_CHECKING:
     from sqlmetrics.comparison.page.picture import Picture
-    from sqlmetrics.evaluation.report.display import Display
+    from sqlmetrics.tables.result import Display
 
 MIME = "application/vnd.vegalite.v5+json"
 """What JupyterLab and VS Code draw by themselves."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 
 from sqlmetrics.comparison.page.charts import Chart, can_draw, standing
 from sqlmetrics.comparison.page.content import Content
 from sqlmetrics.comparison.page.words import Words, signed
 from sqlmetrics.comparison.report.numbers import coverage
+from sqlmetrics.tables.table import Table
 
 
 @dataclass(frozen=True)
@@ -100,13 +100,18 @@ class Picture:
         """Its name on a page and among files."""
         return f"{self.name}-{self.more}" if self.more else self.name
 
+    @property
+    def table(self) -> Table:
+        """Its numbers."""
+        return Table(self.columns, self.cells, self.left)
+
     def _repr_html_(self) -> str:
         return self.html()
 
     def html(self) -> str:
         """Its drawing for a notebook; its numbers without the extra `report`."""
         if not can_draw():
-            return table(self.columns, self.cells, self.left)
+            return self.table.html()
         return f"<div>{standing(self.chart.svg(Words()))}</div>"
 
     def title(self, words: Words) -> str:
@@ -127,25 +132,6 @@ def ends(words: Words, low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return "–"
     return words("page.to", low=signed(low), high=signed(high))
-
-
-def table(columns: Sequence[str], cells: Sequence[Sequence[str]], numbers_from: int) -> str:
-    """A table of HTML; everything from the data is escaped.
-
-    Args:
-        columns: The headings.
-        cells: The rows.
-        numbers_from: Columns from this one on are numbers.
-    """
-
-    def cell(text: str, position: int) -> str:
-        align = ' style="text-align: right"' if position >= numbers_from else ""
-        return f"<td{align}>{escape(text)}</td>"
-
-    head = "".join(f"<th>{escape(heading)}</th>" for heading in columns)
-    rows = ("".join(cell(text, position) for position, text in enumerate(row)) for row in cells)
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def rows_left_out(n: int, total: int, words: Words) -> str:

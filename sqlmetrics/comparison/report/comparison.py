@@ -12,8 +12,8 @@ from sqlmetrics.catalog.tool_names import in_our_words
 from sqlmetrics.comparison.options import FAIL_ON, LOST, FailOn, check_fail_on
 from sqlmetrics.comparison.report.rows import Row, Rows, segment_text
 from sqlmetrics.errors import CheckError, SpecError, unknown
-from sqlmetrics.evaluation.report.display import Display
 from sqlmetrics.evaluation.report.failure import QUERIES, Change, Failure, Lost
+from sqlmetrics.tables.result import Display
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from sqlmetrics.evaluation.report.table import printable
-from sqlmetrics.evaluation.report.text import json_lines
+from sqlmetrics.tables.cells import printable
+from sqlmetrics.tables.records import json_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import html as markup
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.comparison.report.numbers import number, signed
-from sqlmetrics.evaluation.report.table import aligned, printable
-from sqlmetrics.evaluation.report.text import piped, prose
 from sqlmetrics.stats import NOISE
+from sqlmetrics.tables.cells import printable
+from sqlmetrics.tables.table import Table
 
 if TYPE_CHECKING:
     from sqlmetrics.comparison.report.comparison import Comparison
@@ -37,22 +35,12 @@ MOVERS = (
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Section:
-    """A table with a title; columns from `left` on are numbers."""
-
-    title: str
-    names: Sequence[str]
-    cells: Sequence[Sequence[str]]
-    left: int
-
-
-def sections(comparison: Comparison) -> list[Section]:
+def sections(comparison: Comparison) -> list[Table]:
     """All of them, in their order."""
     return [*_contributions(comparison.contributions), *_movers(comparison.movers)]
 
 
-def _contributions(rows: Sequence[Row]) -> Iterator[Section]:
+def _contributions(rows: Sequence[Row]) -> Iterator[Table]:
     """A table a segment and system."""
     for (name, system, baseline), group in groupby(
         rows, lambda row: (row["segment_name"], row["system"], row["baseline"])
@@ -68,10 +56,10 @@ def _contributions(rows: Sequence[Row]) -> Iterator[Section]:
             cells += [_contribution(row, mix=mix) for row in slices]
             sums = [signed(sum(row[column] for row in slices)) for column in SUMMED]
             cells.append([printable(metric), "all", *[""] * 4, *(sums if mix else sums[2:])])
-        yield Section(title, names, cells, 2)
+        yield Table(names, cells, 2, title)
 
 
-def _movers(rows: Sequence[Row]) -> Iterator[Section]:
+def _movers(rows: Sequence[Row]) -> Iterator[Table]:
     """A table of a metric's and system's queries, then both lists of each."""
     for (metric, system, baseline), group in groupby(
         rows, lambda row: (row["metric"], row["system"], row["baseline"])
@@ -81,11 +69,12 @@ def _movers(rows: Sequence[Row]) -> Iterator[Section]:
         names = ["", "", "query", "noise", before, after, "difference", "shrunk", "traffic"]
         cells = [_mover(rank, row) for rank, row in enumerate(group_rows, 1)]
         title = f"the queries that moved {printable(metric)} most: {after} against {before}"
-        yield Section(title, names, cells, 4)
+        yield Table(names, cells, 4, title)
         for rank, row in enumerate(group_rows, 1):
             day = f", on {row['metric_date']}" if row["metric_date"] else ""
             title = f"{rank}. {_asked(row)}: {printable(metric)} {signed(row['difference'])}{day}"
-            yield Section(title, ["rank", before, "grade", after, "grade"], _side_by_side(row), 5)
+            names = ["rank", before, "grade", after, "grade"]
+            yield Table(names, _side_by_side(row), title=title)
 
 
 def _mover(rank: int, row: Row) -> list[str]:
@@ -154,43 +143,6 @@ def notes(comparison: Comparison) -> list[str]:
         *([SHRUNK] if parts or comparison.movers else []),
         *([MOVERS] if comparison.movers else []),
     ]
-
-
-def text(comparison: Comparison) -> list[str]:
-    """Blocks of aligned text."""
-    return [
-        f"{section.title}\n\n{aligned(section.names, section.cells, numbers_from=section.left)}"
-        for section in sections(comparison)
-    ]
-
-
-def markdown(comparison: Comparison) -> list[str]:
-    """GitHub tables below their titles."""
-    return [
-        f"**{prose(section.title)}**\n\n{piped(section.names, section.cells, section.left)}"
-        for section in sections(comparison)
-    ]
-
-
-def html(comparison: Comparison) -> str:
-    """Tables; everything from the data is escaped."""
-    return "".join(map(_html, sections(comparison)))
-
-
-def _html(section: Section) -> str:
-    head = "".join(f"<th>{markup.escape(name)}</th>" for name in section.names)
-    body = "".join(
-        "<tr>" + "".join(html_cell(c, i >= section.left) for i, c in enumerate(row)) + "</tr>"
-        for row in section.cells
-    )
-    title = f"<caption>{markup.escape(section.title)}</caption>"
-    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def html_cell(cell: str, is_number: bool) -> str:
-    """A cell, numbers to the right."""
-    align = ' style="text-align: right"' if is_number else ""
-    return f"<td{align}>{markup.escape(cell)}</td>"
 
 
 def json_object(comparison: Comparison) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import html as markup
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING
@@ -14,8 +14,8 @@ from sqlmetrics.comparison.report.numbers import coverage, number, signed
 from sqlmetrics.comparison.report.rows import Row, block, of_segment
 from sqlmetrics.comparison.report.worst_slice import describe_slice
 from sqlmetrics.evaluation.report.probability import probability
-from sqlmetrics.evaluation.report.table import aligned, many, printable
-from sqlmetrics.evaluation.report.text import piped, prose
+from sqlmetrics.tables.cells import many, printable
+from sqlmetrics.tables.table import Table, html_notes, markdown_text
 
 if TYPE_CHECKING:
     from sqlmetrics.comparison.report.comparison import Comparison
@@ -26,21 +26,24 @@ WIDTH = 80
 def text(comparison: Comparison) -> str:
     """Tables that fit 80 columns, a block a system and segment; then what they mean."""
     if comparison.all_pairs:
-        boards = (
-            "\n".join([title, "", aligned(names, cells, numbers_from=2)])
-            for title, names, cells in _boards(comparison)
-        )
+        boards = [board.text() for board in _boards(comparison)]
         return "\n\n".join([*boards, "\n".join(footer(comparison))])
     blocks = []
     for (system, name, value), rows in groupby(comparison.rows, block):
         against = f"{printable(system)} against {printable(comparison.baseline)}"
         title = f"{against}{of_segment(name, value)}"
         blocks.append("\n".join([title, "", *_tables(comparison, list(rows))]))
-    return "\n\n".join([*blocks, *sections.text(comparison), "\n".join(footer(comparison))])
+    return "\n\n".join(
+        [
+            *blocks,
+            *(table.text() for table in sections.sections(comparison)),
+            "\n".join(footer(comparison)),
+        ]
+    )
 
 
-def _boards(comparison: Comparison) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    """Title, headings and cells of each leaderboard of all pairs."""
+def _boards(comparison: Comparison) -> Iterator[Table]:
+    """Each leaderboard of all pairs."""
     for row, standings in leaderboards(comparison.rows):
         segment = of_segment(row["segment_name"], row["segment_value"])
         title = f"{printable(row['metric'])}{segment}: {len(standings)} systems, best first"
@@ -53,7 +56,7 @@ def _boards(comparison: Comparison) -> Iterator[tuple[str, list[str], list[list[
             ]
             for standing in standings
         ]
-        yield title, ["system", "group", "mean", "better than"], cells
+        yield Table(["system", "group", "mean", "better than"], cells, 2, title)
 
 
 def _tables(comparison: Comparison, rows: list[Row]) -> Iterator[str]:
@@ -107,12 +110,12 @@ def _adjusted(rows: Sequence[Row]) -> dict[str, str]:
 
 def _fitted(names: list[str], cells: list[list[str]]) -> Iterator[str]:
     """The lines of a table; where they would be too long, a metric stands above its numbers."""
-    table = aligned(names, cells, numbers_from=1, full_width=True).splitlines()
+    table = Table(names, cells, 1).text(full_width=True).splitlines()
     if max(map(len, table)) <= WIDTH:
         yield from table
         return
     bare = [["", *numbers] for _, *numbers in cells]
-    head, *rows = aligned(["", *names[1:]], bare, numbers_from=1).splitlines()
+    head, *rows = Table(["", *names[1:]], bare, 1).text().splitlines()
     yield head
     for (metric, *_), row in zip(cells, rows, strict=True):
         yield from (metric, row)
@@ -172,12 +175,12 @@ def _coverages(comparison: Comparison) -> str:
     return f", at {', of segments '.join(coverages)} each: adjusted as p is"
 
 
-def cells(comparison: Comparison) -> tuple[list[str], list[list[str]], int]:
-    """Headings, rows, and how many columns stand before the numbers."""
+def comparison_table(comparison: Comparison) -> Table:
+    """All rows as one table."""
     if comparison.all_pairs:
-        boards = [(title.partition(":")[0], cells) for title, _, cells in _boards(comparison)]
-        names = ["metric", "system", "group", "mean", "better than"]
-        return names, [[title, *row] for title, rows in boards for row in rows], 3
+        boards = [*_boards(comparison)]
+        standings = [[b.title.partition(":")[0], *row] for b in boards for row in b.rows]
+        return Table(["metric", *boards[0].columns], standings, 3)
     rows = comparison.rows
     keys: dict[str, Callable[[Row], str]] = {"metric": lambda row: printable(row["metric"])}
     if len({row["system"] for row in rows}) > 1:
@@ -200,11 +203,8 @@ def cells(comparison: Comparison) -> tuple[list[str], list[list[str]], int]:
         "verdict": lambda row: str(row["verdict"]),
     }
     formatters = [*keys.values(), *numbers.values()]
-    return (
-        [*keys, *numbers],
-        [[formatter(row) for formatter in formatters] for row in rows],
-        len(keys),
-    )
+    cells = [[formatter(row) for formatter in formatters] for row in rows]
+    return Table([*keys, *numbers], cells, len(keys))
 
 
 def _interval_title(comparison: Comparison) -> str:
@@ -221,72 +221,21 @@ def _title(comparison: Comparison) -> str:
 
 
 def markdown(comparison: Comparison) -> str:
-    """A GitHub table."""
-    section_lines = [line for block in sections.markdown(comparison) for line in (block, "")]
-    return "\n".join(
-        [piped(*cells(comparison)), "", *section_lines, *map(prose, footer(comparison))]
-    )
+    """GitHub tables."""
+    tables = [comparison_table(comparison), *sections.sections(comparison)]
+    below = "\n".join(map(markdown_text, footer(comparison)))
+    return "\n\n".join([*(table.markdown() for table in tables), below])
 
 
 def html(comparison: Comparison) -> str:
-    """A table for a notebook; everything from the data is escaped."""
-    names, rows, numbers_from = cells(comparison)
-    head = "".join(f"<th>{markup.escape(name)}</th>" for name in names)
-    body = "".join(
-        f"<tr>{''.join(sections.html_cell(c, i >= numbers_from) for i, c in enumerate(row))}</tr>"
-        for row in rows
-    )
-    below = "<br>".join(map(markup.escape, notes(comparison)))
-    return (
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        f"{sections.html(comparison)}<small>{below}</small>"
-    )
+    """Tables for a notebook."""
+    tables = [comparison_table(comparison), *sections.sections(comparison)]
+    return "".join(table.html() for table in tables) + html_notes(notes(comparison))
 
 
 def latex(comparison: Comparison) -> str:
     """A `tabular` for a paper, by booktabs."""
-    return tabular(*cells(comparison), footer(comparison))
-
-
-def tabular(
-    names: Sequence[str], rows: Sequence[Sequence[str]], numbers_from: int, below: Sequence[str]
-) -> str:
-    """Cells as a `tabular`, and comments below; everything from the data is escaped.
-
-    Args:
-        names: The headings.
-        rows: The cells.
-        numbers_from: How many columns stand before the numbers.
-        below: Lines of comments.
-    """
-    columns = "l" * numbers_from + "r" * (len(names) - numbers_from)
-    lines = [" & ".join(map(_latex, row)) + r" \\" for row in (names, *rows)]
-    return "\n".join(
-        [
-            rf"\begin{{tabular}}{{{columns}}}",
-            r"\toprule",
-            lines[0],
-            r"\midrule",
-            *lines[1:],
-            r"\bottomrule",
-            r"\end{tabular}",
-            *(f"% {line}" for line in below),
-        ]
-    )
-
-
-_LATEX = {
-    **{mark: rf"\{mark}" for mark in "&%$#_{}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-}
-
-
-def _latex(cell: str) -> str:
-    return "".join(_LATEX.get(mark, mark) for mark in cell)
+    return replace(comparison_table(comparison), notes=footer(comparison)).latex()
 
 
 def p_text(p_value: float | None, level: float) -> str:

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Sequence
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError
-from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.script import Script
 from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.sql.template import literal
+from sqlmetrics.tables.cells import many
 
 
 def why_absent(name: str, systems: Collection[str], plan: Plan, engine: Database) -> str:

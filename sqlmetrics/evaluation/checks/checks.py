@@ -36,7 +36,6 @@ from sqlmetrics.evaluation.inputs.condition import wrong_condition, wrong_segmen
 from sqlmetrics.evaluation.inputs.guess import group_columns
 from sqlmetrics.evaluation.inputs.missing import absent, unreadable
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
-from sqlmetrics.evaluation.report.table import many, printable
 from sqlmetrics.plan.per_query import BUCKET, SCREENED, SUSPECTS
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.script import Script, query
@@ -44,6 +43,7 @@ from sqlmetrics.spec.days import day_of
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.stage import print_template, with_stages
 from sqlmetrics.sql.template import identifier
+from sqlmetrics.tables.cells import many, printable
 
 NUMBERS = {"score", "rank", "weight", "grade", "popularity", "users"}
 NO_NUMBERS = ("DATE", "TIME", "BLOB", "STRUCT", "MAP", "UUID", "INTERVAL")

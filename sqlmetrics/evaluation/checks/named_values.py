@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, did_you_mean, nearest
 from sqlmetrics.evaluation.checks.problem import Problem
-from sqlmetrics.evaluation.report.table import printable
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.spec.named_values import SYSTEM, NamedValue, named_in
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.template import identifier
+from sqlmetrics.tables.cells import printable
 
 SHOWN = 8
 """As many values are told."""

@@ -9,7 +9,8 @@ from textwrap import indent
 from typing import Any
 
 from sqlmetrics.errors import InputError, NoDataError, shortened
-from sqlmetrics.evaluation.report.table import aligned, printable
+from sqlmetrics.tables.cells import printable
+from sqlmetrics.tables.table import Table
 
 EXAMPLES = 3
 """How many rows of a problem are shown."""
@@ -68,7 +69,7 @@ class Problem:
         lines = [f"{self.table}: {self.what}"]
         if self.examples:
             rows = [[printable(value, 24) for value in row] for row in self.examples]
-            lines.append(indent(aligned(self.columns, rows), "  "))
+            lines.append(indent(Table(self.columns, rows).text(), "  "))
         if self.remedy:
             lines.append(f"  -> {self.remedy}")
         return "\n".join(lines)

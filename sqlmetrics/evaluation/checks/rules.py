@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlmetrics.catalog.option import Table
+from sqlmetrics.catalog.option import GainTable
 from sqlmetrics.evaluation.checks.scores import TO_NUMBERS
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.shape import grade_case, segment
@@ -315,7 +315,7 @@ def _gain_checks(plan: Plan) -> Iterator[RowCheck]:
     if "exp" in gains:
         too_large = f"{{number}} > 1000 and {{number}} <= {HUGE}"
         yield _outside("grade", too_large, "is too large for gain=exp", "use gain=linear")
-    for gain in (gain for gain in gains if isinstance(gain, Table)):
+    for gain in (gain for gain in gains if isinstance(gain, GainTable)):
         grades = ", ".join(number(grade) for grade in (0, *gain))
         outside = f"{{number}} >= 0 and {{number}} not in ({grades})"
         yield _outside("grade", outside, f"has no gain in the table {gain}", "add it to the table")

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, remedy_for
-from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.spec.days import is_day
 from sqlmetrics.sql.template import identifier
+from sqlmetrics.tables.cells import many
 
 MOST = 10_000
 """So many different texts of a column are looked at."""

@@ -10,10 +10,10 @@ from typing import Any
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError, SqlmetricsError
 from sqlmetrics.evaluation.inputs.run_names import expanded
-from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.spec.source import Rankings
 from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.template import identifier
+from sqlmetrics.tables.cells import many
 
 EXAMPLES = 10
 """So many files are named that are left out."""

@@ -26,7 +26,7 @@ def guess(spec: Spec, tables: Tables, engine: Database) -> tuple[Spec, Tables]:
     """The spec with columns by the names that its tables have, where one alone can be meant.
 
     A role is guessed only if its usual name was asked for and is not there. What was taken for
-    what stands in `tables.notes`.
+    what stands in the notes of `tables`.
 
     Args:
         spec: What is asked.

@@ -15,7 +15,6 @@ from sqlmetrics.evaluation.inputs.lists import listed
 from sqlmetrics.evaluation.inputs.missing import absent
 from sqlmetrics.evaluation.inputs.run_names import check_tags, files_by_title
 from sqlmetrics.evaluation.inputs.sources import relation_of
-from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.source import Labels, Queries, RankingColumns, Rankings, Source
@@ -23,6 +22,7 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.zones import Zones, zone_of
 from sqlmetrics.sql.relation import Relation, protect_query, source_text, typed
 from sqlmetrics.sql.template import identifier, literal
+from sqlmetrics.tables.cells import many
 
 READ_AS = {
     "score": "double",

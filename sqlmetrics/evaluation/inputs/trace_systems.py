@@ -12,9 +12,9 @@ from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.inputs.names import USUAL
 from sqlmetrics.evaluation.inputs.paths import start_of
 from sqlmetrics.evaluation.inputs.runs import StageRuns, in_memory, runs_in
-from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import identifier
+from sqlmetrics.tables.cells import many
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlmetrics.evaluation.report.probability import probability
-from sqlmetrics.evaluation.report.table import many, printable
 from sqlmetrics.stats import CONFIDENCE
+from sqlmetrics.tables.cells import many, printable
 
 MOST_LOST = 3
 """As many of the queries that lost are told."""

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sqlmetrics.catalog.direction import SIGNS
-from sqlmetrics.catalog.option import DECIMALS
 from sqlmetrics.catalog.presets import PRESETS
-from sqlmetrics.evaluation.report.table import metric_value, parts, printable
+from sqlmetrics.tables.cells import DECIMALS, metric_value, printable
+from sqlmetrics.tables.table import Table
 
 if TYPE_CHECKING:
     from sqlmetrics.evaluation.report.result import Result
@@ -70,25 +70,7 @@ class Facts(NamedTuple):
     decimals: int = DECIMALS
 
 
-class Cells(NamedTuple):
-    """A table to be shown.
-
-    Attributes:
-        names: The headings.
-        rows: The cells.
-        left: How many columns stand before the numbers.
-        best: Row and column of the best system's numbers; none where all are equal.
-        shares: Row and column of numbers from 0 to 1, and the number.
-    """
-
-    names: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    left: int
-    best: frozenset[tuple[int, int]] = frozenset()
-    shares: Mapping[tuple[int, int], float] = {}
-
-
-def cells(result: Result, width: int | None = None) -> Cells:
+def cells(result: Result, width: int | None = None) -> Table:
     """The cells of a result's table.
 
     Args:
@@ -112,30 +94,30 @@ def facts(result: Result) -> Facts:
     )
 
 
-def arranged(facts: Facts, width: int | None = None) -> Cells:
+def arranged(facts: Facts, width: int | None = None) -> Table:
     """The cells of a table of facts, with a row over all days: of several layouts the shortest.
 
     Args:
         facts: The numbers.
         width: How wide the terminal is; None for a file or a page.
     """
-    table = _Table(facts)
+    layouts = _Layouts(facts)
     across = facts.has_several_means
     if width is None:
         is_wide = len(facts.measures) <= WIDE and not across
-        return table.wide() if is_wide else table.across()
-    layouts = [table.across(), table.long()]
-    layouts = layouts if across else [table.wide(), *layouts]
-    return min(layouts, key=lambda cells: _lines(cells, width))
+        return layouts.wide() if is_wide else layouts.across()
+    tables = [layouts.across(), layouts.long()]
+    tables = tables if across else [layouts.wide(), *tables]
+    return min(tables, key=lambda table: _lines(table, width))
 
 
-def _lines(cells: Cells, width: int) -> int:
+def _lines(table: Table, width: int) -> int:
     """How many lines it has, more for one that is broken into parts."""
-    tables = len(parts(cells.names, cells.rows, cells.left, width))
-    return tables * (len(cells.rows) + 1) * (BROKEN if tables > 1 else 1)
+    n_parts = len(table.split(width))
+    return n_parts * (len(table.rows) + 1) * (BROKEN if n_parts > 1 else 1)
 
 
-def queries(result: Result) -> Cells:
+def queries(result: Result) -> Table:
     """The cells of the per-query table."""
     table = result.per_query()
     measures = [measure for measure in result.measures if not measure.metric.pooled]
@@ -150,7 +132,7 @@ def queries(result: Result) -> Cells:
         for row in table.to_pylist()
     ]
     names = ["date" if key == "metric_date" else key for key in keys]
-    return Cells([*names, *map(str, measures)], rows, len(keys))
+    return Table([*names, *map(str, measures)], rows, len(keys))
 
 
 def counted(result: Result) -> list[str]:
@@ -203,8 +185,8 @@ def _together(measure: Columned, rows: Sequence[Row]) -> float | None:
     return sum(row["numerator"] for row in counted) / total if total else None
 
 
-class _Table:
-    """Rows, and how they are labelled."""
+class _Layouts:
+    """The layouts that a table of facts may have."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
@@ -220,7 +202,7 @@ class _Table:
             keys["segment"] = _segment
         return keys | {"system": lambda row: printable(row["system"])}
 
-    def wide(self) -> Cells:
+    def wide(self) -> Table:
         """A row a system, a column per metric."""
         keys = self.keys()
         rows_by_label: dict[tuple[str, ...], dict[tuple[str, int], Row]] = {}
@@ -231,9 +213,9 @@ class _Table:
             (label, [row_by_metric.get(key) for key in self.measures], list(self.measures.values()))
             for label, row_by_metric in rows_by_label.items()
         ]
-        return self._made([*keys, *map(str, self.measures.values())], lines, len(keys))
+        return self._filled([*keys, *map(str, self.measures.values())], lines, len(keys))
 
-    def across(self) -> Cells:
+    def across(self) -> Table:
         """A row a metric, a column per system."""
         keys = {name: to_text for name, to_text in self.keys().items() if name != "system"}
         rows_by_label: dict[tuple[str, ...], dict[str, Row]] = {}
@@ -255,9 +237,9 @@ class _Table:
                     [measure] * len(systems),
                 )
             )
-        return self._made([*keys, "metric", *map(printable, systems)], lines, len(keys) + 1)
+        return self._filled([*keys, "metric", *map(printable, systems)], lines, len(keys) + 1)
 
-    def long(self) -> Cells:
+    def long(self) -> Table:
         """A row a metric and system."""
         keys = self.keys()
         lines = []
@@ -265,20 +247,20 @@ class _Table:
             measure = self._measure(row)
             labels = (*(to_text(row) for to_text in keys.values()), str(measure))
             lines.append((labels, [row], [measure]))
-        return self._made([*keys, "metric", "value"], lines, len(keys) + 1)
+        return self._filled([*keys, "metric", "value"], lines, len(keys) + 1)
 
     def _measure(self, row: Row) -> Columned:
         return self.measures[row["metric"], row["k"]]
 
-    def _made(
+    def _filled(
         self,
         names: list[str],
         lines: Sequence[tuple[tuple[str, ...], Sequence[Row | None], Sequence[Columned]]],
         n_labels: int,
-    ) -> Cells:
+    ) -> Table:
         """Labels, the summary's rows behind them, and the counts of these."""
         best = set(self._best())
-        texts, marked, shares = [], set(), {}
+        texts, bold, shares = [], {}, {}
         for number, (labels, rows, measures) in enumerate(lines):
             means = [
                 _mean(measure, row or {}, self.facts.decimals)
@@ -288,11 +270,11 @@ class _Table:
             texts.append([*labels, *means, *counts])
             for i, (row, measure) in enumerate(zip(rows, measures, strict=True), n_labels):
                 if row and id(row) in best:
-                    marked.add((number, i))
+                    bold[number, i] = "bold"
                 if row and row["value"] is not None and measure.metric.range in UNIT_RANGE:
                     shares[number, i] = row["value"]
         heads = [*names, *self.facts.counts.values()]
-        return Cells(heads, texts, n_labels, frozenset(marked), shares)
+        return Table(heads, texts, n_labels, styles=bold, shares=shares)
 
     def _best(self) -> Iterator[int]:
         """The rows with the best number among the systems of the same place, as it is shown."""

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.errors import SpecError, unknown
-from sqlmetrics.evaluation.report.display import Display
 from sqlmetrics.spec.days import day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.stats.estimate import INTERVAL
+from sqlmetrics.tables.records import json_lines
+from sqlmetrics.tables.result import Display
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -246,10 +247,8 @@ class Result(Display):
 
         The key `metric_date` is there if the rankings have days.
         """
-        from sqlmetrics.evaluation.report import text as report
-
         rows = self.summary()
-        return report.json_lines(
+        return json_lines(
             rows if "metric_date" in self.list_keys else rows.drop_columns(["metric_date"])
         )
 

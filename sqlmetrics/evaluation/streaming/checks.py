@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sqlmetrics.catalog.option import Table
+from sqlmetrics.catalog.option import GainTable
 from sqlmetrics.evaluation.streaming.lists import Array
 from sqlmetrics.spec.spec import Spec
 
@@ -25,7 +25,7 @@ class InputChecks:
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
-        self._by_value = isinstance(spec.options["gain"], Table)
+        self._by_value = isinstance(spec.options["gain"], GainTable)
         self._labels: Array = np.array([0.0, 0.0])
         self._weights: Array = np.array([0.0, 1.0])
 

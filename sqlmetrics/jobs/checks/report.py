@@ -7,8 +7,9 @@ from textwrap import wrap
 from xml.etree import ElementTree as ET
 
 from sqlmetrics.evaluation.report.failure import Failure, value_text
-from sqlmetrics.evaluation.report.table import aligned, fits, printable, terminal_width
 from sqlmetrics.jobs.checks.verdict import Verdict
+from sqlmetrics.tables.cells import printable
+from sqlmetrics.tables.table import Table, terminal_width
 
 COLORS = {"FAILED": "bold red", "warn": "yellow"}
 ORDER = ("FAILED", "warn", "ok")
@@ -45,11 +46,12 @@ def table(verdicts: Sequence[Verdict], *, styled: bool = False, is_dated: bool =
     }
     rows = list(zip(*filled_columns.values(), strict=True))
     width = terminal_width()
-    if width is not None and not fits(filled_columns, rows, width):
+    result = Table(list(filled_columns), rows, styles=colors)
+    if width is not None and not result.fits(width):
         grouped = _by_rule(ranked, filled_columns, width, styled=styled)
         if grouped is not None:
             return grouped
-    return aligned(list(filled_columns), rows, styles=colors if styled else {})
+    return result.text(styled=styled)
 
 
 def _by_rule(
@@ -66,14 +68,15 @@ def _by_rule(
     )
     narrow_columns = {name: columns[name] for name in columns if name not in ("what", "rule")}
     rows = [[cells[i] for cells in narrow_columns.values()] for i in order]
-    if not fits(narrow_columns, rows, width):
-        return None
     colors = {
         (row, 0): COLORS[verdicts[i].status]
         for row, i in enumerate(order)
-        if styled and verdicts[i].status in COLORS
+        if verdicts[i].status in COLORS
     }
-    head, *lines = aligned(list(narrow_columns), rows, styles=colors, full_width=True).splitlines()
+    narrow_table = Table(list(narrow_columns), rows, styles=colors)
+    if not narrow_table.fits(width):
+        return None
+    head, *lines = narrow_table.text(full_width=True, styled=styled).splitlines()
     below, last = [head], None
     for i, line in zip(order, lines, strict=True):
         rule = (verdicts[i].what, verdicts[i].rule)

@@ -8,12 +8,12 @@ from typing import Any
 
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.database import Database
-from sqlmetrics.evaluation.report.table import many
 from sqlmetrics.jobs.history.log import LoggedRun, logged_runs, taken_back
 from sqlmetrics.jobs.losses import differs
 from sqlmetrics.jobs.tables import archives, columns_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal, relation
+from sqlmetrics.tables.cells import many
 
 DECIMALS = 4
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.metric import listed
-from sqlmetrics.catalog.option import Option, Table
+from sqlmetrics.catalog.option import GainTable, Option
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.errors import SpecError, did_you_mean
 from sqlmetrics.evaluation.inputs.sources import tables_of
@@ -20,7 +20,7 @@ from sqlmetrics.sql.dialect import Dialect
 from sqlmetrics.sql.dialects import DEFAULT, DIALECTS
 
 K = 3
-VALUES: Mapping[str, Any] = {"table": Table({1: 1, 2: 4.5, 3: 9}), "number": 2}
+VALUES: Mapping[str, Any] = {"table": GainTable({1: 1, 2: 4.5, 3: 9}), "number": 2}
 """Choices that are no names -> a value."""
 
 FRACTION = 0.1

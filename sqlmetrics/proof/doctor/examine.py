@@ -11,13 +11,13 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SqlmetricsError
 from sqlmetrics.evaluation.checks.checks import check
 from sqlmetrics.evaluation.inputs.open import opened
-from sqlmetrics.evaluation.report.table import aligned
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.proof.doctor.cases import Case, Refusal, cases, refusals
 from sqlmetrics.proof.doctor.data import tables
 from sqlmetrics.proof.verify import compare, evaluated_by_reference
 from sqlmetrics.sql.conformance import Conformance
+from sqlmetrics.tables.table import Table
 
 TOLERANCE = 1e-9
 """What engines may be apart: they sum in different orders, and have their own logarithms."""
@@ -75,7 +75,9 @@ class Report:
         failed = [
             [finding.case, f"{finding.largest:.1e}", finding.where] for finding in self.failures
         ]
-        failure_table = aligned(["case", "difference", "what"], failed) + "\n\n" if failed else ""
+        failure_table = (
+            Table(["case", "difference", "what"], failed).text() + "\n\n" if failed else ""
+        )
         verdict = f"{len(failed)} of them failed" if failed else "all as they should be"
         return (
             f"{failure_table}{self.engine} {self.version}: {len(self.findings)} cases, {verdict}\n"

@@ -17,7 +17,6 @@ from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.catalog.tool_names import in_our_words, whose
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.inputs.sources import tables_of
-from sqlmetrics.evaluation.report.table import aligned, metric_value
 from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.proof.explain.arithmetic import number, parts
@@ -28,6 +27,8 @@ from sqlmetrics.proof.explain.presets import LABELS, LISTS, QUERIES, Agreeing, a
 from sqlmetrics.proof.explain.worked_example import WorkedExample, worked
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import with_stages
+from sqlmetrics.tables.cells import metric_value
+from sqlmetrics.tables.table import Table
 
 CUTOFF = 5
 """The cutoff of the example for a metric that needs one and was named without."""
@@ -212,12 +213,12 @@ def _choices(option: Option, current_value: Value) -> Iterator[str]:
 
 def _worked(measure: Measure, example: WorkedExample) -> Iterator[str]:
     yield "Example: all lists together, here one" if measure.metric.pooled else "Example: one query"
-    yield aligned(example.columns, example.rows, numbers_from=2)
+    yield Table(example.columns, example.rows, 2).text()
     yield "\n".join(_legend(measure))
     if example.ideal:
         yield "The ideal order"
         names = ["rank", "item", "grade", "gain", "discount", "gain x discount"]
-        yield aligned(names, example.ideal, numbers_from=2)
+        yield Table(names, example.ideal, 2).text()
     yield "\n".join(hung(name, calculation, 18) for name, calculation in example.steps)
     if example.remark:
         yield paragraph("", [example.remark])
@@ -243,7 +244,7 @@ def _presets(measure: Measure) -> Iterator[str]:
         for query in QUERIES
     )
     rows = [[str(i), *_agreed(group)] for i, group in enumerate(groups, start=1)]
-    yield aligned(["", *QUERIES, "mean", "queries"], rows, numbers_from=1)
+    yield Table(["", *QUERIES, "mean", "queries"], rows, 1).text()
     yield "Which tools agree"
     yield "\n".join(
         hung(row[0], ", ".join(g.presets), 4) for row, g in zip(rows, groups, strict=True)
@@ -284,7 +285,7 @@ def _example(option: Option, example: OptionExample) -> Iterator[str]:
         [q, i, "" if s is None else repr(s), number(g) if g is not None else ""]
         for q, i, s, g in example.log
     ]
-    yield aligned(["query", "item", "score", "grade"], rows, numbers_from=2)
+    yield Table(["query", "item", "score", "grade"], rows, 2).text()
     yield f"{example.measure} with each choice: the mean, and every query; - is left out"
     yield _tried(option, example)
 
@@ -310,7 +311,7 @@ def _tried(option: Option, example: OptionExample) -> str:
     values = {name: row for name, row in example.rows.items() if not isinstance(row, str)}
     refused = {name: row for name, row in example.rows.items() if isinstance(row, str)}
     rows = [(name, *row) for name, row in values.items()]
-    table = aligned([option.name, "mean", *example.queries], rows, numbers_from=1)
+    table = Table([option.name, "mean", *example.queries], rows, 1).text()
     return "\n".join([table, *(hung(name, reason, 18) for name, reason in refused.items())])
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 
 from sqlmetrics.catalog.conventions import resolve
 from sqlmetrics.catalog.online import NEEDS, Online, online
-from sqlmetrics.evaluation.report.table import aligned
 from sqlmetrics.proof.explain.arithmetic import number
 from sqlmetrics.proof.explain.lines import compared, hung, paragraph
 from sqlmetrics.proof.explain.online_example import (
@@ -19,6 +18,7 @@ from sqlmetrics.proof.explain.online_example import (
 )
 from sqlmetrics.proof.reference_online import Request
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.tables.table import Table
 
 Compiled = Callable[[Spec], str]
 """The statements of a spec's log."""
@@ -81,7 +81,7 @@ def _worked(measure: Online, example: OnlineExample) -> Iterator[str]:
         (*_told(request), *map(number, part))
         for request, part in zip(LOG, example.parts, strict=True)
     ]
-    yield aligned(names, rows, numbers_from=5)
+    yield Table(names, rows, 5).text()
     yield "clicked d:3s/40s: item d, 3 seconds after it was shown; one stayed for 40"
     sums = [number(sum(column)) for column in zip(*example.parts, strict=True)]
     steps = zip(names[5:], zip(*example.parts, strict=True), sums, strict=True)
@@ -97,7 +97,7 @@ def _worked(measure: Online, example: OnlineExample) -> Iterator[str]:
     different = [row for row in other_rows if [*row[1:]] != first_values]
     same = [row[0] for row in other_rows if row not in different]
     names = ["clicks", "numerator", "denominator", "value"]
-    yield aligned(names, [("as it is", *first_values), *different], numbers_from=1)
+    yield Table(names, [("as it is", *first_values), *different], 1).text()
     if same:
         yield paragraph("The same with ", same)
 

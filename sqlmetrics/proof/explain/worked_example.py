@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.catalog.option import Table
+from sqlmetrics.catalog.option import GainTable
 from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.run import run
@@ -99,7 +99,7 @@ def _labels(measure: Measure) -> Grades:
     """The labels; grades 1, 2, 3 are the first, second and third of a gain table."""
     labels = {item: grade for item, grade in {**LIST, **NOT_RETRIEVED}.items() if grade is not None}
     table = measure.setting("gain")
-    levels = sorted(grade for grade in table if grade > 0) if isinstance(table, Table) else []
+    levels = sorted(grade for grade in table if grade > 0) if isinstance(table, GainTable) else []
     if not levels:
         return labels
     return {i: levels[min(int(g), len(levels)) - 1] if g else g for i, g in labels.items()}

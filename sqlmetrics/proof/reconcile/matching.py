@@ -9,7 +9,6 @@ from itertools import combinations
 from typing import Any
 
 from sqlmetrics.catalog.measure import Setting
-from sqlmetrics.catalog.option import DECIMALS
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.proof.reconcile import chance, words
 from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
@@ -17,6 +16,7 @@ from sqlmetrics.proof.reconcile.space import Point, Space
 from sqlmetrics.proof.reconcile.tally import Tally
 from sqlmetrics.proof.reconcile.target import Target
 from sqlmetrics.proof.reconcile.values import GivenValues
+from sqlmetrics.tables.cells import DECIMALS
 
 CUT_TOO = 1.5
 """How much wider a match is where the number may also have been cut off."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-from sqlmetrics.evaluation.report.layout import Cells
-from sqlmetrics.evaluation.report.table import aligned, many, terminal_width
-from sqlmetrics.evaluation.report.text import page, page_notes
 from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
+from sqlmetrics.tables.cells import many
+from sqlmetrics.tables.table import Table, html_notes, terminal_width
 
 WIDTH = 88
 WORDS = 56
@@ -36,9 +35,8 @@ def html(reconciliation: Reconciliation) -> str:
     rows = [[*_numbers(candidate, digits), candidate.words] for candidate in candidates]
     ordered = [[*row[:1], row[3], *row[1:3]] for row in rows]  # texts stand before numbers
     heads = [names[0], names[3], *names[1:3]]
-    return page_notes([_head(reconciliation)]) + page(
-        Cells(heads, ordered, 2), list(_notes(reconciliation))
-    )
+    table = Table(heads, ordered, 2, notes=list(_notes(reconciliation)))
+    return html_notes([_head(reconciliation)]) + table.html()
 
 
 def _names(reconciliation: Reconciliation) -> tuple[list[str], int]:
@@ -72,9 +70,9 @@ def _head(reconciliation: Reconciliation) -> str:
 def _table(reconciliation: Reconciliation, candidates: Sequence[Candidate]) -> str:
     shown_candidates = candidates[:SHOWN]
     names, digits = _names(reconciliation)
-    table = aligned(
+    table = Table(
         names, [row for candidate in shown_candidates for row in _rows(candidate, digits)]
-    )
+    ).text()
     n_hidden = len(candidates) - len(shown_candidates)
     return f"{table}\n... and {n_hidden:,} more" if n_hidden > 0 else table
 

@@ -1,0 +1,1 @@
+"""Tables as text, Markdown, HTML and LaTeX, and what every result can become."""

@@ -1,0 +1,303 @@
+"""A table of cells for people, which prints itself as text, Markdown, HTML and LaTeX.
+
+As text its columns are as wide as a terminal shows them, emoji and CJK too.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape as html_text
+from itertools import chain
+
+NARROW = 12
+"""No column of texts becomes narrower than this for the sake of others."""
+
+GAP = 2
+
+BAR = "rgba(70, 130, 180, .25)"
+"""The colour of bars, on a light and on a dark page."""
+
+_CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What would steer a terminal, or turn the direction of a text."""
+
+_MARKUP = r"\\|<(?=[A-Za-z/!?])|(?<=\])\(|&(?=#?\w+;)"
+_PROSE, _CELL = re.compile(_MARKUP), re.compile(rf"[|`*]|(?<![^\W_])_|_(?![^\W_])|~~|{_MARKUP}")
+"""What would begin a tag, the name of a character or the address of a link, or take away the mark
+before one; and, in a cell, what would end it, or begin code or emphasis."""
+
+_LATEX = str.maketrans(
+    {
+        **{character: f"\\{character}" for character in "&%$#_{}"},
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "\N{MINUS SIGN}": "$-$",
+        "→": r"$\rightarrow$",
+        "\N{EN DASH}": "--",
+        "\n": " ",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells in rows and columns; each form escapes what it would take for its own.
+
+    Attributes:
+        columns: The headings.
+        rows: The cells.
+        n_labels: How many columns stand before the numbers, which align right; None for a table
+            of texts.
+        title: What stands above; empty for nothing.
+        notes: Lines below.
+        styles: Row and column -> how a cell looks: `bold`, or on terminals alone `red`.
+        shares: Row and column -> a number from 0 to 1, for a bar behind the cell.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    n_labels: int | None = None
+    title: str = ""
+    notes: Sequence[str] = ()
+    styles: Mapping[tuple[int, int], str] | None = None
+    shares: Mapping[tuple[int, int], float] | None = None
+
+    @property
+    def first_number(self) -> int:
+        """The column from which on they are numbers."""
+        return len(self.columns) if self.n_labels is None else self.n_labels
+
+    def text(self, *, full_width: bool = False, styled: bool = False) -> str:
+        """Aligned columns without lines, no wider than the terminal.
+
+        Where it is too wide, texts go on in the next line; where that is not enough, the numbers
+        stand in several tables below one another, each with the texts.
+
+        Args:
+            full_width: Whether it may be as wide as it is, for a file.
+            styled: Whether styles are shown, by marks of terminals.
+        """
+        width = None if full_width else terminal_width()
+        parts = [self] if width is None else self.split(width)
+        tables = [_Grid(part, styled).text(width) for part in parts]
+        return "\n\n".join(filter(None, [self.title, *tables, "\n".join(self.notes)]))
+
+    def split(self, width: int) -> list[Table]:
+        """Tables of columns of numbers that stand side by side, each with the texts."""
+        first = self.first_number
+        columns = zip(self.columns, *self.rows, strict=True)
+        widths = [max(map(_width, column)) + GAP for column in columns]
+        label_width = sum(widths[:first])
+        if sum(widths) > width + GAP:
+            label_width = sum(min(column_width, NARROW + GAP) for column_width in widths[:first])
+        parts: list[list[int]] = [[]]
+        used = label_width
+        for column in range(first, len(widths)):
+            if parts[-1] and used + widths[column] > width + GAP:
+                parts.append([])
+                used = label_width
+            parts[-1].append(column)
+            used += widths[column]
+        return [self] if len(parts) == 1 else [self._part([*range(first), *part]) for part in parts]
+
+    def _part(self, columns: Sequence[int]) -> Table:
+        """Some columns of it."""
+        styles = {
+            (row, columns.index(column)): style
+            for (row, column), style in (self.styles or {}).items()
+            if column in columns
+        }
+        names, *rows = ([row[i] for i in columns] for row in (self.columns, *self.rows))
+        return Table(names, rows, self.n_labels, styles=styles)
+
+    def fits(self, width: int) -> bool:
+        """Whether the columns stand side by side without a text being broken."""
+        widths = [max(map(_width, column)) for column in zip(self.columns, *self.rows, strict=True)]
+        return sum(widths) + GAP * (len(widths) - 1) <= width
+
+    def markdown(self) -> str:
+        r"""A GitHub table; no text of the data makes a tag, a link or emphasis.
+
+        >>> print(Table(["item"], [["<b>a|b</b>"], ["[x](javascript:alert)"]]).markdown())
+        | item |
+        | --- |
+        | \<b>a\|b\</b> |
+        | [x]\(javascript:alert) |
+        """
+        title = f"**{_markdown_cell(self.title)}**" if self.title else ""
+        rule = ["---" if i < self.first_number else "---:" for i in range(len(self.columns))]
+        head, *body = (map(_markdown_cell, row) for row in (self.columns, *self.rows))
+        table = "\n".join("| " + " | ".join(row) + " |" for row in [head, rule, *body])
+        notes = markdown_text("\n".join(self.notes))
+        return "\n\n".join(filter(None, [title, table, notes]))
+
+    def html(self) -> str:
+        """A table for a page: what is bold is, shares have a bar."""
+        caption = f"<caption>{html_text(self.title)}</caption>" if self.title else ""
+        head = "".join(f"<th>{html_text(name)}</th>" for name in self.columns)
+        body = "".join(
+            f"<tr>{''.join(self._html_cell(i, j) for j in range(len(row)))}</tr>"
+            for i, row in enumerate(self.rows)
+        )
+        table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return table + html_notes(self.notes)
+
+    def _html_cell(self, row: int, column: int) -> str:
+        position = row, column
+        style = ["text-align: right"] if column >= self.first_number else []
+        if self.shares and position in self.shares:
+            end = f"{100 * min(max(self.shares[position], 0.0), 1.0):.1f}%"
+            style.append(f"background: linear-gradient(90deg, {BAR} {end}, transparent {end})")
+        content = html_text(visible(self.rows[row][column]))
+        if self.styles and self.styles.get(position) == "bold":
+            content = f"<b>{content}</b>"
+        return f'<td style="{"; ".join(style)}">{content}</td>' if style else f"<td>{content}</td>"
+
+    def latex(self) -> str:
+        """A `tabular` of booktabs for a paper, with the notes as comments below."""
+        form = "l" * self.first_number + "r" * (len(self.columns) - self.first_number)
+        head, *body = (
+            " & ".join(visible(cell).translate(_LATEX) for cell in row) + r" \\"
+            for row in (self.columns, *self.rows)
+        )
+        notes = (f"% {line}" for note in self.notes for line in note.splitlines())
+        begin, rules = rf"\begin{{tabular}}{{{form}}}", (r"\toprule", r"\midrule", r"\bottomrule")
+        lines = [begin, rules[0], head, rules[1], *body, rules[2], r"\end{tabular}", *notes]
+        return "\n".join(lines)
+
+
+def visible(text: str) -> str:
+    r"""A text whose control characters are written out; line breaks stay.
+
+    >>> print(visible("\x1b[31mred"))
+    \x1b[31mred
+    """
+    return _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
+
+
+def markdown_text(text: str) -> str:
+    r"""A text for Markdown, in which names from the data make no tag and no link.
+
+    >>> print(markdown_text("note: <script> has p <0.05; [x](javascript:y)"))
+    note: \<script> has p <0.05; [x]\(javascript:y)
+    """
+    return _PROSE.sub(r"\\\g<0>", visible(text))
+
+
+def _markdown_cell(text: str) -> str:
+    return _CELL.sub(r"\\\g<0>", visible(text)).replace("\n", "<br>")
+
+
+def html_notes(notes: Iterable[str]) -> str:
+    """Lines below a table, as HTML."""
+    below = "<br>".join(html_text(visible(line)) for line in notes)
+    return f"<small>{below}</small>" if below else ""
+
+
+class _Grid:
+    """The cells of a table as aligned text."""
+
+    def __init__(self, table: Table, is_styled: bool) -> None:
+        self.names, *self.rows = (
+            [visible(cell) for cell in row] for row in (table.columns, *table.rows)
+        )
+        self.first = table.first_number
+        self.styles = (table.styles or {}) if is_styled else {}
+
+    def text(self, width: int | None) -> str:
+        """The lines; None is as wide as it is."""
+        cells = [self.names, *self.rows]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        fits = width is None or sum(widths) + GAP * (len(widths) - 1) <= width
+        if fits and not self.styles and all(map(_is_plain, chain.from_iterable(cells))):
+            return "\n".join(self._line(row, widths) for row in cells)
+        return self._by_rich(width)
+
+    def _line(self, cells: Sequence[str], widths: Sequence[int]) -> str:
+        """A line of plain cells: importing rich for them takes longer than most evaluations."""
+        aligned = (
+            cell.rjust(width) if i >= self.first else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        )
+        return (" " * GAP).join(aligned).rstrip()
+
+    def _by_rich(self, width: int | None) -> str:
+        """The same with cells of any width, broken and styled."""
+        from rich.console import Console
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        table = RichTable(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="")
+        widths = self._widths(width) if width else {}
+        for i, name in enumerate(self.names):
+            table.add_column(
+                Text(name),
+                justify="right" if i >= self.first else "left",
+                no_wrap=width is None or i >= self.first,
+                overflow="fold",
+                width=widths.get(i),
+            )
+        for number, row in enumerate(self.rows):
+            table.add_row(
+                *(Text(cell, self.styles.get((number, i), "")) for i, cell in enumerate(row))
+            )
+        buffer = io.StringIO()
+        Console(
+            file=buffer,
+            width=width or 100_000,
+            color_system="standard" if self.styles else None,
+            force_terminal=bool(self.styles),
+            no_color=False,
+            legacy_windows=False,
+            force_jupyter=False,  # else a notebook shows it at once, and the text is empty
+        ).print(table)
+        return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
+
+    def _widths(self, width: int) -> dict[int, int]:
+        """How wide each column is: the widest texts are broken first, words last."""
+        cells = dict(enumerate(zip(self.names, *self.rows, strict=True)))
+        widths = {i: max(map(_width, texts)) for i, texts in cells.items()}
+        texts = range(self.first)
+        words = {i: max(map(_width, " ".join(cells[i]).split()), default=1) for i in texts}
+        for least in (words, dict.fromkeys(texts, NARROW), dict.fromkeys(texts, 1)):
+            while sum(widths.values()) + GAP * (len(widths) - 1) > width:
+                widest = max(texts, key=lambda i: widths[i] - least[i], default=None)
+                if widest is None or widths[widest] <= least[widest]:
+                    break
+                widths[widest] -= 1
+        return widths
+
+
+def _is_plain(text: str) -> bool:
+    """Whether each character of a text takes one place."""
+    return text.isascii() and text.isprintable()
+
+
+def _width(text: str) -> int:
+    """How many places a text takes."""
+    if _is_plain(text):
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def terminal_width() -> int | None:
+    """How wide a table may be: as the terminal, or as COLUMNS says; None into a file or pipe."""
+    if "COLUMNS" not in os.environ and not sys.stdout.isatty():
+        return None
+    return shutil.get_terminal_size().columns
+
+
+def has_colors() -> bool:
+    """Whether stdout is a terminal that shows bold and red, and nobody said NO_COLOR."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return sys.stdout.isatty() and not plain
