@@ -121,10 +121,18 @@ def _empty() -> tuple[list[str], list[list[str]]]:
 
 def _metrics(*columns: str) -> tuple[list[str], list[list[str]]]:
     """Some columns of the list of metrics, and the source."""
-    names, rows = listing.metrics()
+    table = listing.metrics()
     sources = {metric.title: metric.source for metric in listed()}
-    every = [dict(zip(names, row, strict=True)) | {"source": sources[row[1]]} for row in rows]
+    every = [
+        dict(zip(table.columns, row, strict=True)) | {"source": sources[row[1]]}
+        for row in table.rows
+    ]
     return [*columns], [[row[column] for column in columns] for row in every]
+
+
+def _listed(what: str) -> tuple[list[str], list[list[str]]]:
+    table = getattr(listing, what)()
+    return table.columns, table.rows
 
 
 def _settings(name: str) -> tuple[list[str], list[list[str]]]:
@@ -169,8 +177,8 @@ GENERATED: dict[str, Callable[[], tuple[list[str], list[list[str]]]]] = {
     "sources": partial(_metrics, "metric", "title", "aliases", "unit", "source"),
     "empty": _empty,
     "exports": _exports,
-    "options": listing.options,
-    "presets": listing.presets,
+    "options": partial(_listed, "options"),
+    "presets": partial(_listed, "presets"),
 }
 
 

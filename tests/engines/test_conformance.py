@@ -83,7 +83,7 @@ def test_what_was_executed_is_told() -> None:
     for name in ("bigquery", "databricks", "mysql", "redshift", "snowflake"):
         assert trust(DIALECTS[name]).how == "executed on a similar engine", name
     assert trust(DIALECTS["trino"]).run is None
-    told = {row[0]: row[2] for row in dialects()[1]}
+    told = {row[0]: row[2] for row in dialects().rows}
     assert told.keys() == DIALECTS.keys()
 
 
