@@ -13,9 +13,9 @@ from datetime import date
 from math import ceil, inf
 
 from sqlmetrics.engines.database import Database
-from sqlmetrics.plan.bucket import WHOLE, Bucket
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.strategy import SHOWN, WINDOW, TableStatistics
+from sqlmetrics.plan.tables import WHOLE, Bucket
 from sqlmetrics.spec.days import as_sql
 from sqlmetrics.spec.segments import TRAFFIC
 from sqlmetrics.sql.relation import source_text

@@ -5,7 +5,10 @@ them, and counted as far as that goes without losing anything:
 
     ranked, per_query ─> scores_of_all ─> scores_of_segments ─> scores_in_order ─> global_metrics
 
-Quantiles of the values of queries cannot be put together either, and stand there beside them.
+Quantiles of the values of queries cannot be put together either, and stand there beside them:
+
+    metric_values ─> values_in_order ─> global_metrics
+
 `per_query` tells which queries count: there such a metric has 1 for a query that adds rows
 to it. In all these stages every metric has columns of its own.
 """
@@ -17,7 +20,6 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.plan import quantiles
 from sqlmetrics.plan.expressions import MetricContext
 from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.pairs import running
@@ -25,6 +27,12 @@ from sqlmetrics.plan.segments import SEGMENT, Segment
 from sqlmetrics.plan.shape import Shape, segment
 from sqlmetrics.sql.stage import Column, Stage, Window, equal
 from sqlmetrics.sql.template import case, double, literal
+
+QUANTILE, IN_ORDER = "quantile", "values_in_order"
+"""The column of `metric_values` that says which one, and the stage that is read for it."""
+
+_Select = tuple[list[object], str, tuple[str, ...]]
+"""A part of `global_metrics`: its columns, where they are from, and what they are grouped by."""
 
 
 def pooled_stages(shape: Shape, needs: Needs, segments: Sequence[Segment]) -> Iterator[Stage]:
@@ -44,8 +52,8 @@ def pooled_stages(shape: Shape, needs: Needs, segments: Sequence[Segment]) -> It
     ]
     selects = [_select(shape, *value) for value in values]
     if needs.quantiles:
-        yield quantiles.in_order(shape, segments)
-        selects.append(quantiles.select(shape))
+        yield _in_order(shape, segments)
+        selects.append(_between(shape))
     if selects:
         yield Stage("global_metrics", "global_metrics", {"metrics": selects})
 
@@ -126,7 +134,7 @@ def _counts(measures: Sequence[Measure]) -> str:
     return either if len(flags) == 1 else f"(\n        {either}\n    )"
 
 
-def _select(shape: Shape, measure: Measure, value: str, source: str) -> quantiles.Select:
+def _select(shape: Shape, measure: Measure, value: str, source: str) -> _Select:
     keys = (*shape.groups, *SEGMENT)
     columns: list[object] = [
         *keys,
@@ -269,3 +277,39 @@ def _catalogue_stage(shape: Shape) -> Stage:
         "from": shape.names["items"],
     }
     return Stage("catalogue_size", "steps", view)
+
+
+def _in_order(shape: Shape, segments: Sequence[Segment]) -> Stage:
+    """One row per query with a value and segment, with its place among them.
+
+    No percentile function is asked for: databases differ in which they have and in how they go
+    between two values. A value's place among the others is known everywhere, and so is how far
+    it is from the place that is wanted: the two values beside it are summed, each by how near.
+
+    Args:
+        shape: What the tables hold.
+        segments: The segments of the summary.
+    """
+    view = {
+        "about": "a value's place among those of its segment, and the place that is wanted",
+        "groups": [*shape.groups],
+        "keys": ["metric", "k"],
+        "segments": segments,
+        "quantile": QUANTILE,
+    }
+    return Stage(IN_ORDER, IN_ORDER, view)
+
+
+def _between(shape: Shape) -> _Select:
+    """The values at the place that is wanted: between two, by how near each is."""
+    keys = (*shape.groups, *SEGMENT, "metric", "k")
+    return [*keys, Column(_BETWEEN, "pooled_value")], IN_ORDER, keys
+
+
+_BETWEEN = """sum(
+    metric_value
+    * case
+        when abs(n_below - place) < 1e0 then 1e0 - abs(n_below - place)
+        else 0e0
+    end
+)"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sqlmetrics.plan import baseline, items
+from sqlmetrics.plan import items
 from sqlmetrics.plan.groups import GroupRows
 from sqlmetrics.plan.needs import SUMS, MetricColumn, Needs, SumStage
 from sqlmetrics.plan.pairs import pair_stages
@@ -170,7 +170,7 @@ class PerQuery:
 
     def _row_stages(self, sums: SumStage) -> Iterator[Stage]:
         """The stages of the rows that are summed, where they are made of the ranked ones."""
-        makers = {"item_features": items.stages, "rank_agreement": baseline.stages}
+        makers = {"item_features": items.stages, "rank_agreement": _compared_stages}
         if sums.over == "pairs":
             yield from pair_stages(sums, self.shape.keys, self.needs.depth)
         elif sums.over in makers:
@@ -310,3 +310,27 @@ def _final_columns(final: MetricColumn) -> Iterator[Column]:
     if final.denominator:
         yield Column(folded(final.numerator), f"{name}_numerator")
         yield Column(folded(final.denominator), f"{name}_denominator")
+
+
+def _compared_stages(shape: Shape, sums: SumStage, condition: str) -> Iterator[Stage]:
+    """Every list beside the baseline's list of the same query: how much they share, by depth.
+
+    Args:
+        shape: What the tables hold.
+        sums: What is summed over these rows.
+        condition: The condition of the rows that count, empty if all do.
+    """
+    keys, ranked = shape.keys, "ranked"
+    view = {
+        "keys": keys,
+        "query_keys": shape.query_keys,
+        "ranked": ranked,
+        "name": literal(shape.spec.baseline or ""),
+        "shown": condition,
+        "same_query": equal("baseline", ranked, shape.query_keys),
+        "same_list": equal("baseline", "lists", shape.query_keys),
+        "list": Window(keys, []),
+        "down": Window(keys, ["rnk asc"], "unbounded preceding"),
+    }
+    for name in ("baseline", "places", "depths", "in_common", sums.rows):
+        yield Stage(name, name, view)

@@ -15,14 +15,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.plan.bucket import WHOLE, Bucket
 from sqlmetrics.plan.moments import Moments
 from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.per_query import PerQuery
 from sqlmetrics.plan.shape import Shape
 from sqlmetrics.plan.strategy import PORTABLE, WINDOW, Strategy, TableStatistics, choose
 from sqlmetrics.plan.summary import Summary
-from sqlmetrics.plan.tables import Tables
+from sqlmetrics.plan.tables import WHOLE, Bucket, Tables
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import variant

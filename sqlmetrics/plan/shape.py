@@ -8,10 +8,8 @@ from functools import cached_property
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.errors import SpecError
-from sqlmetrics.plan.bucket import WHOLE, Bucket
-from sqlmetrics.plan.day_range import of_days
 from sqlmetrics.plan.segments import Segments
-from sqlmetrics.plan.tables import Tables
+from sqlmetrics.plan.tables import WHOLE, Bucket, Tables, of_days
 from sqlmetrics.spec.source import ItemColumns, Queries, QueryColumns
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation, unmentioned

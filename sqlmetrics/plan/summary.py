@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from sqlmetrics.plan.global_metrics import pooled_stages
+from sqlmetrics.plan.global_metrics import QUANTILE, pooled_stages
 from sqlmetrics.plan.moments import COUNTS, Moments
 from sqlmetrics.plan.needs import MetricColumn, Needs
-from sqlmetrics.plan.quantiles import QUANTILE
 from sqlmetrics.plan.segments import Segment
 from sqlmetrics.plan.shape import Shape, segment
 from sqlmetrics.sql.stage import Column, Stage, equal

@@ -15,9 +15,9 @@ from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.buckets import parts
 from sqlmetrics.evaluation.checks.rules import RowCheck, row_checks
 from sqlmetrics.evaluation.checks.scores import rounded
-from sqlmetrics.plan.bucket import Bucket
 from sqlmetrics.plan.plan import Plan
-from sqlmetrics.plan.screening import clues, hashed
+from sqlmetrics.plan.ranking_by_lists import clues, hashed
+from sqlmetrics.plan.tables import Bucket
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.stage import Column, print_template
 from sqlmetrics.sql.template import identifier, literal
