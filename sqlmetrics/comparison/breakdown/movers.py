@@ -239,7 +239,11 @@ def _impacts(pairing: Pairing, selection: Movers) -> Stage:
 
 
 def movers(
-    pairing: Pairing, moments: Mapping[Key, Moments], noise_by_key: Noises, rows: Rows, level: float
+    pairing: Pairing,
+    moments: Mapping[Key, Moments],
+    noise_by_key: Noises,
+    rows: Rows,
+    confidence: float,
 ) -> list[Row]:
     """A row per system, metric and query that moved most, those that lost first.
 
@@ -248,7 +252,7 @@ def movers(
         moments: The moments of each key.
         noise_by_key: What `noises` gives.
         rows: The rows of `movers_query`.
-        level: With this probability chance alone moves a query less far than where it is no noise.
+        confidence: With this probability chance alone moves a query less far than where it is no noise.
     """
     mover_rows = []
     for system in pairing.systems:
@@ -258,16 +262,16 @@ def movers(
             moved = [r for r in rows if (r["system"], r["metric"], int(r["k"])) == key]
             for row in sorted(moved, key=lambda row: int(row["is_gain"])):
                 overall = moments[system, ALL, ALL, *key[1:]]
-                mover_rows.append(keys | _moved(row, noise_by_key[key], overall, level))
+                mover_rows.append(keys | _moved(row, noise_by_key[key], overall, confidence))
     return mover_rows
 
 
-def _moved(row: Mapping[str, Any], noise: Noise, overall: Moments, level: float) -> Row:
+def _moved(row: Mapping[str, Any], noise: Noise, overall: Moments, confidence: float) -> Row:
     """What a query's row says; it could be noise if chance alone moves a query as far."""
     difference, n = float(row["mean_difference"]), int(row["n_rows"])
     shrunk = noise.shrinkage.shrunk(difference, noise.variance / n)
     error = sqrt(noise.variance / n) if overall.df else None
-    half_width = Estimate(difference, error, overall.df).half_width(level)
+    half_width = Estimate(difference, error, overall.df).half_width(confidence)
     return {
         "moved": GAINED if int(row["is_gain"]) else LOST,
         "query_id": row["query_id"],

@@ -95,18 +95,18 @@ class Pairs:
         order = f"order by {', '.join(keys)}"
         return [*self.pairing.stages(), binned, counted], f"select *\nfrom bins\n{order}"
 
-    def by_day(self, statements: Statements, level: float, *, repeats: bool) -> list[Row]:
+    def by_day(self, statements: Statements, confidence: float, *, repeats: bool) -> list[Row]:
         """The difference of each day, and of all days so far, with their intervals.
 
         Args:
             statements: The statements of the comparison.
-            level: The coverage.
+            confidence: The coverage.
             repeats: Whether queries come again on other days.
         """
         if DAY not in self.pairing.plan.shape.query_keys:
             return []
         rows = statements.rows(*self._days_query())
-        return with_running(rows, level, repeats=repeats)
+        return with_running(rows, confidence, repeats=repeats)
 
     def _days_query(self) -> tuple[list[Stage], str]:
         name, weight = f"{self._column}_difference", self.pairing.weight
@@ -132,13 +132,13 @@ _SUMS = ("n", "sum_d", "sum_w", "sum_d2", "sum_dw", "sum_w2")
 
 
 def with_running(
-    rows: Sequence[Mapping[str, Any]], level: float, *, repeats: bool = False
+    rows: Sequence[Mapping[str, Any]], confidence: float, *, repeats: bool = False
 ) -> list[Row]:
     """Differences by day, and of all days so far with an always-valid interval.
 
     Args:
         rows: A row a day, in order, with the sums of differences and of weights.
-        level: The coverage.
+        confidence: The coverage.
         repeats: Whether queries may come again on other days.
 
     >>> sums = {"n": 4, "sum_d": 2.0, "sum_w": 4.0, "sum_d2": 2.0, "sum_dw": 2.0, "sum_w2": 4.0}
@@ -153,13 +153,13 @@ def with_running(
             continue
         days.append({name: float(row[name]) for name in _SUMS})
         today, so_far = together(days[-1:]), together(days, repeats=repeats)
-        running_low, running_high = so_far.interval(level, always=True)
+        running_low, running_high = so_far.interval(confidence, always=True)
         lines.append(
             {
                 DAY: row[DAY],
                 "n": int(row["n"]),
                 "difference": today.value,
-                **today.ends(level),
+                **today.ends(confidence),
                 "running": so_far.value,
                 "running_low": running_low,
                 "running_high": running_high,
