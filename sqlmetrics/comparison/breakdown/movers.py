@@ -252,7 +252,8 @@ def movers(
         moments: The moments of each key.
         noise_by_key: What `noises` gives.
         rows: The rows of `movers_query`.
-        confidence: With this probability chance alone moves a query less far than where it is no noise.
+        confidence: With this probability chance alone moves a query less far than one that is no
+            noise.
     """
     mover_rows = []
     for system in pairing.systems:
