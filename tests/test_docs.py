@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import runpy
@@ -10,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import yaml
 from documentation import OWN_STATE, PAGES, README, ROOT
 
 import sqlmetrics as sm
@@ -38,6 +40,44 @@ def test_the_readme_keeps_its_promises_of_length() -> None:
     assert next(n for n, line in enumerate(lines) if "<picture>" in line) < 10
     assert lines.index("```sh") < 30
     assert [block.count("\n") <= 15 for block in blocks(README, "sql")] == [True]
+
+
+def test_the_site_has_pages_as_markdown_llms_txt_and_the_schema(tmp_path: Path) -> None:
+    files = runpy.run_path(str(ROOT / "docs" / "site_files.py"))
+    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    nav = config["nav"]
+    address = {"docs_dir": ROOT / "docs", "site_dir": tmp_path, "site_url": "https://docs.example/"}
+    (tmp_path / "index.html").write_text('<img src="a.svg"><script src="/b.js"></script>')
+    (tmp_path / "a.svg").write_bytes(b" " * 1000)
+    (tmp_path / "b.js").write_bytes(b" " * 2000)
+    assert files["weights"](tmp_path)["index.html"] == 3046
+    files["on_post_build"](config | address)
+    pages = [file for _, section in files["sections"](nav) for _, file in section]
+    lines = (tmp_path / "llms.txt").read_text(encoding="utf-8").splitlines()
+    described = dict(re.findall(r"^- \[.+?\]\((.+?)\): (.{12,})$", "\n".join(lines), re.MULTILINE))
+    assert sorted(described) == sorted(pages)
+    assert all(
+        (tmp_path / page).read_bytes() == (ROOT / "docs" / page).read_bytes() for page in pages
+    )
+    (schema,) = tmp_path.glob("schema/*/spec.json")
+    published = json.loads(schema.read_text(encoding="utf-8"))
+    assert published.pop("$id") == f"https://docs.example/{schema.relative_to(tmp_path)}"
+    assert published == json.loads(files["SCHEMA"].read_text(encoding="utf-8"))
+    (tmp_path / "b.js").write_bytes(b" " * 1_000_000)
+    with pytest.raises(ValueError, match=r"above 1,000,000 bytes: .*index\.html"):
+        files["on_post_build"](config | address)
+
+
+def test_columns_of_the_demo_s_picture_do_not_hang_on_a_font() -> None:
+    """Each word has its own place: librsvg, which GitHub may draw with, knows no textLength."""
+    for name in ("light", "dark"):
+        picture = (ROOT / "docs" / "pictures" / f"demo-{name}.svg").read_text(encoding="utf-8")
+        words = re.findall(r'x="([\d.]+)" y="[\d.]+" textLength[^>]+>([^<\n]+)</text>', picture)
+        assert len(words) > 60
+        assert not [word for _, word in words if "&#160;" in word or " " in word]
+        assert all(
+            float(x) / 12.2 == pytest.approx(round(float(x) / 12.2), abs=0.02) for x, _ in words
+        )
 
 
 def test_the_sql_in_the_docs_is_what_compile_prints() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import re
 import tempfile
@@ -48,7 +49,29 @@ def drawn(lines: list[str], theme: TerminalTheme) -> str:
         text.highlight_regex(r"^metric .*|^ndcg@10 +baseline.*", "bold")
         console.print(text, soft_wrap=True)
     form = FORMAT.replace("Fira Code, monospace", FONTS)
-    return console.export_svg(title="", theme=theme, code_format=form, unique_id="terminal")
+    picture = console.export_svg(title="", theme=theme, code_format=form, unique_id="terminal")
+    return RUN.sub(_words, picture)
+
+
+RUN = re.compile(
+    r'<text class="(?P<style>[\w-]+)" x="(?P<x>[\d.]+)" y="(?P<y>[\d.]+)" '
+    r'textLength="(?P<width>[\d.]+)" (?P<clip>clip-path="[^"]+")>(?P<text>[^<]*)</text>'
+)
+"""A run of letters as Rich draws it."""
+
+
+def _words(run: re.Match[str]) -> str:
+    """A run as its words, each at its own column: what ignores `textLength` moves no number."""
+    text = html.unescape(run["text"]).replace("\u00a0", " ").rstrip("\n")
+    if not text.strip():
+        return run[0]
+    letter = float(run["width"]) / len(text)
+    return "".join(
+        f'<text class="{run["style"]}" x="{float(run["x"]) + word.start() * letter:.4g}"'
+        f' y="{run["y"]}" textLength="{len(word[0]) * letter:.4g}" {run["clip"]}>'
+        f"{html.escape(word[0])}</text>"
+        for word in re.finditer(r"\S+", text)
+    )
 
 
 def write(said: str) -> None:

@@ -33,8 +33,19 @@ def schema(model: type[BaseModel]) -> Node:
     for definition in json_schema["$defs"].values():
         definition.pop("title", None)
     json_schema["description"] = json_schema["description"].split("\n")[0]
+    _define_required(json_schema)
     head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "sqlmetrics spec"}
     return head | json_schema | head
+
+
+def _define_required(node: Any) -> None:
+    """Define each key that a part of the schema requires: strict validators ask for that."""
+    if isinstance(node, dict):
+        required = node.get("required")
+        if isinstance(required, list) and "type" not in node:
+            node["properties"] = dict.fromkeys(required, True) | node.get("properties", {})
+    for part in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        _define_required(part)
 
 
 def schema_text(model: type[BaseModel]) -> str:
