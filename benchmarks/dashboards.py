@@ -18,7 +18,7 @@ import duckdb
 from sqlmetrics import Spec
 from sqlmetrics.engines.database import connect
 from sqlmetrics.jobs.changes import changes
-from sqlmetrics.jobs.tables import FACTS
+from sqlmetrics.jobs.schema import FACTS
 from sqlmetrics.jobs.views import make_views, view_statements
 from sqlmetrics.tables.table import Table
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import runpy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from sqlmetrics.catalog.metric import listed
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.cli import listing
 from sqlmetrics.jobs.exports.formats import FORMATS
+from sqlmetrics.jobs.schema import TABLES, TableColumn
 
 OWN_STATE += [
     ROOT / "docs" / "tutorial.md",
@@ -212,6 +213,22 @@ def _exports() -> tuple[list[str], list[list[str]]]:
     return ["export", "tool", "take it if", "what it is", "run in tests"], rows
 
 
+def _columns(columns: Mapping[str, TableColumn]) -> tuple[list[str], list[list[str]]]:
+    """The columns of a table that a job writes."""
+    rows = [
+        [
+            f"`{column.name}`",
+            column.kind,
+            column.meaning,
+            f"`{column.roll_up}`" * bool(column.roll_up),
+        ]
+        for column in columns.values()
+    ]
+    names = ["column", "type", "what it holds", "days together"]
+    has_sums = any(row[3] for row in rows)
+    return names[: 3 + has_sums], [row[: 3 + has_sums] for row in rows]
+
+
 GENERATED: dict[str, Callable[[], tuple[list[str], list[list[str]]]]] = {
     "metrics": partial(_metrics, "metric", "formula", "range", "better"),
     "sources": partial(_metrics, "metric", "title", "aliases", "unit", "source"),
@@ -219,13 +236,22 @@ GENERATED: dict[str, Callable[[], tuple[list[str], list[list[str]]]]] = {
     "exports": _exports,
     "options": partial(_listed, "options"),
     "presets": partial(_listed, "presets"),
+    "facts": partial(_columns, TABLES["facts"].columns),
+    "beside_baseline": partial(_columns, TABLES["facts"].later),
+    "per_query": partial(_columns, TABLES["per_query"].columns),
+    "runs": partial(_columns, TABLES["runs"].columns),
+    "metrics_table": partial(_columns, TABLES["metrics"].columns),
+    "definitions": partial(_columns, TABLES["definitions"].columns),
+    "archives": partial(_columns, TABLES["facts"].archived),
 }
 
 
 PRESET_PAGES = [f"presets/{name}.md" for name, one in PRESETS.items() if one.options or one.metrics]
 
 
-@pytest.mark.parametrize("page", ["metrics.md", "conventions.md", "exports.md", *PRESET_PAGES])
+@pytest.mark.parametrize(
+    "page", ["metrics.md", "conventions.md", "exports.md", "tables.md", *PRESET_PAGES]
+)
 def test_generated_tables_are_current(page: str) -> None:
     path = ROOT / "docs" / page
     text = path.read_text(encoding="utf-8")

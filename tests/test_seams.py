@@ -49,7 +49,7 @@ from slices import is_all, seed
 from trace_seams import TraceSetup
 
 from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.jobs.tables import BASELINE
+from sqlmetrics.jobs.schema import BASELINE
 
 SEED = seed()
 ALL = is_all()
@@ -209,8 +209,8 @@ PUBLISHED = {
 }
 """Column of a published table -> its type, and whether it may be NULL."""
 BESIDE = {
-    name: ({"varchar": "string", "bigint": "int64"}.get(kind, kind), True)
-    for name, kind in BASELINE.items()
+    name: ({"varchar": "string", "bigint": "int64"}.get(column.type, column.type), True)
+    for name, column in BASELINE.items()
 }
 """The columns that it has besides where a spec names a baseline."""
 

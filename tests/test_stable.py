@@ -14,7 +14,7 @@ import click
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
-from sqlmetrics.jobs.tables import FACTS, KEPT, PER_QUERY
+from sqlmetrics.jobs.schema import TABLES
 
 ROOT = Path(__file__).resolve().parent.parent
 PUBLIC = ROOT / "tests" / "golden" / "public.txt"
@@ -67,10 +67,9 @@ def spec_keys() -> Iterator[str]:
 
 def columns() -> Iterator[str]:
     """The columns of the tables that a run writes."""
-    tables = {"facts": FACTS, "per_query": PER_QUERY, **KEPT}
-    for table, kinds in tables.items():
-        for column, kind in kinds.items():
-            yield f"{table}.{column} {kind}"
+    for name, table in TABLES.items():
+        for column in table.columns.values():
+            yield f"{name}.{column.name} {column.kind}"
 
 
 def test_what_is_public_is_what_is_listed() -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from textwrap import indent
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SqlmetricsError
-from sqlmetrics.jobs.meanings import TABLES, comments, meanings, quote_text
-from sqlmetrics.jobs.tables import KEPT, LONG, UNIQUE, columns, columns_of, targets
+from sqlmetrics.jobs.schema import LONG, TABLES, Columns, TableColumn
+from sqlmetrics.jobs.tables import columns, columns_of, targets
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.template import parts
+from sqlmetrics.sql.template import literal, parts
 from sqlmetrics.sql.translation import Translation
 
 LONGEST = 50
@@ -23,9 +23,7 @@ def create(
     translation: Translation,
     table: str,
     name: str,
-    columns: Mapping[str, str],
-    meanings: Mapping[str, str] | None = None,
-    *,
+    columns: Collection[TableColumn],
     meaning: str = "",
 ) -> str:
     """The statement that makes a table, unless it is there.
@@ -34,23 +32,18 @@ def create(
         translation: The dialect.
         table: Which table.
         name: What it is called.
-        columns: Its columns with their types, in DuckDB's words.
-        meanings: Column -> what it holds, where the dialect says it as the table is made.
+        columns: Its columns.
         meaning: What the table itself holds, if it is one beside that.
     """
-    syntax, meaning_by_column = translation.dialect.comments, meanings or {}
-    storage = (
-        translation.dialect.by_day if "metric_date" in columns else translation.dialect.storage
-    )
+    syntax = translation.dialect.comments
+    has_days = any(column.name == "metric_date" for column in columns)
+    storage = translation.dialect.by_day if has_days else translation.dialect.storage
     about = (
-        syntax.behind.format(text=quote_text(translation, meaning or TABLES[table]))
+        syntax.behind.format(text=quote_text(translation, meaning or TABLES[table].meaning))
         if syntax.behind
         else ""
     )
-    lines = [
-        _typed(translation, column, kind, meaning_by_column.get(column, ""))
-        for column, kind in columns.items()
-    ]
+    lines = [_typed(translation, column) for column in columns]
     if translation.dialect.key.inline:
         lines.append(translation.dialect.key.inline.format(columns=_keys(translation, table)))
     body = indent(",\n".join(lines), "    ")
@@ -58,18 +51,19 @@ def create(
     return f"create table if not exists {translation.name(name)} (\n{body}\n){end}"
 
 
-def _typed(translation: Translation, column: str, kind: str, meaning: str) -> str:
-    inline = translation.dialect.comments.inline
-    comment = inline.format(text=quote_text(translation, meaning)) if inline and meaning else ""
-    return f"{translation.column(column)} {translation.type(kind)}{comment}"
+def _typed(translation: Translation, column: TableColumn) -> str:
+    inline = translation.dialect.comments.inline if column.meaning else ""
+    comment = inline.format(text=quote_text(translation, column.meaning)) if inline else ""
+    return f"{translation.column(column.name)} {translation.type(column.kind)}{comment}"
 
 
 def _key(translation: Translation, table: str) -> Iterator[str]:
     """The columns of a table's key, as they stand in it."""
-    for column in UNIQUE[table]:
-        kind, key_syntax = KEPT[table][column], translation.dialect.key
+    key_syntax = translation.dialect.key
+    for column in TABLES[table].key:
         of_text = key_syntax.long if column in LONG else key_syntax.text
-        template = of_text if kind.startswith("varchar") else "{column}"
+        is_text = TABLES[table].columns[column].type == "varchar"
+        template = of_text if is_text else "{column}"
         yield template.format(column=translation.column(column))
 
 
@@ -100,18 +94,43 @@ def _hash(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()[:6]
 
 
-def added(
-    translation: Translation,
-    name: str,
-    column: tuple[str, str],
-    meaning: str = "",
-    unless: str = "",
-) -> str:
+def added(translation: Translation, name: str, column: TableColumn, unless: str = "") -> str:
     """The statement that gives a table a column more, with its type, which old rows have not."""
-    typed = _typed(translation, column[0], column[1].removesuffix(" not null"), meaning)
+    typed = _typed(translation, replace(column, kind=column.type))
     return translation.dialect.writing.add_column.format(
         table=translation.name(name), unless=unless, column=typed
     )
+
+
+def comments(
+    translation: Translation,
+    table: str,
+    name: str,
+    columns: Iterable[TableColumn],
+    about: str = "",
+) -> Iterator[str]:
+    """The statements that say in the database what a table and its columns are.
+
+    Args:
+        translation: The dialect; one that says it as a table is made, or not at all, has none.
+        table: Which table.
+        name: What it is called.
+        columns: Its columns.
+        about: What the table itself holds, if it is one beside that.
+    """
+    syntax = translation.dialect.comments
+    if syntax.statement:
+        table_comment = quote_text(translation, about or TABLES[table].meaning)
+        yield syntax.statement.format(kind="table", name=translation.name(name), text=table_comment)
+    for column in columns:
+        if syntax.column and column.meaning:
+            fields = {"name": translation.name(name), "column": translation.column(column.name)}
+            yield syntax.column.format(**fields, text=quote_text(translation, column.meaning))
+
+
+def quote_text(translation: Translation, text: str) -> str:
+    """A text as the dialect writes it."""
+    return translation.value(literal(text))
 
 
 @dataclass(frozen=True)
@@ -172,7 +191,7 @@ def _tried(engine: Database, statements: Sequence[str], else_: str) -> str:
 
 
 def changes(
-    spec: Spec, engine: Database, extra_columns: Mapping[str, Mapping[str, str]] | None = None
+    spec: Spec, engine: Database, extra_columns: Mapping[str, Columns] | None = None
 ) -> Changes:
     """The tables and columns that a spec lacks, their keys and comments.
 
@@ -186,36 +205,20 @@ def changes(
     translation, name_by_table = engine.translation, targets(spec)
     required, keys, comment_statements = list[str](), list[str](), list[str]()
     is_first = not columns_of(name_by_table["metrics"], engine)
-    for table, own_columns in columns(spec).items():
+    for table, spec_columns in columns(spec).items():
         if table not in name_by_table:
             continue
-        name, kind_by_column = (
-            name_by_table[table],
-            {**own_columns, **(extra_columns or {}).get(table, {})},
-        )
-        meaning_by_column = {
-            column: meanings(spec, table).get(column, "") for column in kind_by_column
-        }
+        name = name_by_table[table]
+        wanted = {**spec_columns, **(extra_columns or {}).get(table, {})}
         existing = {column.casefold() for column in columns_of(name, engine)}
+        lacks = [column for column in wanted.values() if column.name.casefold() not in existing]
         if not existing:
-            required.append(create(translation, table, name, kind_by_column, meaning_by_column))
-        lacks = {
-            column: kind
-            for column, kind in kind_by_column.items()
-            if column.casefold() not in existing
-        }
-        if existing:
-            required += [
-                added(translation, name, column, meaning_by_column[column[0]])
-                for column in lacks.items()
-            ]
+            required.append(create(translation, table, name, wanted.values()))
+        else:
+            required += [added(translation, name, column) for column in lacks]
         if is_first or lacks:
-            commented_columns = (
-                meaning_by_column
-                if is_first
-                else {column: meaning_by_column[column] for column in lacks}
-            )
-            comment_statements += comments(translation, table, name, commented_columns)
+            commented = wanted.values() if is_first else lacks
+            comment_statements += comments(translation, table, name, commented)
         if translation.dialect.key.statement:
             keys.append(key(translation, table, name))
     return Changes(required, keys, comment_statements)

@@ -11,8 +11,9 @@ from sqlmetrics.engines.duckdb_file import ENDINGS, check_version, is_database, 
 from sqlmetrics.engines.registry import place_of
 from sqlmetrics.errors import EngineError, SpecError, unknown
 from sqlmetrics.jobs.definitions import check_definitions
+from sqlmetrics.jobs.schema import PER_QUERY
 from sqlmetrics.jobs.sources import check_same_spec
-from sqlmetrics.jobs.tables import PER_QUERY, check_own, columns_of, targets
+from sqlmetrics.jobs.tables import check_own, columns_of, targets
 from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import parts

@@ -9,7 +9,8 @@ from dataclasses import replace
 from sqlmetrics.catalog.dimension import MetricRow
 from sqlmetrics.jobs.definitions import conditional, described, list_metrics, these
 from sqlmetrics.jobs.exchange import TableRows
-from sqlmetrics.jobs.tables import DEFINITIONS, METRICS, UNIQUE, targets
+from sqlmetrics.jobs.schema import DEFINITIONS, METRICS, TABLES
+from sqlmetrics.jobs.tables import targets
 from sqlmetrics.spec.definition import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
@@ -56,7 +57,7 @@ def lacking(
         source: Where the rows are: a table, or the last of the stages.
         stages: What makes them.
     """
-    keys = ["run_id"] if table == "runs" else [*UNIQUE[table]]
+    keys = ["run_id"] if table == "runs" else [*TABLES[table].key]
     view = {
         "columns": [f"new_rows.{identifier(column)}" for column in columns],
         "from": source,

@@ -21,7 +21,8 @@ from sqlmetrics.jobs.exchange import ALL_DAYS, Exchange, together
 from sqlmetrics.jobs.job import computed_ends, kept_steps, plan_of, text
 from sqlmetrics.jobs.missing_days import Part, data_days
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
-from sqlmetrics.jobs.tables import COUNTED, targets
+from sqlmetrics.jobs.schema import COUNTED
+from sqlmetrics.jobs.tables import targets
 from sqlmetrics.jobs.views import compiled_views, view_statements
 from sqlmetrics.plan import script as sql
 from sqlmetrics.plan.plan import Plan, plan

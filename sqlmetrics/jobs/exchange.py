@@ -13,7 +13,8 @@ from sqlmetrics.jobs.definitions import check_definitions
 from sqlmetrics.jobs.kept_rows import with_kept
 from sqlmetrics.jobs.losses import check_losses, note_of_removed
 from sqlmetrics.jobs.partitions import replace_by_day
-from sqlmetrics.jobs.tables import COUNTED, columns_of, targets
+from sqlmetrics.jobs.schema import COUNTED, Columns
+from sqlmetrics.jobs.tables import columns_of, targets
 from sqlmetrics.jobs.views import Wide, make_views, view_statements
 from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.spec import Spec
@@ -83,7 +84,7 @@ class Exchange:
     rows: Mapping[str, TableRows]
     ends: Ends = ALL_DAYS
     key: str = "new"
-    columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    columns: Mapping[str, Columns] = field(default_factory=dict)
     views: Wide | None = None
     allowed_loss: int | None = None
     option: str = "--full-refresh"

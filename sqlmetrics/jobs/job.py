@@ -10,12 +10,12 @@ from sqlmetrics.clicks.counterfactual.daily import estimates_step
 from sqlmetrics.clicks.steps import steps
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.evaluation.inputs.sources import tables_of
-from sqlmetrics.jobs.changes import added, create, key
+from sqlmetrics.jobs.changes import added, comments, create, key
 from sqlmetrics.jobs.days import Question, on_days
 from sqlmetrics.jobs.log_metrics import NEW_ONLINE
-from sqlmetrics.jobs.meanings import comments, meanings
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
-from sqlmetrics.jobs.tables import COUNTED, FIRST, columns, targets
+from sqlmetrics.jobs.schema import COUNTED
+from sqlmetrics.jobs.tables import FIRST, columns, targets
 from sqlmetrics.plan import script as sql
 from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.spec.days import Days, Ends
@@ -93,26 +93,16 @@ def job_text(
 
 def _tables(spec: Spec, translation: Translation) -> Iterator[str]:
     """The tables, unless they are there, what they may lack, their keys and comments."""
-    kinds = columns(spec)
+    columns_by_table = columns(spec)
     for table, name in targets(spec).items():
-        meaning_by_column = meanings(spec, table)
-        yield create(translation, table, name, kinds[table], meaning_by_column)
-        first = len(FIRST.get(table, kinds[table]))
+        table_columns = [*columns_by_table[table].values()]
+        yield create(translation, table, name, table_columns)
         if translation.dialect.adds_columns:
-            for column in list(kinds[table])[first:]:
-                typed_column, meaning = (
-                    (column, kinds[table][column]),
-                    meaning_by_column.get(column, ""),
-                )
-                yield added(translation, name, typed_column, meaning, unless="if not exists ")
+            for column in table_columns[len(FIRST.get(table, table_columns)) :]:
+                yield added(translation, name, column, unless="if not exists ")
         if translation.dialect.key.statement:
             yield key(translation, table, name)
-        yield from comments(
-            translation,
-            table,
-            name,
-            {column: meaning_by_column.get(column, "") for column in kinds[table]},
-        )
+        yield from comments(translation, table, name, table_columns)
 
 
 def computed_ends(spec: Spec) -> Ends:

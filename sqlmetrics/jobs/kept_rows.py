@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step, keeping
-from sqlmetrics.jobs.tables import PER_QUERY, columns_of, targets
+from sqlmetrics.jobs.schema import PER_QUERY
+from sqlmetrics.jobs.tables import columns_of, targets
 from sqlmetrics.sql.stage import Column, print_template
 from sqlmetrics.sql.template import identifier, lines, relation
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
@@ -10,9 +10,13 @@ from sqlmetrics.catalog.online import Online, online
 from sqlmetrics.clicks.counterfactual.daily import NEW_ESTIMATES, terms
 from sqlmetrics.clicks.counterfactual.terms import Term, product
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.template import literal
 
 NEW_ONLINE = "sqlmetrics_new_online"
 """The table that keeps the sums of online metrics."""
+
+LONGEST = 54
+"""A ratio whose parts have more letters stands on two lines."""
 
 
 @dataclass(frozen=True)
@@ -23,25 +27,34 @@ class LogMetric:
         metric: Its text without the cutoff.
         k: The cutoff, 0 for none.
         table: One row per day, system and segment.
-        numerator: The column of what is divided.
-        denominator: That by which it is.
-        n_queries: That of requests.
-        n_clusters: That of what is independent.
-        sum_x2: The squares of what each adds to the numerator.
-        sum_w2: Those of what each adds to the denominator.
-        sum_xw: The products of both.
+        sums: Column of the fact table -> what it is made of there, as SQL: `numerator`,
+            `denominator`, `n_queries` and those of intervals.
     """
 
     metric: str
     k: int
     table: str
-    numerator: str
-    denominator: str
-    n_queries: str
-    n_clusters: str
-    sum_x2: str
-    sum_w2: str
-    sum_xw: str
+    sums: Mapping[str, str]
+
+    def columns(self, spec: Spec, names: Iterable[str]) -> Iterator[str]:
+        """These columns of the fact table, as lines of a select list."""
+        numerator, denominator = self.sums["numerator"], self.sums["denominator"]
+        line_break = "\n   " if len(numerator + denominator) > LONGEST else ""
+        sql_by_column = {
+            "spec": literal(spec.title),
+            "metric": literal(self.metric),
+            "k": str(self.k),
+            "value": f"{numerator}{line_break} / nullif({denominator}, 0e0)",
+            "sum_sq": "cast(null as double)",
+            "sum_x": numerator,
+            **self.sums,
+            **{
+                name: f"cast({self.sums.get(name, 0)} as bigint)"
+                for name in ("n_queries", "n_skipped", "n_missing", "n_clusters")
+            },
+        }
+        for name in names:
+            yield f"{sql_by_column[name]} as {name}" if name in sql_by_column else name
 
 
 def log_metrics(spec: Spec) -> list[LogMetric]:
@@ -50,19 +63,9 @@ def log_metrics(spec: Spec) -> list[LogMetric]:
 
 
 def _online(metric: Online) -> LogMetric:
-    column = metric.column
-    return LogMetric(
-        metric=metric.name,
-        k=metric.k or 0,
-        table=NEW_ONLINE,
-        numerator=f"{column}_numerator",
-        denominator=f"{column}_denominator",
-        n_queries="n_requests",
-        n_clusters=f"{column}_n_clusters",
-        sum_x2=f"{column}_sum_x2",
-        sum_w2=f"{column}_sum_w2",
-        sum_xw=f"{column}_sum_xw",
-    )
+    names = ("numerator", "denominator", "n_clusters", "sum_x2", "sum_w2", "sum_xw")
+    sums = {name: f"{metric.column}_{name}" for name in names} | {"n_queries": "n_requests"}
+    return LogMetric(metric.name, metric.k or 0, NEW_ONLINE, sums)
 
 
 def _estimates(spec: Spec) -> Iterator[LogMetric]:
@@ -74,15 +77,13 @@ def _estimates(spec: Spec) -> Iterator[LogMetric]:
 def _estimate(term: Term) -> LogMetric:
     metric = EstimatedMetric(term.measure, term.estimator)
     x2, xw, w2 = (product(*pair) for pair in term.products)
-    return LogMetric(
-        metric=metric.name,
-        k=metric.k or 0,
-        table=NEW_ESTIMATES,
-        numerator=f"sum_{term.x}",
-        denominator=f"1e0 * sum_{term.w}",
-        n_queries=f"sum_{term.counted}",
-        n_clusters="n_clusters",
-        sum_x2=x2,
-        sum_w2=w2,
-        sum_xw=xw,
-    )
+    sums = {
+        "numerator": f"sum_{term.x}",
+        "denominator": f"1e0 * sum_{term.w}",
+        "n_queries": f"sum_{term.counted}",
+        "n_clusters": "n_clusters",
+        "sum_x2": x2,
+        "sum_w2": w2,
+        "sum_xw": xw,
+    }
+    return LogMetric(metric.name, metric.k or 0, NEW_ESTIMATES, sums)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError
-from sqlmetrics.jobs.tables import UNIQUE, targets
+from sqlmetrics.jobs.schema import TABLES
+from sqlmetrics.jobs.tables import targets
 from sqlmetrics.spec.days import day_of
 from sqlmetrics.sql.stage import print_template
 from sqlmetrics.sql.template import finished, literal, relation
@@ -175,7 +176,7 @@ def _printed(job: Exchange, template: str) -> str:
     view = {
         "facts": targets(job.spec)["facts"],
         "rows": _new(job),
-        "keys": [f"held.{key} = fresh.{key}" for key in UNIQUE["facts"]],
+        "keys": [f"held.{key} = fresh.{key}" for key in TABLES["facts"].key],
         "differs": differs("fresh.value", "held.value"),
         "where": [*job.of("metric_date"), *([f"({replaces})"] if replaces else [])],
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import sqlmetrics
@@ -22,22 +23,16 @@ from sqlmetrics.jobs.definitions import hashes, segment_hashes, these
 from sqlmetrics.jobs.dictionary import dictionary
 from sqlmetrics.jobs.exchange import Exchange, TableRows, insert
 from sqlmetrics.jobs.log_metrics import log_metrics
+from sqlmetrics.jobs.schema import FACTS, PER_QUERY, RUNS
 from sqlmetrics.jobs.sources import log_entries
-from sqlmetrics.jobs.tables import (
-    FACTS,
-    PER_QUERY,
-    RUNS,
-    columns,
-    has_baseline,
-    targets,
-)
+from sqlmetrics.jobs.tables import columns, has_baseline, targets
 from sqlmetrics.plan.moments import OWN as MOMENTS
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.definition import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_columns, with_stages
-from sqlmetrics.sql.template import finished, identifier, literal
+from sqlmetrics.sql.template import finished, identifier, lines, literal
 from sqlmetrics.sql.translation import Translation
 
 NEW_FACTS = "sqlmetrics_new_facts"
@@ -46,6 +41,9 @@ NEW_FACTS = "sqlmetrics_new_facts"
 
 SUMMARY = tuple(FACTS)[: tuple(FACTS).index("ci_low")] + tuple(MOMENTS)
 """The columns of the summary that are read, without those beside a baseline."""
+
+LINE = "\n       "
+"""Behind a condition of a case whose value stands on a line of its own."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +151,8 @@ class NewRows:
             **values,
         }
         value_by_column = {
-            name: entries.get(name) or f"cast(null as {kind})" for name, kind in RUNS.items()
+            name: entries.get(name) or f"cast(null as {column.kind})"
+            for name, column in RUNS.items()
         }
         select = "select\n    " + ",\n    ".join(value_by_column.values())
         return insert(
@@ -168,15 +167,22 @@ class NewRows:
             source = "summary"
         if metrics := log_metrics(self.spec):
             view = {
-                "spec": self.spec.title,
-                "metrics": metrics,
+                "metrics": [
+                    (metric.table, metric.columns(self.spec, SUMMARY)) for metric in metrics
+                ],
                 "lists": source if self.spec.metrics else "",
-                "columns": SUMMARY,
+                "names": SUMMARY,
             }
             stages.append(Stage("numbers", "jobs/online", view))
             source = "numbers"
-        facts = print_template("jobs/facts", self._view)
-        return with_stages([*stages, *self._intervals(source)], facts)
+        columns_of_facts = lines(map(self._fact, columns(self.spec)["facts"]))
+        select = f"select\n    {columns_of_facts}\nfrom reaches"
+        return with_stages([*stages, *self._intervals(source)], select)
+
+    def _fact(self, name: str) -> str:
+        """A column of the fact table, as a line of a select list."""
+        sql = self._sql_by_column.get(name, name)
+        return name if sql == name else f"{sql} as {name}"
 
     def _intervals(self, source: str) -> tuple[Stage, ...]:
         about = f"{100 * self.spec.confidence:g} % by Student's t"
@@ -198,20 +204,31 @@ class NewRows:
             *interval_stages(source, ratios, about, student_reach(self.spec.confidence)),
         )
 
-    @property
-    def _view(self) -> dict[str, object]:
+    @cached_property
+    def _sql_by_column(self) -> dict[str, str]:
+        """Column of the fact table -> what it is; the others are called alike before."""
+        hash_by_condition = {
+            f"{_is_of(metric, k)} and segment_name = {literal(segment)}{LINE}": text
+            for segment, metric, k, text in segment_hashes(self.spec)
+        }
+        hash_by_condition |= {_is_of(metric, k): text for metric, k, text in hashes(self.spec)}
+        method = method_of(self.spec.confidence)
+        methods = {
+            f"reach is not null and metric in ({', '.join(map(literal, names))}){LINE}": method + by
+            for by, names in self._own_methods.items()
+        }
+        n_beside = "n_pairs" if self.spec.clicks is None else "pair_clusters"
         return {
-            "spec": self.spec.title,
-            "hashes": {(metric, k): text for metric, k, text in hashes(self.spec)},
-            "segment_hashes": list(segment_hashes(self.spec)),
-            "metric_date": Column(self.day or "metric_date", "metric_date"),
-            "method": method_of(self.spec.confidence),
-            "by": self._units,
-            "own_methods": self._own_methods,
-            "baseline": self.spec.baseline if has_baseline(self.spec) else None,
-            "counts_beside": "n_pairs" if self.spec.clicks is None else "pair_clusters",
+            "metric_date": self.day or "metric_date",
+            "ci_low": "value - reach",
+            "ci_high": "value + reach",
+            "definition_hash": _case(hash_by_condition),
             "run_id": self.run_id,
-            "now": self.now,
+            "computed_at": self.now,
+            "ci_method": _case({**methods, "reach is not null": method + self._units}),
+            "baseline": f"case when {n_beside} > 0 then {literal(self.spec.baseline or '')} end",
+            "difference_low": "difference - difference_reach",
+            "difference_high": "difference + difference_reach",
         }
 
     @property
@@ -284,3 +301,16 @@ class NewRows:
             if sql_by_column.get(name, column) != column
             else column
         )
+
+
+def _is_of(metric: str, k: int) -> str:
+    return f"metric = {literal(metric)} and k = {k}"
+
+
+def _case(value_by_condition: Mapping[str, str]) -> str:
+    """The text of the first condition that holds, as SQL."""
+    branches = (
+        f"    when {condition} then {literal(value)}"
+        for condition, value in value_by_condition.items()
+    )
+    return "\n".join(["case", *branches, "end"])

@@ -22,12 +22,13 @@ from sqlmetrics.evaluation.intervals import (
     method_of,
     student_reach,
 )
+from sqlmetrics.jobs.schema import FACTS, TABLES
 from sqlmetrics.sql.stage import Column, Stage, Window, print_template, with_columns, with_stages
 from sqlmetrics.sql.template import literal, relation
 from sqlmetrics.stats import CONFIDENCE
 from sqlmetrics.stats.always_valid import TUNED_AT
 
-_KEYS = ("spec", "system", "segment_name", "segment_value", "metric", "k")
+_KEYS = tuple(key for key in TABLES["facts"].key if key != "metric_date")
 
 _LEVELS = (80, 90, 95, 98, 99, 99.9)
 """Intervals of requests with another coverage are taken for those of queries, which are wider."""
@@ -105,13 +106,11 @@ def _together(ratio: Ratio) -> Ratio:
 
 
 ROLLUP: Mapping[str, str] = {
-    **dict.fromkeys(_KEYS[:-1], "varchar"),
-    "k": "integer",
-    **dict.fromkeys(("value", "numerator", "denominator"), "double"),
-    **dict.fromkeys(("n_queries", "n_skipped", "n_missing"), "bigint"),
-    **dict.fromkeys(("first_date", "last_date"), "date"),
+    **{name: FACTS[name].type for name in (*_KEYS, "value", "numerator", "denominator")},
+    **{name: FACTS[name].type for name in ("n_queries", "n_skipped", "n_missing")},
+    **dict.fromkeys(("first_date", "last_date"), FACTS["metric_date"].type),
     "n_days": "bigint",
-    **dict.fromkeys(("ci_low", "ci_high"), "double"),
+    **{name: FACTS[name].type for name in ("ci_low", "ci_high")},
 }
 """What it gives, with the types."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cached_property
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.engines.duckdb_file import new_file
 from sqlmetrics.engines.output_files import replaced, writing, writing_to
-from sqlmetrics.jobs.changes import changes, create
+from sqlmetrics.jobs.changes import changes, comments, create
 from sqlmetrics.jobs.definitions import these
 from sqlmetrics.jobs.destination import (
     check_destination,
@@ -27,8 +27,8 @@ from sqlmetrics.jobs.destination import (
 from sqlmetrics.jobs.dictionary import lacking
 from sqlmetrics.jobs.exchange import ALL_DAYS, Exchange, TableRows
 from sqlmetrics.jobs.macros import install
-from sqlmetrics.jobs.meanings import comments, meanings
-from sqlmetrics.jobs.tables import COUNTED, check_own, columns, targets
+from sqlmetrics.jobs.schema import COUNTED, TABLES, Columns, TableColumn
+from sqlmetrics.jobs.tables import check_own, columns, targets
 from sqlmetrics.jobs.views import make_views, view_statements, wide
 from sqlmetrics.spec.days import Days, Ends
 from sqlmetrics.spec.source import Output
@@ -98,32 +98,32 @@ class _Published:
         key: Which one it is, like `facts`.
         name: What it is called.
         rows: Its rows, as they came.
-        kinds: Column -> type, in DuckDB's words, in the order of the table.
+        columns: Its columns, in the order of the table.
     """
 
     key: str
     name: str
     rows: pa.Table
-    kinds: Mapping[str, str]
+    columns: Columns
 
     @cached_property
     def typed(self) -> pa.Table:
         """The rows in the types of the contract, and without NULL where it has none."""
-        fields = [self._field(name, kind) for name, kind in self.kinds.items()]
-        return self.rows.select(list(self.kinds)).cast(pa.schema(fields))
+        fields = [self._field(column) for column in self.columns.values()]
+        return self.rows.select(list(self.columns)).cast(pa.schema(fields))
 
-    def _field(self, name: str, kind: str) -> pa.Field:
-        arrow_type = ARROW.get(kind.removesuffix(" not null"), self.rows.schema.field(name).type)
-        return pa.field(name, arrow_type, nullable=not kind.endswith(" not null"))
+    def _field(self, column: TableColumn) -> pa.Field:
+        arrow_type = ARROW.get(column.type, self.rows.schema.field(column.name).type)
+        return pa.field(column.name, arrow_type, nullable=not column.is_required)
 
-    def filled(self, known_columns: Mapping[str, str]) -> _Published:
+    def filled(self, known_columns: Columns) -> _Published:
         """The same without columns of which no row has anything, but those that are known."""
-        filled_kinds = {
-            name: kind
-            for name, kind in self.kinds.items()
+        filled_columns = {
+            name: column
+            for name, column in self.columns.items()
             if name in known_columns or self.rows[name].null_count < self.rows.num_rows
         }
-        return replace(self, kinds=filled_kinds)
+        return replace(self, columns=filled_columns)
 
 
 def _tables(
@@ -137,25 +137,22 @@ def _tables(
         only: The spec's name, where other specs' rows are left out.
         other_tables: Per-query tables of other specs.
     """
-    kinds_by_table = columns(spec)
+    columns_by_table = columns(spec)
     for key, name in (*targets(spec).items(), *(("per_query", name) for name in other_tables)):
         if engine.find(name) is None:  # of a version that had none, before it runs again
             continue
-        where = f" where spec = {literal(only)}" if only and "spec" in kinds_by_table[key] else ""
+        where = f" where spec = {literal(only)}" if only and "spec" in columns_by_table[key] else ""
         rows = engine.table(f"select * from {relation(name)}{where}")
-        database_kinds = engine.columns(relation(name))
-        kinds = {
-            column: _kind(
-                rows[column], kinds_by_table[key].get(column, database_kinds[column].lower())
+        kinds, spec_columns = engine.columns(relation(name)), columns_by_table[key]
+        table_columns = {}
+        for column_name in rows.column_names:
+            column = spec_columns.get(column_name) or TABLES[key].column(
+                column_name, kinds[column_name].lower()
             )
-            for column in rows.column_names
-        }
-        yield _Published(key, name, rows, kinds)
-
-
-def _kind(column: pa.ChunkedArray, kind: str) -> str:
-    """A column's type; it may be NULL where it is, whatever the contract says."""
-    return kind.removesuffix(" not null") if column.null_count else kind
+            if rows[column_name].null_count:  # whatever the contract says
+                column = replace(column, kind=column.type)
+            table_columns[column_name] = column
+        yield _Published(key, name, rows, table_columns)
 
 
 def _to_parquet(spec: Spec, engine: Database, folder: Path) -> Iterator[str]:
@@ -174,7 +171,7 @@ def _to_file(spec: Spec, engine: Database, file: Path, version: str) -> Iterator
         other_tables = tables_in_file(spec, engine, file).values()
         with replaced(file) as staging_file, new_file(staging_file, version) as target:
             for table in _tables(spec, engine, other_tables=other_tables):
-                _load(target, table, meanings(spec, table.key))
+                _load(target, table)
             alone = _alone_spec(spec)
             changes(alone, target).carry_out(target)  # of a version that had fewer tables
             make_views(
@@ -184,14 +181,13 @@ def _to_file(spec: Spec, engine: Database, file: Path, version: str) -> Iterator
     yield str(file)
 
 
-def _load(target: Database, table: _Published, meaning_by_column: Mapping[str, str]) -> None:
+def _load(target: Database, table: _Published) -> None:
     """A table as it was: its types, what is never NULL, the order of its columns, and comments."""
     table_name = _alone(table.name)
     held = target.register("sqlmetrics_published", table.rows)
-    target.execute(create(target.translation, table.key, table_name, table.kinds))
+    target.execute(create(target.translation, table.key, table_name, table.columns.values()))
     target.execute(f"insert into {relation(table_name)} by name select * from {held}")
-    column_comments = {column: meaning_by_column.get(column, "") for column in table.kinds}
-    for statement in comments(target.translation, table.key, table_name, column_comments):
+    for statement in comments(target.translation, table.key, table_name, table.columns.values()):
         target.execute(statement)
 
 
@@ -211,9 +207,9 @@ def _alone_spec(spec: Spec) -> Spec:
 
 def _to_database(spec: Spec, engine: Database, url: str, allowed_loss: int | None) -> list[str]:
     """The spec's rows in another database, in the place of those of the same days."""
-    kinds_by_table = columns(spec)
+    columns_by_table = columns(spec)
     tables = {
-        table.key: table.filled(kinds_by_table[table.key])
+        table.key: table.filled(columns_by_table[table.key])
         for table in _tables(spec, engine, spec.title)
     }
     source = wide(spec, engine)
@@ -226,15 +222,15 @@ def _to_database(spec: Spec, engine: Database, url: str, allowed_loss: int | Non
             held = target.register(f"sqlmetrics_published_{key}", table.typed)
             rows[key] = _put(table, held)
         ends = _days(tables["facts"]) if allowed_loss is None else ALL_DAYS
-        kinds = {key: table.kinds for key, table in tables.items()}
+        extra = {key: table.columns for key, table in tables.items()}
         key = secrets.token_hex(4)
-        Exchange(spec, translation, rows, ends, key, kinds, source, allowed_loss).carry_out(target)
+        Exchange(spec, translation, rows, ends, key, extra, source, allowed_loss).carry_out(target)
     return [table.name for table in tables.values()]
 
 
 def _put(table: _Published, held: str) -> TableRows:
     """The rows of a table, as those of a spec and its days, or as those that are not there yet."""
-    names = tuple(table.kinds)
+    names = tuple(table.columns)
     if table.key in COUNTED:
         return TableRows(names, f"select\n    {lines(map(identifier, names))}\nfrom {held}")
     rows = lacking(table.key, table.name, names, held)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from sqlmetrics.catalog.dimension import row_of
 from sqlmetrics.catalog.metric import spellings
 from sqlmetrics.catalog.online import ONLINE
-from sqlmetrics.jobs.meanings import VIEWS
+from sqlmetrics.jobs.schema import VIEWS
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, print_template
 from sqlmetrics.sql.template import identifier, literal, parts

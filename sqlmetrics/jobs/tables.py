@@ -2,114 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from sqlmetrics.clicks.request_rows import request_columns
+from sqlmetrics.catalog.dimension import metric_rows
+from sqlmetrics.clicks.request_rows import QUERY_TEXT, request_columns
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, SqlmetricsError
-from sqlmetrics.plan.moments import COUNTS, OWN, PAIRED
+from sqlmetrics.jobs.schema import (
+    BASELINE,
+    COUNTED,
+    FACTS,
+    PER_QUERY,
+    RUNS,
+    TABLES,
+    Columns,
+    TableColumn,
+    named,
+)
 from sqlmetrics.spec.source import beside_table
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import parts, relation
-
-FACTS: Mapping[str, str] = {
-    "spec": "varchar not null",
-    "metric_date": "date not null",
-    "system": "varchar not null",
-    "segment_name": "varchar not null",
-    "segment_value": "varchar not null",
-    "metric": "varchar not null",
-    "k": "integer not null",
-    "value": "double",
-    "numerator": "double",
-    "denominator": "double",
-    "n_queries": "bigint not null",
-    "n_skipped": "bigint not null",
-    "n_missing": "bigint not null",
-    "sum_sq": "double",
-    "ci_low": "double",
-    "ci_high": "double",
-    "definition_hash": "varchar not null",
-    "run_id": "varchar not null",
-    "computed_at": "timestamp not null",
-    "ci_method": "varchar",
-    **{name: "bigint" if name in COUNTS else "double" for name in OWN},
-}
-"""The fact table: one row per spec, day, system, segment, metric and cutoff."""
-
-BASELINE: Mapping[str, str] = {
-    "baseline": "varchar",
-    **{name: "bigint" if name in COUNTS else "double" for name in PAIRED},
-    **dict.fromkeys(("difference", "difference_low", "difference_high"), "double"),
-}
-"""What it has besides where a spec names a baseline."""
-
-PER_QUERY: Mapping[str, str] = {
-    "spec": "varchar not null",
-    "metric_date": "date not null",
-    "system": "varchar not null",
-    "query_id": "varchar not null",
-}
-"""The per-query table, before its metrics: one row per spec, day, system and query."""
-
-RUNS: Mapping[str, str] = {
-    "run_id": "varchar not null",
-    "spec": "varchar not null",
-    "started_at": "timestamp not null",
-    "seconds": "double",
-    "range_start": "date",
-    "range_end": "date",
-    "facts": "bigint",
-    "per_query": "bigint",
-    "engine": "varchar",
-    "version": "varchar",
-    "outcome": "varchar not null",
-    "message": "varchar",
-    "sources": "text",
-    "metrics": "text",
-    "user_name": "varchar",
-    "host": "varchar",
-    "revision": "varchar",
-    "note": "text",
-    "archived": "bigint",
-    "restores": "varchar",
-}
-"""The run log: one row per run, also of those that failed."""
-
-METRICS: Mapping[str, str] = {
-    "metric": "varchar not null",
-    "k": "integer not null",
-    "name": "varchar not null",
-    "column_name": "varchar not null",
-    "label": "varchar not null",
-    "meaning": "varchar not null",
-    "range_low": "double",
-    "range_high": "double",
-    "direction": "varchar not null",
-    "additive": "integer not null",
-    "roll_up": "varchar not null",
-    "unit": "varchar",
-}
-"""The table of metrics: one row per metric and cutoff."""
-
-DEFINITIONS: Mapping[str, str] = {
-    "definition_hash": "varchar not null",
-    "metric": "varchar not null",
-    "k": "integer not null",
-    "conventions": "text not null",
-    "first_seen": "timestamp not null",
-}
-"""The table of definitions: one row per definition of a metric."""
-
-KEPT = {
-    "facts": FACTS,
-    "per_query": PER_QUERY,
-    "runs": RUNS,
-    "metrics": METRICS,
-    "definitions": DEFINITIONS,
-}
-"""Table -> the columns that it has in any case."""
 
 FIRST = {
     "per_query": PER_QUERY,
@@ -117,40 +30,6 @@ FIRST = {
     "runs": [*RUNS][: [*RUNS].index("sources")],
 }
 """Table -> the columns with which it began; a table that is there may lack the others."""
-
-KEYS = {
-    "facts": "relation",
-    "per_query": "per_query",
-    "runs": "runs",
-    "metrics": "relation",
-    "definitions": "relation",
-}
-"""Table -> its key in the `output` of a spec; the last two are named after the fact table."""
-
-COUNTED = ("facts", "per_query")
-"""The tables whose rows are of days."""
-
-REPLACED: Mapping[str, str] = {
-    "replaced_by": "varchar not null",
-    "replaced_at": "timestamp not null",
-}
-"""What an archive has behind the columns of the table whose rows it keeps."""
-
-SUCCESSOR: Mapping[str, str] = {"new_value": "double", "is_removed": "integer"}
-"""What the fact table's archive has besides: what came in the place of the row."""
-
-UNIQUE: Mapping[str, Sequence[str]] = {
-    "facts": [*FACTS][: [*FACTS].index("value")],
-    "per_query": [*PER_QUERY],
-    "runs": ["spec", "run_id", "started_at", "outcome"],
-    "metrics": ["metric", "k"],
-    "definitions": ["definition_hash", "metric", "k"],
-}
-"""Table -> the columns of which no two rows have the same. A run whose views fail after its rows
-are written is in the log twice, with two outcomes."""
-
-LONG = ("query_id",)
-"""Columns of them that hold texts of any length."""
 
 
 def targets(spec: Spec) -> dict[str, str]:
@@ -174,7 +53,9 @@ def targets(spec: Spec) -> dict[str, str]:
     name_by_table |= {table: output.named(table) for table in ("metrics", "definitions")}
     names = [*name_by_table.values(), *_archives(name_by_table).values()]
     if len({name.casefold() for name in names}) < len(names):
-        listing = ", ".join(f"{KEYS[table]}: {name}" for table, name in name_by_table.items())
+        listing = ", ".join(
+            f"{TABLES[table].setting}: {name}" for table, name in name_by_table.items()
+        )
         raise SpecError(f"each table of the output needs a name of its own; given {listing}")
     return name_by_table
 
@@ -209,11 +90,11 @@ def check_own(spec: Spec, engine: Database) -> None:
         if not existing:
             problems += _without_schema(table, name, engine)
             continue
-        keys = (column for column, kind in KEPT[table].items() if kind.endswith(" not null"))
+        keys = [column.name for column in TABLES[table].columns.values() if column.is_required]
         if lacks := [column for column in keys if column not in existing]:
             problems.append(
-                f"output.{KEYS[table]}: {name!r} is there already and was not made by a run: it "
-                f"has no column {lacks[0]}; give another name"
+                f"output.{TABLES[table].setting}: {name!r} is there already and was not made by a "
+                f"run: it has no column {lacks[0]}; give another name"
             )
     if problems:
         raise SpecError(problems)
@@ -237,20 +118,29 @@ def _without_schema(table: str, name: str, engine: Database) -> Iterator[str]:
         known_schemas = {str(cell).casefold() for row in rows for cell in row}
         if schema[-1].casefold() not in known_schemas:
             yield (
-                f"output.{KEYS[table]}: there is no schema {schema[-1]!r} for {name!r}; create "
-                "it, or leave it out"
+                f"output.{TABLES[table].setting}: there is no schema {schema[-1]!r} for {name!r}; "
+                "create it, or leave it out"
             )
 
 
-def columns(spec: Spec) -> dict[str, Mapping[str, str]]:
-    """Table -> its columns with their types, in DuckDB's words."""
-    metrics = {measure.column: "double" for measure in spec.measures if not measure.metric.pooled}
+def columns(spec: Spec) -> dict[str, Columns]:
+    """Table -> its columns, also those that the spec adds to it."""
     paired = BASELINE if has_baseline(spec) else {}
-    of_requests = dict.fromkeys(request_columns(spec, PER_QUERY), "varchar")
+    of_metrics = {
+        row.column: TableColumn("double", f"{row.name}: {row.meaning}")
+        for measure, row in zip(spec.measures, metric_rows(spec.measures), strict=True)
+        if not measure.metric.pooled
+    }
+    of_requests = {
+        name: TableColumn("varchar", f"The request's {name}.")
+        for name in request_columns(spec, PER_QUERY)
+    }
+    if QUERY_TEXT in of_requests:
+        of_requests[QUERY_TEXT] = TableColumn("varchar", "What was asked.")
     return {
-        **KEPT,
+        **{name: table.columns for name, table in TABLES.items()},
         "facts": {**FACTS, **paired},
-        "per_query": {**PER_QUERY, **metrics, **of_requests},
+        "per_query": {**PER_QUERY, **named(**{**of_metrics, **of_requests})},
     }
 
 

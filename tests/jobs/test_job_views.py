@@ -22,8 +22,8 @@ import sqlmetrics as sm
 from sqlmetrics.engines.database import connect
 from sqlmetrics.jobs.changes import changes as changes_of
 from sqlmetrics.jobs.run import write
+from sqlmetrics.jobs.schema import BASELINE
 from sqlmetrics.jobs.spec_views import PARTS, Metric
-from sqlmetrics.jobs.tables import BASELINE
 from sqlmetrics.jobs.views import compiled_views, make_views, view_statements
 from sqlmetrics.stats.student import critical
 

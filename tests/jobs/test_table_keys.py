@@ -23,12 +23,12 @@ from sqlmetrics.engines.database import connect
 from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.checks.verdict import verdicts
 from sqlmetrics.jobs.files import compile_job
-from sqlmetrics.jobs.meanings import COLUMNS, ROLL_UP
-from sqlmetrics.jobs.meanings import TABLES as SAID
 from sqlmetrics.jobs.publish import publish
 from sqlmetrics.jobs.run import write
+from sqlmetrics.jobs.schema import ROLL_UP
+from sqlmetrics.jobs.schema import TABLES as SCHEMA
 from sqlmetrics.jobs.spec_views import SpecView, bounded
-from sqlmetrics.jobs.tables import KEPT, UNIQUE, columns
+from sqlmetrics.jobs.tables import columns
 from sqlmetrics.jobs.views import make_views, view_statements
 from sqlmetrics.sql.dialects import DIALECTS
 
@@ -51,21 +51,22 @@ def asked(engine: Any, query: str) -> list[tuple[Any, ...]]:
 
 
 def test_each_column_says_what_it_holds() -> None:
-    wanted = columns(job(baseline="new"))
-    for table, kinds in KEPT.items():
-        assert {*UNIQUE[table]} <= {name for name, kind in kinds.items() if "not null" in kind}
-        assert {name for name in kinds if not COLUMNS[table].get(name)} == set()
-    assert {*wanted["facts"]} <= {*COLUMNS["facts"]}
+    for name, table in SCHEMA.items():
+        required = {column.name for column in table.columns.values() if column.is_required}
+        assert {*table.key} <= required
+        written = [*columns(job(baseline="new"))[name].values(), *table.archived.values()]
+        assert [column.name for column in written if not column.meaning] == []
     assert "never by avg(value)" in ROLL_UP
-    assert ROLL_UP in SAID["facts"]
-    assert ROLL_UP in COLUMNS["facts"]["value"]
+    assert ROLL_UP in SCHEMA["facts"].meaning
+    assert ROLL_UP in SCHEMA["facts"].columns["value"].meaning
 
 
 def test_texts_fit_where_columns_are_short() -> None:
     """MariaDB's texts have 512 letters, its comments 1,024."""
     assert max(len(one.formula) for one in catalog().values()) <= 512
     assert max(len(one.title) for one in ONLINE.values()) <= 512
-    assert max(len(text) for table in COLUMNS.values() for text in table.values()) <= 1024
+    every = [*columns(job(baseline="new")).values(), *(table.archived for table in SCHEMA.values())]
+    assert max(len(column.meaning) for table in every for column in table.values()) <= 1024
 
 
 @pytest.mark.parametrize("name", first(1, ["mysql", "bigquery", "snowflake", "redshift", "spark"]))

@@ -21,8 +21,8 @@ from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import SqlmetricsError
 from sqlmetrics.jobs.definitions import list_metrics
 from sqlmetrics.jobs.run import write
+from sqlmetrics.jobs.schema import BASELINE
 from sqlmetrics.jobs.sources import check_same_spec
-from sqlmetrics.jobs.tables import BASELINE
 from sqlmetrics.spec.definition import definition, definition_hash
 from sqlmetrics.spec.schema import schema
 from sqlmetrics.spec.spec import Spec

@@ -8,17 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError
-from sqlmetrics.jobs.changes import added, create
-from sqlmetrics.jobs.meanings import ARCHIVES, comments, meanings
-from sqlmetrics.jobs.tables import (
-    REPLACED,
-    SUCCESSOR,
-    UNIQUE,
-    archives,
-    columns,
-    columns_of,
-    targets,
-)
+from sqlmetrics.jobs.changes import added, comments, create
+from sqlmetrics.jobs.schema import TABLES
+from sqlmetrics.jobs.tables import archives, columns, columns_of, targets
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import equal, print_template
 from sqlmetrics.sql.template import finished, literal, relation
@@ -112,10 +104,9 @@ class Archive:
             "where": where,
             "gone": [f"({condition})" for condition in replaced_conditions] or ["1 = 1"],
             "new_rows": finished(new_rows).rstrip() if is_facts else "",
-            "on": equal("new_rows", "old_rows", tuple(UNIQUE["facts"])),
+            "on": equal("new_rows", "old_rows", tuple(TABLES["facts"].key)),
         }
-        added_columns = {**REPLACED, **(SUCCESSOR if is_facts else {})}
-        return [*names, *added_columns], print_template("jobs/archived", view)
+        return [*names, *TABLES[table].archived], print_template("jobs/archived", view)
 
     def count(self) -> int | None:
         """How many rows the archives have of the run; None if they keep none."""
@@ -206,34 +197,27 @@ def archived(spec: Spec, engine: Database, run_id: str) -> dict[str, int]:
 
 def _lacking(spec: Spec, engine: Database, table: str) -> tuple[list[str], list[str]]:
     """The columns that a run's table has, and the statements that give its archive each of them."""
-    translation, name, about = engine.translation, archives(spec)[table], ARCHIVES[table]
-    known_kinds = columns(spec)[table]
+    translation, name, schema = engine.translation, archives(spec)[table], TABLES[table]
     kinds = _columns(targets(spec)[table], engine)
+    spec_columns = columns(spec)[table]
+    table_columns = {
+        column: spec_columns.get(column) or schema.column(column, kind.lower())
+        for column, kind in kinds.items()
+    }
     existing = {column.casefold() for column in kinds}
-    kinds |= {
-        column: kind for column, kind in known_kinds.items() if column.casefold() not in existing
+    table_columns |= {
+        name: column for name, column in spec_columns.items() if name.casefold() not in existing
     }
-    kind_by_column = {
-        column: known_kinds.get(column, kind.lower()) for column, kind in kinds.items()
-    }
-    kind_by_column |= {**REPLACED, **(SUCCESSOR if table == "facts" else {})}
     has = {column.casefold() for column in columns_of(name, engine)}
-    lacks = [column for column in kind_by_column if column.casefold() not in has]
-    meaning_by_column = {column: meanings(spec, table).get(column, "") for column in kind_by_column}
+    archive_columns = {**table_columns, **schema.archived}
+    lacks = [column for column in archive_columns.values() if column.name.casefold() not in has]
     if not has:
-        statements = [
-            create(translation, table, name, kind_by_column, meaning_by_column, meaning=about)
-        ]
+        statements = [create(translation, table, name, lacks, schema.archive)]
     else:
-        statements = [
-            added(translation, name, (column, kind_by_column[column]), meaning_by_column[column])
-            for column in lacks
-        ]
+        statements = [added(translation, name, column) for column in lacks]
     if lacks:
-        statements += comments(
-            translation, table, name, {column: meaning_by_column[column] for column in lacks}, about
-        )
-    return [*kinds], statements
+        statements += comments(translation, table, name, lacks, schema.archive)
+    return [*table_columns], statements
 
 
 def _columns(name: str, engine: Database) -> dict[str, str]:

@@ -7,7 +7,8 @@ from datetime import date
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.jobs.checks.calendar import Calendar
-from sqlmetrics.jobs.tables import COUNTED, UNIQUE, targets
+from sqlmetrics.jobs.schema import COUNTED, TABLES
+from sqlmetrics.jobs.tables import targets
 from sqlmetrics.spec.days import Ends, as_sql, day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal, relation
@@ -33,7 +34,7 @@ def repeated_keys(
         rows = engine.rows(
             "select metric_date, count(*) as n_keys\nfrom (\n    select metric_date\n"
             f"    from {relation(name)}\n    where {' and '.join(conditions)}\n"
-            f"    group by {', '.join(UNIQUE[table])}\n    having count(*) > 1\n) as repeated\n"
+            f"    group by {', '.join(TABLES[table].key)}\n    having count(*) > 1\n) as repeated\n"
             "group by metric_date\norder by metric_date"
         )
         for day, n_keys in rows:

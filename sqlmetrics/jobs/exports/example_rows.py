@@ -9,6 +9,7 @@ from typing import Any
 from sqlmetrics.jobs.exports.inputs import MARK
 from sqlmetrics.jobs.exports.job_query import END, NOW, START, JobQuery
 from sqlmetrics.jobs.exports.target import Target
+from sqlmetrics.jobs.schema import TABLES
 from sqlmetrics.plan.script import per_query_text
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialects import DUCKDB
@@ -22,7 +23,7 @@ Row = dict[str, Any]
 DIGITS = 6
 """A value of so many digits is the same in every database; other sums may end in other ones."""
 
-_KEYS = ("metric_date", "system", "segment_name", "segment_value", "metric", "k")
+_KEYS = TABLES["facts"].key[1:]
 _COUNTS = ("n_queries", "n_missing")
 
 

@@ -16,7 +16,8 @@ from sqlmetrics.jobs.exports.inputs import Input, renamed
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.job import kept_steps, plan_of
 from sqlmetrics.jobs.new_rows import NewRows
-from sqlmetrics.jobs.tables import COUNTED, columns, targets
+from sqlmetrics.jobs.schema import COUNTED, TableColumn
+from sqlmetrics.jobs.tables import columns, targets
 from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.spec.spec import Spec
@@ -70,10 +71,12 @@ class JobQuery:
         """`facts`, and `per_query` if it is asked for -> where they are."""
         return {name: relation for name, relation in targets(self.spec).items() if name in COUNTED}
 
-    def types(self, table: str) -> dict[str, str]:
-        """The columns of a table with their types; ` not null` stands behind some."""
-        kind_by_column = columns(self.spec)[table]
-        return {name: self.at.type(kind) for name, kind in kind_by_column.items()}
+    def columns(self, table: str) -> list[TableColumn]:
+        """The columns of a table, with their types in the dialect."""
+        return [
+            replace(column, kind=self.at.type(column.kind))
+            for column in columns(self.spec)[table].values()
+        ]
 
     @cached_property
     def about(self) -> str:
@@ -128,11 +131,8 @@ class JobQuery:
         select_start = query.rfind("\nselect\n") + 1
         before, select = query[:select_start].rstrip(), query[select_start:]
         before = f"{before},\n\n" if before else "with\n\n"
-        types = {self.at.column(name): kind for name, kind in self.types(table).items()}
-        casts = ",\n".join(
-            f"    cast({name} as {kind.removesuffix(' not null')}) as {name}"
-            for name, kind in types.items()
-        )
+        types = {self.at.column(column.name): column.type for column in self.columns(table)}
+        casts = ",\n".join(f"    cast({name} as {kind}) as {name}" for name, kind in types.items())
         about = "-- one row per row of the table, before its types"
         cte = f"{about}\nuntyped as (\n{indent(select, '    ')}\n)"
         return f"{before}{cte}\n\nselect\n{casts}\nfrom untyped"

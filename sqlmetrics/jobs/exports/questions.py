@@ -11,7 +11,7 @@ from sqlmetrics.clicks.cleaning import view_name
 from sqlmetrics.evaluation.checks.rules import group_checks, row_checks
 from sqlmetrics.jobs.definitions import described, read_metric_key, these
 from sqlmetrics.jobs.exports.job_query import END, START, JobQuery
-from sqlmetrics.jobs.tables import UNIQUE
+from sqlmetrics.jobs.schema import TABLES
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.threshold import LIMITS, PREVIOUS, Threshold
@@ -178,7 +178,7 @@ def of_tables(job: JobQuery) -> Iterator[Question]:
     where = [f"spec = {spec}", *days.of("metric_date")]
     for table in job.tables:
         mark = FACTS if table == "facts" else PER_QUERY
-        view: dict[str, object] = {"keys": UNIQUE[table], "table": mark, "where": where}
+        view: dict[str, object] = {"keys": TABLES[table].key, "table": mark, "where": where}
         about = ("rows that stand more than once",)
         yield _question(job, f"{table}_stand_once", about, "repeated_rows", view)
     outside = []

@@ -24,8 +24,8 @@ from sqlmetrics.jobs.exports.questions import (
 )
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.exports.yaml_text import Flow, yaml_text
-from sqlmetrics.jobs.meanings import TABLES, meanings
-from sqlmetrics.jobs.tables import UNIQUE, targets
+from sqlmetrics.jobs.schema import TABLES
+from sqlmetrics.jobs.tables import targets
 from sqlmetrics.sql.template import literal, parts
 
 MADE = "made by: sqlmetrics export sqlmesh"
@@ -143,18 +143,15 @@ class _Mesh:
 
     def _model(self, table: str) -> str:
         job = self.job
-        types = {name: kind.removesuffix(" not null") for name, kind in job.types(table).items()}
-        meaning_by_column = meanings(job.spec, table)
-        columns = ",\n".join(f"    {name} {kind}" for name, kind in types.items())
+        table_columns = job.columns(table)
+        columns = ",\n".join(f"    {column.name} {column.type}" for column in table_columns)
         about = ",\n".join(
-            f"    {name} = {literal(meaning_by_column[name])}"
-            for name in types
-            if meaning_by_column.get(name)
+            f"    {column.name} = {literal(column.meaning)}"
+            for column in table_columns
+            if column.meaning
         )
-        keys = ", ".join(UNIQUE[table])
-        required_columns = [
-            name for name, kind in job.types(table).items() if kind.endswith(" not null")
-        ]
+        keys = ", ".join(TABLES[table].key)
+        required_columns = [column.name for column in table_columns if column.is_required]
         audits = [
             f"unique_combination_of_columns(columns := ({keys}))",
             f"not_null(columns := ({', '.join(required_columns)}))",
@@ -170,7 +167,7 @@ class _Mesh:
             f"  dialect {self._dialect},\n"
             "  cron '@daily',\n  optimize_query false,\n"
             f"  grain ({keys}),\n"
-            f"  description {literal(TABLES[table])},\n"
+            f"  description {literal(TABLES[table].meaning)},\n"
             f"  columns (\n{columns}\n  ),\n"
             f"  column_descriptions (\n{about}\n  ),\n"
             "  audits (\n    " + ",\n    ".join(audits) + "\n  )\n"

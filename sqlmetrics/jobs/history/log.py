@@ -9,7 +9,8 @@ from typing import Any
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import NoDataError, SpecError, did_you_mean
-from sqlmetrics.jobs.tables import RUNS, columns_of, targets
+from sqlmetrics.jobs.schema import RUNS
+from sqlmetrics.jobs.tables import columns_of, targets
 from sqlmetrics.spec.days import Days, day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import identifier, literal, relation
@@ -122,7 +123,9 @@ def logged_runs(spec: Spec, engine: Database) -> list[LoggedRun]:
     if not existing:
         raise NoDataError(f"there is no run log {table} in this database: no run was made here")
     columns = [
-        identifier(column) if column in existing else f"cast(null as {RUNS[column]}) as {column}"
+        identifier(column)
+        if column in existing
+        else f"cast(null as {RUNS[column].type}) as {column}"
         for column in _READ.values()
     ]
     rows = engine.records(

@@ -18,7 +18,8 @@ from sqlmetrics.jobs.history.log import (
 )
 from sqlmetrics.jobs.history.logged_change import LoggedChange
 from sqlmetrics.jobs.provenance import UNNAMED, Provenance
-from sqlmetrics.jobs.tables import REPLACED, SUCCESSOR, archives, check_own, columns_of, targets
+from sqlmetrics.jobs.schema import TABLES
+from sqlmetrics.jobs.tables import archives, check_own, columns_of, targets
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import identifier, lines, literal, relation
 
@@ -94,9 +95,10 @@ def _rows(spec: Spec, engine: Database, run: LoggedRun) -> dict[str, TableRows]:
         archive_by_table.pop("per_query", None)
     rows_by_table = {}
     for table, name in archive_by_table.items():
-        behind = {*REPLACED, *SUCCESSOR}
         archived_columns = columns_of(name, engine)
-        names = [column for column in archived_columns if column.casefold() not in behind]
+        names = [
+            column for column in archived_columns if column.casefold() not in TABLES[table].archived
+        ]
         where = f"spec = {literal(spec.title)} and replaced_by = {literal(run.run_id)}"
         select = (
             f"select\n    {lines(map(identifier, names))}\nfrom {relation(name)}\nwhere {where}"

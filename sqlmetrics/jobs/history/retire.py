@@ -13,7 +13,8 @@ from sqlmetrics.jobs.exchange import ALL_DAYS, TableRows
 from sqlmetrics.jobs.history.logged_change import LoggedChange
 from sqlmetrics.jobs.history.objects import DatabaseObject, dependents, views_of
 from sqlmetrics.jobs.provenance import UNNAMED, Provenance
-from sqlmetrics.jobs.tables import COUNTED, archives, check_own, columns_of, targets
+from sqlmetrics.jobs.schema import COUNTED
+from sqlmetrics.jobs.tables import archives, check_own, columns_of, targets
 from sqlmetrics.spec.days import day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import identifier, lines, literal, relation

@@ -66,7 +66,7 @@ def inputs(spec: Spec, url: ConnectionURL) -> list[Dataset]:
 def outputs(spec: Spec, url: ConnectionURL) -> list[Dataset]:
     """The tables that a run of a spec writes."""
     kinds = {
-        table: {name: kind.removesuffix(" not null") for name, kind in columns.items()}
+        table: {name: column.type for name, column in columns.items()}
         for table, columns in columns_of(spec).items()
     }
     return [table_dataset(name, url, kinds[table]) for table, name in targets(spec).items()]

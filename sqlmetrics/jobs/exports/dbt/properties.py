@@ -12,8 +12,7 @@ from sqlmetrics.jobs.exports.example_rows import example_rows
 from sqlmetrics.jobs.exports.inputs import COUNTERFACTUAL, Input
 from sqlmetrics.jobs.exports.questions import left_to_check
 from sqlmetrics.jobs.exports.yaml_text import Flow, yaml_text
-from sqlmetrics.jobs.meanings import TABLES, meanings
-from sqlmetrics.jobs.tables import UNIQUE
+from sqlmetrics.jobs.schema import TABLES
 
 _TYPES = {"double precision": "double precision", "integer": "int"}
 """How a contract has types that a dialect writes otherwise."""
@@ -102,9 +101,9 @@ def _model(project: Project, table: str, version: str) -> dict[str, Any]:
         config["event_time"] = "metric_date"
     entry: dict[str, Any] = {
         "name": project.model_of(table),
-        "description": TABLES[table],
+        "description": TABLES[table].meaning,
         "config": config,
-        "constraints": [{"type": "primary_key", "columns": list(UNIQUE[table])}],
+        "constraints": [{"type": "primary_key", "columns": list(TABLES[table].key)}],
         "columns": _columns(project, table, version),
     }
     if table == "facts" and version != "1.11" and (metrics := list(rolled_up(project))):
@@ -117,16 +116,15 @@ def _model(project: Project, table: str, version: str) -> dict[str, Any]:
 
 def _columns(project: Project, table: str, version: str) -> list[dict[str, Any]]:
     job = project.job
-    meaning_by_column = meanings(job.spec, table)
     entries = []
-    for name, kind in job.types(table).items():
-        plain = kind.removesuffix(" not null")
+    for table_column in job.columns(table):
+        name = table_column.name
         column: dict[str, Any] = {
             "name": name,
-            "description": escaped(meaning_by_column.get(name, "")),
-            "data_type": _TYPES.get(plain, plain),
+            "description": escaped(table_column.meaning),
+            "data_type": _TYPES.get(table_column.type, table_column.type),
         }
-        if kind.endswith(" not null"):
+        if table_column.is_required:
             column["constraints"] = [Flow(type="not_null")]
         if table == "facts" and version != "1.11":
             if name == "metric_date":
@@ -144,7 +142,7 @@ def _exposure(project: Project) -> dict[str, Any]:
         "name": f"{project.model}_dashboard",
         "label": escaped(f"Ranking quality: {spec.title}"),
         "type": "dashboard",
-        "description": escaped(f"{metric_names} by day and system. {TABLES['facts']}"),
+        "description": escaped(f"{metric_names} by day and system. {TABLES['facts'].meaning}"),
         "depends_on": [f"ref('{project.model}')"],
         "owner": {"name": "Search and recommendations"},
     }

@@ -11,6 +11,7 @@ from sqlmetrics.catalog.dimension import NEVER, TOTAL, MetricRow
 from sqlmetrics.jobs.definitions import described
 from sqlmetrics.jobs.exports.dbt.naming import MADE, Project, commented, escaped, word
 from sqlmetrics.jobs.exports.yaml_text import yaml_text
+from sqlmetrics.jobs.schema import TABLES
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.template import literal
 
@@ -123,21 +124,17 @@ def entity(project: Project) -> str:
 
 def dimensions() -> dict[str, dict[str, Any]]:
     """Column -> what it is to a semantic layer; a name has two letters at least."""
+    keys = (key for key in TABLES["facts"].key if key != "metric_date")
     plain: dict[str, Any] = {"type": "categorical"}
-    return {
-        "spec": plain,
-        "system": plain,
-        "segment_name": plain,
-        "segment_value": plain,
-        "metric": plain,
-        "k": {"type": "categorical", "name": "cutoff"},
-    }
+    return dict.fromkeys(keys, plain) | {"k": {"type": "categorical", "name": "cutoff"}}
 
 
 def _semantic_model(project: Project, metrics: list[RolledUp]) -> dict[str, Any]:
     text = project.job.at.dialect.types.get("varchar") or project.job.at.type("varchar")
-    keys = ("spec", "metric_date", "system", "segment_name", "segment_value", "metric", "k")
-    key_texts = [f"cast({key} as {text})" if key in ("metric_date", "k") else key for key in keys]
+    key_texts = [
+        f"cast({key} as {text})" if key in ("metric_date", "k") else key
+        for key in TABLES["facts"].key
+    ]
     time = {"name": "metric_date", "type": "time", "type_params": {"time_granularity": "day"}}
     return {
         "name": project.model,

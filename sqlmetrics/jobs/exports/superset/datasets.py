@@ -11,7 +11,8 @@ from sqlmetrics.jobs.exports.slices import ALL, Slice, facts, query, rows, slice
 from sqlmetrics.jobs.exports.sums import columns_of, describe_metric, over_columns
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.exports.yaml_text import Block
-from sqlmetrics.jobs.tables import RUNS, has_baseline, targets
+from sqlmetrics.jobs.schema import RUNS
+from sqlmetrics.jobs.tables import has_baseline, targets
 from sqlmetrics.sql.template import literal, parts
 from sqlmetrics.sql.translation import Translation
 
@@ -209,7 +210,7 @@ def _runs(target: Target) -> Dataset:
         about="One row a run, also of those that failed.",
         schema=_schema(target),
         sql=f"select\n    {names}\nfrom {table}\nwhere spec = {literal(spec.title)}",
-        columns={name: kind.removesuffix(" not null") for name, kind in RUNS.items()},
+        columns={name: column.type for name, column in RUNS.items()},
         metrics=[Saved(RUN_COUNT, "Runs", "count(*)", "Runs, also those that failed.", ",d")],
         time="started_at",
     )

@@ -1,0 +1,297 @@
+"""The tables that runs write: each column once, with its type, what it holds and how it adds up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """A column of a table.
+
+    Attributes:
+        kind: Its type in DuckDB's words, with `not null` behind it where it never is.
+        meaning: What it holds, as the database's comments and the docs say it.
+        roll_up: How rows of several days are put together, as SQL: `sum` or a ratio of sums; empty
+            for keys and for what no sum gives.
+        name: Its name.
+    """
+
+    kind: str
+    meaning: str = ""
+    roll_up: str = ""
+    name: str = ""
+
+    @property
+    def type(self) -> str:
+        """The type alone."""
+        return self.kind.removesuffix(" not null")
+
+    @property
+    def is_required(self) -> bool:
+        """Whether it is never NULL."""
+        return self.kind.endswith(" not null")
+
+
+Columns = Mapping[str, TableColumn]
+"""Name -> column, in the order of a table."""
+
+
+def named(**columns: TableColumn) -> dict[str, TableColumn]:
+    """Columns with their names."""
+    return {name: replace(column, name=name) for name, column in columns.items()}
+
+
+key = partial(TableColumn, "varchar not null")
+moment = partial(TableColumn, "timestamp not null")
+text = partial(TableColumn, "varchar")
+number = partial(TableColumn, "double")
+total = partial(TableColumn, "double", roll_up="sum")
+count = partial(TableColumn, "bigint", roll_up="sum")
+required_count = partial(TableColumn, "bigint not null", roll_up="sum")
+
+ROLL_UP = (
+    "Roll up by sum(numerator) / sum(denominator) within one segment_name, never by avg(value)."
+)
+
+SPEC = key("The spec that the row is of.")
+DAY = TableColumn("date not null", "The day; 1970-01-01 where the rankings have no dates.")
+SYSTEM = key("The ranker, model or run.")
+METRIC = key("The metric without its cutoff, like ndcg or recall(rel=2).")
+CUTOFF = TableColumn("integer not null", "The cutoff; 0 for none.")
+
+FACTS: Columns = named(
+    spec=SPEC,
+    metric_date=DAY,
+    system=SYSTEM,
+    segment_name=key(
+        "all, or the column that the queries are cut by. Choose one of them: each holds all "
+        "queries."
+    ),
+    segment_value=key("The value of that column; all for all."),
+    metric=METRIC,
+    k=CUTOFF,
+    value=TableColumn(
+        "double",
+        f"The metric on this day: numerator / denominator. {ROLL_UP}",
+        roll_up="sum(numerator) / sum(denominator)",
+    ),
+    numerator=total(
+        "The sum over queries that value is made of; it adds up over days. NULL for what cannot "
+        "be added up."
+    ),
+    denominator=total(
+        "What it is divided by, like the number of queries that count; it adds up too."
+    ),
+    n_queries=required_count("Queries that count."),
+    n_skipped=required_count("Queries left out because the metric is not defined for them."),
+    n_missing=required_count("Queries that have labels and no list of this system."),
+    sum_sq=total("The sum of squared values over queries."),
+    ci_low=number("Lower end of the interval of value."),
+    ci_high=number("Upper end of the interval of value."),
+    definition_hash=key("The definition by which it was computed: see the table of definitions."),
+    run_id=key("The run that wrote it: see the run log."),
+    computed_at=moment("When it was computed, in UTC."),
+    ci_method=text("What the interval is."),
+    n_clusters=count("Queries that count, or clusters of them: what is independent."),
+    sum_x=total("The sum of what each adds to the numerator."),
+    sum_x2=total("The sum of squares of what each adds to the numerator."),
+    sum_w2=total("The sum of squares of what each adds to the denominator."),
+    sum_xw=total("The sum of products of what each adds to both."),
+)
+"""The fact table: one row per spec, day, system, segment, metric and cutoff."""
+
+BASELINE: Columns = named(
+    baseline=text("The system that the row stands beside."),
+    n_pairs=count("Queries that both systems have a value of."),
+    pair_clusters=count("These, or clusters of them."),
+    pair_w=total("The sum of their weights."),
+    pair_w2=total("The sum of their squared weights."),
+    sum_y=total("The sum of the baseline's values."),
+    sum_y2=total("The sum of the baseline's squared values."),
+    sum_xy=total("The sum of products of both systems' values."),
+    sum_d=total("The sum of differences from the baseline."),
+    sum_d2=total("The sum of squared differences."),
+    sum_dw=total("The sum of products of differences and weights."),
+    difference=number("The mean difference from the baseline, query by query."),
+    difference_low=number("Lower end of its interval."),
+    difference_high=number("Upper end of its interval."),
+)
+"""What it has besides where a spec names a baseline."""
+
+PER_QUERY: Columns = named(
+    spec=SPEC,
+    metric_date=DAY,
+    system=SYSTEM,
+    query_id=key("The query; of a click log the request."),
+)
+"""The per-query table, before its metrics: one row per spec, day, system and query."""
+
+RUNS: Columns = named(
+    run_id=key("The run."),
+    spec=SPEC,
+    started_at=moment("When it began, in UTC."),
+    seconds=number("How long it took."),
+    range_start=TableColumn("date", "The first day that it replaced; NULL for all."),
+    range_end=TableColumn("date", "The day after the last one; NULL for all."),
+    facts=TableColumn("bigint", "Rows of the fact table that stand for these days."),
+    per_query=TableColumn("bigint", "Rows of the per-query table that do."),
+    engine=text("The database and its version."),
+    version=text("Of sqlmetrics."),
+    outcome=key("replaced, restored, retired, failed, or running."),
+    message=text("Why it failed, or what should be known of the input."),
+    sources=TableColumn("text", "Where its tables were, and the names of their columns, as JSON."),
+    metrics=TableColumn("text", "What it asked for."),
+    user_name=text("Who ran it, as the machine has them; NULL for compiled text."),
+    host=text("On which machine; likewise."),
+    revision=text("The git revision of the spec's folder; -dirty if files had changed since."),
+    note=TableColumn("text", "Why, in the words of --note."),
+    archived=TableColumn(
+        "bigint", "Rows of these days before it, which the archives got; NULL if none are kept."
+    ),
+    restores=text("The run that it took back; NULL for any other run."),
+)
+"""The run log: one row per run, also of those that failed."""
+
+METRICS: Columns = named(
+    metric=METRIC,
+    k=CUTOFF,
+    name=key("The metric with its cutoff, like ndcg@10."),
+    column_name=key("Its column in wide tables and views, like ndcg_at_10."),
+    label=key("Its title for people."),
+    meaning=key("Its formula in one line."),
+    range_low=number("The least value that it can have."),
+    range_high=number("The largest one; NULL if there is none."),
+    direction=key("higher or lower values are better; none if neither."),
+    additive=TableColumn("integer not null", "1 if days can be put together by sums, else 0."),
+    roll_up=key(
+        "How: ratio for sum(numerator) / sum(denominator), total for sum(value), none for what is "
+        "to be computed anew."
+    ),
+    unit=text("share, rank, count, bits or seconds; NULL for none."),
+)
+"""The table of metrics: one row per metric and cutoff."""
+
+DEFINITIONS: Columns = named(
+    definition_hash=key("The hash that the fact table names."),
+    metric=METRIC,
+    k=CUTOFF,
+    conventions=TableColumn(
+        "text not null", "All that decides its numbers, the data apart, as JSON."
+    ),
+    first_seen=moment("When a run first computed by it, in UTC."),
+)
+"""The table of definitions: one row per definition of a metric."""
+
+REPLACED: Columns = named(
+    replaced_by=key("The run that replaced or removed the row: see the run log."),
+    replaced_at=moment("When that run began, in UTC."),
+)
+"""What an archive has behind the columns of the table whose rows it keeps."""
+
+SUCCESSOR: Columns = named(
+    new_value=number("The value of the row in its place."),
+    is_removed=TableColumn(
+        "integer", "1 if no row took its place, 0 if one did; NULL if the row stayed as it was."
+    ),
+)
+"""What the fact table's archive has besides: what came in the place of the row."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that runs write.
+
+    Attributes:
+        meaning: What it is, as the database's comments and the docs say it.
+        setting: Its key in the `output` of a spec; a table without one of its own has that of the
+            fact table, after which it is named.
+        columns: Those that it has in any case.
+        key: The columns of which no two rows have the same.
+        later: Columns that it gets once a spec asks for them.
+        archive: What the table of its replaced rows is; empty if no run keeps them.
+        archived: The columns that this table has behind those of the table itself.
+    """
+
+    meaning: str
+    setting: str
+    columns: Columns
+    key: Sequence[str]
+    later: Columns = field(default_factory=dict)
+    archive: str = ""
+    archived: Columns = field(default_factory=dict)
+
+    def column(self, name: str, kind: str) -> TableColumn:
+        """A column that is there by its type there, also one of another spec or of an archive."""
+        every = {**self.archived, **self.later, **self.columns}
+        return replace(every.get(name) or TableColumn(kind, name=name), kind=kind)
+
+
+TABLES: Mapping[str, Table] = {
+    "facts": Table(
+        f"Ranking metrics: one row per spec, day, system, segment, metric and cutoff. {ROLL_UP}",
+        "relation",
+        FACTS,
+        [*FACTS][: [*FACTS].index("value")],
+        BASELINE,
+        "Rows of the fact table that runs replaced or removed, as they were.",
+        {**REPLACED, **SUCCESSOR},
+    ),
+    "per_query": Table(
+        "The values behind the metrics: one row per spec, day, system and query.",
+        "per_query",
+        PER_QUERY,
+        [*PER_QUERY],
+        archive="Rows of the per-query table that runs replaced or removed, as they were.",
+        archived=REPLACED,
+    ),
+    "runs": Table(
+        "The run log: one row per run, also of those that failed.",
+        "runs",
+        RUNS,
+        ["spec", "run_id", "started_at", "outcome"],
+    ),
+    "metrics": Table(
+        "What each metric is: one row per metric and cutoff, to be joined by both.",
+        "relation",
+        METRICS,
+        ["metric", "k"],
+    ),
+    "definitions": Table(
+        "What each definition_hash stands for: one row per definition of a metric.",
+        "relation",
+        DEFINITIONS,
+        ["definition_hash", "metric", "k"],
+    ),
+}
+"""The tables. A run whose views fail after its rows are written is in the log twice, with two
+outcomes."""
+
+COUNTED = tuple(name for name, table in TABLES.items() if table.archive)
+"""The tables whose rows are of days."""
+
+LONG = ("query_id",)
+"""Columns of them that hold texts of any length."""
+
+VIEWS: Mapping[str, str] = {
+    "wide": "One row per spec, day, system and segment, with a column per metric and what it is "
+    "made of. Roll up by sum(x_numerator) / sum(x_denominator).",
+    "latest": "The rows of the last day of each spec.",
+    "daily_change": "Each row beside the last day before it that has the same system and segment.",
+    "rollup": "All days together: sums over sums, with an interval of 95 %.",
+    "running": "Each day with all days before it, and an interval that may be looked at every day.",
+    "comparison": "Each day's difference from the baseline, and that of all days so far.",
+    "days": "One row per spec and calendar day from its first to its last; is_missing tells days "
+    "without a row.",
+    "status": "One row per spec: how old it is, how its last run went, and what is missing.",
+    "retired": "One row per spec and metric that it asks for no more, and whose rows stay: its "
+    "days, and since which day of the spec there are none.",
+    "of_spec": "All queries of one spec: one row per day and system, with a column per metric and "
+    "what it is made of. Roll up by sum(x_numerator) / sum(x_denominator).",
+    "by_segment": "One spec by one segment: one row per day, system and value of the segment, with "
+    "a column per metric and what it is made of. Roll up by sum(x_numerator) / "
+    "sum(x_denominator).",
+}
+"""View -> what it is."""
