@@ -65,7 +65,12 @@ def test_another_spec_of_the_same_name_is_refused_before_it_deletes(engine: Any)
     assert {key: now[key] for key in before} == before
     with pytest.raises(sm.SpecError, match="no metric is the same"):
         write(job(), engine)
-    engine.execute("update metrics_runs set sources = null")  # as older versions left it
+    forget = "update metrics_runs set sources = null"  # as older versions left it
+    if engine.name.startswith("ClickHouse"):
+        forget = (
+            "alter table metrics_runs update sources = null where true settings mutations_sync = 1"
+        )
+    engine.execute(forget)
     report = write(job(), engine)
     assert "keep their rows: hit@2 (6 days, retired after 2026-01-06)" in report.notes[-1]
     assert facts(engine).keys() == now.keys()
