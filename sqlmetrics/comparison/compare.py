@@ -24,6 +24,7 @@ from sqlmetrics.comparison.report.comparison import Comparison, check_level, fai
 from sqlmetrics.comparison.report.worst_slice import worst_slices
 from sqlmetrics.comparison.statements import Statements
 from sqlmetrics.comparison.sums import ranks, resampling
+from sqlmetrics.comparison.sums.moments import key_of
 from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.comparison.sums.resampling import Resampling
 from sqlmetrics.engines.database import Database, connect, session_of
@@ -435,7 +436,7 @@ def _tested(
                 f"{pairing.cluster}: take the test t, randomization or bootstrap, or one day alone"
             )
         rows = statements.rows(*ranks.ranks_query(pairing))
-        return replace(sums, ranks={findings.key(row): row for row in rows})
+        return replace(sums, ranks={key_of(row): row for row in rows})
     if options.test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):
         most = max(moments.n_drawn for moments in sums.moments.values())
         is_complete = sums.is_complete(pairing)

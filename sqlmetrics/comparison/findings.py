@@ -13,7 +13,7 @@ from sqlmetrics.comparison.inference.verdict import sentence, verdict
 from sqlmetrics.comparison.inference.welch import SampleMoments
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.sums import moments, ranks, resampling, samples
-from sqlmetrics.comparison.sums.moments import KEYS, Moments, Rows
+from sqlmetrics.comparison.sums.moments import Key, Moments, Rows
 from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.comparison.sums.resampling import Percentiles, Replicates
 from sqlmetrics.comparison.sums.samples import Samples
@@ -44,9 +44,6 @@ _OF_RANX = {
 WELCH = "Welch t"
 """The name of the test where systems have queries of their own."""
 
-Key = tuple[Any, ...]
-"""System, segment, its value, metric and cutoff."""
-
 MeanDifference: TypeAlias = Moments | SampleMoments
 """The sums of two systems over the same queries, or over queries of their own."""
 
@@ -71,11 +68,6 @@ class Sums:
         """Whether each query of each system has a value of each metric."""
         columns = [measure.column for measure in pairing.measures]
         return all(row[name] == row["n_rows"] for row in self.counts.values() for name in columns)
-
-
-def key(row: Mapping[str, Any]) -> Key:
-    """The key of a row of the warehouse."""
-    return (*(row[name] for name in KEYS[:-1]), int(row["k"]))
 
 
 def sums(pairing: Pairing, rows: Rows) -> Sums:

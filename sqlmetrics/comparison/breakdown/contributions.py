@@ -18,10 +18,10 @@ from typing import Any
 
 from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.comparison.findings import Key, Sums, key
+from sqlmetrics.comparison.findings import Sums
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.statements import Statements, segments_stage
-from sqlmetrics.comparison.sums.moments import Moments
+from sqlmetrics.comparison.sums.moments import Key, Moments, key_of
 from sqlmetrics.comparison.sums.pairing import METRIC, TIED, Pairing
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.shape import segment
@@ -141,7 +141,8 @@ def contributions(
         slices: The rows of `slices_query`; none if all queries have both systems.
     """
     alone = {
-        key(row): Part(int(row["n"]), float(row["weight"]), float(row["total"])) for row in slices
+        key_of(row): Part(int(row["n"]), float(row["weight"]), float(row["total"]))
+        for row in slices
     }
     slice_rows: list[Row] = []
     notes: list[str] = []

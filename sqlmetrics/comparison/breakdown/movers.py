@@ -18,10 +18,9 @@ from typing import Any
 
 from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.comparison.findings import Key
 from sqlmetrics.comparison.options import GAINED, LOST, Movers
 from sqlmetrics.comparison.statements import chosen_if, columns_stage, join_stage, sums_stage
-from sqlmetrics.comparison.sums.moments import Moments
+from sqlmetrics.comparison.sums.moments import Key, Moments
 from sqlmetrics.comparison.sums.pairing import METRIC, TIED, Pairing
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage, Window

@@ -17,9 +17,9 @@ from sqlmetrics.clicks.counterfactual.terms import Term
 from sqlmetrics.comparison.inference.welch import SIDES, SampleMoments
 from sqlmetrics.comparison.periods import Period, in_any, name_of_day
 from sqlmetrics.comparison.statements import columns_stage, segments_stage, sums_stage
-from sqlmetrics.comparison.sums.moments import KEYS
+from sqlmetrics.comparison.sums.moments import KEYS, Key
 from sqlmetrics.comparison.sums.pairing import SEGMENT
-from sqlmetrics.comparison.sums.samples import found_in, moments_of_groups, moments_stage
+from sqlmetrics.comparison.sums.samples import found_in, moments_stage, read_moments
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage, equal
@@ -30,9 +30,6 @@ UNITS = "sqlmetrics_estimated_requests"
 
 VARIABLES = [f"{side}_{name}" for side in SIDES for name in ("weight", "y")]
 """What a user has of an estimate: the sums of both sides."""
-
-Key = tuple[Any, ...]
-"""System, segment, its value, metric and cutoff."""
 
 
 @dataclass(frozen=True)
@@ -191,28 +188,14 @@ class Sides:
             rows: Of `query`.
             centres: Of `centres`.
         """
-        rows_by_key: dict[Key, list[Mapping[str, Any]]] = {}
-        for row in rows:
-            key = (*(row[name] for name in KEYS[:-1]), int(row["k"]))
-            rows_by_key.setdefault(key, []).append(row)
-        of_side = {row["system"]: row for row in centres}
-        names = {}
+        columns = {}
         for term in self.terms:
             metric = EstimatedMetric(term.measure, term.estimator)
-            names[metric.name, metric.k or 0] = f"{_name(term)}_centre"
-        moments_by_key = {}
-        for key, several in rows_by_key.items():
-            sides = dict(zip(SIDES, (key[0], self.baseline), strict=True))
-            centre_by_side = {
-                side: of_side[system][names[key[-2:]]] for side, system in sides.items()
-            }
-            about = {side: float(value or 0) for side, value in centre_by_side.items()}
-            weights = [sum(float(row[f"sum_{side}_weight"]) for row in several) for side in SIDES]
-            if all(weights):
-                moments_by_key[key] = moments_of_groups(
-                    VARIABLES, several, about, counted="n_units"
-                )
-        return moments_by_key
+            columns[metric.name, metric.k or 0] = f"{_name(term)}_centre"
+        moments_by_key = read_moments(
+            rows, VARIABLES, centres, columns, self.baseline, counted="n_units"
+        )
+        return {key: means for key, means in moments_by_key.items() if means.is_defined}
 
 
 def _name(term: Term) -> str:

@@ -99,6 +99,11 @@ class SampleMoments:
         mean = self._mean(side, variable)
         return {f"{side}_{variable}": factor, f"{side}_weight": -mean * factor}
 
+    @property
+    def is_defined(self) -> bool:
+        """Whether both sides have something to divide by."""
+        return all(self._sum(f"{side}_weight") for side in SIDES)
+
     @cached_property
     def theta(self) -> float:
         """How much a value rises with its covariate; 0 without one, or if it does not vary."""

@@ -15,9 +15,16 @@ from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.stats import NOISE
 
 KEYS = ("system", *SEGMENT, *METRIC)
+Key = tuple[Any, ...]
+"""System, segment, its value, metric and cutoff."""
 
 Rows = Callable[[Sequence[Stage], str], list[dict[str, Any]]]
 """Runs a select of some stages over `per_query`."""
+
+
+def key_of(row: Mapping[str, Any]) -> Key:
+    """The key of a row of the warehouse."""
+    return (*(row[name] for name in KEYS[:-1]), int(row["k"]))
 
 
 @dataclass(frozen=True)
@@ -134,7 +141,7 @@ PART = 40
 """So many metrics are summed by one query: databases bound how many columns a row has."""
 
 
-def moments_of(pairing: Pairing, rows: Rows) -> dict[tuple[Any, ...], Moments]:
+def moments_of(pairing: Pairing, rows: Rows) -> dict[Key, Moments]:
     """System, segment, its value, metric and cutoff -> the moments of its pairs.
 
     Args:

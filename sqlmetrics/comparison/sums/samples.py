@@ -20,11 +20,13 @@ from sqlmetrics.comparison.statements import (
     segments_stage,
     sums_stage,
 )
-from sqlmetrics.comparison.sums.moments import KEYS
+from sqlmetrics.comparison.sums.moments import KEYS, Key, key_of
 from sqlmetrics.comparison.sums.pairing import SEGMENT, Pairing
 from sqlmetrics.plan.segments import UNKNOWN
 from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import literal
+
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -260,53 +262,56 @@ def moments_stage(
     return sums_stage("moments", about, keys, columns, source)
 
 
-def read(
-    samples: Samples, rows: list[dict[str, Any]], centres: list[dict[str, Any]]
-) -> dict[tuple[Any, ...], SampleMoments]:
-    """System, segment, its value, metric and cutoff -> what its rows come to.
+def read(samples: Samples, rows: Sequence[Row], centres: Sequence[Row]) -> dict[Key, SampleMoments]:
+    """What the rows of `samples_query` come to; what one side has not is not there.
 
     Args:
         samples: What is compared.
         rows: Of `samples_query`.
         centres: Of `centres_query`.
     """
-    rows_by_key: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        key = (*(row[name] for name in KEYS[:-1]), int(row["k"]))
-        rows_by_key.setdefault(key, []).append(row)
-    columns = {
-        (measure.name, measure.k or 0): f"{measure.column}_centre" for measure in samples.measures
-    }
-    by_system = {row["system"]: row for row in centres}
-    moments_by_key = {}
-    for key, several in rows_by_key.items():
-        systems = dict(zip(SIDES, (key[0], samples.baseline), strict=True))
-        column = columns[key[-2:]]
-        raw_centres = {
-            side: (by_system.get(system) or {}).get(column) for side, system in systems.items()
-        }
-        centre_by_side = {side: float(value or 0.0) for side, value in raw_centres.items()}
-        moments_by_key[key] = moments_of_groups(samples.variables, several, centre_by_side)
-    return {
-        key: moments for key, moments in moments_by_key.items() if moments.n and moments.n_baseline
-    }
+    columns = {(m.name, m.k or 0): f"{m.column}_centre" for m in samples.measures}
+    moments_by_key = read_moments(rows, samples.variables, centres, columns, samples.baseline)
+    return {key: means for key, means in moments_by_key.items() if means.n and means.n_baseline}
 
 
-def moments_of_groups(
+def read_moments(
+    rows: Sequence[Row],
     names: Sequence[str],
-    rows: Sequence[Mapping[str, Any]],
-    centres: Mapping[str, float],
+    centres: Sequence[Row],
+    centre_by_metric: Mapping[tuple[str, int], str],
+    baseline: str,
     *,
     counted: str = "n_queries",
-) -> SampleMoments:
-    """What the rows of `moments_stage` come to, of one metric.
+) -> dict[Key, SampleMoments]:
+    """What the rows of `moments_stage` come to.
 
     Args:
+        rows: Up to three of each key: of clusters of both sides, and of either.
         names: The variables.
-        rows: One for clusters of both sides, and of either.
-        centres: What the values of each side were summed less of.
+        centres: What the values of each system were summed less of.
+        centre_by_metric: A metric's name and cutoff -> its column there.
+        baseline: The system that the others are compared with.
         counted: What a mean is said to be over.
     """
+    rows_by_key: dict[Key, list[Row]] = {}
+    for row in rows:
+        rows_by_key.setdefault(key_of(row), []).append(row)
+    centres_of = {row["system"]: row for row in centres}
+    moments_by_key = {}
+    for key, key_rows in rows_by_key.items():
+        raw_centres = {
+            side: centres_of.get(system, {}).get(centre_by_metric[key[-2:]])
+            for side, system in zip(SIDES, (key[0], baseline), strict=True)
+        }
+        centre_by_side = {side: float(value or 0.0) for side, value in raw_centres.items()}
+        moments_by_key[key] = _moments_of_groups(names, key_rows, centre_by_side, counted)
+    return moments_by_key
+
+
+def _moments_of_groups(
+    names: Sequence[str], rows: Sequence[Row], centres: Mapping[str, float], counted: str
+) -> SampleMoments:
     groups = {
         str(row["found_in"]): Group(
             int(row["n_clusters"]),
