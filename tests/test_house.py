@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -98,6 +99,33 @@ def test_imports_run_one_way() -> None:
         if floor[room(one)] <= floor[room(other)]
     ]
     assert up == []
+
+
+def test_the_picture_of_the_rooms_is_that_of_the_imports() -> None:
+    """Drawn anew with UPDATE_GOLDEN=1; what a room imports by way of another has no arrow."""
+    below: dict[str, set[str]] = {name: set() for floor in FLOORS for name in floor}
+    for name in below:
+        files = [PACKAGE / f"{name}.py", *(PACKAGE / name).rglob("*.py")]
+        texts = [file.read_text() for file in files if file.is_file()]
+        used = re.findall(r"^ *from sqlmetrics\.(\w+)", "\n".join(texts), re.MULTILINE)
+        below[name] = {*used} & {*below} - {name}
+    reached: dict[str, set[str]] = {}
+    for name in TopologicalSorter(below).static_order():
+        reached[name] = below[name].union(*(reached[other] for other in below[name]))
+    arrows = [
+        f"    {name} --> {other}"
+        for name in sorted(below)
+        for other in sorted(below[name])
+        if not any(other in reached[third] for third in below[name] - {other})
+    ]
+    picture = "\n".join(["```mermaid", "graph TD", *arrows, "```"])
+    page = ROOT / "CONTRIBUTING.md"
+    text = page.read_text(encoding="utf-8")
+    (drawn,) = re.findall(r"^```mermaid\n.*?^```$", text, re.DOTALL | re.MULTILINE)
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        page.write_text(text.replace(drawn, picture), encoding="utf-8")
+    else:
+        assert drawn == picture
 
 
 def test_folders_in_a_room_know_one_another_one_way() -> None:
