@@ -12,7 +12,12 @@ import pytest
 import sqlmetrics as sm
 from sqlmetrics.evaluation.streaming.frameworks import INSTALL
 
-pytestmark = pytest.mark.long
+pytestmark = [
+    pytest.mark.long,
+    # of the frameworks: about a compiler, and about what NumPy 2 asks of PyTorch's tensors
+    pytest.mark.filterwarnings("ignore:No ccache found:UserWarning"),
+    pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),
+]
 SCORES = np.array([[0.9, 0.1, 0.5, 0.3], [0.2, 0.8, 0.6, 0.4], [0.1, 0.2, 0.3, 0.4]], np.float32)
 GRADES = np.array([[0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 1]], np.float32)
 BOTH = ["ndcg@2", "hit@1"]
@@ -79,7 +84,8 @@ def test_torchmetrics_forward_gives_the_batch_and_keeps_it(package: Any) -> None
     assert [float(one["hit@1"]) for one in told] == [0.0, 1.0]
     assert float(ours.compute()["hit@1"]) == pytest.approx(1 / 3)
     ours.reset()
-    assert torch.isnan(ours.compute()["hit@1"])
+    with pytest.warns(UserWarning, match="called before the ``update``"):
+        assert torch.isnan(ours.compute()["hit@1"])
 
 
 def worker(rank: int, port: int) -> None:
