@@ -151,6 +151,19 @@ def test_no_module_imports_itself_by_others() -> None:
     TopologicalSorter(imports()).prepare()  # raises CycleError with the modules
 
 
+def test_no_module_is_left_alone() -> None:
+    """Each is imported, or named by another one that loads it: a merge leaves none behind."""
+    texts = {file.relative_to(ROOT).as_posix(): file.read_text() for file in PACKAGE.rglob("*.py")}
+    alone = {*imports()}.difference(*imports().values())
+    unread = []
+    for module in alone:
+        name, own_file = module.rpartition(".")[2], f"{module.replace('.', '/')}.py"
+        others = (text for file, text in texts.items() if file != own_file)
+        if own_file in texts and not any(name in text for text in others):
+            unread.append(module)
+    assert unread == ["sqlmetrics.__main__"]
+
+
 def test_the_map_of_contributing_has_each_room_in_its_own_words() -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     told = dict(re.findall(r"^\| `(\w+)/?` \| (.+) \|$", page, re.M))
