@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlmetrics.evaluation.report.probability import probability
+from sqlmetrics.tables.cells import probability
 
 
 def number(value: float | None) -> str:

@@ -13,8 +13,7 @@ from sqlmetrics.comparison.report import sections
 from sqlmetrics.comparison.report.numbers import coverage, number, signed
 from sqlmetrics.comparison.report.rows import Row, block, of_segment
 from sqlmetrics.comparison.report.worst_slice import describe_slice
-from sqlmetrics.evaluation.report.probability import probability
-from sqlmetrics.tables.cells import many, printable
+from sqlmetrics.tables.cells import many, printable, probability
 from sqlmetrics.tables.table import Table, html_notes, markdown_text
 
 if TYPE_CHECKING:

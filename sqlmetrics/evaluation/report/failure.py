@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlmetrics.evaluation.report.probability import probability
 from sqlmetrics.stats import CONFIDENCE
-from sqlmetrics.tables.cells import many, printable
+from sqlmetrics.tables.cells import many, printable, probability
 
 MOST_LOST = 3
 """As many of the queries that lost are told."""
