@@ -24,13 +24,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sqlmetrics.clicks.columns import NUMBER, Names
-from sqlmetrics.clicks.log_rows import (
-    ATTRIBUTED,
-    BOTS,
-    DEDUPLICATED,
-    EXCLUDED,
-    LogRows,
-)
+from sqlmetrics.clicks.log_rows import ATTRIBUTED, BOTS, DEDUPLICATED, EXCLUDED, LogRows
 from sqlmetrics.spec.click_cleaning import Cleaning
 from sqlmetrics.spec.click_columns import CLICK, PURCHASE
 from sqlmetrics.spec.click_log import Clicks

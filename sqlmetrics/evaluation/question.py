@@ -30,12 +30,7 @@ from sqlmetrics.evaluation.inputs.runs import (
 )
 from sqlmetrics.evaluation.inputs.sources import source_of
 from sqlmetrics.evaluation.inputs.swap import are_swapped, in_order
-from sqlmetrics.evaluation.inputs.trace_systems import (
-    References,
-    is_flat,
-    resolved,
-    several_traces,
-)
+from sqlmetrics.evaluation.inputs.trace_systems import References, is_flat, resolved, several_traces
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.segments import QUERY_LENGTH
 from sqlmetrics.spec.source import Rankings, is_query, is_separated

@@ -18,12 +18,7 @@ from sqlmetrics.engines.duckdb_file import new_file
 from sqlmetrics.engines.output_files import replaced, writing, writing_to
 from sqlmetrics.jobs.changes import changes, comments, create
 from sqlmetrics.jobs.definitions import these
-from sqlmetrics.jobs.destination import (
-    check_destination,
-    check_writer,
-    destination,
-    tables_in_file,
-)
+from sqlmetrics.jobs.destination import check_destination, check_writer, destination, tables_in_file
 from sqlmetrics.jobs.dictionary import lacking
 from sqlmetrics.jobs.exchange import ALL_DAYS, Exchange, TableRows
 from sqlmetrics.jobs.macros import install

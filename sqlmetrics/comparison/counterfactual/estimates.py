@@ -13,11 +13,7 @@ from sqlmetrics.clicks.counterfactual.estimates import CounterfactualResult, est
 from sqlmetrics.clicks.counterfactual.evaluate import asked_of
 from sqlmetrics.clicks.counterfactual.terms import SHOWN, Question, Term, day_of
 from sqlmetrics.comparison import findings
-from sqlmetrics.comparison.counterfactual.question import (
-    question_of,
-    reads_shown,
-    segments_asked,
-)
+from sqlmetrics.comparison.counterfactual.question import question_of, reads_shown, segments_asked
 from sqlmetrics.comparison.counterfactual.sums import UNITS, Sides, of_segments
 from sqlmetrics.comparison.findings import decided
 from sqlmetrics.comparison.inference.welch import SampleMoments

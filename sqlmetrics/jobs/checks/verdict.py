@@ -18,13 +18,7 @@ from sqlmetrics.jobs.checks.calendar import Calendar, calendar
 from sqlmetrics.jobs.checks.lost_queries import lost_queries
 from sqlmetrics.jobs.checks.pauses import paused_systems, since
 from sqlmetrics.jobs.checks.repeated_keys import repeated_keys
-from sqlmetrics.jobs.checks.uncertainty import (
-    KEYS,
-    DaysSoFar,
-    change_between,
-    of_change,
-    of_row,
-)
+from sqlmetrics.jobs.checks.uncertainty import KEYS, DaysSoFar, change_between, of_change, of_row
 from sqlmetrics.jobs.days import zone_of_days
 from sqlmetrics.jobs.definitions import (
     RetiredMetric,
