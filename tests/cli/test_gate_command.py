@@ -211,6 +211,7 @@ def test_specs_and_a_base_that_has_nothing(
     assert "<summary><code>new.yml</code> is new: its SQL</summary>" in page
     (repository / "new.yml").write_text(SPEC + "metrics_: 1\n")
     line = ("gate", "--spec", "new.yml", "--spec", "search.yml", "--out", "gate.md")
+    (repository / "search.yml").write_text(SPEC)
     done = sqlmetrics(*line, folder=repository, expect=2)
     assert "unknown key 'metrics_'" in done.stderr
     page = (repository / "gate.md").read_text(encoding="utf-8")

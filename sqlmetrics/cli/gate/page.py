@@ -102,12 +102,15 @@ class Page:
     @property
     def outcome(self) -> str:
         """What came of it, in words that follow the title."""
-        if broken := [spec for spec in self.specs if spec.error]:
-            return f"{len(broken)} of {many(len(self.specs), 'spec')} cannot be read"
-        if self.rankings is not None:
-            return self.rankings.outcome(self.base.name)
-        changed = [spec for spec in self.specs if spec.before != spec.after]
-        return f"the SQL of {len(changed)} of {many(len(self.specs), 'spec')} changes"
+        words = [self.rankings.outcome(self.base.name)] if self.rankings else []
+        total = many(len(self.specs), "spec")
+        n_broken = sum(bool(spec.error) for spec in self.specs)
+        n_changed = sum(not spec.error and spec.before != spec.after for spec in self.specs)
+        if n_broken:
+            words.append(f"{n_broken} of {total} cannot be read")
+        if n_changed or not words:
+            words.append(f"the SQL of {n_changed} of {total} changes")
+        return "; ".join(words)
 
     @property
     def has_failed(self) -> bool:
