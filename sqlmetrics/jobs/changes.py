@@ -195,7 +195,7 @@ def changes(
 ) -> Changes:
     """The tables and columns that a spec lacks, their keys and comments.
 
-    Comments are made with what they are of. Tables of a version that made none get them all.
+    Comments are made with what they are of.
 
     Args:
         spec: What is asked, with its `output`.
@@ -204,7 +204,6 @@ def changes(
     """
     translation, name_by_table = engine.translation, targets(spec)
     required, keys, comment_statements = list[str](), list[str](), list[str]()
-    is_first = not columns_of(name_by_table["metrics"], engine)
     for table, spec_columns in columns(spec).items():
         if table not in name_by_table:
             continue
@@ -216,9 +215,8 @@ def changes(
             required.append(create(translation, table, name, wanted.values()))
         else:
             required += [added(translation, name, column) for column in lacks]
-        if is_first or lacks:
-            commented = wanted.values() if is_first else lacks
-            comment_statements += comments(translation, table, name, commented)
+        if lacks:
+            comment_statements += comments(translation, table, name, lacks)
         if translation.dialect.key.statement:
             keys.append(key(translation, table, name))
     return Changes(required, keys, comment_statements)

@@ -17,10 +17,9 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.tables import columns_of, targets
 from sqlmetrics.spec.days import Ends, day_of
-from sqlmetrics.spec.definition import ALL, early_hash, hash_without_sql, sources_of
+from sqlmetrics.spec.definition import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal, relation
-from sqlmetrics.sql.user_sql import names_in
 
 REFRESH = (
     "--full-refresh computes all days anew that the source still has, and loses no others "
@@ -133,12 +132,7 @@ def other_definitions(
         and segment in segments
         and text != spec.definition_hash(metrics[metric, int(k)], segment)
     ]
-    early = {
-        *_early_hashes(spec, engine, definitions),
-        *_hashes_without_sql(spec, engine, definitions),
-    }
-    changed_definitions = [definition for definition in definitions if definition.hash not in early]
-    return list(_with_changes(spec, engine, changed_definitions))
+    return list(_with_changes(spec, engine, definitions))
 
 
 @dataclass(frozen=True)
@@ -369,66 +363,6 @@ def summary_of(definitions: Sequence[OtherDefinition]) -> str:
         dict.fromkeys(definition.changes for definition in definitions if definition.changes)
     )
     return f"{metrics}: {changes or 'conventions or parameters have changed since'}"
-
-
-def _early_hashes(
-    spec: Spec, engine: Database, definitions: Sequence[OtherDefinition]
-) -> Collection[str]:
-    """Those that a version wrote whose definitions had fewer parts, if all else is the same.
-
-    Such a version's runs left no sources in the run log.
-    """
-    hashes = {definition.hash for definition in definitions} & {
-        early_hash(spec, metric) for metric in list_metrics(spec)
-    }
-    runs = targets(spec)["runs"]
-    columns = [name.casefold() for name in columns_of(runs, engine)] if hashes else []
-    if "sources" not in columns:
-        return hashes if columns else ()
-    texts = ", ".join(map(literal, sorted(hashes)))
-    rows = engine.rows(
-        f"select distinct definition_hash from {relation(targets(spec)['facts'])}\n"
-        f"where spec = {literal(spec.title)} and definition_hash in ({texts})\n"
-        f"and run_id in (select run_id from {relation(runs)} where sources is not null)"
-    )
-    return hashes - {text for (text,) in rows}
-
-
-def _hashes_without_sql(
-    spec: Spec, engine: Database, definitions: Sequence[OtherDefinition]
-) -> Collection[str]:
-    """Those that a version wrote whose definitions had no queries, if it read the same tables.
-
-    Such a version's runs logged what a query reads, and not the query.
-    """
-    queries = {role: source.sql for role, source in sources_of(spec).items() if source.sql}
-    segments = (ALL, *conditional(spec))
-    hashes = {definition.hash for definition in definitions} & {
-        hash_without_sql(spec, metric, segment)
-        for metric in list_metrics(spec)
-        for segment in segments
-    }
-    runs = targets(spec)["runs"]
-    is_logged = hashes and "sources" in map(str.casefold, columns_of(runs, engine))
-    if not (is_logged and queries):
-        return ()
-    rows = engine.rows(
-        "select facts.definition_hash, runs.sources\n"
-        f"from {relation(targets(spec)['facts'])} as facts\n"
-        f"join {relation(runs)} as runs\non runs.run_id = facts.run_id\n"
-        f"where facts.spec = {literal(spec.title)} and facts.definition_hash in "
-        f"({', '.join(map(literal, sorted(hashes)))})\n"
-        "group by facts.definition_hash, runs.sources"
-    )
-    for text, sources in rows:
-        before = json.loads(sources) if sources else {}
-        reads_same = all(
-            before.get(role, {}).get("sql") == (names_in(query) or [])
-            and "text" not in before[role]
-            for role, query in queries.items()
-        )
-        hashes -= set() if reads_same else {text}
-    return hashes
 
 
 def _with_changes(

@@ -8,7 +8,7 @@ from typing import Any
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.inputs.sources import is_file_name
 from sqlmetrics.jobs.spec_views import bounded
-from sqlmetrics.jobs.tables import FIRST, has_baseline, targets
+from sqlmetrics.jobs.tables import has_baseline, targets
 from sqlmetrics.jobs.views import NAMES, Wide
 from sqlmetrics.spec.definition import sources_of
 from sqlmetrics.spec.spec import Spec
@@ -61,7 +61,7 @@ def grants(
         schema,
         () if kind == "reader" else tuple(sources_read(spec)),
         targets(spec),
-        tuple(FIRST),
+        ("per_query", "facts", "runs"),
         ("runs",),
         tuple(views_of(spec)),
         kind == "nightly",

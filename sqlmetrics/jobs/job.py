@@ -14,8 +14,8 @@ from sqlmetrics.jobs.changes import added, comments, create, key
 from sqlmetrics.jobs.days import Question, on_days
 from sqlmetrics.jobs.log_metrics import NEW_ONLINE
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
-from sqlmetrics.jobs.schema import COUNTED
-from sqlmetrics.jobs.tables import FIRST, columns, targets
+from sqlmetrics.jobs.schema import COUNTED, TABLES
+from sqlmetrics.jobs.tables import columns, targets
 from sqlmetrics.plan import script as sql
 from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.spec.days import Days, Ends
@@ -92,13 +92,13 @@ def job_text(
 
 
 def _tables(spec: Spec, translation: Translation) -> Iterator[str]:
-    """The tables, unless they are there, what they may lack, their keys and comments."""
+    """The tables, unless they are there, what specs add to them, their keys and comments."""
     columns_by_table = columns(spec)
     for table, name in targets(spec).items():
         table_columns = [*columns_by_table[table].values()]
         yield create(translation, table, name, table_columns)
         if translation.dialect.adds_columns:
-            for column in table_columns[len(FIRST.get(table, table_columns)) :]:
+            for column in table_columns[len(TABLES[table].columns) :]:
                 yield added(translation, name, column, unless="if not exists ")
         if translation.dialect.key.statement:
             yield key(translation, table, name)

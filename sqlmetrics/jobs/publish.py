@@ -134,7 +134,7 @@ def _tables(
     """
     columns_by_table = columns(spec)
     for key, name in (*targets(spec).items(), *(("per_query", name) for name in other_tables)):
-        if engine.find(name) is None:  # of a version that had none, before it runs again
+        if engine.find(name) is None:  # that the spec asks for since its last run
             continue
         where = f" where spec = {literal(only)}" if only and "spec" in columns_by_table[key] else ""
         rows = engine.table(f"select * from {relation(name)}{where}")
@@ -168,7 +168,7 @@ def _to_file(spec: Spec, engine: Database, file: Path, version: str) -> Iterator
             for table in _tables(spec, engine, other_tables=other_tables):
                 _load(target, table)
             alone = _alone_spec(spec)
-            changes(alone, target).carry_out(target)  # of a version that had fewer tables
+            changes(alone, target).carry_out(target)  # what it asks for since its last run
             make_views(
                 alone, target, view_statements(alone, target, wide(spec, engine), every=True)
             )

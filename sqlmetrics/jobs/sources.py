@@ -65,7 +65,7 @@ def check_same_spec(spec: Spec, engine: Database) -> None:
 
     Args:
         spec: What is asked, with its `output`.
-        engine: Where its tables are; those of a version that logged no sources say nothing.
+        engine: Where its tables are.
 
     Raises:
         SpecError: If the last run of that name was another spec's: with both, and what differs.
@@ -101,8 +101,7 @@ def check_same_spec(spec: Spec, engine: Database) -> None:
 def _last_run(spec: Spec, engine: Database) -> tuple[object, Mapping[str, Place], list[str]] | None:
     """When it began, what it read and what it asked for; None if it has left no row or no word."""
     name_by_table = targets(spec)
-    has_sources = "sources" in map(str.casefold, columns_of(name_by_table["runs"], engine))
-    if not has_sources or not columns_of(name_by_table["facts"], engine):
+    if not all(columns_of(name_by_table[table], engine) for table in ("runs", "facts")):
         return None
     is_own = f"where spec = {literal(spec.title)}"
     if not engine.rows(

@@ -14,7 +14,6 @@ from sqlmetrics.jobs.schema import (
     COUNTED,
     FACTS,
     PER_QUERY,
-    RUNS,
     TABLES,
     Columns,
     TableColumn,
@@ -23,13 +22,6 @@ from sqlmetrics.jobs.schema import (
 from sqlmetrics.spec.source import beside_table
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import parts, relation
-
-FIRST = {
-    "per_query": PER_QUERY,
-    "facts": [*FACTS][: [*FACTS].index("ci_method")],
-    "runs": [*RUNS][: [*RUNS].index("sources")],
-}
-"""Table -> the columns with which it began; a table that is there may lack the others."""
 
 
 def targets(spec: Spec) -> dict[str, str]:

@@ -54,17 +54,6 @@ def definition_hash(spec: Spec, metric: Asked, segment: str = ALL) -> str:
     return _hash(spec, metric, _later(spec, metric, segment))
 
 
-def early_hash(spec: Spec, metric: Asked) -> str:
-    """The hash that versions wrote whose definitions were conventions and parameters alone."""
-    return _hash(spec, metric, {})
-
-
-def hash_without_sql(spec: Spec, metric: Asked, segment: str = ALL) -> str:
-    """The hash that versions wrote whose definitions had no queries of sources."""
-    later = _later(spec, metric, segment)
-    return _hash(spec, metric, {name: value for name, value in later.items() if name != "sql"})
-
-
 def _hash(spec: Spec, metric: Asked, later: Mapping[str, Any]) -> str:
     log = _of_log(spec.clicks) if spec.clicks else ""
     if isinstance(metric, Online):

@@ -19,7 +19,6 @@ from sqlmetrics.engines.database import connect
 from sqlmetrics.jobs.checks.verdict import verdicts
 from sqlmetrics.jobs.definitions import note_of_others
 from sqlmetrics.jobs.run import write
-from sqlmetrics.spec.definition import early_hash, hash_without_sql
 
 __all__ = ["engine"]  # the fixture
 
@@ -65,7 +64,7 @@ def test_another_spec_of_the_same_name_is_refused_before_it_deletes(engine: Any)
     assert {key: now[key] for key in before} == before
     with pytest.raises(sm.SpecError, match="no metric is the same"):
         write(job(), engine)
-    forget = "update metrics_runs set sources = null"  # as older versions left it
+    forget = "update metrics_runs set sources = null"  # then any spec may take the name
     if engine.name.startswith("ClickHouse"):
         forget = (
             "alter table metrics_runs update sources = null where true settings mutations_sync = 1"
@@ -149,47 +148,6 @@ def test_rows_of_another_definition_are_told(engine: Any) -> None:
     assert all(one.holds for one in verdicts(spec, engine))
     status = engine.rows("select n_metrics_redefined from metrics_status")
     assert [int(n) for (n,) in status] == [0]
-
-
-def test_hashes_of_an_older_version_hold_until_a_run_logs_its_sources() -> None:
-    spec = job(**rankings(where="query_id <> 'q0'"), checks=[{"metric": "mrr", "min": 0}])
-    with connect() as engine:
-        for name, rows in zip(("runs", "truth"), log(), strict=True):
-            engine.load(name, rows)
-        write(spec, engine, days(0, 2))
-        early = {measure.name: early_hash(spec, measure) for measure in spec.measures}
-        for metric, text in early.items():
-            engine.execute(
-                f"update metrics set definition_hash = '{text}' where metric = '{metric}'"
-            )
-        with pytest.raises(sm.SpecError, match="another definition"):
-            write(spec, engine, days(2, 3))  # a run of this version wrote it without a condition
-        engine.execute("update metrics_runs set sources = null")
-        assert [one.holds for one in verdicts(spec, engine)] == [True, True]
-        write(spec, engine, days(2, 3))
-        engine.execute("alter table metrics_runs drop column sources")
-        assert note_of_others(spec, engine) == ""
-
-
-def test_hashes_without_queries_hold_for_rows_of_the_same_tables() -> None:
-    """A version logged what a query reads before its text was a part of definitions."""
-    spec = job(**rankings(relation=None, sql="select * from runs where query_id <> 'q0'"))
-    with connect() as engine:
-        for name, rows in zip(("runs", "truth"), log(), strict=True):
-            engine.load(name, rows)
-        write(spec, engine, days(0, 2))
-        for measure in spec.measures:
-            text = hash_without_sql(spec, measure)
-            engine.execute(
-                f"update metrics set definition_hash = '{text}' where metric = '{measure.name}'"
-            )
-        with pytest.raises(sm.SpecError, match="another definition"):
-            write(spec, engine, days(2, 3))  # this version's run read the table itself
-        engine.execute("update metrics_runs set sources = replace(sources, '\"text\"', '\"old\"')")
-        write(spec, engine, days(2, 3))
-        moved = rankings(relation=None, sql="from runs where query_id <> 'q1'")
-        with pytest.raises(sm.SpecError, match=r"sql\.rankings was .*q0.*, is .*q1"):
-            write(job(**moved), engine, days(3, 4))
 
 
 def test_a_release_that_changes_a_number_says_so_in_its_hash(

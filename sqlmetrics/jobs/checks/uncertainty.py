@@ -53,7 +53,7 @@ class DaysSoFar:
         engine: Where the fact table is.
         source: `from` and `where` that choose the spec's rows.
         day: The day that is looked at.
-        columns: Those of the table; one that an older version wrote may lack sums.
+        columns: Those of the table, which has sums of pairs once a spec has a baseline.
         baseline: Beside which the sums of pairs are; None without.
     """
 
@@ -65,17 +65,13 @@ class DaysSoFar:
 
     def rows(self, since: date | None) -> dict[tuple[Any, ...], Row]:
         """Keys -> sums of the days that have them, with `n_days` and `first_day`."""
-        if "sum_x2" not in self.columns:
-            return {}
-        totals = {name: f"sum({name})" for name in _SUMS}
+        totals = {name: f"sum({name})" for name in _SUMS} | {"may_repeat": f"max({MAY_REPEAT})"}
         if self.baseline is not None and "sum_d" in self.columns:
             is_same_baseline = (
                 f"baseline = {literal(self.baseline)}"  # it may have been another one before
             )
             totals |= {n: f"sum(case when {is_same_baseline} then {n} end)" for n in _PAIRED_SUMS}
             totals["pair_days"] = f"count(case when {is_same_baseline} then sum_d2 end)"
-        if "ci_method" in self.columns:
-            totals["may_repeat"] = f"max({MAY_REPEAT})"
         sums = ", ".join(f"{total} as {name}" for name, total in totals.items())
         first = f" and metric_date >= {as_sql(since)}" if since else ""
         rows = self.engine.table(

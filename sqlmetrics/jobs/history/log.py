@@ -9,7 +9,6 @@ from typing import Any
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import NoDataError, SpecError, did_you_mean
-from sqlmetrics.jobs.schema import RUNS
 from sqlmetrics.jobs.tables import columns_of, targets
 from sqlmetrics.spec.days import Days, day_of
 from sqlmetrics.spec.spec import Spec
@@ -105,7 +104,7 @@ _READ = {
     "archived": "archived",
     "restores": "restores",
 }
-"""Attribute -> column of the run log, which one of an older version may lack."""
+"""Attribute -> column of the run log."""
 
 
 def logged_runs(spec: Spec, engine: Database) -> list[LoggedRun]:
@@ -119,17 +118,10 @@ def logged_runs(spec: Spec, engine: Database) -> list[LoggedRun]:
         NoDataError: If there is no run log, or it has no run of the spec.
     """
     table = targets(spec)["runs"]
-    existing = {column.casefold() for column in columns_of(table, engine)}
-    if not existing:
+    if not columns_of(table, engine):
         raise NoDataError(f"there is no run log {table} in this database: no run was made here")
-    columns = [
-        identifier(column)
-        if column in existing
-        else f"cast(null as {RUNS[column].type}) as {column}"
-        for column in _READ.values()
-    ]
     rows = engine.records(
-        f"select {', '.join(columns)} from {relation(table)} "
+        f"select {', '.join(map(identifier, _READ.values()))} from {relation(table)} "
         f"where spec = {literal(spec.title)} order by started_at, run_id, outcome"
     )
     if not rows:

@@ -131,7 +131,7 @@ def _check(spec: Spec, engine: Database, run: LoggedRun) -> None:
     if run.archived is None:
         raise SpecError(
             f"run {run} kept nothing of what it replaced: its spec said keep: none, or it was a "
-            "compiled job or one of an older version"
+            "compiled job"
         )
     n_kept = sum(archived(spec, engine, literal(run.run_id)).values())
     if n_kept != run.archived:
