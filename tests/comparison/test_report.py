@@ -13,6 +13,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -568,6 +569,30 @@ def test_a_fact_table_gives_the_numbers_of_the_comparison(
     assert " ".join(stored).replace("**", "") in found.headline or found.headline in text.replace(
         "**", ""
     ).replace("\n\n", " ")
+
+
+@by_turns(0.6)
+def test_a_p_value_too_small_for_a_number_is_one_all_the_same() -> None:
+    """Beyond 1e-308 it is 0, which once was taken for none: the clearest winner was unclear."""
+    with duckdb.connect() as here:
+        queries = "from range(6000) as numbers(i)"
+        of_old = f"select i as query_id, 'old' as system, unnest(['b', 'a']) as item_id {queries}"
+        of_new = f"select i, 'new', case when i < 3 then 'b' else 'a' end {queries}"
+        scored = "select *, case item_id when 'b' then 2 else 1 end as score"
+        here.execute(f"create table runs as {scored} from ({of_old} union all {of_new})")
+        graded = "select i as query_id, 'a' as item_id, 1 as grade"
+        here.execute(f"create table labels as {graded} {queries}")
+        spec = sm.Spec(
+            name="clear",
+            rankings={"relation": "runs", "columns": {"system": "system"}},
+            labels={"relation": "labels"},
+            metrics=["mrr"],
+            baseline="old",
+            output={"relation": "facts"},
+        )
+        sm.run(spec, connection=here)
+        (row,) = sm.report(spec, connection=here).content.rows
+    assert (row["p_value"], row["p_adjusted"], row["verdict"]) == (0, 0, "better")
 
 
 def test_a_run_that_is_stored_every_night_is_no_new_evidence(tmp_path: Path) -> None:

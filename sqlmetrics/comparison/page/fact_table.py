@@ -25,6 +25,9 @@ from sqlmetrics.stats.estimate import Estimate, mean_of_repeats
 Group = tuple[str, str, str, str]
 """System, segment, its value and metric."""
 
+Numbers = tuple[float, float, Estimate, int, str]
+"""The values of a system and its baseline, their difference, of how many queries, and the test."""
+
 SUMS = ("n_clusters", "numerator", "denominator", "sum_x2", "sum_w2", "sum_xw")
 """What a mean is made of: the fields of a `Ratio`."""
 
@@ -170,44 +173,49 @@ def _difference(
 ) -> Row | None:
     """A difference as a comparison has it; None where there is none."""
     system_rows, baseline_rows = groups[key], groups.get((baseline, *key[1:]), ())
-    row: Row = {
+    numbers = _paired(system_rows, baseline, repeats=repeats) or _unpaired(
+        system_rows, baseline_rows, repeats=repeats
+    )
+    if numbers is None:
+        return None
+    value, before, estimate, n, test = numbers
+    is_same = estimate.standard_error == 0 and not estimate.value
+    return {
         "system": key[0],
         "baseline": baseline,
         "segment_name": key[1],
         "segment_value": key[2],
         "metric": key[3],
         "direction": content.directions.get(key[3], 0),
+        "value": value,
+        "baseline_value": before,
+        "difference": estimate.value,
+        "statistic": estimate,
+        "p_value": 1.0 if is_same else estimate.p_value(),  # it counts among those adjusted
         "p_adjusted": None,
+        "n": n,
+        "test": test,
         **dict.fromkeys(("wins", "ties", "losses")),
     }
-    numbers = _paired(system_rows, baseline, repeats=repeats) or _unpaired(
-        system_rows, baseline_rows, repeats=repeats
-    )
-    return row | numbers if numbers else None
 
 
-def _paired(rows: Sequence[Row], baseline: str, *, repeats: bool) -> Row | None:
+def _paired(rows: Sequence[Row], baseline: str, *, repeats: bool) -> Numbers | None:
     """Of queries that both have, if the table was written beside this baseline."""
     if any(row.get("baseline") != baseline or row.get("n_pairs") is None for row in rows):
         return None
     days = [_sums_of_pairs(row) for row in rows if row["pair_w"]]
     if not days:
         return None
-    statistic = together(days, repeats=repeats)
+    estimate = together(days, repeats=repeats)
     weight = math.fsum(day["sum_w"] for day in days)
     before = math.fsum(row["sum_y"] for row in rows) / weight
-    return {
-        "value": before + statistic.value,
-        "baseline_value": before,
-        "difference": statistic.value,
-        "statistic": statistic,
-        "p_value": _p_value(statistic),
-        "n": _count([int(row["n_pairs"]) for row in rows], repeats=repeats),
-        "test": "paired t",
-    }
+    n = _count([int(row["n_pairs"]) for row in rows], repeats=repeats)
+    return before + estimate.value, before, estimate, n, "paired t"
 
 
-def _unpaired(rows: Sequence[Row], baseline_rows: Sequence[Row], *, repeats: bool) -> Row | None:
+def _unpaired(
+    rows: Sequence[Row], baseline_rows: Sequence[Row], *, repeats: bool
+) -> Numbers | None:
     """Of the means of both, each with its own queries."""
     if not (rows and baseline_rows) or any(
         row.get(name) is None for row in (*rows, *baseline_rows) for name in SUMS
@@ -216,22 +224,8 @@ def _unpaired(rows: Sequence[Row], baseline_rows: Sequence[Row], *, repeats: boo
     new, old = (_ratio(days, repeats=repeats) for days in (rows, baseline_rows))
     if new is None or old is None:
         return None
-    statistic = new.minus(old)
-    return {
-        "value": new.value,
-        "baseline_value": old.value,
-        "difference": statistic.value,
-        "statistic": statistic,
-        "p_value": _p_value(statistic),
-        "n": _count([int(row["n_queries"]) for row in rows], repeats=repeats),
-        "test": "Welch t",
-    }
-
-
-def _p_value(statistic: Estimate) -> float | None:
-    """Of a difference; 1 where nothing differs, so that the test counts among those adjusted."""
-    same = 1.0 if statistic.standard_error == 0 and not statistic.value else None
-    return statistic.p_value() or same
+    n = _count([int(row["n_queries"]) for row in rows], repeats=repeats)
+    return new.value, old.value, new.minus(old), n, "Welch t"
 
 
 def _ratio(rows: Sequence[Row], *, repeats: bool) -> Estimate | None:
