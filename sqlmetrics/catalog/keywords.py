@@ -1,6 +1,7 @@
 """The options as typed keyword arguments, for editors and type checkers.
 
-A test holds them to `conventions.OPTIONS`. Texts are read in any case; a number may be a text.
+`UPDATE_GOLDEN=1 pytest tests/catalog/test_catalog.py` writes `Conventions` from the catalogue's
+options. Texts are read in any case; a number may be a text.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.tables.cells import DECIMALS
@@ -102,14 +103,16 @@ class Option:
         Raises:
             SpecError: If the value is unknown.
         """
-        choice_names = [choice.name for choice in self.choices]
         name = "table" if isinstance(value, GainTable) else value
         if isinstance(value, int | float) and not isinstance(value, bool):
-            name = str(value) if str(value) in choice_names else "number"
-        for choice in self.choices:
-            if choice.name == name and value != "number":
-                return choice
-        raise SpecError(unknown(f"value for {self.name}", value, choice_names))
+            name = str(value) if str(value) in self._choice_by_name else "number"
+        if name in self._choice_by_name and value != "number":
+            return self._choice_by_name[str(name)]
+        raise SpecError(unknown(f"value for {self.name}", value, [*self._choice_by_name]))
+
+    @cached_property
+    def _choice_by_name(self) -> Mapping[str, Choice]:
+        return {choice.name: choice for choice in self.choices}
 
     @property
     def takes_fractions(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 from sqlmetrics.catalog.conventions import OPTIONS
@@ -23,20 +24,27 @@ class Settings:
     measure: Measure
     options: Mapping[str, Value]
 
+    @cached_property
+    def values(self) -> Mapping[str, Value]:
+        """Option or parameter -> what holds, resolved once."""
+        return {**self.options, **self.measure.metric.parameters, **dict(self.measure.settings)}
+
+    @cached_property
+    def _choice_by_option(self) -> dict[str, Choice]:
+        return {}
+
     def __getitem__(self, option: str) -> Value:
-        setting = self.measure.setting(option)
-        return self.options[option] if setting is None else setting
+        return self.values[option]
 
     def parameter(self, name: str) -> float:
         """A number of the metric's own: what its text says, else its default."""
-        setting = self.measure.setting(name)
-        return (
-            self.measure.metric.parameters.get(name, 1) if setting is None else cast(float, setting)
-        )
+        return cast(float, self.values.get(name, 1))
 
     def choice(self, option: str) -> Choice:
         """The row of an option's value."""
-        return OPTIONS[option].choice(self[option])
+        if option not in self._choice_by_option:
+            self._choice_by_option[option] = OPTIONS[option].choice(self.values[option])
+        return self._choice_by_option[option]
 
     def reads(self, parameter: str) -> bool:
         """Whether a parameter decides a value: not if it belongs to a choice that does not hold."""
@@ -47,7 +55,7 @@ class Settings:
         ]
         return not options or any(parameter in self.choice(name).parameters for name in options)
 
-    @property
+    @cached_property
     def choices(self) -> list[Choice]:
         """The choices that hold for the options of the metric's formula."""
         return [self.choice(name) for name in self.measure.metric.options]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Callable, Iterator
 from inspect import signature
-from typing import Any, Literal, get_args, get_type_hints
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from hand_cases import ANSWERED, CASES, Case
@@ -17,9 +19,10 @@ from metric_ranges import RANGES
 from worlds import metric_texts
 
 import sqlmetrics as sm
+from sqlmetrics.catalog import keywords
 from sqlmetrics.catalog import metric as metric_module
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, resolve
-from sqlmetrics.catalog.keywords import Conventions, Each, GainList, Gains
+from sqlmetrics.catalog.keywords import Conventions
 from sqlmetrics.catalog.measure import parse
 from sqlmetrics.catalog.metric import Metric, catalog, spellings
 from sqlmetrics.catalog.option import Option
@@ -555,26 +558,42 @@ def test_one_metric_in_several_spellings_is_one() -> None:
 
 def test_the_typed_keywords_are_those_of_the_catalogue() -> None:
     """Editors complete them, and mypy checks them."""
-
-    def kind(option: Option) -> Any:
-        names = [choice.name for choice in option.choices]
-        words = [
-            word
-            for name in names
-            if name not in ("number", "table")
-            for word in ([name, int(name)] if name.isdecimal() else [name])
-        ]
-        value: Any = Literal[tuple(words)]
-        number = float if option.takes_fractions else int
-        value = value | number if "number" in names else value
-        value = value | Gains if "table" in names else value
-        each = Each[value] if option.scope == "metric" else value
-        return each | GainList if "table" in names else each
-
-    assert get_type_hints(Conventions) == {name: kind(one) for name, one in OPTIONS.items()}
+    file = Path(keywords.__file__)
+    text = file.read_text(encoding="utf-8")
+    head, _, _ = text.partition("    gain: ")
+    current = head + "".join(f"{_typed(option)}\n" for option in OPTIONS.values())
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        file.write_text(current, encoding="utf-8")
+    assert file.read_text(encoding="utf-8") == current
     for function in (sm.evaluate, question, sm.reconcile):
         assert Conventions.__annotations__.keys() <= _keywords(function)
     assert {*NAMED, *OTHERS} == signature(sm.evaluate).parameters.keys() - {"conventions"}
+
+
+def _typed(option: Option) -> str:
+    """An option as a line of `Conventions`, folded as ruff does it."""
+    names = [choice.name for choice in option.choices]
+    words = [
+        word
+        for name in names
+        if name not in ("number", "table")
+        for word in ([f'"{name}"', name] if name.isdecimal() else [f'"{name}"'])
+    ]
+    literal = f"Literal[{', '.join(words)}]"
+    literal += (" | float" if option.takes_fractions else " | int") * ("number" in names)
+    literal += " | Gains" * ("table" in names)
+    line = f"    {option.name}: {literal}"
+    if option.scope == "metric":
+        line = f"    {option.name}: Each[{literal}]" + " | GainList" * ("table" in names)
+    if len(line) <= 100:
+        return line
+    if option.scope != "metric":
+        return f"    {option.name}: Literal[\n        {', '.join(words)}\n    ]"
+    if len(literal) > 92:
+        literal = (
+            "\n            ".join(["Literal[", *(f"{word}," for word in words)]) + "\n        ]"
+        )
+    return f"    {option.name}: Each[\n        {literal}\n    ]"
 
 
 def _keywords(function: Callable[..., Any]) -> set[str]:
