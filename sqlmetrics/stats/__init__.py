@@ -6,3 +6,6 @@ CONFIDENCE = 0.95
 NOISE = 1e-12
 """Relative differences below it come of the last digits of what was summed, which differ by
 engine: they are none."""
+
+TIED = 1e-9
+"""Values of a query that are no farther apart are a tie: gains are summed in other orders, too."""

@@ -22,12 +22,13 @@ from sqlmetrics.comparison.findings import Sums
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.statements import Statements, segments_stage
 from sqlmetrics.comparison.sums.moments import Key, Moments, key_of
-from sqlmetrics.comparison.sums.pairing import METRIC, TIED, Pairing
+from sqlmetrics.comparison.sums.pairing import METRIC, Pairing
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import literal
+from sqlmetrics.stats import TIED
 from sqlmetrics.stats.shrinkage import estimated
 
 KINDS = {

@@ -21,10 +21,11 @@ from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.options import GAINED, LOST, Movers
 from sqlmetrics.comparison.statements import chosen_if, columns_stage, join_stage, sums_stage
 from sqlmetrics.comparison.sums.moments import Key, Moments
-from sqlmetrics.comparison.sums.pairing import METRIC, TIED, Pairing
+from sqlmetrics.comparison.sums.pairing import METRIC, Pairing
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage, Window
 from sqlmetrics.sql.template import double, literal
+from sqlmetrics.stats import TIED
 from sqlmetrics.stats.estimate import Estimate
 from sqlmetrics.stats.shrinkage import Shrinkage
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from sqlmetrics.stats import NOISE
+from sqlmetrics.stats import NOISE, TIED
 
 SIDES = ("system", "baseline")
 BOTH = "both"
@@ -216,7 +216,7 @@ class SampleMoments:
 
     def exact(self) -> tuple[float, str] | None:
         """Where each side has one value: of the ways to share the clusters, 1 or 2 are as far."""
-        if abs(self.difference) <= 1e-9:
+        if abs(self.difference) <= TIED:
             return 1.0, ""
         if BOTH in self.groups:
             return None

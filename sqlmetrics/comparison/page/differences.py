@@ -11,7 +11,7 @@ from sqlmetrics.comparison.page.means import panels
 from sqlmetrics.comparison.page.picture import Picture, ends, pair, rows_left_out
 from sqlmetrics.comparison.page.words import Words, number, percent, signed
 from sqlmetrics.comparison.report.numbers import coverage, p_value
-from sqlmetrics.stats import NOISE
+from sqlmetrics.stats import NOISE, TIED
 
 Row = Mapping[str, Any]
 
@@ -138,7 +138,7 @@ def _contribution(content: Content, words: Words, name: str, rows: Sequence[Row]
     ]
     about = pair(content, words) | {"segment": name, "total": signed(reached)}
     overall = content.row(content.main, content.first)
-    if overall and abs(reached - overall["difference"]) > 1e-9:  # each system with its own queries
+    if overall and abs(reached - overall["difference"]) > TIED:  # each system with its own queries
         about["interval"] = words("contributions.apart", **about)
     chart = Chart("contributions", bars, {"sums": sums, "domain": _domain(bars)})
     headings = [words(f"column.{column}") for column in names]

@@ -16,9 +16,7 @@ from sqlmetrics.plan.shape import segment
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import LINE, double, literal
-
-TIED = 1e-9
-"""Values of a query that are no farther apart are a tie: the last digits differ by engine."""
+from sqlmetrics.stats import TIED
 
 METRIC = ("metric", "k")
 SEGMENT = ("segment_name", "segment_value")

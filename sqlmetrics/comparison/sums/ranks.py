@@ -7,10 +7,11 @@ from typing import Any
 
 from sqlmetrics.comparison.statements import columns_stage, segments_stage, sums_stage
 from sqlmetrics.comparison.sums.moments import KEYS
-from sqlmetrics.comparison.sums.pairing import METRIC, TIED, Pairing, is_above
+from sqlmetrics.comparison.sums.pairing import METRIC, Pairing, is_above
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.sql.stage import Column, Stage, Window
 from sqlmetrics.sql.template import double
+from sqlmetrics.stats import TIED
 from sqlmetrics.stats.nonparametric import signed_rank_test
 
 

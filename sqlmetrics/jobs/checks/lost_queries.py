@@ -18,9 +18,7 @@ from sqlmetrics.spec.days import as_sql, day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.template import double, identifier, literal, relation
-
-TIED = 1e-9
-"""Values that are no farther apart are equal: their last digits differ by engine."""
+from sqlmetrics.stats import TIED
 
 Row = Mapping[str, Any]
 

@@ -12,7 +12,8 @@ from sqlmetrics.proof.reconcile.mistakes import MISTAKES, Mistake, MistakenValue
 from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
 from sqlmetrics.proof.reconcile.space import Point, Space
 from sqlmetrics.proof.reconcile.tally import Tally
-from sqlmetrics.proof.reconcile.target import NOISE, Target
+from sqlmetrics.proof.reconcile.target import Target
+from sqlmetrics.stats import TIED
 
 ALONE = "a known mistake of hand-written SQL: "
 BESIDE = "also " + ALONE
@@ -149,7 +150,7 @@ class Known:
 
 
 def _alike(value: float | None, other_value: float) -> bool:
-    return value is not None and abs(value - other_value) <= NOISE
+    return value is not None and abs(value - other_value) <= TIED
 
 
 def _nearest(same: Sequence[Candidate], mistakes: Sequence[MistakenValue]) -> Candidate:

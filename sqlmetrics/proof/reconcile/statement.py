@@ -24,7 +24,6 @@ from sqlmetrics.plan.per_query import per_query_stages
 from sqlmetrics.plan.shape import Shape
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.proof.reconcile.orders import Lists
-from sqlmetrics.proof.reconcile.target import NOISE
 from sqlmetrics.proof.reconcile.worlds import (
     JUDGED,
     MICRO,
@@ -38,6 +37,7 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
 from sqlmetrics.sql.template import case, double, literal
+from sqlmetrics.stats import TIED
 
 KINDS = ("is_labelled", "is_ranked")
 
@@ -210,15 +210,15 @@ def _fits(
 ) -> Iterator[Column]:
     """How many values are the given ones, and what is given where there is no value."""
     given_value, none = f"{given_table.table}.value", f"{column} is null"
-    near = f"<= {double(given_table.unit / 2 + NOISE)}"
+    near = f"<= {double(given_table.unit / 2 + TIED)}"
     yield _count(name_column(formula, "unknown"), none, f"{given_value} is null")
     yield _count(name_column(formula, "zeros"), none, f"abs({given_value}) {near}")
     yield _count(name_column(formula, "ones"), none, f"abs({given_value} - 1e0) {near}")
     for way in ways:
         difference = f"{_rounded(column, way)} - {given_value}"
         cut = (
-            f"{difference} >= {double(-NOISE)}",
-            f"{difference} < {double(given_table.unit - NOISE)}",
+            f"{difference} >= {double(-TIED)}",
+            f"{difference} < {double(given_table.unit - TIED)}",
         )
         yield _count(name_column(formula, "rounded", way), f"abs({difference}) {near}")
         yield _count(name_column(formula, "cut", way), *cut)

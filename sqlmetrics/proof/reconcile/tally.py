@@ -11,7 +11,6 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.proof.reconcile.orders import name_of
 from sqlmetrics.proof.reconcile.space import Point, Space
 from sqlmetrics.proof.reconcile.statement import Statement
-from sqlmetrics.proof.reconcile.target import NOISE
 from sqlmetrics.proof.reconcile.worlds import (
     MICRO,
     Place,
@@ -22,6 +21,7 @@ from sqlmetrics.proof.reconcile.worlds import (
     place_of,
     summed,
 )
+from sqlmetrics.stats import TIED
 
 Row = Mapping[str, Any]
 
@@ -73,7 +73,7 @@ class Tally:
         if self.space.measure.metric.count:
             return top
         policy = self.space.value(point, "no_relevant")
-        is_number = policy != "nan" or way == MICRO or unfilled <= NOISE
+        is_number = policy != "nan" or way == MICRO or unfilled <= TIED
         return top / bottom if bottom and is_number else None
 
     def fits(self, point: Point, *, cut: bool = False) -> tuple[int, int]:

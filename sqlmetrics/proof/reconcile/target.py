@@ -10,9 +10,7 @@ from decimal import Decimal
 from sqlmetrics.catalog.dimension import limits
 from sqlmetrics.catalog.metric import Metric
 from sqlmetrics.errors import SpecError
-
-NOISE = 1e-9
-"""Sums differ in their last bits: what is this close to a border counts as within."""
+from sqlmetrics.stats import TIED
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)\s*(%?)\s*", re.IGNORECASE)
 
@@ -42,11 +40,11 @@ class Target:
 
     def is_rounded(self, value: float) -> bool:
         """Whether a value, rounded to as many digits, is the number."""
-        return abs(value - self.number) <= self.unit / 2 + NOISE
+        return abs(value - self.number) <= self.unit / 2 + TIED
 
     def is_cut(self, value: float) -> bool:
         """Whether a value, cut off after as many digits, is the number."""
-        return -NOISE <= value - self.number < self.unit - NOISE
+        return -TIED <= value - self.number < self.unit - TIED
 
 
 def read(value: object) -> Target:
