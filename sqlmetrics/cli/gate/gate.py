@@ -32,7 +32,7 @@ SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 @click.command()
-@click.argument("tables", nargs=-1, metavar="[RANKINGS [LABELS]]")
+@click.argument("tables", nargs=-1, type=INPUT, metavar="[RANKINGS [LABELS]]")
 @metrics_option("Like ndcg@10; several behind commas.")
 @click.option(
     "--base",
@@ -49,7 +49,7 @@ SUMMARY = "GITHUB_STEP_SUMMARY"
     "--spec",
     "specs",
     multiple=True,
-    type=click.Path(),
+    type=INPUT,
     metavar="FILE",
     help="Read this spec, and show how its SQL changes. May be repeated.",
 )
