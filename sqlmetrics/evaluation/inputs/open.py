@@ -153,10 +153,21 @@ def _part_of_traces(
     types: Mapping[str, str],
     engine: Database,
 ) -> tuple[Relation, Mapping[str, str]]:
-    """What traces have of a role, and its columns; the table itself where it is no traces."""
-    from sqlmetrics.evaluation.inputs.traces import trace_part
+    """What traces have of a role, and its columns; the table itself where it is no traces.
+
+    Raises:
+        InputError: If labels are wanted of traces that have no references.
+    """
+    from sqlmetrics.evaluation.inputs.traces import may_be_traces, trace_part
 
     part = trace_part(source, role, engine)
+    if part is None and role == "labels" and may_be_traces(types):
+        name = source.file or source.relation
+        raise InputError(
+            f"labels: {f'{name!r} holds' if name else 'these are'} traces without references; give "
+            "the labels as the last table, or name the column of the references: "
+            "label_columns={'item': ...} (--label-column item=...)"
+        )
     if part is None:
         return relation, types
     name = engine.register(f"sqlmetrics_{role}_of_traces", part[0])

@@ -72,15 +72,9 @@ def resolved(
         tables = [labels, *tables]
         if any(is_flat(table, str(arguments.get("item") or USUAL["item"])) for table in tables):
             return rankings, labels
-    from sqlmetrics.evaluation.inputs.traces import has_references, lists_without_items
+    from sqlmetrics.evaluation.inputs.traces import has_references
 
     if not all(has_references(table, engine, arguments) for table in tables):
-        if labels is not None and lists_without_items(labels, engine, arguments):
-            raise InputError(
-                f"labels: {str(labels)!r} holds traces without references; give the labels as the "
-                "last table, or name the column of the references: label_columns={'item': ...} "
-                "(--label-column item=...)"
-            )
         return rankings, labels
     return (rankings if labels is None else [*tables[1:], labels]), References()
 

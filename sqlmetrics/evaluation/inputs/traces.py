@@ -146,13 +146,6 @@ def may_be_traces_beside_labels(input_table: Any, engine: Database, item: str) -
     return may_be_traces(columns) or item.partition(".")[0] in columns
 
 
-def lists_without_items(labels: Any, engine: Database, arguments: Mapping[str, Any]) -> bool:
-    """Whether a table given as labels is one of traces that lack references."""
-    item = (arguments.get("label_columns") or {}).get("item") or arguments.get("item")
-    is_traces = may_be_traces_beside_labels(labels, engine, str(item or USUAL["item"]))
-    return is_traces and not has_references(labels, engine, arguments)
-
-
 def _retrieved_columns(item: str) -> set[str]:
     """The columns that traces might have, and that of the items, if a person named it."""
     names = {name.partition(".")[0] for form in TRACE_FORMS for name in form.retrieved}
