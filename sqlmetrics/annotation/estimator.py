@@ -13,7 +13,7 @@ from statistics import fmean
 
 from sqlmetrics.errors import InputError
 from sqlmetrics.stats import CONFIDENCE
-from sqlmetrics.stats.estimate import Estimate
+from sqlmetrics.stats.estimate import Estimate, effective_df
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def mean(strata: Sequence[Stratum], level: float = CONFIDENCE) -> SampleMean:
         (_variance(s, pair, value), len(pair) - 1) for s, pair in zip(strata, pairs, strict=True)
     ]
     variance = sum(part for part, _ in parts)
-    df = effective(parts)
+    df = effective_df(parts)
     error = variance**0.5 / bottom
     low, high = Estimate(value, error, df).interval(level)
     return SampleMean(value, error, df, low, high, counted, sampled, population)
@@ -130,12 +130,3 @@ def _variance(stratum: Stratum, pairs: Sequence[tuple[float, float]], value: flo
     centre = fmean(residuals)
     spread = sum((residual - centre) ** 2 for residual in residuals) / (n - 1)
     return population * (population - n) / n * spread
-
-
-def effective(parts: Sequence[tuple[float, int]]) -> float:
-    """Satterthwaite's degrees of freedom; all there are if nothing varies."""
-    variance = sum(part for part, _ in parts)
-    if not variance:
-        return float(sum(freedom for _, freedom in parts))
-    shares = [(part / variance, freedom) for part, freedom in parts if part]
-    return 1 / sum(share * share / freedom for share, freedom in shares)

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TypeAlias
 
-from sqlmetrics.annotation.estimator import SampleMean, Stratum, effective, refuse_lonely, weighted
+from sqlmetrics.annotation.estimator import SampleMean, Stratum, refuse_lonely, weighted
 from sqlmetrics.errors import InputError
 from sqlmetrics.stats import CONFIDENCE
-from sqlmetrics.stats.estimate import Estimate
+from sqlmetrics.stats.estimate import Estimate, effective_df
 
 Pairs: TypeAlias = Sequence[tuple[float, float]]
 
@@ -125,7 +125,7 @@ def mean(
         sum(part_variance for part_variance, _ in variances),
         sum(part.variance() for part in parts),
     )
-    df, error = effective(variances) / inflated, variance**0.5
+    df, error = effective_df(variances) / inflated, variance**0.5
     low, high = Estimate(value, error, df).interval(level)
     estimate = SampleMean(value, error, df, low, high, *counts)
     gain = alone / variance if variance else None

@@ -82,12 +82,22 @@ class Estimate:
         difference = self.value - other.value
         if self.standard_error is None or other.standard_error is None:
             return Estimate(difference, None, 0.0)
-        variances = [error * error for error in (self.standard_error, other.standard_error)]
-        variance = sum(variances)
-        if not variance:
-            return Estimate(difference, 0.0, 0.0)
-        df = variance**2 / (variances[0] ** 2 / self.df + variances[1] ** 2 / other.df)
-        return Estimate(difference, math.sqrt(variance), df)
+        variances = [self.standard_error**2, other.standard_error**2]
+        df = effective_df([*zip(variances, (self.df, other.df), strict=True)])
+        return Estimate(difference, math.sqrt(sum(variances)), df)
+
+
+def effective_df(parts: Sequence[tuple[float, float]]) -> float:
+    """Satterthwaite's degrees of freedom of a sum of variances; all there are if nothing varies.
+
+    Args:
+        parts: Each variance with its degrees of freedom.
+    """
+    variance = sum(part for part, _ in parts)
+    if not variance:
+        return float(sum(df for _, df in parts))
+    shares = [(part / variance, df) for part, df in parts if part]
+    return 1 / sum(share * share / df for share, df in shares)
 
 
 def ratio_of_sums(
