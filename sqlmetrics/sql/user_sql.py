@@ -175,6 +175,23 @@ def condition(text: str) -> str:
     return text.strip()
 
 
+def condition_columns(text: str | None) -> list[str]:
+    """The columns that a condition looks at, each once; none of no condition.
+
+    >>> condition_columns("day >= '2026-01-31'"), condition_columns("a = 1 or lower(b) in ('x')")
+    (['day'], ['a', 'b'])
+    """
+    if not text:
+        return []
+    if is_comparison(text) and (match := _COMPARISON.fullmatch(text)):
+        return [match[1]]
+    from sqlglot import exp
+
+    tree = _condition(text)
+    columns = tree.find_all(exp.Column, bfs=False) if tree is not None else ()
+    return list(dict.fromkeys(column.name for column in columns))
+
+
 def is_comparison(text: str) -> bool:
     """Whether a text is what most conditions are: a column beside a number or a text.
 

@@ -6,7 +6,8 @@ import pytest
 
 import sqlmetrics as sm
 from sqlmetrics.engines.url import parse_url
-from sqlmetrics.jobs.notices.columns import columns_read
+from sqlmetrics.jobs.notices.columns import columns_read, filters_read
+from sqlmetrics.jobs.notices.datasets import Dataset
 from sqlmetrics.jobs.notices.events import COMPLETE, Lineage
 from sqlmetrics.jobs.summary import Summary
 
@@ -60,9 +61,105 @@ def test_items_are_read_by_the_metrics_that_need_them() -> None:
     assert named == {"ndcg_at_10": [], "ils_at_10": ["item_id", "kind"]}
 
 
+LOG = {
+    "impressions": {
+        "relation": "shop.shown",
+        "where": "not is_internal",
+        "columns": {
+            "request": "rid",
+            "query": "q",
+            "item": "sku",
+            "position": "pos",
+            "system": "bucket",
+            "time": "ts",
+            "user": "uid",
+            "segments": ["country"],
+        },
+    },
+    "events": {
+        "sql": "select e.r as request_id, e.i as item_id, e.kind as action from shop.events as e"
+    },
+    "cleaning": {"test": "is_probe = 1 or lower(agent) = 'bot'"},
+    "daily": True,
+}
+"""A click log: what was shown in a table, what was done in a query."""
+
+
+def fields(columns: list[tuple[Dataset, str]]) -> list[str]:
+    return [f"{dataset.name.rpartition('.')[2]}.{name}" for dataset, name in columns]
+
+
+def test_a_click_log_reads_what_was_shown_and_done() -> None:
+    asked = sm.Spec(
+        clicks=LOG,
+        metrics=["ndcg@10"],
+        online=["ctr@5"],
+        by=["country"],
+        output={"relation": "marts.m", "per_query": "marts.mq"},
+    )
+    read = columns_read(asked, PLACE)
+    decided = ["shown.rid", "shown.sku", "shown.pos", "events.r", "events.i", "events.kind"]
+    assert {name: fields(columns) for name, columns in read["facts"].items()} == {
+        "metric_date": ["shown.ts"],
+        "system": ["shown.bucket"],
+        "segment_value": ["shown.country"],
+        **dict.fromkeys(("value", "numerator", "denominator"), decided),
+    }
+    assert fields(read["per_query"]["ndcg_at_10"]) == decided
+    assert fields(filters_read(asked, PLACE)) == [
+        "shown.is_internal",
+        "shown.is_probe",
+        "shown.agent",
+    ]
+
+
+def test_a_wide_log_reads_the_actions_that_a_metric_counts() -> None:
+    columns = {"clicked": "c", "actions": {"purchase": "b"}, "dwell": "stay", "query": "q"}
+    log = {"relation": "shop.log", "columns": columns}
+    pooled = {"pool": "query_item"}
+    asked = sm.Spec(
+        clicks={"log": log, "labels": pooled, "cleaning": {"min_dwell": 5}},
+        metrics=["ndcg@10"],
+        online=["purchases"],
+        output={"relation": "marts.m"},
+    )
+    of_both = ["log.request_id", "log.item_id", "log.position"]
+    read = columns_read(asked, PLACE)
+    assert fields(read["per_query"]["ndcg_at_10"]) == [*of_both, "log.q", "log.stay", "log.c"]
+    assert fields(read["facts"]["value"]) == [*of_both, "log.q", "log.stay", "log.c", "log.b"]
+
+
+def test_user_behavior_insights_name_their_own_columns() -> None:
+    tables = {name: {"relation": f"ubi.{name}"} for name in ("events", "requests")}
+    asked = sm.Spec(
+        clicks={"format": "ubi", **tables}, metrics=["mrr"], output={"relation": "marts.m"}
+    )
+    read = columns_read(asked, PLACE)["facts"]["value"]
+    assert fields(read) == [
+        *("events.query_id", "events.event_attributes", "events.action_name"),
+        "requests.query_id",
+    ]
+
+
+def test_segments_weights_and_filters_name_their_columns() -> None:
+    asked = spec(
+        rankings={"relation": "shop.runs", "where": "not is_test and region in ('de', 'fr')"},
+        queries={"relation": "shop.queries", "columns": {"weight": "traffic", "text": "words"}},
+        segments={"new": "signup_days <= 7 or plan = 'trial'", "query_length": "query_length"},
+        by=["new", "query_length"],
+    )
+    facts = columns_read(asked, PLACE)["facts"]
+    assert fields(facts["segment_value"]) == [
+        *("queries.query_id", "queries.signup_days", "queries.plan", "queries.words")
+    ]
+    assert fields(facts["value"])[-2:] == ["queries.query_id", "queries.traffic"]
+    assert fields(filters_read(asked, PLACE)) == ["runs.is_test", "runs.region"]
+
+
 def test_the_facet_is_openlineages_own() -> None:
     generated = pytest.importorskip("openlineage.client.generated.column_lineage_dataset")
-    asked = spec()
+    rankings = {"relation": "shop.runs", "columns": {"system": "model", "date": "ds"}}
+    asked = spec(rankings={**rankings, "where": "is_test = 0"})
     event = Lineage(asked, PLACE, "0191c5f2-0000-7000-8000-000000000000").event(
         COMPLETE, Summary(asked)
     )
@@ -74,7 +171,17 @@ def test_the_facet_is_openlineages_own() -> None:
             )
             for name, field in told["fields"].items()
         }
-        own = generated.ColumnLineageDatasetFacet(fields=fields)
+        filters = [
+            generated.InputField(
+                **field
+                | {"transformations": [generated.Transformation(**field["transformations"][0])]}
+            )
+            for field in told["dataset"]
+        ]
+        assert [(field.field, field.transformations[0].subtype) for field in filters] == [
+            ("is_test", "FILTER")
+        ]
+        own = generated.ColumnLineageDatasetFacet(fields=fields, dataset=filters)
         assert told["_schemaURL"] == own._get_schema()
     facts = facets["warehouse.marts.m"]["fields"]
     assert {*facts} == {"metric_date", "system", "value", "numerator", "denominator"}

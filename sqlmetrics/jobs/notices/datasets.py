@@ -51,16 +51,19 @@ def inputs(spec: Spec, url: ConnectionURL) -> list[Dataset]:
         spec: What is asked.
         url: Where its tables are.
     """
+    datasets = (dataset for source in sources_of(spec) for dataset in _read(source, url))
+    return list({(dataset.namespace, dataset.name): dataset for dataset in datasets}.values())
+
+
+def sources_of(spec: Spec) -> list[Source]:
+    """The sources of a spec, as far as it has them."""
     if spec.clicks is None:
         sources: list[Source | None] = [spec.rankings, spec.labels, spec.queries, spec.items]
     else:
         unshown = spec.clicks.counterfactual.source if spec.clicks.counterfactual else None
-        of_log = [*spec.clicks.sources.values(), spec.clicks.ranked, unshown]
-        sources = [*of_log, spec.queries, spec.items]
-    datasets = (
-        dataset for source in sources if source is not None for dataset in _read(source, url)
-    )
-    return list({(dataset.namespace, dataset.name): dataset for dataset in datasets}.values())
+        log_sources = [*spec.clicks.sources.values(), spec.clicks.ranked, unshown]
+        sources = [*log_sources, spec.queries, spec.items]
+    return [source for source in sources if source is not None]
 
 
 def outputs(spec: Spec, url: ConnectionURL) -> list[Dataset]:

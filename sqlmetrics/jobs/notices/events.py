@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from sqlmetrics.engines.url import ConnectionURL
 from sqlmetrics.jobs.days import zone_of_days
-from sqlmetrics.jobs.notices.columns import columns_read
+from sqlmetrics.jobs.notices.columns import columns_read, filters_read
 from sqlmetrics.jobs.notices.datasets import Dataset, inputs, outputs
 from sqlmetrics.jobs.summary import Summary
 from sqlmetrics.jobs.tables import targets
@@ -35,6 +35,9 @@ VERSIONS = {
 PARENT = "OPENLINEAGE_PARENT_ID"
 """The variable in which a scheduler says whose part the run is: `namespace/job/run`."""
 NAMESPACE = "OPENLINEAGE_NAMESPACE"
+
+FILTER = {"type": "INDIRECT", "subtype": "FILTER"}
+"""How a condition's columns decide a table, in OpenLineage's words."""
 
 START, COMPLETE, FAIL = "START", "COMPLETE", "FAIL"
 
@@ -93,16 +96,16 @@ class Lineage:
         tables = {name: table for table, name in targets(self.spec).items()}
         read = columns_read(self.spec, self.place).get(tables.get(dataset.relation, ""), {})
         fields = {
-            name: {
-                "inputFields": [
-                    {"namespace": source.namespace, "name": source.name, "field": column}
-                    for source, column in columns
-                ]
-            }
+            name: {"inputFields": [_field(source, column) for source, column in columns]}
             for name, columns in read.items()
         }
         if fields:
-            entry["facets"]["columnLineage"] = facet("ColumnLineageDatasetFacet", fields=fields)
+            filters = [
+                {**_field(source, column), "transformations": [FILTER]}
+                for source, column in filters_read(self.spec, self.place)
+            ]
+            content = {"fields": fields, **({"dataset": filters} if filters else {})}
+            entry["facets"]["columnLineage"] = facet("ColumnLineageDatasetFacet", **content)
         return entry
 
     def _of_run(self, summary: Summary) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -162,6 +165,10 @@ def _parent(text: str) -> dict[str, Any] | None:
     if not (namespace and name and run):
         return None
     return {"run": {"runId": run}, "job": {"namespace": namespace, "name": name}}
+
+
+def _field(dataset: Dataset, column: str) -> dict[str, Any]:
+    return {"namespace": dataset.namespace, "name": dataset.name, "field": column}
 
 
 def _dataset(dataset: Dataset) -> dict[str, Any]:
