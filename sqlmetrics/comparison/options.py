@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from sqlmetrics.comparison.earlier_run import Stored
-from sqlmetrics.comparison.inference.verdict import Verdict
 from sqlmetrics.comparison.periods import Period, days_of_all, ends_of_all
+from sqlmetrics.comparison.verdict import Verdict
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.spec.days import Days, Ends
 from sqlmetrics.stats import CONFIDENCE

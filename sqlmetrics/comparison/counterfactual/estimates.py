@@ -16,11 +16,11 @@ from sqlmetrics.comparison import findings
 from sqlmetrics.comparison.counterfactual.question import question_of, reads_shown, segments_asked
 from sqlmetrics.comparison.counterfactual.sums import UNITS, Sides, of_segments
 from sqlmetrics.comparison.findings import decided
-from sqlmetrics.comparison.inference.welch import SampleMoments
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.report.comparison import Comparison
 from sqlmetrics.comparison.statements import columns_stage
 from sqlmetrics.comparison.sums.moments import PART, Key
+from sqlmetrics.comparison.sums.welch import SampleMoments
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import InputError, SpecError, unknown

@@ -14,12 +14,12 @@ from typing import Any
 
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
 from sqlmetrics.clicks.counterfactual.terms import Term
-from sqlmetrics.comparison.inference.welch import SIDES, SampleMoments
 from sqlmetrics.comparison.periods import Period, in_any, name_of_day
 from sqlmetrics.comparison.statements import columns_stage, segments_stage, sums_stage
 from sqlmetrics.comparison.sums.moments import KEYS, Key
 from sqlmetrics.comparison.sums.pairing import SEGMENT
 from sqlmetrics.comparison.sums.samples import found_in, moments_stage, read_moments
+from sqlmetrics.comparison.sums.welch import SIDES, SampleMoments
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage, equal

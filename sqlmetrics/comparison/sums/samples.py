@@ -12,11 +12,11 @@ from itertools import combinations_with_replacement
 from typing import Any, ClassVar
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.comparison.inference.welch import SIDES, Group, SampleMoments
 from sqlmetrics.comparison.periods import Period
 from sqlmetrics.comparison.statements import chosen_if, columns_stage, segments_stage, sums_stage
 from sqlmetrics.comparison.sums.moments import KEYS, Key, key_of
 from sqlmetrics.comparison.sums.pairing import SEGMENT, Pairing
+from sqlmetrics.comparison.sums.welch import SIDES, Group, SampleMoments
 from sqlmetrics.plan.segments import UNKNOWN
 from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import literal
