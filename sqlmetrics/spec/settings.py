@@ -24,6 +24,10 @@ class Settings:
     measure: Measure
     options: Mapping[str, Value]
 
+    def __getstate__(self) -> dict[str, object]:
+        """Without what was resolved: a choice may hold a function, which no pickle takes."""
+        return {"measure": self.measure, "options": self.options}
+
     @cached_property
     def values(self) -> Mapping[str, Value]:
         """Option or parameter -> what holds, resolved once."""
