@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from sqlmetrics.clicks import opensearch_coec
 from sqlmetrics.clicks.cleaning import ClickTables
-from sqlmetrics.clicks.propensity.weights import weighted_positions
+from sqlmetrics.clicks.propensity.correction import weighted_positions
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.click_labels import OPENSEARCH, ClickLabels
 from sqlmetrics.spec.click_log import Clicks

@@ -14,8 +14,8 @@ from sqlmetrics.clicks.counterfactual import checks, lists, policy, whole_lists
 from sqlmetrics.clicks.counterfactual.estimates import CounterfactualResult, estimates
 from sqlmetrics.clicks.counterfactual.evaluate import asked_of
 from sqlmetrics.clicks.counterfactual.terms import Question, Term, day_of
+from sqlmetrics.clicks.propensity.correction import not_in_text
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
-from sqlmetrics.clicks.propensity.weights import not_in_text
 from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.open import source_relation
