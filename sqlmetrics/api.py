@@ -267,7 +267,7 @@ def explain(name: str, preset: str | None = None) -> str:
     # its examples take a third of a second to import, which a job has no use for
     from sqlmetrics.proof.explain.explain import explain as explained
     from sqlmetrics.proof.explain.online import explain_online
-    from sqlmetrics.tables.result import Text
+    from sqlmetrics.tables.tabular import Text
 
     if is_online(name):
         return Text(explain_online(name, preset, compile, _online_rows))

@@ -120,8 +120,8 @@ def _sources(
 
 def _texts(result: Funnel) -> dict[str, Any]:
     return {
-        "table": lambda: repr(result),
+        "table": result.text,
         "markdown": result.markdown,
-        "html": result.tables,
+        "html": result.html,
         "latex": result.latex,
     }

@@ -158,18 +158,21 @@ def emit(
 
 def emit_result(result: Result, per_query: bool, output: str, out: str | None) -> None:
     """Write a result: its summary, or its per-query table."""
-    from sqlmetrics.evaluation.report import text as report
-    from sqlmetrics.tables.table import has_colors
+    from sqlmetrics.evaluation.report.text import table
+    from sqlmetrics.tables.table import has_colors, terminal_width
 
-    styled = out is None and has_colors()
     for note in result.notes if output not in ("table", "markdown", "html") else ():
         say(f"note: {note}")
+
+    def text() -> str:
+        width = terminal_width() if out is None else None
+        numbers = table(result, per_query=per_query, width=width)
+        return numbers.text(full_width=out is not None, styled=out is None and has_colors())
+
     texts = {
-        "table": lambda: report.text(
-            result, per_query=per_query, full_width=out is not None, styled=styled
-        ),
-        "markdown": lambda: report.markdown(result, per_query=per_query),
-        "html": lambda: report.html(result, per_query=per_query),
+        "table": text,
+        "markdown": lambda: table(result, per_query=per_query).markdown(),
+        "html": lambda: table(result, per_query=per_query).html(),
     }
     emit(result.per_query if per_query else result.summary, texts, output, out)
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlmetrics.catalog.online import Online, online
 from sqlmetrics.clicks.cleaning_report import Step, cleaning_table
 from sqlmetrics.clicks.labels import labels_note
 from sqlmetrics.evaluation.intervals import estimate_of
 from sqlmetrics.evaluation.report import layout
-from sqlmetrics.evaluation.report import text as report
 from sqlmetrics.evaluation.report.result import Result, summary_schema
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.stats.estimate import INTERVAL
-from sqlmetrics.tables.result import Display
-from sqlmetrics.tables.table import html_notes, terminal_width
+from sqlmetrics.tables.table import Table, html_notes, terminal_width, visible
+from sqlmetrics.tables.tabular import ArrowTables, Tabular, arrow_tables, kinds_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +27,7 @@ REQUESTS = {"n_queries": "requests"}
 
 
 @dataclass(frozen=True, repr=False)
-class ClickResult(Display):
+class ClickResult(Tabular):
     """The numbers of a click log; it prints as tables.
 
     Attributes:
@@ -52,6 +51,8 @@ class ClickResult(Display):
     notes: tuple[str, ...] = ()
     propensities: PropensityEstimate | None = None
     estimates: tuple[dict[str, Any], ...] = ()
+
+    is_drawn: ClassVar[bool] = True
 
     def online(self) -> pa.Table:
         """One row per online metric, day, system and segment: the fact table's columns.
@@ -96,13 +97,13 @@ class ClickResult(Display):
     def markdown(self) -> str:
         """The numbers as tables of Markdown, without the report of the cleaning."""
         tables = [layout.arranged(facts).markdown() for facts in self._facts()]
-        return "\n\n".join([*tables, *([report.markdown(self.offline)] if self.offline else [])])
+        return "\n\n".join([*tables, *([self.offline.markdown()] if self.offline else [])])
 
     def html(self) -> str:
         """The report of the cleaning and the numbers as tables for a page."""
-        parts = [cleaning_table(self.steps, self.rows).html() + html_notes(self._odd())]
+        parts = [self._steps.html()]
         parts += [layout.arranged(facts).html() for facts in self._facts()]
-        parts += [report.html(self.offline)] if self.offline else []
+        parts += [self.offline.html()] if self.offline else []
         return "\n".join(filter(None, [*parts, html_notes(self.told)]))
 
     def text(self, *, full_width: bool = False, styled: bool = False) -> str:
@@ -112,20 +113,27 @@ class ClickResult(Display):
             full_width: Whether they may be wider than the terminal, for a file.
             styled: Whether the best system's numbers are bold, by marks of terminals.
         """
-        parts = [self.cleaning(), "\n".join(self._odd())]
+        parts = [self._steps.text()]
         for facts in self._facts():
             table = layout.arranged(facts, None if full_width else terminal_width())
             parts.append(table.text(full_width=full_width, styled=styled))
         if self.offline:
-            parts.append(report.text(self.offline, full_width=full_width, styled=styled))
-        return "\n\n".join(filter(None, [*parts, "\n".join(self.told)]))
+            parts.append(self.offline.text(full_width=full_width, styled=styled))
+        return "\n\n".join(filter(None, [*parts, visible("\n".join(self.told))]))
 
-    def __repr__(self) -> str:
-        return self.text()
-
-    def tables(self) -> str:
-        """The tables that a notebook shows, as HTML."""
-        return self.html()
+    def _arrow_tables(self) -> ArrowTables:
+        findings = [{"finding": finding, "n": n} for finding, n in self.findings.items()]
+        rows = {"cleaning": self.to_dicts()["cleaning"], "findings": findings}
+        kinds = {
+            "cleaning": kinds_of(Step, left_out="int64"),
+            "findings": {"finding": "string", "n": "int64"},
+        }
+        numbers: dict[str, Callable[[], pa.Table]] = {"facts": self.facts, "online": self.online}
+        if self.offline:
+            numbers["offline"] = self.offline.summary
+        if self.propensities:
+            numbers["propensities"] = self.propensities.to_arrow
+        return numbers | arrow_tables(rows, kinds)
 
     @property
     def told(self) -> tuple[str, ...]:
@@ -137,8 +145,11 @@ class ClickResult(Display):
     def _own(self) -> tuple[str, ...]:
         return labels_note(self.spec.clicks) if self.spec.clicks else ()
 
-    def _odd(self) -> list[str]:
-        return [f"{finding}: {n:,}" for finding, n in self.findings.items()]
+    @property
+    def _steps(self) -> Table:
+        """The report of the cleaning, and what is odd about the log."""
+        findings = [f"{finding}: {n:,}" for finding, n in self.findings.items()]
+        return replace(cleaning_table(self.steps, self.rows), notes=findings)
 
     def _facts(self) -> Iterator[layout.Facts]:
         """What is shown of the online metrics, and of estimates."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.clicks.cleaning import ClickTables
@@ -12,20 +13,17 @@ from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.sql.stage import Stage, with_stages
 from sqlmetrics.sql.template import identifier, literal
 from sqlmetrics.tables.cells import printable
+from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
-class Told(Protocol):
-    """What prints as text, and has rows for JSON."""
-
-    def to_dicts(self) -> list[dict[str, Any]]:
-        """One dict a row."""
-
-
-T = TypeVar("T", bound=Told)
+T = TypeVar("T", bound=Tabular)
 
 
 @dataclass(frozen=True, repr=False)
-class ByGroup(Generic[T]):
+class ByGroup(Tabular, Generic[T]):
     """The same of each value of a segment; it prints one below the other.
 
     Attributes:
@@ -49,12 +47,27 @@ class ByGroup(Generic[T]):
             for row in result.to_dicts()
         ]
 
-    def __repr__(self) -> str:
-        texts = [
-            f"{self.column}: {printable(value) or '(none)'}\n\n{result!r}"
-            for value, result in self.groups.items()
-        ]
-        return "\n\n".join([*texts, *self.notes])
+    def _arrow_tables(self) -> ArrowTables:
+        names = next(iter(self.groups.values())).table_names
+        return {name: partial(self._of_groups, name) for name in names}
+
+    def _of_groups(self, name: str) -> pa.Table:
+        """The tables of this name one below the other, each row with its group."""
+        import pyarrow as pa
+
+        tables = []
+        for value, result in self.groups.items():
+            table = result.to_arrow(name)
+            tables.append(
+                table.add_column(0, "group", pa.array([value] * table.num_rows, pa.string()))
+            )
+        return pa.concat_tables(tables)
+
+    def _blocks(self) -> Iterator[Block]:
+        for value, result in self.groups.items():
+            yield f"{self.column}: {printable(value) or '(none)'}"
+            yield from result.blocks()
+        yield from self.notes
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.tables.cells import metric_value, printable
 from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular
 
 SHOWN = {"0%": "at_0", "10%": "at_10", "50%": "at_50", "90%": "at_90"}
 """The points of a curve that are printed."""
@@ -30,7 +31,7 @@ by lot, - where all queries have one value"""
 
 
 @dataclass(frozen=True, repr=False)
-class Abstention:
+class Abstention(Tabular):
     """How well confidences made of scores tell which queries go wrong. It prints as a table.
 
     Attributes:
@@ -43,25 +44,14 @@ class Abstention:
 
     metrics: pa.Table
 
-    def __repr__(self) -> str:
-        return self.text()
+    def to_dicts(self) -> list[Row]:
+        """The rows as a list of dicts."""
+        return list(self.metrics.to_pylist())
 
-    def text(self) -> str:
-        """Aligned columns."""
-        return self._table().text()
+    def _arrow_tables(self) -> ArrowTables:
+        return {"metrics": lambda: self.metrics}
 
-    def markdown(self) -> str:
-        """A GitHub table."""
-        return self._table().markdown()
-
-    def html(self) -> str:
-        """A table for a page."""
-        return self._table().html()
-
-    def _repr_html_(self) -> str:
-        return self.html()
-
-    def _table(self) -> Table:
+    def _blocks(self) -> Iterator[Table]:
         rows = self.metrics.to_pylist()
         has_days = len({row.get("metric_date") for row in rows}) > 1
         has_segments = any(row["segment_name"] != ALL for row in rows)
@@ -69,7 +59,7 @@ class Abstention:
         first = [*kinds, "system", "metric", "confidence"]
         cells = [[*_texts(row, has_days, has_segments), *_numbers(row)] for row in rows]
         names = [*first, "nauc", *SHOWN, "queries"]
-        return Table(names, cells, len(first), notes=LEGEND.splitlines())
+        yield Table(names, cells, len(first), notes=LEGEND.splitlines())
 
 
 def _texts(row: dict[str, Any], has_days: bool, has_segments: bool) -> Iterator[str]:

@@ -15,7 +15,7 @@ from sqlmetrics.evaluation.checks.sample import sampled, share_of
 from sqlmetrics.evaluation.execution import USUALLY, Execution
 from sqlmetrics.evaluation.intervals import check_confidence, note, with_intervals
 from sqlmetrics.evaluation.report.notes import notes
-from sqlmetrics.evaluation.report.result import Result, Row, summary_rows, with_dates
+from sqlmetrics.evaluation.report.result import Result, summary_rows, with_dates
 from sqlmetrics.evaluation.report.warnings import caveats, low_grades
 from sqlmetrics.evaluation.statistics import statistics_of
 from sqlmetrics.plan import script as sql
@@ -26,6 +26,7 @@ from sqlmetrics.plan.summary import ALL
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import with_stages
+from sqlmetrics.tables.tabular import Row
 
 
 def run(

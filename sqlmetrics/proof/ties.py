@@ -21,6 +21,7 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import print_template, with_stages
 from sqlmetrics.tables.cells import metric_value, printable
 from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular
 
 RULES = ("worst", "average", "best")
 
@@ -30,7 +31,7 @@ mean over all orders (- where it is not known); spread: best - worst"""
 
 
 @dataclass(frozen=True, repr=False)
-class TieAudit:
+class TieAudit(Tabular):
     """What equal scores do to the metrics. It prints as two tables.
 
     Attributes:
@@ -43,25 +44,14 @@ class TieAudit:
     counts: pa.Table
     metrics: pa.Table
 
-    def __repr__(self) -> str:
-        return self.text()
+    def to_dicts(self) -> dict[str, list[Row]]:
+        """Both tables as lists of dicts: `metrics` and `counts`."""
+        return {"metrics": self.metrics.to_pylist(), "counts": self.counts.to_pylist()}
 
-    def text(self) -> str:
-        """Aligned columns."""
-        return "\n\n".join(table.text() for table in self._tables())
+    def _arrow_tables(self) -> ArrowTables:
+        return {"metrics": lambda: self.metrics, "counts": lambda: self.counts}
 
-    def markdown(self) -> str:
-        """GitHub tables."""
-        return "\n\n".join(table.markdown() for table in self._tables())
-
-    def html(self) -> str:
-        """Tables for a page."""
-        return "".join(table.html() for table in self._tables())
-
-    def _repr_html_(self) -> str:
-        return self.html()
-
-    def _tables(self) -> Iterator[Table]:
+    def _blocks(self) -> Iterator[Table]:
         counts = [
             [
                 printable(row["system"]),

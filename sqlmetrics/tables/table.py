@@ -88,7 +88,8 @@ class Table:
         width = None if full_width else terminal_width()
         parts = [self] if width is None else self.split(width)
         tables = [_Grid(part, styled).text(width) for part in parts]
-        return "\n\n".join(filter(None, [self.title, *tables, "\n".join(self.notes)]))
+        texts = [visible(self.title), *tables, visible("\n".join(self.notes))]
+        return "\n\n".join(filter(None, texts))
 
     def split(self, width: int) -> list[Table]:
         """Tables of columns of numbers that stand side by side, each with the texts."""

@@ -100,18 +100,6 @@ def test_a_notebook_shows_a_table_and_escapes_names() -> None:
     assert re.search(r'text-align: right; background: [^"]* 75.0%, [^"]*"><b>0.7500</b>', html)
 
 
-@by_turns(0.8)
-def test_a_notebook_draws_tie_audits_and_reconciliations_likewise() -> None:
-    result = sm.evaluate(RANKINGS, LABELS, ["mrr"], system="model")
-    audit = sm.tie_audit(result.spec)._repr_html_()
-    found = sm.reconcile(RANKINGS, LABELS, "mrr", "0.75", where="model = 'old'")._repr_html_()
-    for html in (audit, found):
-        assert html.count("<table>") == html.count("</table>") > 0
-        assert "<i>" not in html
-    assert "&lt;i&gt;new&lt;/i&gt;" in audit
-    assert "<th>conventions</th>" in found
-
-
 def test_the_script_can_be_run_again() -> None:
     import duckdb
 

@@ -142,9 +142,7 @@ class Page:
         if rankings.error:
             yield _fenced(rankings.error)
         if rankings.result is not None:
-            from sqlmetrics.evaluation.report import text as result_text
-
-            yield result_text.markdown(rankings.result)
+            yield rankings.result.markdown()
         if rankings.comparison is not None:
             comparison = rankings.comparison
             if rankings.failure:

@@ -14,6 +14,7 @@ from sqlmetrics.sql.stage import Stage, print_template, with_stages
 from sqlmetrics.sql.template import literal
 from sqlmetrics.tables.cells import printable
 from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular, arrow_tables, kinds_of
 
 ENDS: Mapping[str, str] = {"click": "last_click", "any": "last_answer"}
 """What a request ends with, a click or any answer -> the column of its position."""
@@ -81,7 +82,7 @@ class Cutoff:
 
 
 @dataclass(frozen=True, repr=False)
-class Depth:
+class Depth(Tabular):
     """How deep people look; it prints as a table per system, `all` first if there are several.
 
     Attributes:
@@ -107,17 +108,24 @@ class Depth:
             "cutoffs": [dict(vars(cutoff)) for cutoff in self.cutoffs],
         }
 
-    def __repr__(self) -> str:
-        return "\n\n".join(self._text(system) for system in self.systems) or "nothing was shown"
+    def _arrow_tables(self) -> ArrowTables:
+        kinds = {
+            "positions": kinds_of(Position, ctr="double"),
+            "ends": kinds_of(End),
+            "cutoffs": kinds_of(Cutoff),
+        }
+        return arrow_tables(self.to_dicts(), kinds)
 
-    def _text(self, system: str | None) -> str:
-        """The table of one system, and its cutoffs."""
-        rows = [position for position in self.positions if position.system == system]
+    def _blocks(self) -> Iterator[Block]:
+        if not self.systems:
+            yield "nothing was shown"
         names = ["position", "shown", "clicked", "ctr", "last click", "so far", "last answer"]
-        head = "" if len(self.systems) == 1 else f"system: {_named(system)}\n"
-        lines = [self._line(position) for position in rows[:LONGEST]]
-        table = Table([*names, "so far"], lines, 0).text()
-        return "\n".join([head + table, *_more(rows), "", *self._suggested(system)]).rstrip()
+        for system in self.systems:
+            rows = [position for position in self.positions if position.system == system]
+            head = "" if len(self.systems) == 1 else f"system: {_named(system)}"
+            lines = [self._line(position) for position in rows[:LONGEST]]
+            yield (head, Table([*names, "so far"], lines, 0), *_more(rows))
+            yield "\n".join(self._suggested(system))
 
     def _line(self, position: Position) -> list[str]:
         cells = [

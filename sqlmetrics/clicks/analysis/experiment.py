@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from sqlmetrics.sql.template import literal
 from sqlmetrics.stats.nonparametric import chi_square_test
 from sqlmetrics.tables.cells import printable
 from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular, arrow_tables
 
 SERVED = "sqlmetrics_served"
 """The table of one row per request, with its user and system."""
@@ -29,7 +30,7 @@ Unit = Literal["users", "requests"]
 
 
 @dataclass(frozen=True, repr=False)
-class SampleRatioMismatch:
+class SampleRatioMismatch(Tabular):
     """Whether the systems got the shares they should have; it prints as a table.
 
     Attributes:
@@ -55,7 +56,18 @@ class SampleRatioMismatch:
         """Whether the systems cannot be compared: the lot did not decide who got which."""
         return self.p_value < self.threshold
 
-    def __repr__(self) -> str:
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """One dict a system: how many it got, and how many it should have got."""
+        return [
+            {"system": system, "n": n, "expected": self.expected[system]}
+            for system, n in self.counts.items()
+        ]
+
+    def _arrow_tables(self) -> ArrowTables:
+        kinds = {"system": "string", "n": "int64", "expected": "double"}
+        return arrow_tables({"systems": self.to_dicts()}, {"systems": kinds})
+
+    def _blocks(self) -> Iterator[Block]:
         total = sum(self.counts.values())
         rows = [
             [
@@ -71,11 +83,11 @@ class SampleRatioMismatch:
             else f"no sample ratio mismatch: p is not below {self.threshold:g}"
         )
         statistics = f"chi-square {self.chi_square:.4g}, df {self.df}, p = {self.p_value:.3g}"
-        return "\n".join([Table(names, rows, 1).text(), statistics, verdict])
+        yield (Table(names, rows, 1), statistics, verdict)
 
 
 @dataclass(frozen=True, repr=False)
-class MixedUsers:
+class MixedUsers(Tabular):
     """Users that were in several systems.
 
     Attributes:
@@ -93,7 +105,19 @@ class MixedUsers:
         """The share of all users."""
         return self.n_crossed / self.n_users if self.n_users else 0.0
 
-    def __repr__(self) -> str:
+    def to_dicts(self) -> list[dict[str, str]]:
+        """One dict an example: a user, and a system that it was in."""
+        return [
+            {"user": user, "system": system}
+            for user, systems in self.examples.items()
+            for system in systems
+        ]
+
+    def _arrow_tables(self) -> ArrowTables:
+        kinds = {"user": "string", "system": "string"}
+        return arrow_tables({"examples": self.to_dicts()}, {"examples": kinds})
+
+    def _blocks(self) -> Iterator[str]:
         head = (
             f"users in several systems: {self.n_crossed:,} of {self.n_users:,} ({self.share:.2%})"
         )
@@ -101,11 +125,11 @@ class MixedUsers:
             f"    {printable(user)}: {', '.join(map(printable, systems))}"
             for user, systems in self.examples.items()
         ]
-        return "\n".join([head, *rows])
+        yield "\n".join([head, *rows])
 
 
 @dataclass(frozen=True, repr=False)
-class Soundness:
+class Soundness(Tabular):
     """Whether the online comparison of a log is sound; it prints as tables.
 
     Attributes:
@@ -130,10 +154,24 @@ class Soundness:
             "likeness": self.shown_vs_ranked and self.shown_vs_ranked.to_dicts(),
         }
 
-    def __repr__(self) -> str:
-        parts = (self.mismatch, self.crossed, self.shown_vs_ranked)
-        texts = [repr(part) for part in parts if part is not None]
-        return "\n\n".join(texts) or "one system and no ranked lists: nothing to look at"
+    @property
+    def _parts(self) -> dict[str, Tabular]:
+        """Table -> what has it, of what was looked at."""
+        parts = {
+            "systems": self.mismatch,
+            "examples": self.crossed,
+            "reasons": self.shown_vs_ranked,
+        }
+        return {name: part for name, part in parts.items() if part is not None}
+
+    def _arrow_tables(self) -> ArrowTables:
+        return {name: part.to_arrow for name, part in self._parts.items()}
+
+    def _blocks(self) -> Iterator[Block]:
+        if not self._parts:
+            yield "one system and no ranked lists: nothing to look at"
+        for part in self._parts.values():
+            yield from part.blocks()
 
 
 def soundness(

@@ -17,10 +17,24 @@ from sqlmetrics.evaluation.run import run
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import Days, day_of
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.tables.result import Display
 from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular, arrow_tables
 
 Row = dict[str, Any]
+
+KINDS = {
+    "labels": {
+        **dict.fromkeys(("labels", "first_day", "last_day", "system", "metric"), "string"),
+        "value": "double",
+        "n_queries": "int64",
+    },
+    "moved": {
+        **dict.fromkeys(("query_text", "item_id"), "string"),
+        **dict.fromkeys(("n_impressions", "rank", "corrected_rank"), "int64"),
+        **dict.fromkeys(("rate", "corrected_rate"), "double"),
+    },
+}
+"""Table -> column -> its type."""
 
 AS_SAID = "as the spec says"
 OTHERS = "learned from the other requests"
@@ -37,7 +51,7 @@ MOST = 10
 
 
 @dataclass(frozen=True, repr=False)
-class LabelComparison(Display):
+class LabelComparison(Tabular):
     """A click log's metrics by several labels, side by side.
 
     Attributes:
@@ -56,17 +70,14 @@ class LabelComparison(Display):
         """All of it, for JSON."""
         return {"labels": [*self.rows], "moved": [*self.moved], "notes": [*self.notes]}
 
-    def tables(self) -> str:
-        """The tables, for a notebook."""
-        from html import escape
+    def _arrow_tables(self) -> ArrowTables:
+        return arrow_tables({"labels": self.rows, "moved": self.moved}, KINDS)
 
-        return f"<pre>{escape(repr(self))}</pre>"
-
-    def __repr__(self) -> str:
-        parts = [_side_by_side(self.rows)]
+    def _blocks(self) -> Iterator[Block]:
+        yield _side_by_side(self.rows)
         if self.moved:
-            parts.append(_moved_table(self.moved))
-        return "\n\n".join([*parts, "\n".join(f"note: {note}" for note in self.notes)]).strip()
+            yield _moved_table(self.moved)
+        yield "\n".join(f"note: {note}" for note in self.notes)
 
 
 def compare_labels(spec: Spec, engine: Database) -> LabelComparison:
@@ -276,7 +287,7 @@ def _ranks(
     }
 
 
-def _side_by_side(rows: Sequence[Row]) -> str:
+def _side_by_side(rows: Sequence[Row]) -> Table:
     """One line per labels and system, a column a metric."""
     metrics = list(dict.fromkeys(row["metric"] for row in rows))
     lines: dict[tuple[str, str, str], dict[str, Row]] = defaultdict(dict)
@@ -294,10 +305,10 @@ def _side_by_side(rows: Sequence[Row]) -> str:
         ]
         for (days, labels, system), by_metric in lines.items()
     ]
-    return Table(["labels", "days", "system", *metrics, "queries"], table, 3).text()
+    return Table(["labels", "days", "system", *metrics, "queries"], table, 3)
 
 
-def _moved_table(rows: Sequence[Row]) -> str:
+def _moved_table(rows: Sequence[Row]) -> Table:
     names = ["query", "item", "impressions", "rank", "corrected rank", "rate", "corrected rate"]
     cells = [
         [
@@ -307,7 +318,7 @@ def _moved_table(rows: Sequence[Row]) -> str:
         ]
         for row in rows
     ]
-    return Table(names, cells, 2).text()
+    return Table(names, cells, 2)
 
 
 def _number(value: float | None) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 
 from sqlmetrics.tables.cells import metric_value, printable
 from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular, arrow_tables, kinds_of
 
 Place = tuple[str, str, str]
 """A system, a segment's name and its value."""
@@ -103,7 +104,7 @@ class Contradiction:
 
 
 @dataclass(frozen=True, repr=False)
-class OfflineOnline:
+class OfflineOnline(Tabular):
     """The table of both families, and how they go together; it prints as tables.
 
     Attributes:
@@ -123,14 +124,25 @@ class OfflineOnline:
         """All of it, for JSON, but for the days, which are dates."""
         return {name: [asdict(row) for row in getattr(self, name)] for name in vars(self)}
 
-    def __repr__(self) -> str:
-        parts = [_lines(self.lines), _pairs(self.pairs)]
-        parts.append(_opposed("offline and online disagree, first half to second", self.by_half))
-        parts.append(_opposed("offline and online disagree, day to day", self.by_day))
-        return "\n\n".join(filter(None, parts))
+    def _arrow_tables(self) -> ArrowTables:
+        names = metrics({**line.offline, **line.online} for line in self.lines)
+        rows = self.to_dicts()
+        lines = [row | row["offline"] | row["online"] for row in rows["lines"]]
+        kinds = {
+            "lines": kinds_of(Line, **dict.fromkeys(names, "double")),
+            "pairs": kinds_of(Pair),
+            "by_day": kinds_of(Contradiction),
+            "by_half": kinds_of(Contradiction),
+        }
+        return arrow_tables(rows | {"lines": lines}, kinds)
+
+    def _blocks(self) -> Iterator[Block]:
+        yield from (_lines(self.lines), _pairs(self.pairs))
+        yield from _opposed("offline and online disagree, first half to second", self.by_half)
+        yield from _opposed("offline and online disagree, day to day", self.by_day)
 
 
-def _lines(lines: Sequence[Line]) -> str:
+def _lines(lines: Sequence[Line]) -> Table:
     offline = metrics(line.offline for line in lines)
     online = metrics(line.online for line in lines)
     rows = [
@@ -139,10 +151,10 @@ def _lines(lines: Sequence[Line]) -> str:
         + [metric_value(line.online.get(name)) for name in online]
         for line in lines
     ]
-    return Table(["day", "system", "segment", *offline, *online], rows, 3).text()
+    return Table(["day", "system", "segment", *offline, *online], rows, 3)
 
 
-def _pairs(pairs: Sequence[Pair]) -> str:
+def _pairs(pairs: Sequence[Pair]) -> Table:
     names = ["system", "segment", "offline", "online", "days", "spearman"]
     rows = [
         [
@@ -153,12 +165,12 @@ def _pairs(pairs: Sequence[Pair]) -> str:
         ]
         for pair in pairs
     ]
-    return Table([*names, "best lag", "spearman", "pairs"], rows, 4).text()
+    return Table([*names, "best lag", "spearman", "pairs"], rows, 4)
 
 
-def _opposed(title: str, changes: Sequence[Contradiction]) -> str:
+def _opposed(title: str, changes: Sequence[Contradiction]) -> Iterator[Block]:
     if not changes:
-        return ""
+        return
     rows = [
         [
             f"{contradiction.since} to {contradiction.until}",
@@ -170,9 +182,9 @@ def _opposed(title: str, changes: Sequence[Contradiction]) -> str:
         ]
         for contradiction in changes[:SHOWN]
     ]
-    table = Table([title, "system", "segment", "offline", "online"], rows).text()
     n_more = len(changes) - SHOWN
-    return f"{table}\n... {n_more:,} more" if n_more > 0 else table
+    table = Table([title, "system", "segment", "offline", "online"], rows)
+    yield (table, f"... {n_more:,} more" if n_more > 0 else "")
 
 
 def _place(group: Place) -> tuple[str, str]:

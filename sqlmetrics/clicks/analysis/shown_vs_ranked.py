@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
 from sqlmetrics.sql.template import identifier, verbatim
 from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular, arrow_tables, kinds_of
 
 LISTS = "sqlmetrics_lists"
 """The table of both lists, one row per item of a list."""
@@ -59,7 +60,7 @@ class Reason:
 
 
 @dataclass(frozen=True, repr=False)
-class ListComparison:
+class ListComparison(Tabular):
     """How alike shown and ranked lists are; it prints as a table.
 
     Attributes:
@@ -98,7 +99,12 @@ class ListComparison:
             "reasons": [dict(vars(reason)) for reason in self.reasons],
         }
 
-    def __repr__(self) -> str:
+    def _arrow_tables(self) -> ArrowTables:
+        tables = arrow_tables({"reasons": map(vars, self.reasons)}, {"reasons": kinds_of(Reason)})
+        requests = self.requests
+        return {**tables, **({} if requests is None else {"requests": lambda: requests})}
+
+    def _blocks(self) -> Iterator[Block]:
         heading = f"shown beside ranked: {self.n_requests:,} requests with both"
         alone = [
             f"{n:,} only {name}"
@@ -109,15 +115,12 @@ class ListComparison:
             [reason.name, f"{reason.n_items:,}", f"{reason.n_requests:,}", REASONS[reason.name]]
             for reason in self.reasons
         ]
-        return "\n".join(
-            [
-                ", ".join([heading, *alone]),
-                f"overlap@{self.k} {self.overlap:.4f}, rbo {self.rbo:.4f}; "
-                f"requests that differ: {self.n_differ:,} ({self.share:.1%})",
-                "",
-                Table(["reason", "items", "requests", ""], rows).text(),
-            ]
+        yield (
+            ", ".join([heading, *alone]),
+            f"overlap@{self.k} {self.overlap:.4f}, rbo {self.rbo:.4f}; "
+            f"requests that differ: {self.n_differ:,} ({self.share:.1%})",
         )
+        yield Table(["reason", "items", "requests", ""], rows)
 
 
 def shown_vs_ranked(

@@ -14,6 +14,7 @@ from sqlmetrics.clicks.counterfactual.terms import Term
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.tables.cells import many, metric_value, printable
 from sqlmetrics.tables.table import Table, terminal_width
+from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular
 
 FEWEST = 100
 """Fewer clicks, or an effective sample of fewer, are too few for an interval to hold."""
@@ -108,7 +109,7 @@ SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, repr=False)
-class CounterfactualResult:
+class CounterfactualResult(Tabular):
     """Estimates of what was not shown; it prints as a table with the warnings below.
 
     Attributes:
@@ -163,7 +164,10 @@ class CounterfactualResult:
             for estimate in self.estimates
         ]
 
-    def __repr__(self) -> str:
+    def _arrow_tables(self) -> ArrowTables:
+        return {"estimates": self.table}
+
+    def _blocks(self) -> Iterator[Block]:
         names, first_number = [*_NAMES], 3
         cells = [_cells(estimate) for estimate in self.estimates]
         if any(estimate.segment_name != ALL for estimate in self.estimates):
@@ -172,11 +176,10 @@ class CounterfactualResult:
                 [estimate.segment, *row]
                 for estimate, row in zip(self.estimates, cells, strict=True)
             ]
-        table = Table(names, cells, first_number).text()
         width = terminal_width() or 100
         warning_texts = (f"warning: {warning}" for warning in self.warnings())
         below = [line for text in (*self.notes, *warning_texts) for line in wrap(text, width)]
-        return "\n\n".join(filter(None, [self._head(), table, "\n".join(below)]))
+        yield from (self._head(), Table(names, cells, first_number), "\n".join(below))
 
     def _head(self) -> str:
         n, clusters = (

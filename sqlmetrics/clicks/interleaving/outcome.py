@@ -23,11 +23,20 @@ from sqlmetrics.stats.estimate import Estimate, ratio_of_sums
 from sqlmetrics.stats.nonparametric import sign_test
 from sqlmetrics.tables.cells import printable
 from sqlmetrics.tables.table import Table, terminal_width
+from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular, arrow_tables
 
 DEBIASED = "debiased_balanced"
 
 WIDE = 100
 """Sentences are so wide where no terminal says how wide it is."""
+
+OUTCOME_KINDS = {
+    **dict.fromkeys(("method", "system", "baseline"), "string"),
+    **dict.fromkeys(("n_requests", "n_left_out", "wins", "losses", "ties"), "int64"),
+    **dict.fromkeys(("win_share", "win_share_low", "win_share_high", "difference"), "double"),
+    **dict.fromkeys(("ci_low", "ci_high", "p_value", "sign_p_value"), "double"),
+}
+"""Column -> its type."""
 
 UNFAIR = 0.001
 """The coin that says who begins is called unfair below this probability."""
@@ -52,7 +61,7 @@ class InterleavingEstimate:
 
 
 @dataclass(frozen=True, repr=False)
-class InterleavingOutcome:
+class InterleavingOutcome(Tabular):
     """Which of two systems people prefer; it prints as a table.
 
     Attributes:
@@ -120,21 +129,24 @@ class InterleavingOutcome:
             }
         ]
 
-    def __repr__(self) -> str:
-        width = terminal_width() or WIDE
-        return "\n".join(line for text in self._lines() for line in (wrap(text, width) or [""]))
+    def _arrow_tables(self) -> ArrowTables:
+        return arrow_tables({"outcome": self.to_dicts()}, {"outcome": OUTCOME_KINDS})
 
-    def _lines(self) -> Iterator[str]:
+    def _blocks(self) -> Iterator[Block]:
+        width = terminal_width() or WIDE
         pair = f"{printable(self.system)} against {printable(self.baseline)}"
-        yield f"{self.method}: {pair}"
         users = "" if self.n_clusters == self.n_requests else f" of {self.n_clusters:,} users"
-        yield f"{self.n_requests:,} requests{users}"
-        yield f"wins {self.wins:,}, losses {self.losses:,}, ties {self.ties:,}"
-        yield ""
+        head = (
+            f"{self.method}: {pair}",
+            f"{self.n_requests:,} requests{users}",
+            f"wins {self.wins:,}, losses {self.losses:,}, ties {self.ties:,}",
+        )
+        yield "\n".join(line for text in head for line in wrap(text, width))
         rows = [_row("win share", self.win_share), _row("difference", self.difference)]
-        level = f"{100 * self.confidence:g} % interval"
-        yield from Table(["", "value", level, "p"], rows, 1).text().splitlines()
-        yield ""
+        yield Table(["", "value", f"{100 * self.confidence:g} % interval", "p"], rows, 1)
+        yield "\n".join(line for text in self._below() for line in wrap(text, width))
+
+    def _below(self) -> Iterator[str]:
         yield f"sign test: p = {self.sign_test:.3g}"
         if self.n_left_out:
             yield f"left out, since their lists are no such merge: {self.n_left_out:,} requests"

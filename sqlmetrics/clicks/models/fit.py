@@ -16,6 +16,7 @@ from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.clicks.segment import ByGroup, Rows, by_group
 from sqlmetrics.errors import InputError
 from sqlmetrics.tables.table import Table, terminal_width
+from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular, arrow_tables, kinds_of
 
 LONGEST = 30
 """As many positions are printed."""
@@ -91,7 +92,7 @@ class ModelFit:
 
 
 @dataclass(frozen=True, repr=False)
-class ModelFits:
+class ModelFits(Tabular):
     """How well click models fit a log; it prints as tables, the best model first.
 
     Attributes:
@@ -119,24 +120,32 @@ class ModelFits:
             for fit in self.fits
         ]
 
-    def __repr__(self) -> str:
-        width = terminal_width() or WIDE
-        lines = [line for text in self._said() for line in wrap(text, width)]
-        return "\n".join([*self._tables(), "", *lines])
+    def _arrow_tables(self) -> ArrowTables:
+        models = {"model": "string", "log_likelihood": "double", "perplexity": "double"}
+        positions = (
+            {"model": fit.model, **vars(position)}
+            for fit in self.fits
+            for position in fit.by_position
+        )
+        rows = {"models": self.to_dicts(), "positions": positions}
+        kinds = {"models": models, "positions": {"model": "string", **kinds_of(PositionFit)}}
+        return arrow_tables(rows, kinds)
 
-    def _tables(self) -> Iterator[str]:
+    def _blocks(self) -> Iterator[Block]:
         n_impressions = sum(position.n_shown for position in self.best.by_position)
         yield f"held out: {self.held_out}; {n_impressions:,} impressions"
-        yield ""
         rows = [[f.model, f"{f.log_likelihood:.4f}", f"{f.perplexity:.4f}"] for f in self.fits]
-        yield Table(["model", "log-likelihood", "perplexity"], rows, 1).text()
-        yield ""
-        yield "perplexity by position"
+        yield Table(["model", "log-likelihood", "perplexity"], rows, 1)
         cells = [_line(number, self.fits) for number in range(len(self.best.by_position))]
         names = ["position", "shown", "clicked", *(fit.model for fit in self.fits)]
-        yield Table(names, cells[:LONGEST], 0).text()
-        if len(cells) > LONGEST:
-            yield f"... {len(cells) - LONGEST:,} more positions"
+        n_more = len(cells) - LONGEST
+        yield (
+            "perplexity by position",
+            Table(names, cells[:LONGEST], 0),
+            f"... {n_more:,} more positions" if n_more > 0 else "",
+        )
+        width = terminal_width() or WIDE
+        yield "\n".join(line for text in self._said() for line in wrap(text, width))
 
     def _said(self) -> Iterator[str]:
         yield f"best: {self.best.model}: {FOLLOWS[self.best.model]}"

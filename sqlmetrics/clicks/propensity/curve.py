@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,9 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.click_propensity import ClickPropensity, wrong_curve
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import double, literal
+from sqlmetrics.tables.cells import printable
+from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.tabular import ArrowTables, Tabular, arrow_tables, kinds_of
 
 PROPENSITIES = "propensities"
 """The stage of them."""
@@ -35,9 +38,9 @@ class Propensity:
     group: str | None = None
 
 
-@dataclass(frozen=True)
-class PropensityCurve:
-    """The propensities of positions, against position 1 of the same group.
+@dataclass(frozen=True, repr=False)
+class PropensityCurve(Tabular):
+    """The propensities of positions, against position 1 of the same group; it prints as a table.
 
     Attributes:
         method: `given`, `randomised`, `harvest` or `em`.
@@ -109,6 +112,29 @@ class PropensityCurve:
             }
             for row in self.rows
         ]
+
+    def _arrow_tables(self) -> ArrowTables:
+        kinds = kinds_of(Propensity, method="string")
+        group = {"group": kinds.pop("group")} if self.groups != (None,) else {}
+        return arrow_tables({"positions": self.to_dicts()}, {"positions": group | kinds})
+
+    def _blocks(self) -> Iterator[Table]:
+        yield curve_table(self)
+
+
+def curve_table(curve: PropensityCurve) -> Table:
+    """The propensities for people."""
+    has_groups = curve.groups != (None,)
+    rows = [
+        [
+            *([printable(row.group or "")] if has_groups else []),
+            *(str(row.position), f"{row.propensity:.4f}"),
+            *(f"{end:.4f}" if end is not None else "-" for end in (row.ci_low, row.ci_high)),
+        ]
+        for row in curve.rows
+    ]
+    names = ["layout"] * has_groups + ["position", "propensity", "from", "to"]
+    return Table(names, rows, int(has_groups))
 
 
 def propensities(curve: PropensityCurve) -> Stage:

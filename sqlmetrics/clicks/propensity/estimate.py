@@ -35,6 +35,7 @@ from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.sql.stage import select_of
 from sqlmetrics.tables.cells import printable
+from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular
 
 SPARSE = 100
 """With fewer impressions a pair, expectation maximisation is off by 5 % and more: benchmarks."""
@@ -49,7 +50,7 @@ Told = Callable[[em.Round], None]
 
 
 @dataclass(frozen=True, repr=False)
-class PropensityEstimate:
+class PropensityEstimate(Tabular):
     """How often positions are looked at, and how surely that is known; it prints as a table.
 
     Attributes:
@@ -121,8 +122,11 @@ class PropensityEstimate:
         """The last round of each group."""
         return {iteration.group: iteration for iteration in self.rounds}.values()
 
-    def __repr__(self) -> str:
-        return report.text(self.curve, self.identifiability, self._said())
+    def _arrow_tables(self) -> ArrowTables:
+        return {"positions": self.curve.to_arrow}
+
+    def _blocks(self) -> Iterator[Block]:
+        return report.blocks(self.curve, self.identifiability, self._said())
 
     def _said(self) -> Iterator[str]:
         if self.moves:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 from textwrap import wrap
 
-from sqlmetrics.clicks.propensity.curve import Propensity, PropensityCurve
+from sqlmetrics.clicks.propensity.curve import PropensityCurve, curve_table
 from sqlmetrics.clicks.propensity.identifiability import Identifiability, Reach
 from sqlmetrics.tables.cells import printable
 from sqlmetrics.tables.table import Table, terminal_width
+from sqlmetrics.tables.tabular import Block
 
 WIDE = 100
 """Sentences are so wide where no terminal says how wide it is."""
 
 
-def text(
+def blocks(
     curve: PropensityCurve,
     can: Mapping[str | None, Identifiability],
     extra_lines: Iterable[str],
-) -> str:
+) -> Iterator[Block]:
     """Propensities as a table, and below it what they mean.
 
     Args:
@@ -27,23 +28,20 @@ def text(
         can: Group -> what the log can tell of it; none of given propensities.
         extra_lines: More lines.
     """
-    has_groups = curve.groups != (None,)
+    table = curve_table(curve)
     ties = {
         (reach.group, reach.position): reach
         for identified in can.values()
         for reach in identified.positions
     }
-    names = ["layout"] * has_groups + ["position", "propensity", "from", "to"]
-    names += ["shown", "clicked", "weakest link"] if ties else []
-    rows = [
-        [
-            *([printable(row.group or "")] if has_groups else []),
-            *_numbers(row),
-            *(_tie(ties[row.group, row.position]) if ties else []),
+    if ties:
+        rows = zip(table.rows, curve.rows, strict=True)
+        cells = [
+            [*row, *_tie(ties[propensity.group, propensity.position])] for row, propensity in rows
         ]
-        for row in curve.rows
-    ]
-    table = Table(names, rows, int(has_groups)).text()
+        names = [*table.columns, "shown", "clicked", "weakest link"]
+        table = Table(names, cells, table.n_labels)
+    yield table
     weakest = (_weakest(group, identified) for group, identified in can.items())
     method = f"method: {curve.method}; against position 1"
     width = terminal_width() or WIDE
@@ -52,12 +50,7 @@ def text(
         for sentence in (method, *weakest, *extra_lines)
         for line in wrap(sentence, width, break_on_hyphens=False)
     ]
-    return "\n".join([table, "", *lines, f"given: {format_curve(curve)}"])
-
-
-def _numbers(row: Propensity) -> list[str]:
-    ends = [f"{end:.4f}" if end is not None else "-" for end in (row.ci_low, row.ci_high)]
-    return [str(row.position), f"{row.propensity:.4f}", *ends]
+    yield "\n".join([*lines, f"given: {format_curve(curve)}"])
 
 
 def _tie(reach: Reach) -> list[str]:

@@ -7,7 +7,7 @@ queries and hardly with the requests.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,14 +17,15 @@ from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.engines.output_files import output_folder, refuse_existing
 from sqlmetrics.sql.template import literal
 from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular, arrow_tables
 
 REASONS = ("bot", "duplicate", "early", "hurried", "late", "orphan", "test")
 """Why an event is dirty."""
 
 
-@dataclass(frozen=True)
-class SimulatedLog:
-    """What was written.
+@dataclass(frozen=True, repr=False)
+class SimulatedLog(Tabular):
+    """What was written; it prints as tables.
 
     Attributes:
         folder: Where.
@@ -38,14 +39,28 @@ class SimulatedLog:
     rows: Mapping[str, int]
     planted: Mapping[str, int]
 
-    def __str__(self) -> str:
+    def to_dicts(self) -> dict[str, list[Row]]:
+        """What was written, and what is dirty of it, as lists of dicts: `files` and `planted`."""
+        return {
+            "files": [
+                {"table": table, "file": str(self.files[table]), "rows": rows}
+                for table, rows in self.rows.items()
+            ],
+            "planted": [{"reason": reason, "events": n} for reason, n in self.planted.items()],
+        }
+
+    def _arrow_tables(self) -> ArrowTables:
+        kinds = {
+            "files": {"table": "string", "file": "string", "rows": "int64"},
+            "planted": {"reason": "string", "events": "int64"},
+        }
+        return arrow_tables(self.to_dicts(), kinds)
+
+    def _blocks(self) -> Iterator[Table]:
         files = [[str(self.files[name]), f"{rows:,}"] for name, rows in self.rows.items()]
+        yield Table(["file", "rows"], files, 1)
         dirt = [[reason, f"{events:,}"] for reason, events in self.planted.items()]
-        return (
-            Table(["file", "rows"], files, 1).text()
-            + "\n\n"
-            + Table(["planted", "events"], dirt, 1).text()
-        )
+        yield Table(["planted", "events"], dirt, 1)
 
 
 def simulate(

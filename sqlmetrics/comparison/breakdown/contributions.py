@@ -31,15 +31,6 @@ from sqlmetrics.sql.template import literal
 from sqlmetrics.stats import TIED
 from sqlmetrics.stats.shrinkage import estimated
 
-KINDS = {
-    **dict.fromkeys(("metric", "system", "baseline", "segment_name", "segment_value"), "string"),
-    **dict.fromkeys(("n", "n_baseline"), "int64"),
-    **dict.fromkeys(("share", "baseline_share", "value", "baseline_value"), "double"),
-    **dict.fromkeys(("difference", "shrunk_difference"), "double"),
-    **dict.fromkeys(("contribution", "rate", "mix"), "double"),
-}
-"""Column -> its type."""
-
 Row = dict[str, Any]
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from html import escape
 from textwrap import wrap
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.metric import at_cutoff
@@ -29,13 +28,14 @@ from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.proof.ties import tied_rows
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.stats import CONFIDENCE
-from sqlmetrics.tables.result import Display
+from sqlmetrics.tables.tabular import ArrowTables, Tabular, arrow_tables
 
 MARGIN = 0.01
 """A difference that does not matter, where nobody says another."""
 LEADING = "ndcg@10"
 """The metric by which segments are told, where no spec has one of its own."""
 WIDTH = 80
+FINDING_COLUMNS = ("system", "baseline", "finding", "numbers", "meaning", "look")
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Finding:
 
 
 @dataclass(frozen=True, repr=False)
-class Diagnosis(Display):
+class Diagnosis(Tabular):
     """What a diagnosis found; it prints as text.
 
     Attributes:
@@ -70,6 +70,8 @@ class Diagnosis(Display):
     comparison: Comparison | None
     result: Result
     notes: tuple[str, ...] = ()
+
+    is_drawn: ClassVar[bool] = True
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)
@@ -91,17 +93,18 @@ class Diagnosis(Display):
             for finding in self.findings
         ]
 
-    def tables(self) -> str:
-        """What was found, as HTML for a notebook."""
-        return f"<pre>{escape(repr(self))}</pre>"
+    def _arrow_tables(self) -> ArrowTables:
+        kinds = dict.fromkeys(FINDING_COLUMNS, "string")
+        return arrow_tables({"findings": self.to_dicts()}, {"findings": kinds})
 
-    def __repr__(self) -> str:
+    def _blocks(self) -> Iterator[str]:
         parts = [
             "\n".join(_block(heading, rows)) for heading, rows in _by_heading(self.findings).items()
         ]
         if not self.findings:
             parts = [f"none of {len(RULES)} patterns: nothing stands out"]
-        return "\n\n".join([*parts, *("\n".join(wrap(f"note: {n}", WIDTH)) for n in self.notes)])
+        yield from parts
+        yield from ("\n".join(wrap(f"note: {note}", WIDTH)) for note in self.notes)
 
 
 def diagnose(

@@ -9,10 +9,10 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, ClassVar
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.comparison.report.rows import Row, Rows, block, of_segment
+from sqlmetrics.comparison.report.rows import Rows, block, of_segment
 from sqlmetrics.tables.cells import many, metric_value, printable
-from sqlmetrics.tables.result import Display
 from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.tabular import Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +39,7 @@ SIZES: Mapping[str, Cell] = {
 
 
 @dataclass(frozen=True, repr=False)
-class Funnel(Rows, Display):
+class Funnel(Rows):
     """Where relevant items are lost on their way; it prints as tables and sentences.
 
     Attributes:
@@ -63,9 +63,9 @@ class Funnel(Rows, Display):
     @property
     def sentences(self) -> tuple[str, ...]:
         """Where most are lost: one sentence a system and segment."""
-        return tuple(self._sentence(rows) for _, rows in self._blocks())
+        return tuple(self._sentence(rows) for _, rows in self._stages_by_heading())
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self, table: str | None = None) -> pa.Table:
         """The rows as an Arrow table.
 
         `list_size` is the mean number of items of the lists that are there, `n_missing` the
@@ -78,16 +78,17 @@ class Funnel(Rows, Display):
         over queries, from 0 to 1 for the first two; NULL where no query has a value, as of the
         first stage's retention.
         """
-        return super().to_arrow()
+        return super().to_arrow(table)
 
-    def _blocks(self) -> Iterator[tuple[str, list[Row]]]:
+    def _stages_by_heading(self) -> Iterator[tuple[str, list[Row]]]:
         """A heading, and the stages of a system and segment."""
         for (system, name, value), rows in groupby(self.rows, block):
             yield f"{printable(system)}{of_segment(name, value)}", list(rows)
 
-    def __repr__(self) -> str:
+    def text(self) -> str:
+        """Tables that fit 80 columns, and where most are lost."""
         blocks = []
-        for title, rows in self._blocks():
+        for title, rows in self._stages_by_heading():
             tables = [part.text() for part in self._stage_table(rows).split(WIDTH)]
             blocks.append("\n\n".join([title, *tables, _folded(self._sentence(rows), "    ")]))
         below = "\n".join(_folded(f"note: {note}", "    ") for note in self.notes)
@@ -141,7 +142,7 @@ class Funnel(Rows, Display):
 
     def table(self) -> Table:
         """All of it as one table, with what is to be known below."""
-        table, blocks = self._stage_table(self.rows), list(self._blocks())
+        table, blocks = self._stage_table(self.rows), list(self._stages_by_heading())
         if len(blocks) > 1:
             titles = [title for title, rows in blocks for _ in rows]
             rows = [[title, *row] for title, row in zip(titles, table.rows, strict=True)]
@@ -150,7 +151,7 @@ class Funnel(Rows, Display):
 
     def below(self) -> list[str]:
         """What stands below a table: where most are lost, and notes."""
-        blocks = list(self._blocks())
+        blocks = list(self._stages_by_heading())
         sentences = [
             f"{title}: {self._sentence(rows)}" if len(blocks) > 1 else self._sentence(rows)
             for title, rows in blocks
@@ -165,8 +166,8 @@ class Funnel(Rows, Display):
         """A `tabular` for a paper, by booktabs."""
         return self.table().latex()
 
-    def tables(self) -> str:
-        """The table that a notebook shows, as HTML."""
+    def html(self) -> str:
+        """A table for a page."""
         return self.table().html()
 
 

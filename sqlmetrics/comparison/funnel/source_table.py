@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from sqlmetrics.comparison.funnel.funnel_table import KINDS, SIZES, Cell, Funnel, percent
-from sqlmetrics.comparison.report.rows import Row
 from sqlmetrics.tables.cells import metric_value, printable
+from sqlmetrics.tables.tabular import Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +34,7 @@ class SourceFunnel(Funnel):
         "unique_recall": "double",
     }
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self, table: str | None = None) -> pa.Table:
         """The rows as an Arrow table.
 
         `list_size` is the mean number of items of a source's lists, `n_missing` the queries to
@@ -44,7 +44,7 @@ class SourceFunnel(Funnel):
         these over the query's relevant items, from 0 to 1: how much is found, and how much would
         be missed without the source.
         """
-        return super().to_arrow()
+        return super().to_arrow(table)
 
     def _shown(self) -> dict[str, Cell]:
         return {

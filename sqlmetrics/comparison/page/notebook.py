@@ -12,7 +12,7 @@ from sqlmetrics.evaluation.report.result import Result
 
 if TYPE_CHECKING:
     from sqlmetrics.comparison.page.picture import Picture
-    from sqlmetrics.tables.result import Display
+    from sqlmetrics.tables.tabular import Tabular
 
 MIME = "application/vnd.vegalite.v5+json"
 """What JupyterLab and VS Code draw by themselves."""
@@ -26,7 +26,7 @@ OF_RESULTS = ("means", "trend", "segments")
 OF_LOGS = ("rates", "trend", "cleaning", "offline_online")
 
 
-def pictures_of(result: Display) -> Sequence[Picture]:
+def pictures_of(result: Tabular) -> Sequence[Picture]:
     """What is drawn of a result; nothing where it has no more than a number or two.
 
     Args:
@@ -46,7 +46,7 @@ def pictures_of(result: Display) -> Sequence[Picture]:
     return [picture for picture in pictures if picture.name != "means" or len(picture.cells) > 2]
 
 
-def drawings(result: Display) -> str:
+def drawings(result: Tabular) -> str:
     """The pictures of a result as HTML; empty without one, or without the extra.
 
     Args:
@@ -67,7 +67,7 @@ def hint() -> str:
     return f"<p><small>{HINT}</small></p>"
 
 
-def bundle(result: Display) -> dict[str, Any]:
+def bundle(result: Tabular) -> dict[str, Any]:
     """A result in each form that notebooks know, of which they take the one that they like best.
 
     Args:
@@ -76,7 +76,7 @@ def bundle(result: Display) -> dict[str, Any]:
     content_by_mime: dict[str, Any] = {"text/plain": repr(result)}
     pictures = pictures_of(result) if can_draw() else ()
     charts = "".join(picture.html() for picture in pictures) if can_draw() else hint()
-    content_by_mime["text/html"] = charts + result.tables()
+    content_by_mime["text/html"] = charts + result.html()
     if pictures:
         content_by_mime[MIME] = chart(pictures)
     return content_by_mime

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from sqlmetrics.catalog.measure import parse
 from sqlmetrics.catalog.tool_names import in_our_words
 from sqlmetrics.comparison.options import FAIL_ON, LOST, FailOn, check_fail_on
-from sqlmetrics.comparison.report.rows import Row, Rows, segment_text
+from sqlmetrics.comparison.report.rows import Rows, segment_text
 from sqlmetrics.errors import CheckError, SpecError, unknown
 from sqlmetrics.evaluation.report.failure import QUERIES, Change, Failure, Lost
-from sqlmetrics.tables.result import Display
+from sqlmetrics.spec.days import day_of
+from sqlmetrics.tables.tabular import ArrowTables, Row, arrow_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,9 +37,26 @@ KINDS = {
 }
 """Column -> its type."""
 
+CONTRIBUTION_KINDS = {
+    **dict.fromkeys(("metric", "system", "baseline", "segment_name", "segment_value"), "string"),
+    **dict.fromkeys(("n", "n_baseline"), "int64"),
+    **dict.fromkeys(("share", "baseline_share", "value", "baseline_value"), "double"),
+    **dict.fromkeys(("difference", "shrunk_difference"), "double"),
+    **dict.fromkeys(("contribution", "rate", "mix"), "double"),
+}
+
+MOVER_KINDS = {
+    **dict.fromkeys(("metric", "system", "baseline", "moved", "query_id", "query_text"), "string"),
+    "metric_date": "date32",
+    "n": "int64",
+    **dict.fromkeys(("traffic", "value", "baseline_value"), "double"),
+    **dict.fromkeys(("difference", "shrunk_difference"), "double"),
+    "could_be_noise": "bool",
+}
+
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Rows, Display):
+class Comparison(Rows):
     """Systems against a baseline; it prints as tables and sentences, also in a notebook.
 
     Iterate over it for its rows; `comparison["ndcg@10"]` is the row of a metric where one
@@ -190,8 +208,17 @@ class Comparison(Rows, Display):
             self.level,
         )
 
-    def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table.
+    def _arrow_tables(self) -> ArrowTables:
+        movers = (
+            row | {"metric_date": row["metric_date"] and day_of(row["metric_date"])}
+            for row in self.movers
+        )
+        rows = {"rows": self.rows, "contributions": self.contributions, "movers": movers}
+        kinds = {"rows": KINDS, "contributions": CONTRIBUTION_KINDS, "movers": MOVER_KINDS}
+        return arrow_tables(rows, kinds)
+
+    def to_arrow(self, table: str | None = None) -> pa.Table:
+        """The rows as an Arrow table; other ones are `contributions` and, without lists, `movers`.
 
         `difference` is `value` less `baseline_value`, means over the `n` queries that both have, or
         unpaired over `n` and `n_baseline` of each; wins, ties and losses are NULL then.
@@ -202,15 +229,22 @@ class Comparison(Rows, Display):
         interval leaves out 0 where `p_adjusted` is below 1 - level. `smallest_detectable` is the
         difference that such data show with probability 0.8 at that coverage.
         """
-        return super().to_arrow()
+        return super().to_arrow(table)
 
-    def __repr__(self) -> str:
+    def text(self) -> str:
+        """Tables that fit 80 columns, and what they mean."""
         from sqlmetrics.comparison.report import text
 
         return text.text(self)
 
-    def tables(self) -> str:
-        """The tables that a notebook shows, as HTML."""
+    def markdown(self) -> str:
+        """GitHub tables, and what they mean."""
+        from sqlmetrics.comparison.report import text
+
+        return text.markdown(self)
+
+    def html(self) -> str:
+        """Tables for a page, and what they mean."""
         from sqlmetrics.comparison.report import text
 
         return text.html(self)

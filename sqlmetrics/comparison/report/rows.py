@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar
 
 from sqlmetrics.tables.cells import printable
-from sqlmetrics.tables.records import json_lines
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-Row = dict[str, Any]
+from sqlmetrics.tables.tabular import ArrowTables, Kinds, Row, Tabular, arrow_tables
 
 
-class Rows(ABC):
+class Rows(Tabular):
     """Rows; a subclass says what its columns mean, and how people read them.
 
     Attributes:
@@ -23,9 +18,10 @@ class Rows(ABC):
     """
 
     rows: tuple[Row, ...]
+    is_drawn: ClassVar[bool] = True
 
     @abstractmethod
-    def _kinds(self) -> Mapping[str, str]:
+    def _kinds(self) -> Kinds:
         """Column -> its type, as Arrow spells it."""
 
     def __iter__(self) -> Iterator[Row]:
@@ -38,27 +34,8 @@ class Rows(ABC):
         """The rows as a list of dicts."""
         return [{name: row[name] for name in self._kinds()} for row in self.rows]
 
-    def to_json(self) -> str:
-        """The rows as JSON: a list of objects, null for what is not known."""
-        return json_lines(self.to_arrow())
-
-    def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table."""
-        import pyarrow as pa
-
-        kinds = self._kinds().items()
-        schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in kinds])
-        return pa.Table.from_pylist(self.to_dicts(), schema)
-
-    def to_pandas(self) -> Any:
-        """The rows as a pandas DataFrame."""
-        return self.to_arrow().to_pandas()
-
-    def to_polars(self) -> Any:
-        """The rows as a polars DataFrame."""
-        import polars as pl
-
-        return pl.from_arrow(self.to_arrow())
+    def _arrow_tables(self) -> ArrowTables:
+        return arrow_tables({"rows": self.rows}, {"rows": self._kinds()})
 
 
 def block(row: Row) -> tuple[str, str, str]:

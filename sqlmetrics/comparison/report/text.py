@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from sqlmetrics.comparison.all_pairs import leaderboards
 from sqlmetrics.comparison.report import sections
 from sqlmetrics.comparison.report.numbers import coverage, number, signed
-from sqlmetrics.comparison.report.rows import Row, block, of_segment
+from sqlmetrics.comparison.report.rows import block, of_segment
 from sqlmetrics.comparison.report.worst_slice import describe_slice
 from sqlmetrics.tables.cells import many, printable, probability
 from sqlmetrics.tables.table import Table, html_notes, markdown_text
+from sqlmetrics.tables.tabular import Row
 
 if TYPE_CHECKING:
     from sqlmetrics.comparison.report.comparison import Comparison

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import at_cutoff
@@ -15,7 +15,8 @@ from sqlmetrics.spec.days import day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.stats.estimate import INTERVAL
 from sqlmetrics.tables.records import json_lines
-from sqlmetrics.tables.result import Display
+from sqlmetrics.tables.table import Table, terminal_width
+from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,12 +41,9 @@ COLUMNS: Mapping[str, str] = {
 NAMES = ("metric", "column")
 """What the metrics of a dict may be called by."""
 
-Row = dict[str, Any]
-"""A row of the summary."""
-
 
 @dataclass(frozen=True, repr=False)
-class Result(Display):
+class Result(Tabular):
     """The numbers of an evaluation.
 
     It prints as a table, also in a notebook. `result["ndcg@10"]` is a float if there is
@@ -68,6 +66,8 @@ class Result(Display):
     _rows: tuple[Row, ...]
     _per_query: pa.Table | None
     _lazy: Mapping[bool, Callable[[], Any]] = field(default_factory=dict, compare=False)
+
+    is_drawn: ClassVar[bool] = True
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_lazy": {}}  # a session stays where it is
@@ -252,40 +252,40 @@ class Result(Display):
             rows if "metric_date" in self.list_keys else rows.drop_columns(["metric_date"])
         )
 
-    def to_pandas(self, *, wide: bool = False) -> Any:
+    def _arrow_tables(self) -> ArrowTables:
+        return {"summary": self.summary, "per_query": self.per_query, "wide": self.wide}
+
+    def to_pandas(self, table: str | None = None, *, wide: bool = False) -> Any:
         """The summary as a pandas DataFrame.
 
         Args:
-            wide: Whether to give one row per system and one column per metric; see `wide`.
+            table: `summary`, `per_query` or `wide`.
+            wide: The same as `wide`: one row per system, one column per metric.
         """
-        return (self.wide() if wide else self.summary()).to_pandas()
+        return super().to_pandas(table or ("wide" if wide else None))
 
     df = to_pandas
 
-    def to_polars(self, *, wide: bool = False) -> Any:
-        """The summary as a polars DataFrame.
+    def to_polars(self, table: str | None = None, *, wide: bool = False) -> Any:
+        """The summary as a polars DataFrame, with the arguments of `to_pandas`."""
+        return super().to_polars(table or ("wide" if wide else None))
+
+    def text(self, *, full_width: bool = False, styled: bool = False) -> str:
+        """The table, and below it what differs from the ordinary.
 
         Args:
-            wide: Whether to give one row per system and one column per metric; see `wide`.
+            full_width: Whether it may be wider than the terminal, for a file.
+            styled: Whether the best system's numbers are bold, by marks of terminals.
         """
-        import polars as pl
-
-        return pl.from_arrow(self.wide() if wide else self.summary())
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The summary for whatever reads Arrow: `pl.DataFrame(result)`, `pa.table(result)`."""
-        return self.summary().__arrow_c_stream__(requested_schema)
-
-    def __repr__(self) -> str:
         from sqlmetrics.evaluation.report import text as report
 
-        return report.text(self)
+        table = report.table(self, width=None if full_width else terminal_width())
+        return table.text(full_width=full_width, styled=styled)
 
-    def tables(self) -> str:
-        """The table that a notebook shows, as HTML."""
+    def _blocks(self) -> Iterator[Table]:
         from sqlmetrics.evaluation.report import text as report
 
-        return report.html(self)
+        yield report.table(self)
 
 
 def name_metrics(measures: Sequence[Measure], names: str) -> dict[str, str]:

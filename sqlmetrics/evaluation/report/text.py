@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlmetrics.evaluation.report import layout
-from sqlmetrics.tables.table import Table, terminal_width
+from sqlmetrics.tables.table import Table
 
 if TYPE_CHECKING:
     from sqlmetrics.evaluation.report.result import Result
@@ -19,35 +19,16 @@ LEGEND = {
 MISSING = {"zero": "counted as empty lists", "drop": "left out", "error": "refused"}
 
 
-def text(
-    result: Result, *, per_query: bool = False, full_width: bool = False, styled: bool = False
-) -> str:
-    """Aligned columns, and below them what differs from the ordinary.
+def table(result: Result, *, per_query: bool = False, width: int | None = None) -> Table:
+    """The numbers, and below them what differs from the ordinary.
 
     Args:
         result: The numbers.
         per_query: Whether those of each query are shown instead of the means.
-        full_width: Whether it may be wider than the terminal, for a file.
-        styled: Whether the best system's numbers are bold, by marks of terminals.
+        width: How wide the terminal is; None for a file or a page.
     """
-    table = _table(result, per_query, None if full_width else terminal_width())
-    return table.text(full_width=full_width, styled=styled)
-
-
-def markdown(result: Result, *, per_query: bool = False) -> str:
-    """A GitHub table."""
-    return _table(result, per_query).markdown()
-
-
-def html(result: Result, *, per_query: bool = False) -> str:
-    """A table for a notebook: the best in bold, shares with a bar."""
-    return _table(result, per_query).html()
-
-
-def _table(result: Result, per_query: bool, width: int | None = None) -> Table:
-    """The numbers, with notes below; None is for a file or a page."""
-    table = layout.queries(result) if per_query else layout.cells(result, width)
-    return replace(table, notes=footer(result, per_query=per_query))
+    numbers = layout.queries(result) if per_query else layout.cells(result, width)
+    return replace(numbers, notes=footer(result, per_query=per_query))
 
 
 def footer(result: Result, *, per_query: bool = False) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from textwrap import wrap
 from xml.etree import ElementTree as ET
 
@@ -15,15 +15,12 @@ COLORS = {"FAILED": "bold red", "warn": "yellow"}
 ORDER = ("FAILED", "warn", "ok")
 
 
-def table(verdicts: Sequence[Verdict], *, styled: bool = False, is_dated: bool = False) -> str:
-    """One line a verdict, those that fail first; columns that say nothing are left out.
-
-    Where that is wider than the terminal, each rule stands once, above its verdicts.
+def verdict_table(verdicts: Sequence[Verdict], *, is_dated: bool = False) -> Table:
+    """One row a verdict, those that fail first; columns that say nothing are left out.
 
     Args:
-        verdicts: What was found. Where that is of several days, each line has its own.
-        styled: Whether what does not hold has a colour, by marks of terminals.
-        is_dated: Whether each line has its day in any case.
+        verdicts: What was found. Where that is of several days, each row has its own.
+        is_dated: Whether each row has its day in any case.
     """
     ranked = sorted(verdicts, key=_place)
     several = is_dated or len({verdict.day for verdict in ranked}) > 1
@@ -39,50 +36,52 @@ def table(verdicts: Sequence[Verdict], *, styled: bool = False, is_dated: bool =
         "note": [verdict.note for verdict in ranked],
     }
     filled_columns = {name: cells for name, cells in columns.items() if any(cells)}
-    colors = {
-        (i, 0): COLORS[verdict.status]
-        for i, verdict in enumerate(ranked)
-        if verdict.status in COLORS
-    }
     rows = list(zip(*filled_columns.values(), strict=True))
-    width = terminal_width()
-    result = Table(list(filled_columns), rows, styles=colors)
+    colors = {(i, 0): COLORS[row[0]] for i, row in enumerate(rows) if row[0] in COLORS}
+    return Table(list(filled_columns), rows, styles=colors)
+
+
+def table(verdicts: Sequence[Verdict], *, styled: bool = False, is_dated: bool = False) -> str:
+    """One line a verdict; where that is wider than the terminal, each rule stands once, above.
+
+    Args:
+        verdicts: What was found.
+        styled: Whether what does not hold has a colour, by marks of terminals.
+        is_dated: As of `verdict_table`.
+    """
+    result, width = verdict_table(verdicts, is_dated=is_dated), terminal_width()
     if width is not None and not result.fits(width):
-        grouped = _by_rule(ranked, filled_columns, width, styled=styled)
+        grouped = _by_rule(sorted(verdicts, key=_place), result, width, styled=styled)
         if grouped is not None:
             return grouped
     return result.text(styled=styled)
 
 
 def _by_rule(
-    verdicts: Sequence[Verdict], columns: Mapping[str, Sequence[str]], width: int, *, styled: bool
+    verdicts: Sequence[Verdict], verdict_rows: Table, width: int, *, styled: bool
 ) -> str | None:
     """The same in a narrow terminal: each rule once, as a line above its verdicts.
 
     Returns:
         None if that is too wide as well.
     """
-    rules = list(dict.fromkeys((verdict.what, verdict.rule) for verdict in verdicts))
-    order = sorted(
-        range(len(verdicts)), key=lambda i: rules.index((verdicts[i].what, verdicts[i].rule))
+    rules = [(verdict.what, verdict.rule) for verdict in verdicts]
+    order = sorted(range(len(rules)), key=lambda i: rules.index(rules[i]))
+    kept = [i for i, name in enumerate(verdict_rows.columns) if name not in ("what", "rule")]
+    names, *rows = (
+        [row[i] for i in kept]
+        for row in (verdict_rows.columns, *(verdict_rows.rows[i] for i in order))
     )
-    narrow_columns = {name: columns[name] for name in columns if name not in ("what", "rule")}
-    rows = [[cells[i] for cells in narrow_columns.values()] for i in order]
-    colors = {
-        (row, 0): COLORS[verdicts[i].status]
-        for row, i in enumerate(order)
-        if verdicts[i].status in COLORS
-    }
-    narrow_table = Table(list(narrow_columns), rows, styles=colors)
+    colors = {(i, 0): COLORS[row[0]] for i, row in enumerate(rows) if row[0] in COLORS}
+    narrow_table = Table(names, rows, styles=colors)
     if not narrow_table.fits(width):
         return None
     head, *lines = narrow_table.text(full_width=True, styled=styled).splitlines()
     below, last = [head], None
     for i, line in zip(order, lines, strict=True):
-        rule = (verdicts[i].what, verdicts[i].rule)
-        below += [] if rule == last else wrap(": ".join(filter(None, rule)), width)
+        below += [] if rules[i] == last else wrap(": ".join(filter(None, rules[i])), width)
         below.append(line)
-        last = rule
+        last = rules[i]
     return "\n".join(below)
 
 

@@ -34,6 +34,8 @@ from sqlmetrics.spec.days import today as today_in
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.threshold import ALWAYS, EACH, PREVIOUS, Threshold
 from sqlmetrics.sql.template import literal, relation
+from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.tabular import ArrowTables, Tabular, arrow_tables, kinds_of
 
 Row = Mapping[str, Any]
 
@@ -98,10 +100,27 @@ class Verdict:
         return " ".join(part for part in parts if part)
 
 
-class Verdicts(tuple[Verdict, ...]):
-    """The verdicts of a check, in the order in which they are read."""
+class Verdicts(Tabular, tuple[Verdict, ...]):
+    """The verdicts of a check, in the order in which they are read; it prints as a table."""
 
-    __slots__ = ()
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """One dict a verdict."""
+        return [verdict.to_dict() for verdict in self]
+
+    def _arrow_tables(self) -> ArrowTables:
+        rows = [vars(verdict) | {"status": verdict.status} for verdict in self]
+        return arrow_tables({"verdicts": rows}, {"verdicts": kinds_of(Verdict, status="string")})
+
+    def text(self) -> str:
+        """One line a verdict, those that fail first."""
+        from sqlmetrics.jobs.checks.report import table
+
+        return table(self)
+
+    def _blocks(self) -> Iterator[Table]:
+        from sqlmetrics.jobs.checks.report import verdict_table
+
+        yield verdict_table(self)
 
     def raise_if(self, fail_on: str = "failed") -> None:
         """Raise an error if one does not hold.

@@ -18,6 +18,7 @@ from sqlmetrics.proof.doctor.data import tables
 from sqlmetrics.proof.verify import compare, evaluated_by_reference
 from sqlmetrics.sql.conformance import Conformance
 from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.tabular import ArrowTables, Block, Row, Tabular, arrow_tables, kinds_of
 
 TOLERANCE = 1e-9
 """What engines may be apart: they sum in different orders, and have their own logarithms."""
@@ -40,9 +41,9 @@ class Finding:
     where: str
 
 
-@dataclass(frozen=True)
-class Report:
-    """What was found out about a database.
+@dataclass(frozen=True, repr=False)
+class Report(Tabular):
+    """What was found out about a database; it prints as text.
 
     Attributes:
         engine: The product.
@@ -71,16 +72,22 @@ class Report:
         """The largest difference of the cases that are well."""
         return max((finding.largest for finding in self.findings if not finding.where), default=0.0)
 
-    def __str__(self) -> str:
+    def to_dicts(self) -> list[Row]:
+        """One dict a case."""
+        return [dict(vars(finding)) for finding in self.findings]
+
+    def _arrow_tables(self) -> ArrowTables:
+        return arrow_tables({"findings": self.to_dicts()}, {"findings": kinds_of(Finding)})
+
+    def _blocks(self) -> Iterator[Block]:
         failed = [
             [finding.case, f"{finding.largest:.1e}", finding.where] for finding in self.failures
         ]
-        failure_table = (
-            Table(["case", "difference", "what"], failed).text() + "\n\n" if failed else ""
-        )
+        if failed:
+            yield Table(["case", "difference", "what"], failed)
         verdict = f"{len(failed)} of them failed" if failed else "all as they should be"
-        return (
-            f"{failure_table}{self.engine} {self.version}: {len(self.findings)} cases, {verdict}\n"
+        yield (
+            f"{self.engine} {self.version}: {len(self.findings)} cases, {verdict}\n"
             f"{self.compared:,} numbers compared with the reference, largest difference "
             f"{self.largest:.1e} (up to {TOLERANCE:.0e} is well); {self.seconds:.0f} s"
         )

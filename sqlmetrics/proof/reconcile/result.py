@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlmetrics.catalog.measure import Measure, Setting
 from sqlmetrics.proof.reconcile.target import Target
+from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular, arrow_tables, kinds_of
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, repr=False)
-class Reconciliation:
+class Reconciliation(Tabular):
     """What gives a number; it prints as a table.
 
     Attributes:
@@ -110,12 +111,31 @@ class Reconciliation:
     sql: str
     notes: tuple[str, ...] = ()
 
-    def __repr__(self) -> str:
+    def to_dicts(self) -> list[Row]:
+        """One dict a candidate, of the keys that its object in `to_dict` has."""
+        return [candidate.to_dict() for candidate in self.candidates]
+
+    def _arrow_tables(self) -> ArrowTables:
+        candidates_by_table = {"candidates": self.candidates, "nearest": self.nearest}
+        rows = {
+            table: [
+                vars(candidate)
+                | {"presets": ", ".join(candidate.presets), "n_departures": candidate.distance}
+                for candidate in candidates
+            ]
+            for table, candidates in candidates_by_table.items()
+        }
+        kinds = {"presets": "string", "n_departures": "int64", **kinds_of(Candidate)}
+        return arrow_tables(rows, dict.fromkeys(rows, kinds))
+
+    def text(self) -> str:
+        """What gives the number, how many were tried, and what chance would have given."""
         from sqlmetrics.proof.reconcile.text import text
 
         return text(self)
 
-    def _repr_html_(self) -> str:
+    def html(self) -> str:
+        """The same for a page: a candidate is one row there."""
         from sqlmetrics.proof.reconcile.text import html
 
         return html(self)
