@@ -28,7 +28,7 @@ from sqlmetrics.cli.systems import (
 from sqlmetrics.errors import CheckError
 
 if TYPE_CHECKING:
-    from sqlmetrics.comparison.report.comparison import Comparison
+    pass
 
 FAIL_ON = ("worse", "unclear", "not-better")
 TESTS = ("t", "randomization", "bootstrap", "wilcoxon")
@@ -136,21 +136,9 @@ def compare(
         comparison = found_by(compared, rankings, labels, location, arguments)
     except CheckError as error:
         failed, comparison = error, error.result
-    texts = _texts(comparison)
+    texts = {}
     if arguments["contributions"] or comparison.movers or arguments.get("movers", "0") != "0":
         texts["json"] = lambda: sections.json_object(comparison)
-    answer(comparison, texts, form, out, sql=sql)
+    answer(comparison, form, out, sql=sql, texts=texts)
     if failed:
         raise failed
-
-
-def _texts(comparison: Comparison) -> dict[str, Any]:
-    from sqlmetrics.comparison.report import text
-
-    writers = {
-        "table": text.text,
-        "markdown": text.markdown,
-        "html": text.html,
-        "latex": text.latex,
-    }
-    return {name: lambda write=write: write(comparison) for name, write in writers.items()}

@@ -22,8 +22,8 @@ from sqlmetrics.cli.output import (
     FORMATS,
     PER_QUERY,
     SUMMARY,
-    emit,
     emit_result,
+    emit_table,
     format_of,
     output_options,
 )
@@ -163,12 +163,7 @@ def evaluate(
         audit = _audited(result.spec, engine) if tie_audit else None
         abstention_report = _abstention(result.spec, engine) if abstention else None
     if table_report := audit or abstention_report:
-        texts = {
-            "table": table_report.text,
-            "markdown": table_report.markdown,
-            "html": table_report.html,
-        }
-        emit(lambda: table_report.metrics, texts, form, out)
+        emit_table(table_report, form, out)
     else:
         emit_result(result, per_query, form, out)
 

@@ -28,7 +28,7 @@ from sqlmetrics.cli.systems import (
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
-    from sqlmetrics.comparison.funnel.funnel_table import Funnel
+    pass
 
 
 @click.command()
@@ -99,7 +99,7 @@ def funnel(
     form = format_of(output, out, FORMATS, ("system", "segment_name"))
     rankings, labels = _sources(tables, labels, stages)
     funnel_found = found_by(lost, rankings, labels, location, arguments)
-    answer(funnel_found, _texts(funnel_found), form, out, sql=sql)
+    answer(funnel_found, form, out, sql=sql)
 
 
 def _sources(
@@ -116,12 +116,3 @@ def _sources(
     if len(tables) + (labels is not None) != 1:
         raise click.UsageError("give LABELS alone beside --stage NAME=TABLE")
     return table_by_stage, labels or tables[0]
-
-
-def _texts(result: Funnel) -> dict[str, Any]:
-    return {
-        "table": result.text,
-        "markdown": result.markdown,
-        "html": result.html,
-        "latex": result.latex,
-    }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from sqlmetrics.clicks.result import ClickResult
     from sqlmetrics.evaluation.report.result import Result
+    from sqlmetrics.tables.tabular import Tabular
 
 FORMATS = ("table", "json", "csv", "markdown", "html", "parquet")
 
@@ -156,38 +157,56 @@ def emit(
     write({**programs, **texts}[output]() + "\n", out)
 
 
+def emit_table(
+    result: Tabular,
+    output: str,
+    out: str | None,
+    texts: Mapping[str, Callable[[], str]] | None = None,
+) -> None:
+    """Write a result: its main table for programs, all of it for people.
+
+    Args:
+        result: What was found.
+        output: The format, as `format_of` says it.
+        out: A file, None for stdout.
+        texts: Formats that are other texts than the result's own.
+    """
+    texts_of_result: dict[str, Callable[[], str]] = {
+        "table": result.text,
+        "markdown": result.markdown,
+        "html": result.html,
+        "latex": getattr(result, "latex", str),
+    }
+    emit(result.to_arrow, {**texts_of_result, **(texts or {})}, output, out)
+
+
 def emit_result(result: Result, per_query: bool, output: str, out: str | None) -> None:
     """Write a result: its summary, or its per-query table."""
-    from sqlmetrics.evaluation.report.text import table
-    from sqlmetrics.tables.table import has_colors, terminal_width
+    from sqlmetrics.evaluation.report.layout import noted
 
     for note in result.notes if output not in ("table", "markdown", "html") else ():
         say(f"note: {note}")
-
-    def text() -> str:
-        width = terminal_width() if out is None else None
-        numbers = table(result, per_query=per_query, width=width)
-        return numbers.text(full_width=out is not None, styled=out is None and has_colors())
-
     texts = {
-        "table": text,
-        "markdown": lambda: table(result, per_query=per_query).markdown(),
-        "html": lambda: table(result, per_query=per_query).html(),
+        "table": lambda: result.text(per_query=per_query, **_look(out)),
+        "markdown": lambda: noted(result, per_query=per_query).markdown(),
+        "html": lambda: noted(result, per_query=per_query).html(),
     }
     emit(result.per_query if per_query else result.summary, texts, output, out)
 
 
 def emit_clicks(result: ClickResult, output: str, out: str | None) -> None:
     """Write what a click log says: all of it as text or JSON, else the rows of its metrics."""
-    from sqlmetrics.tables.table import has_colors
-
-    styled = out is None and has_colors()
     for note in result.told if output not in ("table", "html") else ():
         say(f"note: {note}")
     texts = {
-        "table": lambda: result.text(full_width=out is not None, styled=styled),
-        "markdown": result.markdown,
-        "html": result.html,
+        "table": lambda: result.text(**_look(out)),
         "json": lambda: json.dumps(result.to_dicts(), default=str),
     }
-    emit(result.facts, texts, output, out)
+    emit_table(result, output, out, texts)
+
+
+def _look(out: str | None) -> dict[str, bool]:
+    """How wide a text may be, and whether it has colours."""
+    from sqlmetrics.tables.table import has_colors
+
+    return {"full_width": out is not None, "styled": out is None and has_colors()}

@@ -10,7 +10,7 @@ import click
 from sqlmetrics.cli.common import INPUT, say, several_names
 from sqlmetrics.cli.evaluation_options import check_option, convention_option, preset_option
 from sqlmetrics.cli.location import Location
-from sqlmetrics.cli.output import emit
+from sqlmetrics.cli.output import emit_table
 from sqlmetrics.evaluation.inputs.formats import SPECS
 from sqlmetrics.evaluation.inputs.run_names import named_file, named_runs
 from sqlmetrics.evaluation.inputs.swap import holds_run
@@ -106,23 +106,28 @@ def found_by(
 
 
 def answer(
-    result: Any, texts: Mapping[str, Callable[[], str]], form: str, out: str | None, *, sql: bool
+    result: Any,
+    form: str,
+    out: str | None,
+    *,
+    sql: bool,
+    texts: Mapping[str, Callable[[], str]] | None = None,
 ) -> None:
     """Print what was found, and notes on stderr where its text has none.
 
     Args:
         result: A comparison or a funnel.
-        texts: Format -> the text for people.
         form: The format.
         out: A file, None for stdout.
         sql: Whether the SQL is wanted instead.
+        texts: As `emit_table` takes them.
     """
     if sql:
         click.echo(result.sql, nl=False)
         return
     for note in result.notes if form not in ("table", "markdown", "html", "latex") else ():
         say(f"note: {note}")
-    emit(result.to_arrow, texts, form, out)
+    emit_table(result, form, out, texts)
 
 
 def spec_of(rankings: Any) -> Any:

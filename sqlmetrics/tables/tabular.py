@@ -50,9 +50,12 @@ class Text(str):
 class Tabular(ABC):
     """A result of one table or several, the main one first; it prints as text.
 
-    A subclass has its rows as `to_dicts`, its tables as `_arrow_tables`, and what people read as
+    A subclass has its rows as `to_dicts`, their columns as `schemas`, and what people read as
     `_blocks`.
     """
+
+    schemas: ClassVar[Mapping[str, Kinds]] = {}
+    """Table -> its columns, the main one first, where they are the same of each result."""
 
     is_drawn: ClassVar[bool] = False
     """Whether a notebook shows charts of it, where the extra `report` is installed."""
@@ -61,9 +64,10 @@ class Tabular(ABC):
     def to_dicts(self) -> Any:
         """The rows as dicts; of several tables a dict of lists."""
 
-    @abstractmethod
     def _arrow_tables(self) -> ArrowTables:
-        """Name -> the table, the main one first."""
+        """Name -> the table, the main one first; by default the rows of `to_dicts`."""
+        dicts = self.to_dicts()
+        return arrow_tables(dicts if isinstance(dicts, dict) else [dicts], self.schemas)
 
     def _blocks(self) -> Iterable[Block]:
         """What people read, in order."""
@@ -136,8 +140,7 @@ class Tabular(ABC):
         return self.text()
 
     def _repr_html_(self) -> str:
-        charts = str(import_module(PAINTER).drawings(self)) if self.is_drawn else ""
-        return charts + self.html()
+        return str(self._repr_mimebundle_()["text/html"])
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         if not self.is_drawn:
@@ -172,14 +175,18 @@ def kinds_of(row_class: type, **computed: str) -> dict[str, str]:
     return kinds | computed
 
 
-def arrow_tables(rows: Mapping[str, Iterable[Row]], kinds: Mapping[str, Kinds]) -> ArrowTables:
-    """Tables of rows, in the order of their kinds.
+def arrow_tables(
+    rows: Mapping[str, Iterable[Row]] | Sequence[Iterable[Row]], schemas: Mapping[str, Kinds]
+) -> ArrowTables:
+    """Tables of rows, in the order of their schemas.
 
     Args:
-        rows: Name -> the rows, which may have more keys than columns.
-        kinds: Name -> the types of the columns.
+        rows: Name -> the rows, which may have more keys than columns; or those of each schema.
+        schemas: Name -> the types of the columns.
     """
-    return {name: partial(arrow_table, rows[name], kinds[name]) for name in kinds}
+    if not isinstance(rows, Mapping):
+        rows = dict(zip(schemas, rows, strict=True))
+    return {name: partial(arrow_table, rows[name], kinds) for name, kinds in schemas.items()}
 
 
 def arrow_table(rows: Iterable[Row], kinds: Kinds) -> pa.Table:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.errors import SpecError
@@ -14,7 +14,7 @@ from sqlmetrics.sql.stage import Stage, print_template, with_stages
 from sqlmetrics.sql.template import literal
 from sqlmetrics.tables.cells import printable
 from sqlmetrics.tables.table import Table
-from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular, arrow_tables, kinds_of
+from sqlmetrics.tables.tabular import Block, Kinds, Tabular, kinds_of
 
 ENDS: Mapping[str, str] = {"click": "last_click", "any": "last_answer"}
 """What a request ends with, a click or any answer -> the column of its position."""
@@ -95,6 +95,12 @@ class Depth(Tabular):
     ends: tuple[End, ...]
     cutoffs: tuple[Cutoff, ...]
 
+    schemas: ClassVar[Mapping[str, Kinds]] = {
+        "positions": kinds_of(Position, ctr="double"),
+        "ends": kinds_of(End),
+        "cutoffs": kinds_of(Cutoff),
+    }
+
     @property
     def systems(self) -> tuple[str | None, ...]:
         """The systems, each once; None is all."""
@@ -107,14 +113,6 @@ class Depth(Tabular):
             "ends": [dict(vars(end)) for end in self.ends],
             "cutoffs": [dict(vars(cutoff)) for cutoff in self.cutoffs],
         }
-
-    def _arrow_tables(self) -> ArrowTables:
-        kinds = {
-            "positions": kinds_of(Position, ctr="double"),
-            "ends": kinds_of(End),
-            "cutoffs": kinds_of(Cutoff),
-        }
-        return arrow_tables(self.to_dicts(), kinds)
 
     def _blocks(self) -> Iterator[Block]:
         if not self.systems:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from sqlmetrics.clicks.analysis.shown_vs_ranked import ListComparison, shown_vs_ranked
 from sqlmetrics.clicks.clean_log import CleanLog
@@ -17,7 +17,7 @@ from sqlmetrics.sql.template import literal
 from sqlmetrics.stats.nonparametric import chi_square_test
 from sqlmetrics.tables.cells import printable
 from sqlmetrics.tables.table import Table
-from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular, arrow_tables
+from sqlmetrics.tables.tabular import ArrowTables, Block, Kinds, Tabular
 
 SERVED = "sqlmetrics_served"
 """The table of one row per request, with its user and system."""
@@ -51,6 +51,10 @@ class SampleRatioMismatch(Tabular):
     p_value: float
     threshold: float
 
+    schemas: ClassVar[Mapping[str, Kinds]] = {
+        "systems": {"system": "string", "n": "int64", "expected": "double"}
+    }
+
     @property
     def is_mismatch(self) -> bool:
         """Whether the systems cannot be compared: the lot did not decide who got which."""
@@ -62,10 +66,6 @@ class SampleRatioMismatch(Tabular):
             {"system": system, "n": n, "expected": self.expected[system]}
             for system, n in self.counts.items()
         ]
-
-    def _arrow_tables(self) -> ArrowTables:
-        kinds = {"system": "string", "n": "int64", "expected": "double"}
-        return arrow_tables({"systems": self.to_dicts()}, {"systems": kinds})
 
     def _blocks(self) -> Iterator[Block]:
         total = sum(self.counts.values())
@@ -100,6 +100,8 @@ class MixedUsers(Tabular):
     n_crossed: int
     examples: Mapping[str, tuple[str, ...]]
 
+    schemas: ClassVar[Mapping[str, Kinds]] = {"examples": {"user": "string", "system": "string"}}
+
     @property
     def share(self) -> float:
         """The share of all users."""
@@ -112,10 +114,6 @@ class MixedUsers(Tabular):
             for user, systems in self.examples.items()
             for system in systems
         ]
-
-    def _arrow_tables(self) -> ArrowTables:
-        kinds = {"user": "string", "system": "string"}
-        return arrow_tables({"examples": self.to_dicts()}, {"examples": kinds})
 
     def _blocks(self) -> Iterator[str]:
         head = (

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.clicks.labels import can_leave_own_out
@@ -18,23 +18,10 @@ from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import Days, day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.tables.table import Table
-from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular, arrow_tables
+from sqlmetrics.tables.tabular import Block, Kinds, Tabular
 
 Row = dict[str, Any]
 
-KINDS = {
-    "labels": {
-        **dict.fromkeys(("labels", "first_day", "last_day", "system", "metric"), "string"),
-        "value": "double",
-        "n_queries": "int64",
-    },
-    "moved": {
-        **dict.fromkeys(("query_text", "item_id"), "string"),
-        **dict.fromkeys(("n_impressions", "rank", "corrected_rank"), "int64"),
-        **dict.fromkeys(("rate", "corrected_rate"), "double"),
-    },
-}
-"""Table -> column -> its type."""
 
 AS_SAID = "as the spec says"
 OTHERS = "learned from the other requests"
@@ -66,12 +53,22 @@ class LabelComparison(Tabular):
     moved: tuple[Row, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
+    schemas: ClassVar[Mapping[str, Kinds]] = {
+        "labels": {
+            **dict.fromkeys(("labels", "first_day", "last_day", "system", "metric"), "string"),
+            "value": "double",
+            "n_queries": "int64",
+        },
+        "moved": {
+            **dict.fromkeys(("query_text", "item_id"), "string"),
+            **dict.fromkeys(("n_impressions", "rank", "corrected_rank"), "int64"),
+            **dict.fromkeys(("rate", "corrected_rate"), "double"),
+        },
+    }
+
     def to_dicts(self) -> dict[str, Any]:
         """All of it, for JSON."""
         return {"labels": [*self.rows], "moved": [*self.moved], "notes": [*self.notes]}
-
-    def _arrow_tables(self) -> ArrowTables:
-        return arrow_tables({"labels": self.rows, "moved": self.moved}, KINDS)
 
     def _blocks(self) -> Iterator[Block]:
         yield _side_by_side(self.rows)

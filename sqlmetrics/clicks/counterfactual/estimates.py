@@ -14,7 +14,7 @@ from sqlmetrics.clicks.counterfactual.terms import Term
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.tables.cells import many, metric_value, printable
 from sqlmetrics.tables.table import Table, terminal_width
-from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular
+from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular, arrow_table, kinds_of
 
 FEWEST = 100
 """Fewer clicks, or an effective sample of fewer, are too few for an interval to hold."""
@@ -85,27 +85,17 @@ class CounterfactualEstimate:
         return ALL if pair[0] == ALL else "=".join(map(printable, pair))
 
 
-SCHEMA = pa.schema(
-    [
-        *((name, pa.string()) for name in ("system", "metric")),
-        ("k", pa.int64()),
-        ("estimator", pa.string()),
-        *(
-            (name, pa.float64())
-            for name in ("value", "standard_error", "ci_low", "ci_high", "naive")
-        ),
-        *((name, pa.int64()) for name in ("n", "n_clusters", "n_clicks")),
-        ("ess", pa.float64()),
-        ("sample", pa.int64()),
-        ("clipped_share", pa.float64()),
-        ("unknown_share", pa.float64()),
-        ("warnings", pa.string()),
-        ("method", pa.string()),
-        ("clip", pa.float64()),
-        ("confidence", pa.float64()),
-        *((name, pa.string()) for name in ("segment_name", "segment_value")),
-    ]
-)
+_KINDS = kinds_of(CounterfactualEstimate)
+_SEGMENT = {name: _KINDS.pop(name) for name in ("segment_name", "segment_value")}
+KINDS = {
+    **_KINDS,
+    "warnings": "string",
+    "method": "string",
+    "clip": "double",
+    "confidence": "double",
+    **_SEGMENT,
+}
+"""Column -> its type."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -154,7 +144,7 @@ class CounterfactualResult(Tabular):
         Several warnings are one text; NULL without any.
         """
         rows = [row | {"warnings": "; ".join(row["warnings"]) or None} for row in self.to_dicts()]
-        return pa.Table.from_pylist(rows, SCHEMA)
+        return arrow_table(rows, KINDS)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """The same as plain values, for JSON."""

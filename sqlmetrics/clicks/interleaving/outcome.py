@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from textwrap import wrap
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.clicks.interleaving.credits import Merge, credit_sums, source_items
@@ -23,20 +23,12 @@ from sqlmetrics.stats.estimate import Estimate, ratio_of_sums
 from sqlmetrics.stats.nonparametric import sign_test
 from sqlmetrics.tables.cells import printable
 from sqlmetrics.tables.table import Table, terminal_width
-from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular, arrow_tables
+from sqlmetrics.tables.tabular import Block, Kinds, Tabular
 
 DEBIASED = "debiased_balanced"
 
 WIDE = 100
 """Sentences are so wide where no terminal says how wide it is."""
-
-OUTCOME_KINDS = {
-    **dict.fromkeys(("method", "system", "baseline"), "string"),
-    **dict.fromkeys(("n_requests", "n_left_out", "wins", "losses", "ties"), "int64"),
-    **dict.fromkeys(("win_share", "win_share_low", "win_share_high", "difference"), "double"),
-    **dict.fromkeys(("ci_low", "ci_high", "p_value", "sign_p_value"), "double"),
-}
-"""Column -> its type."""
 
 UNFAIR = 0.001
 """The coin that says who begins is called unfair below this probability."""
@@ -95,6 +87,16 @@ class InterleavingOutcome(Tabular):
     n_began: int
     confidence: float
 
+    schemas: ClassVar[Mapping[str, Kinds]] = {
+        "outcome": {
+            **dict.fromkeys(("method", "system", "baseline"), "string"),
+            **dict.fromkeys(("n_requests", "n_left_out", "wins", "losses", "ties"), "int64"),
+            **dict.fromkeys(("win_share", "win_share_low", "win_share_high"), "double"),
+            **dict.fromkeys(("difference", "ci_low", "ci_high", "p_value"), "double"),
+            "sign_p_value": "double",
+        }
+    }
+
     @property
     def ties(self) -> int:
         """Requests that credit both alike, most often with nothing."""
@@ -128,9 +130,6 @@ class InterleavingOutcome(Tabular):
                 "sign_p_value": self.sign_test,
             }
         ]
-
-    def _arrow_tables(self) -> ArrowTables:
-        return arrow_tables({"outcome": self.to_dicts()}, {"outcome": OUTCOME_KINDS})
 
     def _blocks(self) -> Iterator[Block]:
         width = terminal_width() or WIDE

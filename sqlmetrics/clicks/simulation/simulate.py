@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from sqlmetrics.clicks.simulation.script import TABLES, statements
 from sqlmetrics.clicks.simulation.settings import Settings
@@ -17,7 +18,7 @@ from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.engines.output_files import output_folder, refuse_existing
 from sqlmetrics.sql.template import literal
 from sqlmetrics.tables.table import Table
-from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular, arrow_tables
+from sqlmetrics.tables.tabular import Kinds, Row, Tabular
 
 REASONS = ("bot", "duplicate", "early", "hurried", "late", "orphan", "test")
 """Why an event is dirty."""
@@ -39,6 +40,11 @@ class SimulatedLog(Tabular):
     rows: Mapping[str, int]
     planted: Mapping[str, int]
 
+    schemas: ClassVar[Mapping[str, Kinds]] = {
+        "files": {"table": "string", "file": "string", "rows": "int64"},
+        "planted": {"reason": "string", "events": "int64"},
+    }
+
     def to_dicts(self) -> dict[str, list[Row]]:
         """What was written, and what is dirty of it, as lists of dicts: `files` and `planted`."""
         return {
@@ -48,13 +54,6 @@ class SimulatedLog(Tabular):
             ],
             "planted": [{"reason": reason, "events": n} for reason, n in self.planted.items()],
         }
-
-    def _arrow_tables(self) -> ArrowTables:
-        kinds = {
-            "files": {"table": "string", "file": "string", "rows": "int64"},
-            "planted": {"reason": "string", "events": "int64"},
-        }
-        return arrow_tables(self.to_dicts(), kinds)
 
     def _blocks(self) -> Iterator[Table]:
         files = [[str(self.files[name]), f"{rows:,}"] for name, rows in self.rows.items()]

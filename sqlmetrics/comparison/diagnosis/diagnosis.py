@@ -28,14 +28,13 @@ from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.proof.ties import tied_rows
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.stats import CONFIDENCE
-from sqlmetrics.tables.tabular import ArrowTables, Tabular, arrow_tables
+from sqlmetrics.tables.tabular import Kinds, Tabular
 
 MARGIN = 0.01
 """A difference that does not matter, where nobody says another."""
 LEADING = "ndcg@10"
 """The metric by which segments are told, where no spec has one of its own."""
 WIDTH = 80
-FINDING_COLUMNS = ("system", "baseline", "finding", "numbers", "meaning", "look")
 
 
 @dataclass(frozen=True)
@@ -71,6 +70,11 @@ class Diagnosis(Tabular):
     result: Result
     notes: tuple[str, ...] = ()
 
+    schemas: ClassVar[Mapping[str, Kinds]] = {
+        "findings": dict.fromkeys(
+            ("system", "baseline", "finding", "numbers", "meaning", "look"), "string"
+        )
+    }
     is_drawn: ClassVar[bool] = True
 
     def __iter__(self) -> Iterator[Finding]:
@@ -92,10 +96,6 @@ class Diagnosis(Tabular):
             }
             for finding in self.findings
         ]
-
-    def _arrow_tables(self) -> ArrowTables:
-        kinds = dict.fromkeys(FINDING_COLUMNS, "string")
-        return arrow_tables({"findings": self.to_dicts()}, {"findings": kinds})
 
     def _blocks(self) -> Iterator[str]:
         parts = [

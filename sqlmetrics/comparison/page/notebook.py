@@ -46,15 +46,6 @@ def pictures_of(result: Tabular) -> Sequence[Picture]:
     return [picture for picture in pictures if picture.name != "means" or len(picture.cells) > 2]
 
 
-def drawings(result: Tabular) -> str:
-    """The pictures of a result as HTML; empty without one, or without the extra.
-
-    Args:
-        result: The result.
-    """
-    return "".join(picture.html() for picture in pictures_of(result)) if can_draw() else hint()
-
-
 TOLD: set[str] = set()
 """What a notebook was told, for which once is enough."""
 

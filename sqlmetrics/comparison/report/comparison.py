@@ -213,9 +213,8 @@ class Comparison(Rows):
             row | {"metric_date": row["metric_date"] and day_of(row["metric_date"])}
             for row in self.movers
         )
-        rows = {"rows": self.rows, "contributions": self.contributions, "movers": movers}
-        kinds = {"rows": KINDS, "contributions": CONTRIBUTION_KINDS, "movers": MOVER_KINDS}
-        return arrow_tables(rows, kinds)
+        schemas = {"rows": KINDS, "contributions": CONTRIBUTION_KINDS, "movers": MOVER_KINDS}
+        return arrow_tables([self.rows, self.contributions, movers], schemas)
 
     def to_arrow(self, table: str | None = None) -> pa.Table:
         """The rows as an Arrow table; other ones are `contributions` and, without lists, `movers`.
@@ -242,6 +241,12 @@ class Comparison(Rows):
         from sqlmetrics.comparison.report import text
 
         return text.markdown(self)
+
+    def latex(self) -> str:
+        """A `tabular` for a paper, by booktabs."""
+        from sqlmetrics.comparison.report import text
+
+        return text.latex(self)
 
     def html(self) -> str:
         """Tables for a page, and what they mean."""

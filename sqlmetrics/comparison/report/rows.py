@@ -35,7 +35,7 @@ class Rows(Tabular):
         return [{name: row[name] for name in self._kinds()} for row in self.rows]
 
     def _arrow_tables(self) -> ArrowTables:
-        return arrow_tables({"rows": self.rows}, {"rows": self._kinds()})
+        return arrow_tables([self.rows], {"rows": self._kinds()})
 
 
 def block(row: Row) -> tuple[str, str, str]:

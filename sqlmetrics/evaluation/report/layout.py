@@ -7,6 +7,7 @@ rows of the summary there are those over all days, and marks: the best system, a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sqlmetrics.catalog.direction import SIGNS
@@ -26,6 +27,12 @@ BROKEN = 3
 COUNTS = {"n_queries": "queries", "n_skipped": "skipped", "n_missing": "missing"}
 ALL_DAYS = "all days"
 UNIT_RANGE = ("0 to 1", "0 or 1")
+
+LEGEND = {
+    "n_skipped": "skipped: left out of the mean, the metric is undefined there",
+    "n_missing": "missing: labelled queries without a ranking ({missing})",
+}
+MISSING = {"zero": "counted as empty lists", "drop": "left out", "error": "refused"}
 
 Row = Mapping[str, Any]
 Key = Mapping[str, Callable[[Row], str]]
@@ -68,6 +75,54 @@ class Facts(NamedTuple):
     counts: Mapping[str, str]
     has_several_means: bool = False
     decimals: int = DECIMALS
+
+
+def noted(result: Result, *, per_query: bool = False, width: int | None = None) -> Table:
+    """The numbers, and below them what differs from the ordinary.
+
+    Args:
+        result: The numbers.
+        per_query: Whether those of each query are shown instead of the means.
+        width: How wide the terminal is; None for a file or a page.
+    """
+    numbers = queries(result) if per_query else cells(result, width)
+    return replace(numbers, notes=footer(result, per_query=per_query))
+
+
+def footer(result: Result, *, per_query: bool = False) -> list[str]:
+    """What a reader must know beside the numbers: nothing of an ordinary result.
+
+    What counts mean that are not 0, conventions that are not the house's, systems that are not
+    there on all days, and the notes.
+    """
+    spec = result.spec
+    missing = MISSING[str(spec.options["missing"])]
+    lines = [
+        LEGEND[count].format(missing=missing)
+        for count in (() if per_query else counted(result))
+        if count in LEGEND
+    ]
+    conventions = [
+        f"{name}={','.join(map(str, value)) if isinstance(value, list | tuple) else value}"
+        for name, value in spec.conventions.items()
+    ]
+    if conventions or spec.preset != "house":
+        lines.append("conventions: " + ", ".join([spec.preset, *conventions]))
+    if not per_query:
+        lines += _days(result)
+    return [*lines, *(f"note: {note}" for note in result.notes)]
+
+
+def _days(result: Result) -> Iterator[str]:
+    """Of how many days the means over all days are, if not of the same for each system."""
+    days = {
+        row["system"]: row["n_days"]
+        for row in all_days(facts(result))
+        if row["segment_name"] == "all"
+    }
+    if len(set(days.values())) > 1:
+        day_counts = ", ".join(f"{system} of {number:,}" for system, number in days.items())
+        yield f"all days are not the same days for each system: {day_counts}"
 
 
 def cells(result: Result, width: int | None = None) -> Table:

@@ -270,22 +270,26 @@ class Result(Tabular):
         """The summary as a polars DataFrame, with the arguments of `to_pandas`."""
         return super().to_polars(table or ("wide" if wide else None))
 
-    def text(self, *, full_width: bool = False, styled: bool = False) -> str:
+    def text(
+        self, *, per_query: bool = False, full_width: bool = False, styled: bool = False
+    ) -> str:
         """The table, and below it what differs from the ordinary.
 
         Args:
+            per_query: Whether it is of each query instead of the means.
             full_width: Whether it may be wider than the terminal, for a file.
             styled: Whether the best system's numbers are bold, by marks of terminals.
         """
-        from sqlmetrics.evaluation.report import text as report
+        from sqlmetrics.evaluation.report.layout import noted
 
-        table = report.table(self, width=None if full_width else terminal_width())
+        width = None if full_width else terminal_width()
+        table = noted(self, per_query=per_query, width=width)
         return table.text(full_width=full_width, styled=styled)
 
     def _blocks(self) -> Iterator[Table]:
-        from sqlmetrics.evaluation.report import text as report
+        from sqlmetrics.evaluation.report.layout import noted
 
-        yield report.table(self)
+        yield noted(self)
 
 
 def name_metrics(measures: Sequence[Measure], names: str) -> dict[str, str]:

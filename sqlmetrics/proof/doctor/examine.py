@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SqlmetricsError
@@ -18,7 +19,7 @@ from sqlmetrics.proof.doctor.data import tables
 from sqlmetrics.proof.verify import compare, evaluated_by_reference
 from sqlmetrics.sql.conformance import Conformance
 from sqlmetrics.tables.table import Table
-from sqlmetrics.tables.tabular import ArrowTables, Block, Row, Tabular, arrow_tables, kinds_of
+from sqlmetrics.tables.tabular import Block, Kinds, Row, Tabular, kinds_of
 
 TOLERANCE = 1e-9
 """What engines may be apart: they sum in different orders, and have their own logarithms."""
@@ -57,6 +58,8 @@ class Report(Tabular):
     findings: tuple[Finding, ...]
     seconds: float
 
+    schemas: ClassVar[Mapping[str, Kinds]] = {"findings": kinds_of(Finding)}
+
     @property
     def failures(self) -> list[Finding]:
         """The cases that gave another number, or none."""
@@ -75,9 +78,6 @@ class Report(Tabular):
     def to_dicts(self) -> list[Row]:
         """One dict a case."""
         return [dict(vars(finding)) for finding in self.findings]
-
-    def _arrow_tables(self) -> ArrowTables:
-        return arrow_tables({"findings": self.to_dicts()}, {"findings": kinds_of(Finding)})
 
     def _blocks(self) -> Iterator[Block]:
         failed = [
