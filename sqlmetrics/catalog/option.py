@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from sqlmetrics.errors import SpecError, unknown
-from sqlmetrics.tables.cells import DECIMALS
+from sqlmetrics.tables.table import DECIMALS
 
 
 def plain(value: float) -> str:

@@ -24,7 +24,7 @@ from sqlmetrics.cli.output import write
 from sqlmetrics.cli.recipients import Alert, alerting
 from sqlmetrics.engines.output_files import check_output
 from sqlmetrics.errors import NoDataError
-from sqlmetrics.tables.cells import many
+from sqlmetrics.tables.table import many
 
 if TYPE_CHECKING:
     from sqlmetrics.jobs.checks.verdict import Verdict

@@ -287,9 +287,9 @@ def _json(report: Any) -> str:
 
 
 def _csv(rows: Any) -> str:
-    from sqlmetrics.tables import records
+    from sqlmetrics.tables import tabular
 
-    return records.csv(rows).rstrip("\n")
+    return tabular.csv(rows).rstrip("\n")
 
 
 def _table(rows: Any) -> Table:

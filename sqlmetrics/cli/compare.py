@@ -125,7 +125,7 @@ def compare(
     sqlmetrics compare runs/*.txt qrels.txt -m map --all-pairs
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.comparison.compare import compare as compared
-    from sqlmetrics.comparison.report import sections
+    from sqlmetrics.comparison.report.text import json_object
 
     form = format_of(output, out, FORMATS, ("metric", "system"))
     rankings, labels = sources(tables, labels)
@@ -138,7 +138,7 @@ def compare(
         failed, comparison = error, error.result
     texts = {}
     if arguments["contributions"] or comparison.movers or arguments.get("movers", "0") != "0":
-        texts["json"] = lambda: sections.json_object(comparison)
+        texts["json"] = lambda: json_object(comparison)
     answer(comparison, form, out, sql=sql, texts=texts)
     if failed:
         raise failed

@@ -139,7 +139,7 @@ def emit(
         output: The format, as `format_of` says it.
         out: A file, None for stdout.
     """
-    from sqlmetrics.tables import records
+    from sqlmetrics.tables import tabular
 
     if output == "parquet":
         import pyarrow.parquet as pq
@@ -150,9 +150,9 @@ def emit(
             pq.write_table(table.replace_schema_metadata(marked), staging)
         return
     programs: dict[str, Callable[[], str]] = {
-        "json": lambda: records.json_lines(rows()),
-        "jsonl": lambda: records.jsonl(rows()),
-        "csv": lambda: records.csv(rows()).rstrip("\n"),
+        "json": lambda: tabular.json_lines(rows()),
+        "jsonl": lambda: tabular.jsonl(rows()),
+        "csv": lambda: tabular.csv(rows()).rstrip("\n"),
     }
     write({**programs, **texts}[output]() + "\n", out)
 

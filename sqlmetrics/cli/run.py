@@ -14,7 +14,7 @@ from sqlmetrics.cli.evaluation_options import check_option, input_check
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.recipients import Alert, Recipients, alerting, recipient_options
 from sqlmetrics.errors import SpecError, SqlmetricsError
-from sqlmetrics.tables.cells import many, metric_value
+from sqlmetrics.tables.table import many, metric_value
 
 if TYPE_CHECKING:
     from sqlmetrics.engines.database import Database

@@ -12,7 +12,7 @@ from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.output import format_of, out_option, output_options, write
 from sqlmetrics.cli.systems import sources, spec_of
 from sqlmetrics.stats import CONFIDENCE
-from sqlmetrics.tables.cells import many, metric_value
+from sqlmetrics.tables.table import many, metric_value
 
 if TYPE_CHECKING:
     from sqlmetrics.annotation.estimate import Checkup
@@ -227,17 +227,16 @@ def _graded_alone(spec: Spec) -> Spec:
 
 
 def _text(checkup: Checkup, output: str) -> str:
-    from sqlmetrics.tables import records
+    from sqlmetrics.tables import tabular
 
     if output in ("json", "jsonl"):
-        as_json = records.json_lines if output == "json" else records.jsonl
+        as_json = tabular.json_lines if output == "json" else tabular.jsonl
         return as_json(checkup.table)
-    return records.csv(checkup.table).rstrip("\n") if output == "csv" else _table(checkup)
+    return tabular.csv(checkup.table).rstrip("\n") if output == "csv" else _table(checkup)
 
 
 def _table(checkup: Checkup) -> str:
-    from sqlmetrics.tables.cells import printable
-    from sqlmetrics.tables.table import Table
+    from sqlmetrics.tables.table import Table, printable
 
     names = ["system", "segment", "metric", "mean over", "value", "interval", "graded", "of"]
     has_llm = "llm_weight" in checkup.table.column_names

@@ -17,7 +17,7 @@ from sqlmetrics.cli.common import (
 )
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.errors import SpecError, SqlmetricsError
-from sqlmetrics.tables.cells import many
+from sqlmetrics.tables.table import many
 
 
 @click.command("compile")

@@ -15,7 +15,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.checks.problem import Problem
 from sqlmetrics.sql.stage import print_template
 from sqlmetrics.sql.template import identifier, literal
-from sqlmetrics.tables.cells import many, printable
+from sqlmetrics.tables.table import many, printable
 
 MANY = 0.2
 """The share of requests with several queries from which the column is doubted."""

@@ -21,7 +21,7 @@ from sqlmetrics.spec.days import is_day
 from sqlmetrics.spec.source import Source, is_separated
 from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.template import identifier
-from sqlmetrics.tables.cells import many
+from sqlmetrics.tables.table import many
 
 EXAMPLES = 3
 DAY = 86_400_000_000

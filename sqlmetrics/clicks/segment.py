@@ -12,7 +12,7 @@ from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.sql.stage import Stage, with_stages
 from sqlmetrics.sql.template import identifier, literal
-from sqlmetrics.tables.cells import printable
+from sqlmetrics.tables.table import printable
 from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.stats.adjustment import benjamini_hochberg, holm
 from sqlmetrics.stats.estimate import Estimate
-from sqlmetrics.tables.cells import many
+from sqlmetrics.tables.table import many
 
 TESTS = {
     "t": "paired t",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from sqlmetrics.evaluation.report.failure import QUERIES
-from sqlmetrics.tables.cells import probability
+from sqlmetrics.tables.table import probability
 
 Verdict = Literal["better", "worse", "equivalent", "unclear"]
 

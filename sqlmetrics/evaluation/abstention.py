@@ -17,8 +17,7 @@ from sqlmetrics.plan.abstention import STEPS, AbstentionQuery
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.tables.cells import metric_value, printable
-from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.table import Table, metric_value, printable
 from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular
 
 SHOWN = {"0%": "at_0", "10%": "at_10", "50%": "at_50", "90%": "at_90"}

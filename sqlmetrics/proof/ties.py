@@ -19,8 +19,7 @@ from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import print_template, with_stages
-from sqlmetrics.tables.cells import metric_value, printable
-from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.table import Table, metric_value, printable
 from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular
 
 RULES = ("worst", "average", "best")

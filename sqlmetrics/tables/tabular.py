@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import csv as csv_module
+import io
+import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -13,7 +17,6 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
 
 from sqlmetrics.errors import SpecError, unknown
-from sqlmetrics.tables.records import json_lines
 from sqlmetrics.tables.table import Table, html_notes, markdown_text, visible
 
 if TYPE_CHECKING:
@@ -195,3 +198,36 @@ def arrow_table(rows: Iterable[Row], kinds: Kinds) -> pa.Table:
 
     schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in kinds.items()])
     return pa.Table.from_pylist([{name: row.get(name) for name in kinds} for row in rows], schema)
+
+
+def csv(table: pa.Table) -> str:
+    """Comma-separated values with a header; NULL is empty."""
+    buffer = io.StringIO()
+    writer = csv_module.writer(buffer, lineterminator="\n")
+    writer.writerow(table.column_names)
+    for batch in table.to_batches():
+        writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    return buffer.getvalue()
+
+
+def json_lines(table: pa.Table) -> str:
+    """A JSON list of rows, one a line; NaN, which JSON has not, becomes null."""
+    return "[\n" + ",\n".join(_objects(table)) + "\n]"
+
+
+def jsonl(table: pa.Table) -> str:
+    """JSON lines: a row per line, without a list around them."""
+    return "\n".join(_objects(table))
+
+
+def _objects(table: pa.Table) -> list[str]:
+    return [
+        json.dumps({key: _plain_value(value) for key, value in row.items()}, ensure_ascii=False)
+        for row in table.to_pylist()
+    ]
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value.isoformat() if isinstance(value, date) else value

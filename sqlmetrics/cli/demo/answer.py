@@ -8,8 +8,7 @@ from typing import Any
 
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.database import Database
-from sqlmetrics.tables.cells import metric_value
-from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.table import Table, metric_value
 
 COMPARED = """\
 with daily as (

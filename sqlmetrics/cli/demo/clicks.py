@@ -9,8 +9,7 @@ from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.clicks.simulation.simulate import simulate
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.tables.cells import metric_value
-from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.table import Table, metric_value
 
 REQUESTS, DAYS = 2_000, 3
 FILE = "clicks.yml"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sqlmetrics import __version__
 from sqlmetrics.cli.gate.revisions import Revision
 from sqlmetrics.errors import CheckError
-from sqlmetrics.tables.cells import many
+from sqlmetrics.tables.table import many
 
 if TYPE_CHECKING:
     from sqlmetrics.comparison.report.comparison import Comparison
@@ -134,7 +134,7 @@ class Page:
         return f"{self.marker}\n{text}\n"
 
     def _ranking_blocks(self) -> Iterator[str]:
-        from sqlmetrics.comparison.report import sections, text
+        from sqlmetrics.comparison.report.text import sections
 
         rankings = self.rankings
         if rankings is None:
@@ -149,8 +149,8 @@ class Page:
                 yield "\n".join(
                     f"- {_plain(str(failure))}" for failure in rankings.failure.failures
                 )
-            yield text.markdown(replace(comparison, movers=()))
-            if moved := [table.markdown() for table in sections.sections(comparison)]:
+            yield replace(comparison, movers=()).markdown()
+            if moved := [table.markdown() for table in sections(comparison)]:
                 yield _folded("The queries that moved most", "\n\n".join(moved))
         yield "\n".join(f"- {_plain(note)}" for note in rankings.notes)
 

@@ -10,8 +10,7 @@ import click
 from sqlmetrics.cli.common import error_options, say
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.errors import SpecError
-from sqlmetrics.tables.cells import many
-from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.table import Table, many
 
 
 def _confirming(command: Callable[..., None]) -> Callable[..., None]:

@@ -8,7 +8,7 @@ import click
 
 from sqlmetrics.cli.common import error_options, say
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.tables.cells import many
+from sqlmetrics.tables.table import many
 
 
 @click.command()

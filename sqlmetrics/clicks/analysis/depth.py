@@ -12,8 +12,7 @@ from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.stage import Stage, print_template, with_stages
 from sqlmetrics.sql.template import literal
-from sqlmetrics.tables.cells import printable
-from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.table import Table, printable
 from sqlmetrics.tables.tabular import Block, Kinds, Tabular, kinds_of
 
 ENDS: Mapping[str, str] = {"click": "last_click", "any": "last_answer"}

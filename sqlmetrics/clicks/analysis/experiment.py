@@ -15,8 +15,7 @@ from sqlmetrics.spec.source import Rankings
 from sqlmetrics.sql.stage import Stage, print_template, with_stages
 from sqlmetrics.sql.template import literal
 from sqlmetrics.stats.nonparametric import chi_square_test
-from sqlmetrics.tables.cells import printable
-from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.table import Table, printable
 from sqlmetrics.tables.tabular import ArrowTables, Block, Kinds, Tabular
 
 SERVED = "sqlmetrics_served"

@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 
-from sqlmetrics.tables.cells import metric_value, printable
-from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.table import Table, metric_value, printable
 from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular, arrow_tables, kinds_of
 
 Place = tuple[str, str, str]

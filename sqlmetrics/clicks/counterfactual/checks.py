@@ -20,7 +20,7 @@ from sqlmetrics.spec.source import Source
 from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.stage import Stage, with_stages
 from sqlmetrics.sql.template import literal
-from sqlmetrics.tables.cells import many
+from sqlmetrics.tables.table import many
 
 LISTS, POLICY = "clicks.counterfactual.rankings", "clicks.counterfactual.policy"
 NEAR = 1e-6

@@ -27,7 +27,7 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation, protect_query
 from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.sql.translation import Translation
-from sqlmetrics.tables.cells import many
+from sqlmetrics.tables.table import many
 
 NEW_ESTIMATES = "sqlmetrics_new_estimates"
 """The table that keeps the sums by day and system."""

@@ -12,8 +12,7 @@ import pyarrow as pa
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.clicks.counterfactual.terms import Term
 from sqlmetrics.plan.summary import ALL
-from sqlmetrics.tables.cells import many, metric_value, printable
-from sqlmetrics.tables.table import Table, terminal_width
+from sqlmetrics.tables.table import Table, many, metric_value, printable, terminal_width
 from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular, arrow_table, kinds_of
 
 FEWEST = 100

@@ -21,8 +21,7 @@ from sqlmetrics.sql.template import verbatim
 from sqlmetrics.stats import CONFIDENCE
 from sqlmetrics.stats.estimate import Estimate, ratio_of_sums
 from sqlmetrics.stats.nonparametric import sign_test
-from sqlmetrics.tables.cells import printable
-from sqlmetrics.tables.table import Table, terminal_width
+from sqlmetrics.tables.table import Table, printable, terminal_width
 from sqlmetrics.tables.tabular import Block, Kinds, Tabular
 
 DEBIASED = "debiased_balanced"

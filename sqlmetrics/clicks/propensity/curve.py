@@ -10,8 +10,7 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.click_propensity import ClickPropensity, wrong_curve
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import double, literal
-from sqlmetrics.tables.cells import printable
-from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.table import Table, printable
 from sqlmetrics.tables.tabular import ArrowTables, Tabular, arrow_tables, kinds_of
 
 PROPENSITIES = "propensities"

@@ -32,7 +32,7 @@ from sqlmetrics.engines.temporary import Step
 from sqlmetrics.sql.stage import Stage, print_template, select_of, with_stages
 from sqlmetrics.sql.template import double, literal
 from sqlmetrics.stats import NOISE
-from sqlmetrics.tables.cells import printable
+from sqlmetrics.tables.table import printable
 
 ATTRACTIONS = "sqlmetrics_attractions"
 """The table of the attractions of a round begins so."""

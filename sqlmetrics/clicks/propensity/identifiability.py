@@ -14,7 +14,7 @@ from math import inf
 from typing import Any
 
 from sqlmetrics.clicks.propensity.moves import Link, Standing
-from sqlmetrics.tables.cells import printable
+from sqlmetrics.tables.table import printable
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Stage, with_stages
 from sqlmetrics.sql.template import literal
-from sqlmetrics.tables.cells import many
+from sqlmetrics.tables.table import many
 
 PAIRED, WELCH = "paired t of ratios", "Welch t of ratios"
 """The test where requests have both sides, and where each side has its own."""

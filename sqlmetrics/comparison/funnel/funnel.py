@@ -30,7 +30,7 @@ from sqlmetrics.plan.script import Script
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import with_stages
-from sqlmetrics.tables.cells import many
+from sqlmetrics.tables.table import many
 
 USUAL = ("ndcg@10",)
 """The metrics after each stage, where nobody says others."""

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.report.rows import Rows, block, of_segment
-from sqlmetrics.tables.cells import many, metric_value, printable
-from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.table import Table, many, metric_value, printable
 from sqlmetrics.tables.tabular import Row
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from sqlmetrics.comparison.funnel.funnel_table import KINDS, SIZES, Cell, Funnel, percent
-from sqlmetrics.tables.cells import metric_value, printable
+from sqlmetrics.tables.table import metric_value, printable
 from sqlmetrics.tables.tabular import Row
 
 if TYPE_CHECKING:

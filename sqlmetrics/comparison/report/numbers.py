@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlmetrics.tables.cells import probability
+from sqlmetrics.tables.table import probability
 
 
 def number(value: float | None) -> str:

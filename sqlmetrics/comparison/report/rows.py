@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar
 
-from sqlmetrics.tables.cells import printable
+from sqlmetrics.tables.table import printable
 from sqlmetrics.tables.tabular import ArrowTables, Kinds, Row, Tabular, arrow_tables
 
 

@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.comparison.all_pairs import leaderboards
-from sqlmetrics.comparison.report import sections
 from sqlmetrics.comparison.report.numbers import coverage, number, signed
 from sqlmetrics.comparison.report.rows import block, of_segment
 from sqlmetrics.comparison.report.worst_slice import describe_slice
-from sqlmetrics.tables.cells import many, printable, probability
-from sqlmetrics.tables.table import Table, html_notes, markdown_text
+from sqlmetrics.stats import NOISE
+from sqlmetrics.tables.table import Table, html_notes, many, markdown_text, printable, probability
 from sqlmetrics.tables.tabular import Row
 
 if TYPE_CHECKING:
     from sqlmetrics.comparison.report.comparison import Comparison
 
 WIDTH = 80
+
+SUMMED = ("rate", "mix", "contribution")
+
+CONTRIBUTION = "contribution: the slice's part of the difference; those of a segment add up to it"
+SHRUNK = (
+    "shrunk: the difference, pulled towards that of all, or of a query towards 0, by as much as it "
+    "may be noise"
+)
+MIX = (
+    "rate: by changed values; mix: by changed shares of the queries, which are not the same for "
+    "both systems"
+)
+
+MOVERS = (
+    "moved most: by the shrunk difference times the traffic; could be noise: chance alone moves a "
+    "query as far, as the interval's probability says it"
+)
 
 
 def text(comparison: Comparison) -> str:
@@ -36,7 +53,7 @@ def text(comparison: Comparison) -> str:
     return "\n\n".join(
         [
             *blocks,
-            *(table.text() for table in sections.sections(comparison)),
+            *(table.text() for table in sections(comparison)),
             "\n".join(footer(comparison)),
         ]
     )
@@ -157,7 +174,7 @@ def notes(comparison: Comparison) -> list[str]:
         f"interval: {comparison.interval}, of the difference of the means{_coverages(comparison)}",
         "could show: the smallest difference that such data show with probability 0.8",
         *([adjusted] if _adjusted(comparison.rows) else []),
-        *sections.notes(comparison),
+        *section_notes(comparison),
         *(f"note: {note}" for note in comparison.notes),
     ]
 
@@ -222,14 +239,14 @@ def _title(comparison: Comparison) -> str:
 
 def markdown(comparison: Comparison) -> str:
     """GitHub tables."""
-    tables = [comparison_table(comparison), *sections.sections(comparison)]
+    tables = [comparison_table(comparison), *sections(comparison)]
     below = "\n".join(map(markdown_text, footer(comparison)))
     return "\n\n".join([*(table.markdown() for table in tables), below])
 
 
 def html(comparison: Comparison) -> str:
     """Tables for a notebook."""
-    tables = [comparison_table(comparison), *sections.sections(comparison)]
+    tables = [comparison_table(comparison), *sections(comparison)]
     return "".join(table.html() for table in tables) + html_notes(notes(comparison))
 
 
@@ -255,3 +272,121 @@ def _interval(row: Row) -> str:
     if row["ci_low"] is None:
         return "-"
     return f"{signed(row['ci_low'])} to {signed(row['ci_high'])}"
+
+
+def sections(comparison: Comparison) -> list[Table]:
+    """All of them, in their order."""
+    return [*_contributions(comparison.contributions), *_movers(comparison.movers)]
+
+
+def _contributions(rows: Sequence[Row]) -> Iterator[Table]:
+    """A table a segment and system."""
+    for (name, system, baseline), group in groupby(
+        rows, lambda row: (row["segment_name"], row["system"], row["baseline"])
+    ):
+        segment, *systems = map(printable, (name, system, baseline))
+        group_rows, mix = list(group), _is_mixed(rows)
+        names = ["metric", segment, "queries", "share", "difference", "shrunk"]
+        names += [*(["rate", "mix"] if mix else []), "contribution"]
+        title = f"what the slices of {segment} add: {' against '.join(systems)}"
+        cells = []
+        for metric, parts in groupby(group_rows, lambda row: str(row["metric"])):
+            slices = list(parts)
+            cells += [_contribution(row, mix=mix) for row in slices]
+            sums = [signed(sum(row[column] for row in slices)) for column in SUMMED]
+            cells.append([printable(metric), "all", *[""] * 4, *(sums if mix else sums[2:])])
+        yield Table(names, cells, 2, title)
+
+
+def _movers(rows: Sequence[Row]) -> Iterator[Table]:
+    """A table of a metric's and system's queries, then both lists of each."""
+    for (metric, system, baseline), group in groupby(
+        rows, lambda row: (row["metric"], row["system"], row["baseline"])
+    ):
+        after, before = printable(system), printable(baseline)
+        group_rows = list(group)
+        names = ["", "", "query", "noise", before, after, "difference", "shrunk", "traffic"]
+        cells = [_mover(rank, row) for rank, row in enumerate(group_rows, 1)]
+        title = f"the queries that moved {printable(metric)} most: {after} against {before}"
+        yield Table(names, cells, 4, title)
+        for rank, row in enumerate(group_rows, 1):
+            day = f", on {row['metric_date']}" if row["metric_date"] else ""
+            title = f"{rank}. {_asked(row)}: {printable(metric)} {signed(row['difference'])}{day}"
+            names = ["rank", before, "grade", after, "grade"]
+            yield Table(names, _side_by_side(row), title=title)
+
+
+def _mover(rank: int, row: Row) -> list[str]:
+    return [
+        str(rank),
+        row["moved"],
+        _asked(row),
+        "could be" if row["could_be_noise"] else "",
+        number(row["baseline_value"]),
+        number(row["value"]),
+        signed(row["difference"]),
+        signed(row["shrunk_difference"]),
+        f"{row['traffic']:,.10g}",
+    ]
+
+
+def _asked(row: Row) -> str:
+    """The query's text, with its id if that is another one."""
+    query_id, text = printable(row["query_id"]), row["query_text"]
+    return query_id if text in (None, "", row["query_id"]) else f"{printable(text)} ({query_id})"
+
+
+def _side_by_side(row: Row) -> list[list[str]]:
+    lists = [{item["rank"]: item for item in row[name]} for name in ("baseline_list", "list")]
+    ranks = sorted({rank for item_by_rank in lists for rank in item_by_rank})
+    return [
+        [str(rank), *(cell for item_by_rank in lists for cell in _item(item_by_rank.get(rank)))]
+        for rank in ranks
+    ]
+
+
+def _item(item: Row | None) -> list[str]:
+    if item is None:
+        return ["", ""]
+    name = printable(item["item_id"])
+    name = f"{printable(item['title'])} ({name})" if item["title"] else name
+    return [name, "-" if item["grade"] is None else f"{item['grade']:g}"]
+
+
+def _is_mixed(rows: Sequence[Row]) -> bool:
+    """Whether the shares of slices differ between the systems."""
+    return any(abs(row["mix"]) > NOISE for row in rows)
+
+
+def _contribution(row: Row, *, mix: bool) -> list[str]:
+    n, share = f"{row['n']:,}", f"{100 * row['share']:.0f} %"
+    if mix:
+        n, share = f"{row['n_baseline']:,}, {n}", f"{100 * row['baseline_share']:.0f} %, {share}"
+    return [
+        printable(row["metric"]),
+        printable(row["segment_value"]),
+        n,
+        share,
+        *(signed(row[name]) for name in ("difference", "shrunk_difference")),
+        *(signed(row[name]) for name in ("rate", "mix") if mix),
+        signed(row["contribution"]),
+    ]
+
+
+def section_notes(comparison: Comparison) -> list[str]:
+    """What their columns mean."""
+    parts = comparison.contributions
+    return [
+        *([CONTRIBUTION] if parts else []),
+        *([MIX] if _is_mixed(parts) else []),
+        *([SHRUNK] if parts or comparison.movers else []),
+        *([MOVERS] if comparison.movers else []),
+    ]
+
+
+def json_object(comparison: Comparison) -> str:
+    """All that there is as one JSON object, where there is more than rows."""
+    fields: dict[str, Any] = {"rows": comparison.to_dicts()}
+    fields["contributions"] = list(comparison.contributions)
+    fields["movers"] = list(comparison.movers)
+    return json.dumps(fields, ensure_ascii=False, indent=2, default=str)

@@ -11,7 +11,7 @@ from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.script import Script
 from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.sql.template import literal
-from sqlmetrics.tables.cells import many
+from sqlmetrics.tables.table import many
 
 
 def why_absent(name: str, systems: Collection[str], plan: Plan, engine: Database) -> str:

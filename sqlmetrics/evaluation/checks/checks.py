@@ -43,7 +43,7 @@ from sqlmetrics.spec.days import day_of
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.stage import print_template, with_stages
 from sqlmetrics.sql.template import identifier
-from sqlmetrics.tables.cells import many, printable
+from sqlmetrics.tables.table import many, printable
 
 NUMBERS = {"score", "rank", "weight", "grade", "popularity", "users"}
 NO_NUMBERS = ("DATE", "TIME", "BLOB", "STRUCT", "MAP", "UUID", "INTERVAL")

@@ -12,7 +12,7 @@ from sqlmetrics.plan.plan import Plan
 from sqlmetrics.spec.named_values import SYSTEM, NamedValue, named_in
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.template import identifier
-from sqlmetrics.tables.cells import printable
+from sqlmetrics.tables.table import printable
 
 SHOWN = 8
 """As many values are told."""

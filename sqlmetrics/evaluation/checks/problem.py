@@ -9,8 +9,7 @@ from textwrap import indent
 from typing import Any
 
 from sqlmetrics.errors import InputError, NoDataError, shortened
-from sqlmetrics.tables.cells import printable
-from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.table import Table, printable
 
 EXAMPLES = 3
 """How many rows of a problem are shown."""

@@ -9,7 +9,7 @@ from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, remedy_for
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.spec.days import is_day
 from sqlmetrics.sql.template import identifier
-from sqlmetrics.tables.cells import many
+from sqlmetrics.tables.table import many
 
 MOST = 10_000
 """So many different texts of a column are looked at."""

@@ -13,7 +13,7 @@ from sqlmetrics.evaluation.inputs.run_names import expanded
 from sqlmetrics.spec.source import Rankings
 from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.template import identifier
-from sqlmetrics.tables.cells import many
+from sqlmetrics.tables.table import many
 
 EXAMPLES = 10
 """So many files are named that are left out."""

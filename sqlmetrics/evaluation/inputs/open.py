@@ -22,7 +22,7 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.zones import Zones, zone_of
 from sqlmetrics.sql.relation import Relation, protect_query, source_text, typed
 from sqlmetrics.sql.template import identifier, literal
-from sqlmetrics.tables.cells import many
+from sqlmetrics.tables.table import many
 
 READ_AS = {
     "score": "double",

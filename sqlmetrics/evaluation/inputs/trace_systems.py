@@ -14,7 +14,7 @@ from sqlmetrics.evaluation.inputs.paths import start_of
 from sqlmetrics.evaluation.inputs.runs import StageRuns, in_memory, runs_in
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import identifier
-from sqlmetrics.tables.cells import many
+from sqlmetrics.tables.table import many
 
 if TYPE_CHECKING:
     import pyarrow as pa

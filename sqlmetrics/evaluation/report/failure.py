@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlmetrics.stats import CONFIDENCE
-from sqlmetrics.tables.cells import many, printable, probability
+from sqlmetrics.tables.table import many, printable, probability
 
 MOST_LOST = 3
 """As many of the queries that lost are told."""

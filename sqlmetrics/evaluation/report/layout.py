@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.presets import PRESETS
-from sqlmetrics.tables.cells import DECIMALS, metric_value, printable
-from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.table import DECIMALS, Table, metric_value, printable
 
 if TYPE_CHECKING:
     from sqlmetrics.evaluation.report.result import Result

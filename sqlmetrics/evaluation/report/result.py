@@ -14,9 +14,8 @@ from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.spec.days import day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.stats.estimate import INTERVAL
-from sqlmetrics.tables.records import json_lines
 from sqlmetrics.tables.table import Table, terminal_width
-from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular
+from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular, json_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,8 +8,7 @@ from xml.etree import ElementTree as ET
 
 from sqlmetrics.evaluation.report.failure import Failure, value_text
 from sqlmetrics.jobs.checks.verdict import Verdict
-from sqlmetrics.tables.cells import printable
-from sqlmetrics.tables.table import Table, terminal_width
+from sqlmetrics.tables.table import Table, printable, terminal_width
 
 COLORS = {"FAILED": "bold red", "warn": "yellow"}
 ORDER = ("FAILED", "warn", "ok")

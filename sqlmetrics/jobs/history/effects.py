@@ -13,7 +13,7 @@ from sqlmetrics.jobs.losses import differs
 from sqlmetrics.jobs.tables import archives, columns_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal, relation
-from sqlmetrics.tables.cells import many
+from sqlmetrics.tables.table import many
 
 DECIMALS = 4
 

@@ -27,8 +27,7 @@ from sqlmetrics.proof.explain.presets import LABELS, LISTS, QUERIES, Agreeing, a
 from sqlmetrics.proof.explain.worked_example import WorkedExample, worked
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import with_stages
-from sqlmetrics.tables.cells import metric_value
-from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.table import Table, metric_value
 
 CUTOFF = 5
 """The cutoff of the example for a metric that needs one and was named without."""

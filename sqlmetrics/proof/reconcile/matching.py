@@ -16,7 +16,7 @@ from sqlmetrics.proof.reconcile.space import Point, Space
 from sqlmetrics.proof.reconcile.tally import Tally
 from sqlmetrics.proof.reconcile.target import Target
 from sqlmetrics.proof.reconcile.values import GivenValues
-from sqlmetrics.tables.cells import DECIMALS
+from sqlmetrics.tables.table import DECIMALS
 
 CUT_TOO = 1.5
 """How much wider a match is where the number may also have been cut off."""

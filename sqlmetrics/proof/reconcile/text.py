@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
-from sqlmetrics.tables.cells import many
-from sqlmetrics.tables.table import Table, html_notes, terminal_width
+from sqlmetrics.tables.table import Table, html_notes, many, terminal_width
 
 WIDTH = 88
 WORDS = 56
