@@ -23,6 +23,8 @@ from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Stage, equal, print_template, with_stages
 from sqlmetrics.stats import CONFIDENCE
+from sqlmetrics.tables.table import Table, metric_value, printable
+from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular, arrow_table
 
 ALL = "all"
 COLUMNS = (
@@ -54,9 +56,9 @@ UNGRADED = ("error", "drop")
 """Sampled queries without a label: refused, or left out as if they were missing at random."""
 
 
-@dataclass(frozen=True)
-class Checkup:
-    """What a graded sample says of all queries.
+@dataclass(frozen=True, repr=False)
+class Checkup(Tabular):
+    """What a graded sample says of all queries; it prints as a table.
 
     Attributes:
         table: One row per system, segment, metric and kind of mean, with COLUMNS, and with
@@ -70,6 +72,30 @@ class Checkup:
     level: float
     notes: tuple[str, ...]
     result: Result
+
+    def to_dicts(self) -> list[Row]:
+        """The rows as a list of dicts."""
+        return list(self.table.to_pylist())
+
+    def _arrow_tables(self) -> ArrowTables:
+        return {"estimates": lambda: self.table}
+
+    def _blocks(self) -> Iterator[Table]:
+        names = ["system", "segment", "metric", "mean over", "value", "interval", "graded", "of"]
+        has_llm = "llm_weight" in self.table.column_names
+        names += ["llm", "lambda", "gain"] if has_llm else []
+        rows = []
+        for row in self.to_dicts():
+            name, value = row["segment_name"], printable(row["segment_value"])
+            segment = ALL if name == ALL else f"{name}={value}"
+            value, low, high = (metric_value(row[key]) for key in ("value", "ci_low", "ci_high"))
+            cells = [printable(row["system"]), segment, row["metric"], row["mean_over"], value]
+            cells += [f"{low} to {high}", f"{row['n_graded']:,}", f"{row['n_population']:,}"]
+            if has_llm:
+                gain = "" if row["gain"] is None else f"x{row['gain']:.2f}"
+                cells += [metric_value(row["llm_value"]), f"{row['llm_weight']:.2f}", gain]
+            rows.append(cells)
+        yield Table(names, rows, 4, notes=[f"intervals cover {self.level:.4g}"])
 
 
 def estimate(
@@ -254,11 +280,7 @@ def _told(note: str, whose: str) -> str:
 
 
 def _table(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> pa.Table:
-    counts = {name for name in names if name.startswith("n_")}
-    types = {name: pa.string() for name in COLUMNS[:5]} | dict.fromkeys(counts, pa.int64())
-    schema = pa.schema([(name, types.get(name, pa.float64())) for name in names])
-    columns = [[row[i] for row in rows] for i in range(len(names))]
-    return pa.Table.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)],
-        schema=schema,
-    )
+    counts = (name for name in names if name.startswith("n_"))
+    kinds = dict.fromkeys(names, "double") | dict.fromkeys(COLUMNS[:5], "string")
+    kinds |= dict.fromkeys(counts, "int64")
+    return arrow_table((dict(zip(names, row, strict=True)) for row in rows), kinds)

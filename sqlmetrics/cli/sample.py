@@ -9,13 +9,12 @@ import click
 from sqlmetrics.cli.common import INPUT, error_options, progress_bar, say
 from sqlmetrics.cli.evaluation_options import given_options, metrics_option, table_options
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.cli.output import format_of, out_option, output_options, write
+from sqlmetrics.cli.output import emit_table, format_of, out_option, output_options, write
 from sqlmetrics.cli.systems import sources, spec_of
 from sqlmetrics.stats import CONFIDENCE
-from sqlmetrics.tables.table import many, metric_value
+from sqlmetrics.tables.table import many
 
 if TYPE_CHECKING:
-    from sqlmetrics.annotation.estimate import Checkup
     from sqlmetrics.engines.database import Database
     from sqlmetrics.spec.spec import Spec
 
@@ -176,7 +175,7 @@ def estimate(
         )
     for note in estimates.notes:
         say(f"note: {note}")
-    write(_text(estimates, form) + "\n", out)
+    emit_table(estimates, form, out)
 
 
 def _with_labels(
@@ -224,36 +223,3 @@ def _graded_alone(spec: Spec) -> Spec:
     has = f"{identifier(labels.columns.grade)} is not null"
     where = f"({labels.where}) and {has}" if labels.where else has
     return spec.having(labels=labels.model_copy(update={"where": where}))
-
-
-def _text(checkup: Checkup, output: str) -> str:
-    from sqlmetrics.tables import tabular
-
-    if output in ("json", "jsonl"):
-        as_json = tabular.json_lines if output == "json" else tabular.jsonl
-        return as_json(checkup.table)
-    return tabular.csv(checkup.table).rstrip("\n") if output == "csv" else _table(checkup)
-
-
-def _table(checkup: Checkup) -> str:
-    from sqlmetrics.tables.table import Table, printable
-
-    names = ["system", "segment", "metric", "mean over", "value", "interval", "graded", "of"]
-    has_llm = "llm_weight" in checkup.table.column_names
-    names += ["llm", "lambda", "gain"] if has_llm else []
-    rows = []
-    for row in checkup.table.to_pylist():
-        segment = row["segment_name"]
-        segment = segment if segment == "all" else f"{segment}={printable(row['segment_value'])}"
-        value, low, high = (metric_value(row[key]) for key in ("value", "ci_low", "ci_high"))
-        cells = [printable(row["system"]), segment, row["metric"], row["mean_over"], value]
-        cells += [f"{low} to {high}", f"{row['n_graded']:,}", f"{row['n_population']:,}"]
-        if has_llm:
-            cells += [metric_value(row["llm_value"]), f"{row['llm_weight']:.2f}", _gain(row)]
-        rows.append(cells)
-    return Table(names, rows, 4, notes=[f"intervals cover {checkup.level:.4g}"]).text()
-
-
-def _gain(row: dict[str, Any]) -> str:
-    """How many labels by people the model's labels make of one."""
-    return "" if row["gain"] is None else f"x{row['gain']:.2f}"

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import sqlmetrics as sm
+from sqlmetrics.annotation.estimate import Checkup
 from sqlmetrics.clicks.analysis.depth import Cutoff, Depth, End, Position
 from sqlmetrics.clicks.analysis.experiment import MixedUsers, SampleRatioMismatch, Soundness
 from sqlmetrics.clicks.analysis.label_comparison import LabelComparison
@@ -111,6 +112,13 @@ def _tied() -> sm.TieAudit:
     return sm.TieAudit(pa.table(counts | {"n_tied_rows": [2]}), pa.table(names | numbers))
 
 
+def _estimated() -> Checkup:
+    texts = dict.fromkeys(("segment_name", "segment_value", "metric", "mean_over"), "all")
+    numbers = {"value": 0.5, "ci_low": 0.25, "ci_high": 0.75, "n_graded": 9, "n_population": 99}
+    table = pa.Table.from_pylist([{"system": BAD, **texts, **numbers}])
+    return Checkup(table, 0.95, (), _evaluated())
+
+
 def _labels() -> LabelComparison:
     names = {"labels": "as the spec says", "first_day": None, "last_day": None, "system": BAD}
     row = {**names, "metric": "mrr", "value": 0.5, "n_queries": 2}
@@ -133,6 +141,7 @@ RESULTS: dict[type[Tabular], Callable[[], Tabular]] = {
     examine.Report: lambda: examine.Report(
         "DuckDB", "2.0", (examine.Finding(BAD, 9, 0.5, "mrr"),), 1.0
     ),
+    Checkup: _estimated,
     Verdicts: lambda: Verdicts(
         [Verdict("mrr", "min 0.6", BAD, "", DAY, 0.5, None, holds=False, severity="warn")]
     ),
