@@ -37,7 +37,7 @@ def list_names(what: str, output: str) -> None:
         ]
         click.echo(json.dumps(records, ensure_ascii=False, indent=2))
         return
-    click.echo(_fitted(getattr(listing, what)(), terminal_width()))
+    click.echo(_fitted(listing.table(what), terminal_width()))
 
 
 def _fitted(table: Table, width: int | None) -> str:

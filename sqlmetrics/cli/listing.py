@@ -25,39 +25,15 @@ def records(kind: str) -> list[Record]:
     return _RECORDS[kind]()
 
 
-def metrics() -> Table:
-    """One row per metric."""
-    return _table(_metrics())
-
-
-def online() -> Table:
-    """One row per online metric, of click logs."""
-    return _table(_online())
-
-
-def options() -> Table:
-    """One row per value of an option, the house default first."""
+def table(kind: str) -> Table:
+    """The same for people; of an option, what it is about stands once, at the house default."""
     rows, before = [], None
-    for record in _options():
-        is_first = record["option"] != before
-        before = record["option"]
+    for record in records(kind):
+        option = record.get("option")
+        is_first = option is None or option != before
+        before = option
         rows.append(record if is_first else {**record, "option": "", "about": ""})
-    return _table(rows)
-
-
-def presets() -> Table:
-    """One row per preset: how it differs from the house preset."""
-    return _table(_presets())
-
-
-def dialects() -> Table:
-    """One row per dialect, with how far it can be trusted."""
-    return _table(_dialects())
-
-
-def exports() -> Table:
-    """One row per tool that a spec can be exported for."""
-    return _table(_exports())
+    return Table(list(rows[0]), [list(map(_cell, row.values())) for row in rows])
 
 
 def _metrics() -> list[Record]:
@@ -151,11 +127,6 @@ _RECORDS: Mapping[str, Callable[[], list[Record]]] = {
     "dialects": _dialects,
     "exports": _exports,
 }
-
-
-def _table(rows: list[Record]) -> Table:
-    """Records as texts, with the names of the columns."""
-    return Table(list(rows[0]), [list(map(_cell, row.values())) for row in rows])
 
 
 def _cell(value: object) -> str:

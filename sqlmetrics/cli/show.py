@@ -97,7 +97,7 @@ def _show_definitions(spec: str, location: Location, output: str | None, out: st
 
 def _definition_rows(history: Sequence[DefinedDays]) -> pa.Table:
     """One row per definition of a metric."""
-    import pyarrow as pa
+    from sqlmetrics.tables.tabular import arrow_table
 
     rows = [
         {
@@ -113,11 +113,9 @@ def _definition_rows(history: Sequence[DefinedDays]) -> pa.Table:
         }
         for days in history
     ]
-    kinds = dict.fromkeys(rows[0], pa.string()) | dict.fromkeys(
-        ("first_date", "last_date", "retired_since"), pa.date32()
-    )
-    kinds["is_retired"] = pa.bool_()
-    return pa.Table.from_pylist(rows, pa.schema([*kinds.items()]))
+    kinds = dict.fromkeys(rows[0], "string") | {"is_retired": "bool"}
+    days = dict.fromkeys(("first_date", "last_date", "retired_since"), "date32")
+    return arrow_table(rows, kinds | days)
 
 
 def _definitions(history: Sequence[DefinedDays]) -> str:

@@ -20,7 +20,7 @@ from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import print_template, with_stages
 from sqlmetrics.tables.table import Table, metric_value, printable
-from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular
+from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular, arrow_table
 
 RULES = ("worst", "average", "best")
 
@@ -165,8 +165,8 @@ def _metrics(results: dict[str, Result], spec_rule: str) -> pa.Table:
                 values_by_key.setdefault((row["metric_date"], row["system"], text), {})[rule] = row[
                     "value"
                 ]
-    return pa.Table.from_pylist(
-        [_row(*key, values, spec_rule) for key, values in values_by_key.items()], _SCHEMA
+    return arrow_table(
+        [_row(*key, values, spec_rule) for key, values in values_by_key.items()], _KINDS
     )
 
 
@@ -180,14 +180,12 @@ def _row(
     return keys | value_by_rule | {"value": values.get(spec_rule), "spread": spread}
 
 
-_SCHEMA = pa.schema(
-    [
-        ("metric_date", pa.date32()),
-        ("system", pa.string()),
-        ("metric", pa.string()),
-        *((name, pa.float64()) for name in ("worst", "average", "value", "best", "spread")),
-    ]
-)
+_KINDS = {
+    "metric_date": "date32",
+    "system": "string",
+    "metric": "string",
+    **dict.fromkeys(("worst", "average", "value", "best", "spread"), "double"),
+}
 
 
 def _cell(value: Any) -> str:

@@ -175,7 +175,7 @@ def test_list(folder: Path, what: str) -> None:
     from sqlmetrics.cli import listing
 
     out = sqlmetrics("list", what, folder=folder).stdout
-    rows = getattr(listing, what)().rows
+    rows = listing.table(what).rows
     assert len(out.splitlines()) == len(rows) + 1
     assert all(row[1] in out for row in rows)
 

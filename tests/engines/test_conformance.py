@@ -11,7 +11,7 @@ from marked import by_turns, engines
 from slices import commit, keep
 
 from engines.starting import STARTED, Servers
-from sqlmetrics.cli.listing import dialects
+from sqlmetrics.cli import listing
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.proof.doctor.cases import cases
 from sqlmetrics.proof.doctor.data import tables
@@ -83,7 +83,7 @@ def test_what_was_executed_is_told() -> None:
     for name in ("bigquery", "databricks", "mysql", "redshift", "snowflake"):
         assert trust(DIALECTS[name]).how == "executed on a similar engine", name
     assert trust(DIALECTS["trino"]).run is None
-    told = {row[0]: row[2] for row in dialects().rows}
+    told = {row[0]: row[2] for row in listing.table("dialects").rows}
     assert told.keys() == DIALECTS.keys()
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,7 @@ CHANGE = Contradiction(*PLACE, "mrr", "ctr", DAY, DAY, 0.5, -0.25)
 NUMBER = InterleavingEstimate(0.5, None, None, None)
 
 
+@cache
 def _evaluated() -> sm.Result:
     result = sm.evaluate(LISTS, LABELS, ["mrr", "ndcg@3"], system="system")
     assert isinstance(result, sm.Result)
@@ -188,7 +190,18 @@ def test_every_result_of_rows_is_looked_at() -> None:
     assert names - {"Rows"} == {result_class.__name__ for result_class in RESULTS}
 
 
-@pytest.mark.parametrize("result_class", RESULTS, ids=lambda given: given.__name__)
+COSTLY = {sm.Comparison, sm.Funnel, SourceFunnel}
+CELLS = [
+    pytest.param(
+        result_class,
+        id=result_class.__name__,
+        marks=[pytest.mark.turns(0.3)] if result_class in COSTLY else [],
+    )
+    for result_class in RESULTS
+]
+
+
+@pytest.mark.parametrize("result_class", CELLS)
 def test_a_result_has_all_ways_out(result_class: type[Tabular]) -> None:
     result = RESULTS[result_class]()
     assert type(result) is result_class

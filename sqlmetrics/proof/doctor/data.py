@@ -8,6 +8,8 @@ from datetime import date
 
 import pyarrow as pa
 
+from sqlmetrics.tables.tabular import arrow_table
+
 IDS = ("a", "A", "a ", " a", "á", "a\u0301", "ß", "ss", "10", "9", "😀", "o'x", 'w"e', "b\\s", "%s")
 """Ids that differ only in case, space or accent, and what is written with special signs."""
 
@@ -149,12 +151,8 @@ def _dated(rows: Rows, chance: random.Random) -> Iterator[dict[str, object]]:
 
 
 def _table(rows: Rows) -> pa.Table:
-    types = {"ds": pa.date32(), "place": pa.int64()}
-    numbers = {"score", "traffic", "popularity", "users"}
-    words = any(isinstance(row.get("grade"), str) for row in rows)
-    numbers |= set() if words else {"grade"}
-    fields = [
-        pa.field(name, types.get(name, pa.float64() if name in numbers else pa.string()))
-        for name in rows[0]
-    ]
-    return pa.Table.from_pylist(rows, pa.schema(fields))
+    kinds = {"ds": "date32", "place": "int64"}
+    kinds |= dict.fromkeys(("score", "traffic", "popularity", "users"), "double")
+    if not any(isinstance(row.get("grade"), str) for row in rows):
+        kinds["grade"] = "double"
+    return arrow_table(rows, {name: kinds.get(name, "string") for name in rows[0]})
