@@ -259,9 +259,9 @@ def test_columns_of_several_traces_are_the_query_s_where_they_agree(tmp_path: Pa
     ):
         rows = [row for row in result.to_dicts() if row["segment_name"] == "lang"]
         assert {(row["system"], row["segment_value"]): row["value"] for row in rows} == expected
-    with pytest.raises(sm.SqlMetricsError, match=r"response of 3 queries differs .* 'q1'"):
+    with pytest.raises(sm.SqlmetricsError, match=r"response of 3 queries differs .* 'q1'"):
         sm.evaluate(paths[0], paths[1], "mrr", by="response")
-    with pytest.raises(sm.SqlMetricsError, match=r"b\.jsonl' holds traces without references"):
+    with pytest.raises(sm.SqlmetricsError, match=r"b\.jsonl' holds traces without references"):
         sm.compare(bare_paths[0], bare_paths[1], "mrr")
 
 
