@@ -69,7 +69,7 @@ def evaluate_clicks(
     0.5
     """
     if not isinstance(log, Spec):
-        with connect(session_of(connection, log)) as engine:
+        with connect(session_of(connection, log)) as engine, engine.reading():
             log = with_views(log, engine)
             spec, note = wide_log(log, engine, metrics, by, time_zone)
             result = evaluate_clicks(
@@ -91,6 +91,7 @@ def evaluate_clicks(
     check_confidence(confidence)
     with (
         connect(connection) as engine,
+        engine.reading(),
         cleaned_log(spec.clicks, engine, progress, names=named_in(spec)) as clean,
     ):
         result = counted(clean, spec, confidence)

@@ -249,10 +249,7 @@ def _compared(
             raise SpecError(one_system(plan.spec.title))
         else:
             options = of_runs
-        with (
-            executing(plan, engine, check=check, per_query=False, execution=USUALLY) as script,
-            engine.reading(),
-        ):
+        with executing(plan, engine, check=check, per_query=False, execution=USUALLY) as script:
             comparison = comparison_of(plan, options, script, engine)
             return replace(comparison, notes=(*comparison.notes, *sample_note(check)))
 
@@ -270,7 +267,10 @@ def asked_plan(
         arguments: What is asked of the evaluation besides.
         engine: Where the tables are.
     """
-    with _tables(rankings, labels, options, arguments, engine) as (spec, tables):
+    with (
+        engine.reading(),
+        _tables(rankings, labels, options, arguments, engine) as (spec, tables),
+    ):
         systems = tables.systems
         yield planned(spec, tables), options.of_runs(systems) if systems else options
 

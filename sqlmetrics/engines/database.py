@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from sqlmetrics.errors import InputError
 from sqlmetrics.sql.dialects import dialect
+from sqlmetrics.sql.template import parts
 from sqlmetrics.sql.translation import Translation
 
 if TYPE_CHECKING:
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
     from sqlmetrics.engines.driver import Driver
 
 Data = TypeVar("Data")
+
+_CHANGES_TABLES = re.compile(r"(?:\s*--.*\n)*\s*(?:create|alter|drop)\b", re.IGNORECASE)
+"""How a statement begins that makes, changes or drops a table or view."""
 
 
 class Database:
@@ -31,7 +37,7 @@ class Database:
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
         self.translation = Translation(dialect(driver.dialect))
-        self._known: dict[str, dict[str, str]] | None = None
+        self._known: dict[str, dict[str, str] | InputError] | None = None
         self.find = driver.find
         self.free_name = driver.free_name
         self.register = driver.register
@@ -78,8 +84,14 @@ class Database:
         if self._known is None:
             return self.describe(source)
         if source not in self._known:
-            self._known[source] = self.describe(source)
-        return self._known[source]
+            try:
+                self._known[source] = self.describe(source)
+            except InputError as error:
+                self._known[source] = error
+        columns = self._known[source]
+        if isinstance(columns, InputError):
+            raise columns
+        return columns
 
     def describe(self, source: str) -> dict[str, str]:
         """The same, as it is now.
@@ -90,10 +102,16 @@ class Database:
         return self.driver.described(self.translation.text(f"select * from {source}"))
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
-        """While the block lasts no table changes, so each is described once."""
+    def reading(self, *, anew: bool = False) -> Iterator[None]:
+        """While the block lasts nobody else changes a table, so each is described once.
+
+        Args:
+            anew: Whether others may have changed what was described before, as before a lock.
+        """
         outer = self._known
         self._known = {} if outer is None else outer
+        if anew:
+            self._known.clear()
         try:
             yield
         finally:
@@ -117,14 +135,30 @@ class Database:
 
     def execute(self, sql: str) -> None:
         """Run a statement."""
-        self.driver.execute(self.translation.text(sql))
+        self.execute_all([sql])
+
+    def execute_all(self, statements: Iterable[str]) -> None:
+        """Run statements in their order, at once where the database takes several."""
+        texts = [self.translation.text(sql) for sql in statements]
+        self._forget_changed(texts)
+        self.driver.execute_all(texts)
+
+    def _forget_changed(self, statements: Iterable[str]) -> None:
+        """What is known of the tables and views that statements make, change or drop."""
+        changing = [text for text in statements if _CHANGES_TABLES.match(text)]
+        for source in [*(self._known or ())] if changing else ():
+            name = parts(source)[-1] if re.fullmatch(r'[\w."]+', source) else ""
+            if not name or any(re.search(rf"(?<!\w){name}(?!\w)", text) for text in changing):
+                del self._known[source]  # type: ignore[union-attr]
 
     def made(self, create: str, drop: str) -> AbstractContextManager[None]:
         """What a statement makes, for as long as the block lasts."""
+        self._forget_changed([create])
         return self.driver.made(self.translation.text(create), self.translation.text(drop))
 
     def chained(self, create: str, drop: str) -> AbstractContextManager[None]:
         """A table that is kept for as long as the block lasts, made of others that are."""
+        self._forget_changed([create])
         return self.driver.chained(self.translation.text(create), self.translation.text(drop))
 
 

@@ -56,6 +56,7 @@ class Driver(Statements):
         TYPES: Kind -> the type of a column that is created; a kind that is not in it
             cannot be loaded.
         CODES: Beginnings of the database's codes of errors -> the kind of failure.
+        TAKES_SEVERAL: Whether a text may hold several statements.
         errors: What its driver raises.
         HINT: What bounds a statement, and where it is said.
         is_read_only: Whether text of users may change nothing, where the database can be told.
@@ -69,6 +70,7 @@ class Driver(Statements):
     errors: tuple[type[BaseException], ...]
     TYPES: ClassVar[Mapping[str, str]]
     CODES: ClassVar[Mapping[str, str]] = SQLSTATE
+    TAKES_SEVERAL: ClassVar[bool] = False
     TEMPORARY: ClassVar[str] = "temporary "
     DROP: ClassVar[str] = "drop table"
     HINT: ClassVar[str] = "Ctrl-C stops it"
@@ -168,6 +170,12 @@ class Driver(Statements):
         """Run a statement."""
         with self._failing(sql):
             self._run(finished(sql))
+
+    def execute_all(self, statements: Sequence[str]) -> None:
+        """Run statements in their order, at once where the database takes several."""
+        texts = ["\n;\n".join(statements)] if statements and self.TAKES_SEVERAL else statements
+        for text in texts:
+            self.execute(text)
 
     def table(self, sql: str) -> pa.Table:
         """The rows of a query as an Arrow table."""

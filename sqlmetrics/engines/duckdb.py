@@ -57,6 +57,7 @@ class DuckDB(Driver):
     dialect = "duckdb"
     name = "DuckDB"
     errors = (duckdb.Error,)
+    TAKES_SEVERAL = True
     TRANSACTION = ("begin transaction", "commit", "rollback")
 
     def __init__(

@@ -149,6 +149,7 @@ class Postgres(DbApi):
     dialect = "postgres"
     name = "PostgreSQL"
     errors = (psycopg.Error,)
+    TAKES_SEVERAL = True
     HINT = "options='-c statement_timeout=10min' of the connection bounds it"
     TYPES: ClassVar = STANDARD | {"DOUBLE": "double precision", "VARCHAR": 'text collate "C"'}
 

@@ -49,7 +49,7 @@ def begin(new: NewRows, ends: Ends, engine: Database, entries: Mapping[str, str]
     spec = new.spec
     if engine.translation.dialect.writing.replace != TRANSACTION:
         return []
-    with engine.alone(targets(spec)["facts"]):
+    with engine.alone(targets(spec)["facts"]), engine.reading(anew=True):
         notes = changes(spec, engine).make(engine)
         notes += [note for row in _open_runs(spec, engine) if (note := _told(row, spec, engine))]
         process = literal(f"process {os.getpid()}, session {engine.driver.session}")

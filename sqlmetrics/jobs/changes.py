@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from textwrap import indent
 
@@ -152,14 +153,15 @@ class Changes:
 
         Returns:
             A sentence for each key that cannot be made, and for comments: of an old table that
-            holds rows twice, say, or is somebody else's.
+            holds rows twice, say, or is somebody else's. Without keys each is tried by itself.
 
         Raises:
             EngineError: If a table or column cannot be made.
         """
         notes = self.make(engine)
-        tried = [_tried(engine, [statement], "without the key") for statement in self.keys]
-        return [*filter(None, tried), *notes]
+        if _tried(engine, self.keys, "without keys"):
+            notes += [_tried(engine, [statement], "without the key") for statement in self.keys]
+        return [*filter(None, notes)]
 
     def make(self, engine: Database) -> list[str]:
         """Make what is needed with its comments, which a later look does not find lacking.
@@ -172,21 +174,20 @@ class Changes:
         Raises:
             EngineError: If a table or column cannot be made.
         """
-        for statement in self.needed:
-            engine.execute(statement)
-        note = _tried(engine, self.comments, "without comments") if self.comments else ""
+        engine.execute_all(self.needed)
+        note = _tried(engine, self.comments, "without comments")
         return [note] if note else []
 
 
 def _tried(engine: Database, statements: Sequence[str], else_: str) -> str:
     """Execute statements, all or none; a sentence if they fail, which a run survives."""
-    statement = statements[0]
+    if not statements:
+        return ""
     try:
-        with engine.transaction():
-            for statement in statements:
-                engine.execute(statement)
+        with engine.transaction() if len(statements) > 1 else nullcontext():
+            engine.execute_all(statements)
     except SqlmetricsError as error:
-        return f"the tables do {else_}, because `{statement}` fails: {error}"
+        return f"the tables do {else_}, because `{statements[0]}` fails: {error}"
     return ""
 
 

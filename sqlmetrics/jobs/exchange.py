@@ -115,7 +115,7 @@ class Exchange:
         is_undone = self.at.dialect.undoes_views
         is_by_day = bool(self.at.dialect.by_day)
         by_day = {table for table, rows in self.rows.items() if is_by_day and not rows.are_added}
-        with alone(self.spec, engine) as killed:
+        with alone(self.spec, engine) as killed, engine.reading(anew=True):
             notes = killed + changes(self.spec, engine, self.columns).carry_out(engine)
             archive = self.run and Archive.opened(self.spec, engine, *self.run)
             views = [] if end is not None else view_statements(self.spec, engine, self.views)

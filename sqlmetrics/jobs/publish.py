@@ -182,8 +182,7 @@ def _load(target: Database, table: _Published) -> None:
     held = target.register("sqlmetrics_published", table.rows)
     target.execute(create(target.translation, table.key, table_name, table.columns.values()))
     target.execute(f"insert into {relation(table_name)} by name select * from {held}")
-    for statement in comments(target.translation, table.key, table_name, table.columns.values()):
-        target.execute(statement)
+    target.execute_all(comments(target.translation, table.key, table_name, table.columns.values()))
 
 
 def _alone(name: str) -> str:

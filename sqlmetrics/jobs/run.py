@@ -135,7 +135,7 @@ def write(
     part = days if isinstance(days, Part) else Part(days, keeps_days=days is None)
     if part.days and full_refresh:
         raise SpecError("a full refresh replaces all days; leave out start and end")
-    with engine:
+    with engine, engine.reading():
         check_own(spec, engine)
         keeps(spec, engine.translation)
         if not adopt:
@@ -228,7 +228,7 @@ class _Run:
 
     def _log_failure(self, engine: Database, message: str) -> None:
         entries = self._told("failed", " ".join(message.split()), engine=engine)
-        with adding(self.spec, engine):
+        with adding(self.spec, engine), engine.reading(anew=True):
             changes(self.spec, engine).make(engine)
             ended(self._new_rows(), engine)
             engine.execute(self._new_rows().log(self._ends, **entries))

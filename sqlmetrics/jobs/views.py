@@ -131,8 +131,7 @@ def make_views(spec: Spec, engine: Database, statements: Iterable[str]) -> None:
         EngineError: If one cannot be made; it says whether the rows are written.
     """
     try:
-        for statement in statements:
-            engine.execute(statement)
+        engine.execute_all(statements)
     except SqlmetricsError as error:
         is_undone = engine.translation.dialect.undoes_views
         raise EngineError(

@@ -282,7 +282,6 @@ def _at_tables(
     with (
         asked_plan(rankings, labels, options, arguments, engine) as (plan, asks_of_runs),
         executing(plan, engine, check=check, per_query=False, execution=USUALLY) as script,
-        engine.reading(),
     ):
         result = result_of(plan, script, engine, check=check)
         numbers = _numbers(result, options)

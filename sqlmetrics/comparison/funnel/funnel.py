@@ -131,12 +131,9 @@ def funnel(
             funnel_plan: Plan = of_sources(plan, sources, engine)
         else:
             funnel_plan, notes = in_stages(plan, STAGE if runs else stage, names, engine)
-        with (
-            executing(
-                funnel_plan, engine, check=check, per_query=False, execution=USUALLY
-            ) as script,
-            engine.reading(),
-        ):
+        with executing(
+            funnel_plan, engine, check=check, per_query=False, execution=USUALLY
+        ) as script:
             kind, result = (SourceSums, SourceFunnel) if sources is not None else (Losses, Funnel)
             return _funnel(
                 kind(funnel_plan, tuple(comparable(funnel_plan)[0]), rel),

@@ -59,12 +59,9 @@ def evaluated(
     with asked_plan(rankings, labels, options, arguments, engine) as (plan, run_options):
         moments_plan = replace(plan, moments=True)
         comparison_options = replace(run_options, by=plan.spec.by or run_options.by)
-        with (
-            executing(
-                moments_plan, engine, check=check, per_query=False, execution=USUALLY
-            ) as script,
-            engine.reading(),
-        ):
+        with executing(
+            moments_plan, engine, check=check, per_query=False, execution=USUALLY
+        ) as script:
             result = result_of(moments_plan, script, engine, check=check, confidence=options.level)
             content = of_result(result, options.level)
             if len(content.systems) > 1:

@@ -66,8 +66,7 @@ class Archive:
             EngineError: If one cannot be made.
         """
         archive, lacking = cls.looked_at(spec, engine, run_id, now)
-        for statement in lacking:
-            engine.execute(statement)
+        engine.execute_all(lacking)
         return archive
 
     @classmethod

@@ -8,7 +8,7 @@ from datetime import date
 from sqlmetrics.engines.database import Database
 from sqlmetrics.jobs.checks.calendar import Calendar
 from sqlmetrics.jobs.schema import COUNTED, TABLES
-from sqlmetrics.jobs.tables import targets
+from sqlmetrics.jobs.tables import columns_of, targets
 from sqlmetrics.spec.days import Ends, as_sql, day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal, relation
@@ -29,7 +29,7 @@ def repeated_keys(
     ends = Ends(as_sql(calendar.days[0]), None, as_sql(calendar.days[-1]))
     conditions = [f"spec = {literal(spec.title)}", *ends.of("metric_date")]
     for table, name in targets(spec).items():
-        if table not in COUNTED or engine.find(name) is None:
+        if table not in COUNTED or not columns_of(name, engine):
             continue
         rows = engine.rows(
             "select metric_date, count(*) as n_keys\nfrom (\n    select metric_date\n"

@@ -27,7 +27,7 @@ from sqlmetrics.jobs.definitions import (
     read_metric_key,
     retired_metrics,
 )
-from sqlmetrics.jobs.tables import targets
+from sqlmetrics.jobs.tables import columns_of, targets
 from sqlmetrics.plan.summary import ALL, NO_DATE
 from sqlmetrics.spec.days import Days, as_sql, day_of
 from sqlmetrics.spec.days import today as today_in
@@ -167,9 +167,9 @@ def verdicts(
     """
     facts = targets(spec)["facts"]
     now = today or today_in(zone_of_days(spec))
-    with engine:
+    with engine, engine.reading():
         check_asked(spec, retired_metrics(spec, engine))
-        if engine.find(facts) is None:
+        if not columns_of(facts, engine):
             raise NoDataError(f"there is no table {facts}; sqlmetrics run makes it")
         source = f"from {relation(facts)}\nwhere spec = {literal(spec.title)}"
         checked_days = calendar(engine, source, days)
