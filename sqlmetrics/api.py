@@ -19,7 +19,7 @@ from sqlmetrics.jobs.checks.verdict import Verdicts, verdicts
 from sqlmetrics.jobs.days import days_between, days_looked_at, zone_of_days
 from sqlmetrics.jobs.missing_days import parts
 from sqlmetrics.jobs.provenance import Provenance
-from sqlmetrics.jobs.run import RunReport, write
+from sqlmetrics.jobs.run import RunReport, write_parts
 from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.proof.verify import Agreement, sampled
@@ -154,22 +154,18 @@ def run(
         batch_days=batch_days,
         recompute=recompute,
     )
-    reports = list[RunReport]()
-    for part in todo:
-        report = write(
-            spec,
-            engine,
-            part,
-            full_refresh=full_refresh,
-            recompute=recompute,
-            allow_loss=allow_loss,
-            adopt=adopt,
-            check=check,
-            provenance=Provenance(note),
-        )
-        allow_loss -= report.lost_days
-        reports.append(report)
-    return reports
+    reports = write_parts(
+        spec,
+        engine,
+        todo,
+        full_refresh=full_refresh,
+        recompute=recompute,
+        allow_loss=allow_loss,
+        adopt=adopt,
+        check=check,
+        provenance=Provenance(note),
+    )
+    return list(reports)
 
 
 def check(

@@ -91,6 +91,9 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 is, below `sqlmetrics.cli`, and its line there. The help needs none of their modules."""
 
 PREFIX = "sqlmetrics_failed_"
+COMMANDS_NAMED = 3
+"""As many commands are named that have an option which another one has not."""
+
 KEPT = 10
 """As many files of SQL that failed are kept in the folder of temporary files."""
 
@@ -161,6 +164,8 @@ def _run(options: dict[str, Any], stop: Stop) -> None:
     except click.exceptions.Exit as end:
         sys.exit(end.exit_code)
     except click.ClickException as error:
+        if isinstance(error, click.NoSuchOption):
+            error = _with_commands(error)
         stream = io.StringIO()
         error.show(stream)
         _print(options, stream.getvalue(), "usage", error.exit_code)
@@ -177,6 +182,29 @@ def _run(options: dict[str, Any], stop: Stop) -> None:
         kind, text = type(error).__name__, _json(error) if as_json else _text(error)
         _print(options, text, "failed", error.exit_code, error=kind)
         sys.exit(error.exit_code)
+
+
+def _with_commands(error: click.NoSuchOption) -> click.NoSuchOption:
+    """An unknown option, with the commands that have it."""
+    lines = [
+        " ".join(["sqlmetrics", name, *_arguments(command), error.option_name])
+        for name, command in cli.commands.items()
+        if any(error.option_name in parameter.opts for parameter in command.params)
+    ]
+    if not lines:
+        return error
+    n_more = len(lines) - COMMANDS_NAMED
+    more = f" and {n_more:,} more" if n_more > 0 else ""
+    message = f"{error.message} There is: {', '.join(lines[:COMMANDS_NAMED])}{more}."
+    return click.NoSuchOption(error.option_name, message, error.possibilities, error.ctx)
+
+
+def _arguments(command: click.Command) -> list[str]:
+    return [
+        parameter.human_readable_name
+        for parameter in command.params
+        if isinstance(parameter, click.Argument)
+    ]
 
 
 def _print(options: dict[str, Any], text: str, event: str, exit_code: int, **fields: Any) -> None:

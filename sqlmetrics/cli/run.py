@@ -237,10 +237,12 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, summar
     Raises:
         SqlmetricsError: As `write` and `publish` do.
     """
+    from sqlmetrics.jobs.definitions import note_of_retired
     from sqlmetrics.jobs.destination import check_destination
+    from sqlmetrics.jobs.exchange import ALL_DAYS
     from sqlmetrics.jobs.provenance import UNNAMED
     from sqlmetrics.jobs.publish import publish
-    from sqlmetrics.jobs.run import write
+    from sqlmetrics.jobs.run import write_parts
 
     spec, days, full = summary.spec, choice.days, choice.full_refresh
     with location.writing(spec, passing=to is not None) as engine:
@@ -250,21 +252,22 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, summar
         todo = choice.parts(spec, engine)
         if not todo:
             say(f"no day of {spec.title} is missing")
-        allow_loss = choice.allow_loss
-        for part in todo:
+            if retired := note_of_retired(spec, days.ends if days else ALL_DAYS, engine):
+                say(f"note: {retired}", "note")
+        reports = write_parts(
+            spec,
+            engine,
+            todo,
+            full_refresh=full,
+            recompute=choice.recompute,
+            allow_loss=choice.allow_loss,
+            adopt=choice.adopt,
+            check=input_check(choice.unchecked),
+            provenance=choice.provenance or UNNAMED,
+        )
+        for _ in todo:
             with progress_bar(f"run {spec.title}"):
-                report = write(
-                    spec,
-                    engine,
-                    part,
-                    full_refresh=full,
-                    recompute=choice.recompute,
-                    allow_loss=allow_loss,
-                    adopt=choice.adopt,
-                    check=input_check(choice.unchecked),
-                    provenance=choice.provenance or UNNAMED,
-                )
-            allow_loss -= report.lost_days
+                report = next(reports)
             summary.reports.append(report)
             _report(spec, report)
         if to is not None:

@@ -112,7 +112,11 @@ def question(
     if are_swapped(spec, tables, engine):
         spec, tables = arguments.spec(labels, rankings)
         note = "the first table has grades and the second one scores: they are taken as that"
-    tables = replace(tables, notes=(*filter(None, [left_out, note]), *shape_notes, *tables.notes))
+    tables = replace(
+        tables,
+        notes=(*filter(None, [left_out, note]), *shape_notes, *tables.notes),
+        left_out=left_out or tables.left_out,
+    )
     spec, tables = guess(spec, tables, engine)
     spec = _described(_dated(spec, tables, engine), tables, engine)
     spec = _known(spec, tables, keywords.get("weight"), engine)
@@ -258,7 +262,13 @@ class _Arguments:
             relation = runs.read(tables.rankings, self.engine)
             systems = () if isinstance(rankings, StageRuns) else tuple(self._runs(rankings))
             notes = (*runs.notes, *notes)
-            tables = replace(tables, rankings=relation, notes=notes, systems=systems)
+            tables = replace(
+                tables,
+                rankings=relation,
+                notes=notes,
+                systems=systems,
+                system_column=runs.system_column,
+            )
         return spec, tables
 
     def _column(self, role: str) -> Any:
@@ -302,7 +312,9 @@ class _Arguments:
         """Where the rankings are, and their columns; several runs are put together."""
         runs = self._runs(rankings)
         if not runs:
-            return self._placed(rankings, "rankings") | {"columns": columns}, None
+            skip_bad = bool(self.given.get("skip_bad"))
+            source_fields = self._placed(rankings, "rankings")
+            return source_fields | {"columns": columns, "skip_bad": skip_bad}, None
         sources = {
             name: _rankings(self._placed(run, "rankings") | {"columns": columns})
             for name, run in runs.items()

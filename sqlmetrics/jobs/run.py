@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.clicks.counterfactual.daily import NEW_ESTIMATES, kept_estimates
@@ -149,6 +150,27 @@ def write(
         except (SqlmetricsError, KeyboardInterrupt) as error:
             job.log_failure(str(error) or STOPPED)
             raise
+
+
+def write_parts(
+    spec: Spec, engine: Database, parts: Sequence[Part], *, allow_loss: int = 0, **options: Any
+) -> Iterator[RunReport]:
+    """Write one part after the other, with one budget of days that may lose numbers.
+
+    Args:
+        spec: What is asked, with its `output`.
+        engine: A database that may be written to.
+        parts: Which days, and of which metrics.
+        allow_loss: Of so many days all parts together may take numbers away.
+        options: The other arguments of `write`.
+
+    Yields:
+        What was written of each part, before the next one begins.
+    """
+    for part in parts:
+        report = write(spec, engine, part, allow_loss=allow_loss, **options)
+        allow_loss -= report.lost_days
+        yield report
 
 
 @dataclass

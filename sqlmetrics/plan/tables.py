@@ -64,6 +64,8 @@ class Tables:
         systems: The names of tables that are a system each, as they were given; else empty.
         trace_queries: What `queries` has, where it is what traces say of their queries, and the
             spec names no such table; else None.
+        left_out: Which files of rankings are left out; empty if none is.
+        system_column: The column of systems that each of several runs has, and that is not used.
     """
 
     rankings: Relation
@@ -79,6 +81,8 @@ class Tables:
     shown_lists: ShownLists | None = None
     systems: tuple[str, ...] = ()
     trace_queries: Queries | None = None
+    left_out: str = ""
+    system_column: str = ""
 
     def on(self, ends: Ends | None) -> Tables:
         """The same, of some days alone; None for all."""

@@ -753,7 +753,10 @@ def test_labels_side_by_side() -> None:
         whole = compare_labels(sm.Spec(clicks=apart, metrics=["mrr"]), engine)
     names = ["as the spec says", "not corrected for positions (ctr)", "learned from all requests"]
     assert list(dict.fromkeys(row["labels"] for row in whole.rows)) == names
-    with connect() as engine, pytest.raises(sm.SpecError, match="pool impression"):
+    with (
+        connect() as engine,
+        pytest.raises(sm.SpecError, match=r"labels: \{pool: query_item, rate"),
+    ):
         compare_labels(sm.Spec(clicks=given, metrics=["mrr"]), engine)
 
 

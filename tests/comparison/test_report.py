@@ -621,7 +621,7 @@ def test_a_run_that_is_stored_every_night_is_no_new_evidence(tmp_path: Path) -> 
 name: {name}
 rankings: {{file: runs.parquet, columns: {{system: system, date: ds}}}}
 labels: {{file: labels.parquet}}
-metrics: [mrr, recall@4]
+metrics: [mrr, recall@4{retired}]
 output: {{relation: facts{more}}}
 {baseline}
 """
@@ -630,12 +630,18 @@ output: {{relation: facts{more}}}
         ("unknown", "", "baseline: old"),
         ("unpaired", "", ""),
     ):
-        (tmp_path / "s.yml").write_text(spec.format(name=name, more=more, baseline=baseline))
+        texts = [
+            spec.format(name=name, more=more, baseline=baseline, retired=retired)
+            for retired in (", ap", "")
+        ]
+        (tmp_path / "s.yml").write_text(texts[0])
         sqlmetrics("run", "s.yml", "--db", "x.duckdb", folder=tmp_path)
+        (tmp_path / "s.yml").write_text(texts[1])
         asked = sm.Spec.read(tmp_path / "s.yml")
         page = sm.report(asked, baseline="old", connection=tmp_path / "x.duckdb")
         row, same_row = page.content.rows
         assert same_row["p_value"] == 1, "it counts among those whose p is adjusted"
+        assert row["p_adjusted"] == min(1, 2 * row["p_value"]), "and a retired metric does not"
         assert same_row["verdict"] == same["verdict"]
         assert row["difference"] == pytest.approx(once["difference"], abs=1e-12)
         assert row["n"] == 40

@@ -204,6 +204,24 @@ def test_a_bad_upload_is_named_and_can_be_left_out(folder: Path) -> None:
         sm.evaluate("runs/*.txt", "qrels.txt", "mrr", skip_bad=True)
 
 
+@by_turns(0.3)
+def test_repeated_rows_of_several_files_say_how_systems_are_named(folder: Path) -> None:
+    """Also where a file is left out, which is told beside the hint."""
+    for name, score in {"a": 1, "b": 2, "bad": "x"}.items():
+        lines = ["query_id,item_id,score,model", f"q1,d1,{score},x", f"q1,d1,{score},x"]
+        (folder / f"{name}.csv").write_text("\n".join(lines[: 2 if name == "b" else 3]) + "\n")
+    told_by_place: dict[Any, str] = {
+        ("a.csv", "bad.csv"): "several systems each, by model, name it, --system model",
+        "[ab]*.csv": "'[ab]*.csv' is 3 files, read as one system: give each by itself",
+    }
+    for rankings, hint in told_by_place.items():
+        tables = rankings if isinstance(rankings, str) else list(rankings)
+        with pytest.raises(sm.InputError) as told:
+            sm.evaluate(tables, "qrels.txt", "mrr", skip_bad=True)
+        assert hint in str(told.value)
+        assert "files left out: 'bad.csv'" in str(told.value)
+
+
 FORMS: dict[str, Any] = {
     "pandas": lambda name: pd.DataFrame(rows(name)),
     "polars": lambda name: pl.DataFrame(rows(name)).lazy(),

@@ -202,7 +202,7 @@ def test_what_cannot_be_taken_back_says_why(engine: Database) -> None:
     with pytest.raises(NoDataError, match="has no run of other"):
         restore(job("other"), engine, first.run_id)
     with pytest.raises(
-        sm.SpecError, match=f"unknown run 'beef'.* the last ones: {first.run_id[:8]}"
+        sm.SpecError, match=f"unknown run 'beef'.* can be taken back: {first.run_id[:8]}"
     ):
         restore(job(), engine, "beef")
     with pytest.raises(sm.SpecError, match="unknown run"):

@@ -291,6 +291,11 @@ def test_keys_that_stand_twice_fail() -> None:
                 f"no such row on this day; last rows: new on {LAST - timedelta(1)}; run"
                 in pause.note
             )
+        *_, pause, of_old = looked(engine, check)
+        assert (pause.status, pause.system, of_old.system) == ("warn", "new", "old's")
+        assert f"last rows: new on {LAST - timedelta(1)}" in pause.note
+        of_one_system = looked(engine, check | {"system": "old's"})
+        assert "new" not in [verdict.system for verdict in of_one_system]
 
 
 def test_freshness_and_counts(shop: Any) -> None:

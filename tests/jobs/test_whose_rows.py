@@ -208,6 +208,11 @@ def the_removed_metric_is_retired(spec: dict[str, Any], file: Path, folder: Path
     with duckdb.connect(str(folder / "m.duckdb")) as connection:
         view = "select name, cast(retired_since as varchar) from metrics_retired"
         assert connection.execute(view).fetchall() == [("mrr", "2026-01-03")]
+    for _ in range(2):  # the second time there is nothing to do
+        line = ("run", "shop.yml", *place, "--adopt", "--backfill")
+        done = sqlmetrics(*line, folder=folder).stderr
+        assert "note: metrics that the spec asks for no more keep their rows: mrr (2 days" in done
+    assert "no day of shop is missing" in done
 
 
 def test_a_segment_that_is_a_condition_has_definitions_of_its_own() -> None:

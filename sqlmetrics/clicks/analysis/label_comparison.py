@@ -98,7 +98,8 @@ def compare_labels(spec: Spec, engine: Database) -> LabelComparison:
     if not clicks.labels.pools:
         raise SpecError(
             "labels of pool impression are what was done in the request itself, and no other ones "
-            "take their place; give clicks: {labels: {pool: query_item}} to compare labels"
+            "take their place; write below clicks, in place of labels.grades: "
+            "labels: {pool: query_item, rate: ctr}"
         )
     if not spec.metrics:
         raise SpecError("labels are compared by metrics of lists; add -m ndcg@10")

@@ -136,12 +136,12 @@ def _compared(content: Content, spec: Spec, options: Options, *, repeats: bool) 
         for key in groups
         if key[0] != baseline
     )
-    rows = [row for row in pairs if row]
+    # a metric that the spec asks for no more is no part of the family that Holm adjusts
+    order = {metric: position for position, metric in enumerate(content.metrics)}
+    rows = [row for row in pairs if row and row["metric"] in order]
     if not rows:
         return content
     decide(rows, options)
-    order = {metric: position for position, metric in enumerate(content.metrics)}
-    rows = [row for row in rows if row["metric"] in order]
     rows.sort(key=lambda row: (row["segment_name"] != ALL, order[row["metric"]], row["system"]))
     main = leading(rows, content.first)
     note = (

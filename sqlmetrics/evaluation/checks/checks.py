@@ -36,6 +36,7 @@ from sqlmetrics.evaluation.inputs.condition import wrong_condition, wrong_segmen
 from sqlmetrics.evaluation.inputs.guess import group_columns
 from sqlmetrics.evaluation.inputs.missing import absent, unreadable
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
+from sqlmetrics.evaluation.inputs.run_names import expanded
 from sqlmetrics.plan.per_query import BUCKET, SCREENED, SUSPECTS
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.script import Script, query
@@ -93,7 +94,7 @@ def check(
             plan, engine, ignored_tables=ignored_tables
         )  # together with what is wrong in those tables
     if problems:
-        raise refusal(problems)
+        raise refusal(_with_left_out(problems, plan))
 
 
 def check_sample(plan: Plan, sample: Plan, engine: Database) -> None:
@@ -114,14 +115,14 @@ def check_sample(plan: Plan, sample: Plan, engine: Database) -> None:
         full_look.empty_tables,
     ):
         if problems := list(kind()):
-            raise refusal(problems)
+            raise refusal(_with_left_out(problems, plan))
     for kind in (
         sample_look.bad_or_repeated_rows,
         full_look.unknown_baseline,
         sample_look.bad_groups,
     ):
         if problems := [problem for problem in kind() if problem.count]:
-            raise refusal(problems)
+            raise refusal(_with_left_out(problems, plan))
 
 
 def check_columns(plan: Plan, engine: Database, *, ignored_tables: Sequence[str] = ()) -> None:
@@ -516,9 +517,16 @@ class _Look:
         )
 
     def _system_remedy(self, rule: GroupCheck) -> str:
-        """The column by which repeated rankings are those of several systems, if there is one."""
+        """The column or files by which repeated rankings are of several systems, if there are."""
         shape = self.plan.shape
-        if rule.table != "rankings" or rule.clue != "alike" or "system" in shape.keys:
+        if rule.table != "rankings" or rule.clue != "alike":
+            return ""
+        if column := shape.at.system_column:
+            return (
+                f"if the files have several systems each, by {column}, name it, "
+                f"--system {column} (system=); else "
+            )
+        if "system" in shape.keys:
             return ""
         source, columns = self.sources["rankings"], shape.columns["rankings"]
         keys = [columns[role] for role in ("query", "item", "date") if role in columns]
@@ -530,6 +538,12 @@ class _Look:
             repeated = f"select 1 as n from {source} group by {grouped} having count(*) > 1 limit 1"
             if not self.engine.rows(repeated):
                 return f"{column} tells them apart: name it, --system {column} (system=); else "
+        path = self.plan.spec.rankings.file
+        if path and len(expanded(path)) > 1:
+            return (
+                f"{path!r} is {len(expanded(path)):,} files, read as one system: give each by "
+                "itself, like a=FILE b=FILE, if it is a system of its own; else "
+            )
         return ""
 
     def _bad_row(self, table: str, rule: RowCheck, count: int) -> Problem:
@@ -550,6 +564,20 @@ class _Look:
         remedy = remedy_for(rule.wanted, texts, of_file=of_file) if rule.wanted else rule.remedy
         names = tuple(columns.values())
         return Problem(table, message, count, names, rows, remedy, stops=bool(rule.wanted))
+
+
+def _with_left_out(problems: Sequence[Problem], plan: Plan) -> list[Problem]:
+    """Problems, the last one of the rankings with the files that are left out already."""
+    positions = [i for i, problem in enumerate(problems) if problem.table == "rankings"]
+    if not (plan.shape.at.left_out and positions):
+        return list(problems)
+    last = problems[positions[-1]]
+    remedy = "\n  note: ".join(filter(None, [last.remedy, plan.shape.at.left_out]))
+    return [
+        *problems[: positions[-1]],
+        replace(last, remedy=remedy),
+        *problems[positions[-1] + 1 :],
+    ]
 
 
 def _with_ids(rule: GroupCheck) -> GroupCheck:

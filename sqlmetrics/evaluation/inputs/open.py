@@ -60,7 +60,8 @@ def opened(spec: Spec, engine: Database, ends: Ends | None = None) -> Tables:
     read = dict.fromkeys(
         relation.note for relation in (tables.rankings, tables.labels) if relation.note
     )
-    tables = read_on_days(replace(tables, notes=tuple(read)), spec, engine)
+    left_out = rankings.note if spec.rankings.skip_bad else ""
+    tables = read_on_days(replace(tables, notes=tuple(read), left_out=left_out), spec, engine)
     kinds = day_kinds(spec, tables, engine)
     as_read = {name: kind for name, kind in kinds.items() if not getattr(tables, name).loses_types}
     return replace(tables, zones=_zones(spec, tables, kinds), day_kinds=as_read)

@@ -13,7 +13,7 @@ from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.evaluation.checks.ids import of_fractions
 from sqlmetrics.evaluation.checks.scores import problems
 from sqlmetrics.evaluation.inputs.guess import guessed, guessed_file, with_whole_ids
-from sqlmetrics.evaluation.inputs.names import USUAL
+from sqlmetrics.evaluation.inputs.names import NAMES, USUAL, plain
 from sqlmetrics.evaluation.inputs.open import TOLD_APART, readable
 from sqlmetrics.evaluation.inputs.run_names import check_tags, expanded, file_names, is_run_glob
 from sqlmetrics.spec.source import Rankings
@@ -203,6 +203,7 @@ class Together:
         fixed: What the formats tell beside these.
         ordered: Whether its rows have an order of their own.
         notes: What should be known of how the runs are read.
+        system_column: A column of systems that each run has, and that nobody named; else empty.
     """
 
     sql: str
@@ -210,6 +211,7 @@ class Together:
     fixed: tuple[tuple[str, str], ...]
     ordered: bool
     notes: tuple[str, ...]
+    system_column: str = ""
 
     def read(self, relation: Relation, engine: Database) -> Relation:
         """How it is read, once a spec has its text as a query."""
@@ -262,7 +264,15 @@ def together(
         tuple(fixed.items()),
         all(run.relation.ordered for run in runs),
         tuple(dict.fromkeys(notes)),
+        "" if SYSTEM in names else next(_system_columns(runs), ""),
     )
+
+
+def _system_columns(runs: Sequence[_Run]) -> Iterator[str]:
+    """The columns that have a name of systems in all runs."""
+    for name in runs[0].there:
+        if plain(name) in NAMES[SYSTEM].split() and all(name in run.there for run in runs):
+            yield name
 
 
 def _opened(

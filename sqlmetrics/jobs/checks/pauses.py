@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.spec.days import as_sql, day_of
 from sqlmetrics.spec.threshold import Threshold
+
+LONGEST_PAUSE = timedelta(7)
+"""So long a system is said to pause that had rows; a table whose days are rarer looks one back."""
 
 
 def paused_systems(
@@ -38,6 +41,26 @@ def paused_systems(
         if system not in present
         and threshold.system in (None, system)
         and system != threshold.against
+    }
+
+
+def newly_paused(
+    last_days: Mapping[str, date], present: Iterable[str], day: date
+) -> dict[str, date]:
+    """The systems that pause since a few days -> their last day with rows.
+
+    One that has no row for longer has ended, as far as anybody can tell.
+
+    Args:
+        last_days: System -> its last day with rows before the day of the check.
+        present: The systems with rows on that day.
+        day: The day of the check.
+    """
+    first = min(day - LONGEST_PAUSE, max(last_days.values(), default=day))
+    return {
+        system: last
+        for system, last in sorted(last_days.items())
+        if last >= first and system not in {*present}
     }
 
 

@@ -16,7 +16,7 @@ from sqlmetrics.errors import CheckError, NoDataError, SpecError, did_you_mean, 
 from sqlmetrics.evaluation.report.failure import Change, Failure
 from sqlmetrics.jobs.checks.calendar import Calendar, calendar
 from sqlmetrics.jobs.checks.lost_queries import lost_queries
-from sqlmetrics.jobs.checks.pauses import paused_systems, since
+from sqlmetrics.jobs.checks.pauses import newly_paused, paused_systems, since
 from sqlmetrics.jobs.checks.repeated_keys import repeated_keys
 from sqlmetrics.jobs.checks.uncertainty import KEYS, DaysSoFar, change_between, of_change, of_row
 from sqlmetrics.jobs.days import zone_of_days
@@ -38,6 +38,9 @@ from sqlmetrics.tables.table import Table
 from sqlmetrics.tables.tabular import ArrowTables, Tabular, arrow_tables, kinds_of
 
 Row = Mapping[str, Any]
+
+HAS_ROW = "has a row"
+"""The rule that a system and a segment have a number on the day at all."""
 
 
 FAIL_ON: Mapping[str, tuple[str, ...]] = {"failed": ("FAILED",), "warn": ("FAILED", "warn")}
@@ -180,11 +183,12 @@ def verdicts(
         for day in checked_days.days:
             look = _Look(spec, engine, source, day, _changes(spec, engine, day))
             last = checked_days.last if day == checked_days.days[-1] else None
-            outcomes += [
+            of_day = [
                 replace(verdict, severity=threshold.severity)
                 for threshold in spec.checks
                 for verdict in (*_of_age(threshold, last, now), *look.at(threshold))
             ]
+            outcomes += [*look.pauses(of_day), *of_day]
         return [_explained(verdict, spec) for verdict in outcomes]
 
 
@@ -330,6 +334,23 @@ class _Look:
         if threshold.metric is not None:
             yield from self._of_metric(threshold)
 
+    def pauses(self, verdicts: Sequence[Verdict]) -> Iterator[Verdict]:
+        """A warning of each system that pauses and that no verdict of the day names.
+
+        A check of one system, or none of any metric, does not mean the others.
+        """
+        if not any(check.metric is not None and check.system is None for check in self.spec.checks):
+            return
+        last_days: dict[str, date] = {}
+        for (system, *_), last in self.days_before.items():
+            last_days[system] = max(last, last_days.get(system, last))
+        told = {system for verdict in verdicts for system in verdict.system.split(", ")}
+        present = {str(row["system"]) for row in self.rows} | told
+        for system, last in newly_paused(last_days, present, self.day).items():
+            note = f"no row on this day{since({system: last})}; a check with system: fails then"
+            verdict = Verdict("rows", HAS_ROW, system, "", self.day, None, None, False, note)
+            yield replace(verdict, severity="warn")
+
     def _of_metric(self, threshold: Threshold) -> Iterator[Verdict]:
         rows = [row for row in self.rows if self._is_meant(row, threshold)]
         rows.sort(key=lambda row: (row["system"], row["segment_value"]))
@@ -340,7 +361,7 @@ class _Look:
             where = threshold.system or ", ".join(paused)
             yield Verdict(
                 str(threshold.metric),
-                "has a row",
+                HAS_ROW,
                 where,
                 "".join(f"{name}={value}" for name, value in threshold.segment.items()),
                 self.day,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -25,6 +25,9 @@ LAST = "last"
 
 LEAST = 4
 """As many characters name a run at least."""
+
+LISTED = 3
+"""As many runs are named where one is unknown."""
 
 
 @dataclass(frozen=True)
@@ -204,6 +207,21 @@ def named_run(name: str, runs: Sequence[LoggedRun]) -> LoggedRun:
         raise SpecError(
             f"{len(matches)} runs begin with {name!r}: {examples} ...; give more of the id"
         )
-    last = ", ".join(map(str, list(ids.values())[-3:]))
-    suggestion = did_you_mean(name, [run.short for run in runs])
-    raise SpecError(f"unknown run {name!r}{suggestion or ';'} the last ones: {last}")
+    restorable = list(restorable_runs(runs))
+    suggestion = did_you_mean(name, [run.short for run in restorable])
+    examples = ", ".join(map(str, restorable[-LISTED:]))
+    can_be_restored = f"can be taken back: {examples}" if restorable else "none can be taken back"
+    raise SpecError(f"unknown run {name!r}{suggestion or ';'} {can_be_restored}")
+
+
+def restorable_runs(runs: Sequence[LoggedRun]) -> Iterator[LoggedRun]:
+    """The runs that can be taken back: the last of their days that stand, and that kept rows.
+
+    Args:
+        runs: All of a spec, in the order in which they wrote.
+    """
+    undone = taken_back(runs)
+    for run in runs:
+        is_kept = run.is_done and run.archived is not None and run.run_id not in undone
+        if is_kept and not standing_after(run, runs):
+            yield run
