@@ -9,7 +9,7 @@ from typing import Any, Unpack
 from sqlmetrics.catalog.keywords import Conventions
 from sqlmetrics.engines.database import connect, session_of
 from sqlmetrics.evaluation.execution import Execution, Progress
-from sqlmetrics.evaluation.question import question
+from sqlmetrics.evaluation.question import named_arguments, question
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.run import run
 
@@ -154,38 +154,10 @@ def evaluate(
     >>> evaluate(run, truth, ["mrr"])["mrr"]
     0.5
     """
+    arguments = named_arguments(locals())
     opened = connect(session_of(connection, rankings, labels, queries, items))
     with opened as engine, engine.reading():
-        spec, tables = question(
-            engine,
-            rankings,
-            labels,
-            metrics,
-            preset=preset,
-            by=by,
-            segments=segments,
-            query=query,
-            item=item,
-            score=score,
-            rank=rank,
-            grade=grade,
-            group=group,
-            system=system,
-            date=date,
-            time_zone=time_zone,
-            weight=weight,
-            queries=queries,
-            items=items,
-            baseline=baseline,
-            where=where,
-            grades=grades,
-            label_columns=label_columns,
-            separator=separator,
-            decimal=decimal,
-            mask=mask,
-            skip_bad=skip_bad,
-            **conventions,
-        )
+        spec, tables = question(engine, rankings, labels, metrics, **arguments)
         execution = Execution(plan, memory, checkpoint, profile, progress, overwrite)
         return run(
             spec,

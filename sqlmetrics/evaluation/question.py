@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pydantic import ValidationError
 
@@ -77,6 +77,12 @@ class Asked(TableArguments, total=False):
 
 NAMED = Asked.__annotations__.keys() - Conventions.__annotations__.keys()
 """The arguments that are no options."""
+
+
+def named_arguments(values: Mapping[str, Any]) -> Asked:
+    """What `question` takes by name, of the arguments of `evaluate` as its local names."""
+    return cast(Asked, {name: values[name] for name in NAMED} | values["conventions"])
+
 
 OTHERS = (
     *("rankings", "labels", "metrics", "connection", "check", "per_query", "confidence", "plan"),
