@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
@@ -27,7 +27,7 @@ from sqlmetrics.comparison.sums import ranks, resampling
 from sqlmetrics.comparison.sums.moments import key_of
 from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.comparison.sums.resampling import Resampling
-from sqlmetrics.engines.database import Database, connect, session_of
+from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.checks.absence import check_present
 from sqlmetrics.evaluation.checks.sample import note as sample_note
@@ -35,10 +35,9 @@ from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.runs import SYSTEM
 from sqlmetrics.evaluation.question import (
+    Inputs,
     TableArguments,
     check_arguments,
-    question,
-    segmented,
     with_texts,
 )
 from sqlmetrics.evaluation.run import executing
@@ -168,7 +167,8 @@ def compare(
     if replicates is not None and test in (resampling.BOOTSTRAP, resampling.RANDOMIZATION):
         resampling.check_count(replicates)
     zone = zone_of_days(rankings, arguments.get("time_zone"))
-    segments = segmented(by, arguments.get("segments", ()))
+    inputs = Inputs(rankings, labels, arguments)
+    segments = inputs.segments(by)
     options = Options(
         systems=tuple(systems),
         baseline=baseline,
@@ -192,15 +192,7 @@ def compare(
     options.check_design(stored=baseline_values is not None)
     if all_pairs:
         check_all_pairs(options, stored=baseline_values is not None)
-    untitled = _compared(
-        rankings,
-        labels,
-        options,
-        arguments,
-        connection,
-        baseline_values=baseline_values,
-        check=check,
-    )
+    untitled = _compared(inputs, options, connection, baseline_values, check=check)
     comparison = replace(
         untitled,
         spec=rankings.title if isinstance(rankings, Spec) else "",
@@ -221,26 +213,24 @@ def _is_paired(paired: bool | None, unpaired: bool | None) -> bool | None:
 
 
 def _compared(
-    rankings: Any,
-    labels: Any,
+    inputs: Inputs,
     options: Options,
-    arguments: Mapping[str, Any],
     connection: Any,
-    *,
     baseline_values: Any,
+    *,
     check: bool | float,
 ) -> Comparison:
     """The comparison, of lists or of what was not shown."""
-    if estimated := estimates_asked(rankings, options):
-        _check_says_all(labels, arguments)
+    if estimated := estimates_asked(inputs.rankings, options):
+        inputs.check_spec_alone()
         check_fits(options, stored=baseline_values is not None)
         with connect(connection) as engine:
-            return compare_estimates(rankings, estimated, options, engine, check=check)
+            return compare_estimates(inputs.rankings, estimated, options, engine, check=check)
     if options.contributions:
         contributing.check(options.by if options.lists_slices else ())
     with (
-        connect(session_of(connection, rankings, labels)) as engine,
-        asked_plan(rankings, labels, options, arguments, engine) as (plan, of_runs),
+        inputs.opened(connection) as engine,
+        asked_plan(inputs, options, engine) as (plan, of_runs),
     ):
         if baseline_values is not None:
             stored = opened_values(baseline_values, options.baseline, engine)
@@ -256,33 +246,29 @@ def _compared(
 
 @contextmanager
 def asked_plan(
-    rankings: Any, labels: Any, options: Options, arguments: Mapping[str, Any], engine: Database
+    inputs: Inputs, options: Options, engine: Database
 ) -> Iterator[tuple[Plan, Options]]:
     """The plan of the evaluation behind a comparison, and what is asked with its baseline.
 
     Args:
-        rankings: As `compare` takes them.
-        labels: Likewise.
+        inputs: What `compare` is given.
         options: What is asked of the comparison.
-        arguments: What is asked of the evaluation besides.
         engine: Where the tables are.
     """
     with (
         engine.reading(),
-        _tables(rankings, labels, options, arguments, engine) as (spec, tables),
+        _tables(inputs, options, engine) as (spec, tables),
     ):
         systems = tables.systems
         yield planned(spec, tables), options.of_runs(systems) if systems else options
 
 
 @contextmanager
-def _tables(
-    rankings: Any, labels: Any, options: Options, arguments: Mapping[str, Any], engine: Database
-) -> Iterator[tuple[Spec, Tables]]:
+def _tables(inputs: Inputs, options: Options, engine: Database) -> Iterator[tuple[Spec, Tables]]:
     """What is asked of an evaluation, and where its tables are."""
-    days = options.all_days
+    days, rankings = options.all_days, inputs.rankings
     if isinstance(rankings, Spec):
-        _check_says_all(labels, arguments)
+        inputs.check_spec_alone()
         metrics = rankings.in_our_words(options.metrics)
         overrides = {"metrics": metrics, "online": ()} if metrics else {}
         spec = rankings.having(by=options.carried, **overrides)
@@ -292,8 +278,7 @@ def _tables(
             tables = opened(of_days.spec, engine).on(options.ends(of_days.ends))
             yield of_days.spec, replace(tables, notes=(*tables.notes, *notes))
         return
-    table_arguments = {"by": options.carried, **arguments}
-    spec, tables = question(engine, rankings, labels, options.metrics, **table_arguments)
+    spec, tables = inputs.question(engine, options.metrics, options.carried)
     spec = _with_systems(spec, tables, engine)
     if options.shows_queries:
         spec = with_texts(spec, engine)
@@ -302,13 +287,6 @@ def _tables(
         message = f"no column of dates is named, and so there are no days {chosen} to choose"
         raise SpecError(f"{message}: name it (date, --date)")
     yield spec, tables.on(options.ends(on_days(spec, days).ends))
-
-
-def _check_says_all(labels: Any, arguments: Mapping[str, Any]) -> None:
-    """Raise SpecError for what a spec says itself."""
-    if arguments or labels is not None:
-        extras = ", ".join(arguments) or "labels"
-        raise SpecError(f"the spec says it all but the comparison: leave out {extras}")
 
 
 def _with_systems(spec: Spec, tables: Tables, engine: Database) -> Spec:

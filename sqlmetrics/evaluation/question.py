@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.keywords import Conventions
 from sqlmetrics.catalog.measure import metric_texts
-from sqlmetrics.engines.database import Database, with_views
+from sqlmetrics.engines.database import Database, connect, session_of, with_views
 from sqlmetrics.errors import InputError, SpecError, nearest, unknown
 from sqlmetrics.evaluation.inputs.bad_files import problem_of, without_bad_files
 from sqlmetrics.evaluation.inputs.guess import guess, guess_files
@@ -129,6 +129,47 @@ def question(
     zones = zones_of(spec, tables, engine)
     spec = _zoned(spec, zones, keywords.get("time_zone"))
     return spec, replace(tables, zones=zones_of(spec, tables, engine))
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What `compare`, `diagnose`, `report` and `funnel` are given, as `evaluate` takes it.
+
+    Attributes:
+        rankings: The rankings; or a spec, which says all that stands in it.
+        labels: The labels; None with a spec.
+        arguments: The other arguments of `evaluate`.
+    """
+
+    rankings: Any
+    labels: Any
+    arguments: Mapping[str, Any]
+
+    def segments(self, by: str | Sequence[str]) -> tuple[str, ...]:
+        """All that is segmented by."""
+        return segmented(by, self.arguments.get("segments", ()))
+
+    def opened(self, connection: Any) -> Database:
+        """Where the tables are."""
+        return connect(session_of(connection, self.rankings, self.labels))
+
+    def resolved(self, engine: Database) -> Inputs:
+        """The same once it is known which table is which."""
+        rankings, labels = resolved(self.rankings, self.labels, engine, self.arguments)
+        return replace(self, rankings=rankings, labels=labels)
+
+    def question(
+        self, engine: Database, metrics: str | Sequence[str], by: Sequence[str]
+    ) -> tuple[Spec, Tables]:
+        """What is asked of the evaluation; see `question`."""
+        arguments = {"by": by, **self.arguments}
+        return question(engine, self.rankings, self.labels, metrics, **arguments)
+
+    def check_spec_alone(self) -> None:
+        """Raise SpecError for what a spec says itself."""
+        if self.arguments or self.labels is not None:
+            extras = ", ".join(self.arguments) or "labels"
+            raise SpecError(f"the spec says it all but the comparison: leave out {extras}")
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.periods import name_of, periods_asked
 from sqlmetrics.comparison.report.comparison import Comparison, check_level
 from sqlmetrics.comparison.report.worst_slice import describe_slice, worst_slices
-from sqlmetrics.engines.database import Database, connect, session_of
+from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import USUALLY
-from sqlmetrics.evaluation.question import TableArguments, check_arguments, segmented
+from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments, segmented
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.run import executing, result_of
 from sqlmetrics.jobs.days import days_between, zone_of_days
@@ -157,11 +157,12 @@ def diagnose(
     """
     check_arguments(diagnose, arguments)
     check_level(level, margin)
-    fitting, unfit = _fitting(rankings, arguments)
+    inputs = Inputs(rankings, labels, arguments)
+    fitting, unfit = _fitting(inputs)
     zone = zone_of_days(rankings, arguments.get("time_zone"))
     options = Options(
         metrics=_first_the_leading(rankings, fitting),
-        by=_segments(rankings, by, arguments),
+        by=_segments(inputs, by),
         lists_slices=False,
         days=days_between(start, end, zone),
         systems=tuple(systems),
@@ -170,7 +171,7 @@ def diagnose(
         margin=margin,
         dates=periods_asked(dates, zone, days=start or end),
     )
-    with connect(session_of(connection, rankings, labels)) as engine:
+    with inputs.opened(connection) as engine:
         if isinstance(rankings, Spec) and rankings.clicks is not None:
             if options.dates:
                 raise SpecError(
@@ -179,7 +180,7 @@ def diagnose(
                 )
             looked = _at_log(rankings, options, engine, check=check)
         else:
-            looked = _at_tables(rankings, labels, options, arguments, engine, check=check)
+            looked = _at_tables(inputs, options, engine, check=check)
     numbers, moved = looked.numbers, looked.moved
     rules = [rule for rule in RULES if not (looked.own_labels and rule.rests_on_labels_of_others)]
     chosen = set(systems) | {baseline} if systems and not dates else set(numbers)
@@ -215,23 +216,22 @@ def _first_the_leading(rankings: Any, fitting: Sequence[str]) -> tuple[str, ...]
     return tuple(dict.fromkeys([*([leading] if is_leading else []), *fitting]))
 
 
-def _segments(
-    rankings: Any, by: str | Sequence[str], arguments: Mapping[str, Any]
-) -> tuple[str, ...]:
+def _segments(inputs: Inputs, by: str | Sequence[str]) -> tuple[str, ...]:
     """The segments that the spec, or who asks, names."""
-    if isinstance(rankings, Spec):
-        return segmented(by, ()) or (rankings.by if rankings.clicks is None else ())
-    return segmented(by, arguments.get("segments", ()))
+    spec = inputs.rankings
+    if isinstance(spec, Spec):
+        return segmented(by, ()) or (spec.by if spec.clicks is None else ())
+    return inputs.segments(by)
 
 
-def _fitting(rankings: Any, arguments: Mapping[str, Any]) -> tuple[tuple[str, ...], list[str]]:
+def _fitting(inputs: Inputs) -> tuple[tuple[str, ...], list[str]]:
     """The metrics of the rules that the conventions allow, and why not the others."""
     tables = {"rankings": {"relation": "rankings"}, "labels": {"relation": "labels"}}
-    conventions = {name: value for name, value in arguments.items() if name in OPTIONS}
-    preset = arguments.get("preset") or "house"
+    conventions = {name: value for name, value in inputs.arguments.items() if name in OPTIONS}
+    preset = inputs.arguments.get("preset") or "house"
     spec = (
-        rankings
-        if isinstance(rankings, Spec)
+        inputs.rankings
+        if isinstance(inputs.rankings, Spec)
         else Spec(**tables, metrics=["mrr"], preset=preset, conventions=conventions)
     )
     fitting, unfit = [], []
@@ -269,18 +269,10 @@ class _Look:
     counted: str = "queries"
 
 
-def _at_tables(
-    rankings: Any,
-    labels: Any,
-    options: Options,
-    arguments: Mapping[str, Any],
-    engine: Database,
-    *,
-    check: bool | float,
-) -> _Look:
+def _at_tables(inputs: Inputs, options: Options, engine: Database, *, check: bool | float) -> _Look:
     comparison, notes = None, []
     with (
-        asked_plan(rankings, labels, options, arguments, engine) as (plan, asks_of_runs),
+        asked_plan(inputs, options, engine) as (plan, asks_of_runs),
         executing(plan, engine, check=check, per_query=False, execution=USUALLY) as script,
     ):
         result = result_of(plan, script, engine, check=check)

@@ -17,12 +17,11 @@ from sqlmetrics.comparison.funnel.source_table import SourceFunnel
 from sqlmetrics.comparison.funnel.sources import SourceSums, of_sources
 from sqlmetrics.comparison.funnel.stage_order import check_order, in_stages
 from sqlmetrics.comparison.options import Options
-from sqlmetrics.engines.database import Database, connect, session_of
+from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.inputs.runs import STAGE, StageRuns, runs_in
-from sqlmetrics.evaluation.inputs.trace_systems import resolved
-from sqlmetrics.evaluation.question import TableArguments, check_arguments
+from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
 from sqlmetrics.evaluation.run import executing
 from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.plan.plan import Plan
@@ -114,16 +113,17 @@ def funnel(
     if not options.metrics and not (isinstance(rankings, Spec) and rankings.metrics):
         options = replace(options, metrics=USUAL)
     with ExitStack() as stack:
-        engine = stack.enter_context(connect(session_of(connection, rankings, labels)))
-        rankings, labels = resolved(rankings, labels, engine, arguments)
-        runs = _stage_tables(rankings, arguments)
+        inputs = Inputs(rankings, labels, arguments)
+        engine = stack.enter_context(inputs.opened(connection))
+        inputs = inputs.resolved(engine)
+        runs = _stage_tables(inputs)
         names = tuple(order) or tuple(runs)
         check_order(names, runs)
         if sources is not None and (names or stage != STAGE):
             message = "sources are those of one table's items, and no stages: leave these out"
             raise SpecError(message)
-        tables = StageRuns(runs) if runs else rankings
-        plan, _ = stack.enter_context(asked_plan(tables, labels, options, arguments, engine))
+        inputs = replace(inputs, rankings=StageRuns(runs)) if runs else inputs
+        plan, _ = stack.enter_context(asked_plan(inputs, options, engine))
         if "baseline" in plan.spec.needed:
             raise SpecError(f"{plan.spec.needed['baseline']} compares systems, not stages")
         notes: list[str] = []
@@ -144,10 +144,10 @@ def funnel(
             )
 
 
-def _stage_tables(rankings: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _stage_tables(inputs: Inputs) -> dict[str, Any]:
     """Stage -> its table, where each has one; empty of one table, and of a spec."""
-    ids = {str(arguments.get(role, f"{role}_id")) for role in ("query", "item")}
-    return {} if isinstance(rankings, Spec) else runs_in(rankings, ids)
+    ids = {str(inputs.arguments.get(role, f"{role}_id")) for role in ("query", "item")}
+    return {} if isinstance(inputs.rankings, Spec) else runs_in(inputs.rankings, ids)
 
 
 def _funnel(

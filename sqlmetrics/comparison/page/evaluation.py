@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.direction import SIGNS
@@ -23,6 +22,7 @@ from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.execution import USUALLY
+from sqlmetrics.evaluation.question import Inputs
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.run import executing, result_of
 from sqlmetrics.plan.plan import Plan
@@ -35,28 +35,20 @@ MOVERS = 24
 
 
 def evaluated(
-    rankings: Any,
-    labels: Any,
-    options: Options,
-    arguments: Mapping[str, Any],
-    engine: Database,
-    *,
-    check: bool | float = True,
+    inputs: Inputs, options: Options, engine: Database, *, check: bool | float = True
 ) -> Content:
     """The content of a report of rankings and labels, or of a spec.
 
     Args:
-        rankings: As `compare` takes them; one system will do.
-        labels: Likewise.
+        inputs: What `compare` is given; one system will do.
         options: What is asked of the comparison.
-        arguments: What is asked of the evaluation besides.
         engine: Where the tables are.
         check: Whether to look for bad input first.
 
     Raises:
         SqlmetricsError: As `compare` does.
     """
-    with asked_plan(rankings, labels, options, arguments, engine) as (plan, run_options):
+    with asked_plan(inputs, options, engine) as (plan, run_options):
         moments_plan = replace(plan, moments=True)
         comparison_options = replace(run_options, by=plan.spec.by or run_options.by)
         with executing(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -21,13 +21,12 @@ from sqlmetrics.comparison.page.evaluation import evaluated, leading, of_result
 from sqlmetrics.comparison.page.fact_table import is_there, stored
 from sqlmetrics.comparison.page.report import Report
 from sqlmetrics.comparison.report.comparison import Comparison, check_has_baseline, check_level
-from sqlmetrics.engines.database import Database, connect, session_of
+from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.evaluation.inputs.runs import STAGE
 from sqlmetrics.evaluation.inputs.sources import source_of
-from sqlmetrics.evaluation.inputs.trace_systems import resolved
-from sqlmetrics.evaluation.question import TableArguments, check_arguments, segmented
+from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.jobs.days import days_between
 from sqlmetrics.spec.source import Source
@@ -113,6 +112,7 @@ def report(
             with connect(connection) as engine:
                 content = replace(content, deploys=deploys_of(deploys, engine))
         return Report(content, language)
+    inputs = Inputs(what, labels, arguments)
     options = Options(
         metrics=metric_texts(metrics),
         days=days_between(start, end),
@@ -120,27 +120,26 @@ def report(
         baseline=baseline,
         level=level,
         margin=margin,
-        by=segmented(by, arguments.get("segments", ())),
+        by=inputs.segments(by),
     )
-    with connect(session_of(connection, what, labels)) as engine:
+    with inputs.opened(connection) as engine:
         marked = [] if deploys is None else deploys_of(deploys, engine)
-        content = _content(what, labels, options, arguments, engine, fresh=fresh, check=check)
+        content = _content(inputs, options, engine, fresh=fresh, check=check)
         content = replace(content, deploys=marked)
     return Report(content, language)
 
 
 def _content(
-    subject: Any,
-    labels: Any,
+    inputs: Inputs,
     options: Options,
-    arguments: Mapping[str, Any],
     engine: Database,
     *,
     fresh: bool,
     check: bool | float,
 ) -> Content:
-    subject, labels = resolved(subject, labels, engine, arguments)
-    log = None if isinstance(subject, Spec) else _log(subject, labels, options, arguments, engine)
+    inputs = inputs.resolved(engine)
+    subject = inputs.rankings
+    log = None if isinstance(subject, Spec) else _log(inputs, options, engine)
     if log is not None:
         spec, note = log
         content = logged(spec, options, engine, check=check)
@@ -148,8 +147,8 @@ def _content(
     if not isinstance(subject, Spec):
         options = options if options.metrics else replace(options, metrics=METRICS)
         if STAGE not in options.by and STAGE in _columns(subject, "rankings", engine):
-            return _staged(subject, labels, options, arguments, engine, check=check)
-        return evaluated(subject, labels, options, arguments, engine, check=check)
+            return _staged(inputs, options, engine, check=check)
+        return evaluated(inputs, options, engine, check=check)
     if subject.clicks is not None:
         metrics = subject.in_our_words(options.metrics)
         changed: dict[str, Any] = {"metrics": metrics, "online": ()} if metrics else {}
@@ -158,50 +157,36 @@ def _content(
     if not (fresh or options.metrics or options.by) and is_there(subject, engine):
         return stored(subject, options, engine)
     options = options if options.by else replace(options, by=subject.by)
-    return evaluated(subject, labels, options, arguments, engine, check=check)
+    return evaluated(inputs, options, engine, check=check)
 
 
-def _staged(
-    rankings: Any,
-    labels: Any,
-    options: Options,
-    arguments: Mapping[str, Any],
-    engine: Database,
-    *,
-    check: bool | float,
-) -> Content:
+def _staged(inputs: Inputs, options: Options, engine: Database, *, check: bool | float) -> Content:
     """The last stage of a ranking of several, and what they lose."""
     start, end = (options.days.start, options.days.end) if options.days else (None, None)
+    arguments = inputs.arguments
     stage_funnel = funnel(
-        rankings,
-        labels,
+        inputs.rankings,
+        inputs.labels,
         start=start,
         end=end,
         connection=engine,
         check=check,
-        **_of_funnels(arguments),
+        **{name: value for name, value in arguments.items() if name != "segments"},
     )
     last = stage_funnel.rows[-1]["stage"]
     conditions = [f"({arguments['where']})"] if arguments.get("where") else []
     where = " and ".join([*conditions, f"{STAGE} = {literal(last)}"])
-    content = evaluated(
-        rankings, labels, options, {**arguments, "where": where}, engine, check=check
-    )
+    last_stage = replace(inputs, arguments={**arguments, "where": where})
+    content = evaluated(last_stage, options, engine, check=check)
     note = f"lists and metrics are those of the stage {last}"
     return replace(
         content, funnel=stage_funnel.rows, notes=(note, *stage_funnel.notes, *content.notes)
     )
 
 
-def _of_funnels(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """What a funnel may be asked, too."""
-    return {name: value for name, value in arguments.items() if name != "segments"}
-
-
-def _log(
-    subject: Any, labels: Any, options: Options, arguments: Mapping[str, Any], engine: Database
-) -> tuple[Spec, str] | None:
+def _log(inputs: Inputs, options: Options, engine: Database) -> tuple[Spec, str] | None:
     """The spec of a click log without one, and what was taken for what; None if it is none."""
+    subject, labels = inputs.rankings, inputs.labels
     metrics = {"metrics": options.metrics} if options.metrics else {}
     if _is_ubi(subject, labels, engine):
         log = {
@@ -212,7 +197,7 @@ def _log(
         }
         fields = {"name": Path(str(labels)).stem, "clicks": log, "metrics": USUAL, "by": options.by}
         return Spec(**{**fields, **metrics}), ""
-    if labels is not None or arguments.get("grade"):
+    if labels is not None or inputs.arguments.get("grade"):
         return None
     if "grade" in _columns(subject, "rankings", engine):
         return None
