@@ -23,8 +23,8 @@ from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Stage, equal, print_template, with_stages
 from sqlmetrics.stats import CONFIDENCE
-from sqlmetrics.tables.table import Table, metric_value, printable
-from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular, arrow_table
+from sqlmetrics.tables.table import Table, metric_value, printable, segment_cell
+from sqlmetrics.tables.tabular import ArrowTables, Tabular, arrow_table
 
 ALL = "all"
 COLUMNS = (
@@ -73,10 +73,6 @@ class Checkup(Tabular):
     notes: tuple[str, ...]
     result: Result
 
-    def to_dicts(self) -> list[Row]:
-        """The rows as a list of dicts."""
-        return list(self.table.to_pylist())
-
     def _arrow_tables(self) -> ArrowTables:
         return {"estimates": lambda: self.table}
 
@@ -86,8 +82,7 @@ class Checkup(Tabular):
         names += ["llm", "lambda", "gain"] if has_llm else []
         rows = []
         for row in self.to_dicts():
-            name, value = row["segment_name"], printable(row["segment_value"])
-            segment = ALL if name == ALL else f"{name}={value}"
+            segment = segment_cell(row["segment_name"], row["segment_value"])
             value, low, high = (metric_value(row[key]) for key in ("value", "ci_low", "ci_high"))
             cells = [printable(row["system"]), segment, row["metric"], row["mean_over"], value]
             cells += [f"{low} to {high}", f"{row['n_graded']:,}", f"{row['n_population']:,}"]

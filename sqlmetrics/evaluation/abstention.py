@@ -17,8 +17,8 @@ from sqlmetrics.plan.abstention import STEPS, AbstentionQuery
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.tables.table import Table, metric_value, printable
-from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular
+from sqlmetrics.tables.table import Table, metric_value, printable, segment_cell
+from sqlmetrics.tables.tabular import ArrowTables, Tabular
 
 SHOWN = {"0%": "at_0", "10%": "at_10", "50%": "at_50", "90%": "at_90"}
 """The points of a curve that are printed."""
@@ -43,10 +43,6 @@ class Abstention(Tabular):
 
     metrics: pa.Table
 
-    def to_dicts(self) -> list[Row]:
-        """The rows as a list of dicts."""
-        return list(self.metrics.to_pylist())
-
     def _arrow_tables(self) -> ArrowTables:
         return {"metrics": lambda: self.metrics}
 
@@ -65,8 +61,7 @@ def _texts(row: dict[str, Any], has_days: bool, has_segments: bool) -> Iterator[
     if has_days:
         yield printable(row["metric_date"])
     if has_segments:
-        name, value = printable(row["segment_name"]), printable(row["segment_value"])
-        yield ALL if row["segment_name"] == ALL else f"{name}={value}"
+        yield segment_cell(row["segment_name"], row["segment_value"])
     yield printable(row["system"])
     yield at_cutoff(row["metric"], row["k"])
     yield row["confidence"]

@@ -20,7 +20,7 @@ from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import print_template, with_stages
 from sqlmetrics.tables.table import Table, metric_value, printable
-from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular, arrow_table
+from sqlmetrics.tables.tabular import ArrowTables, Tabular, arrow_table
 
 RULES = ("worst", "average", "best")
 
@@ -42,10 +42,6 @@ class TieAudit(Tabular):
 
     counts: pa.Table
     metrics: pa.Table
-
-    def to_dicts(self) -> dict[str, list[Row]]:
-        """Both tables as lists of dicts: `metrics` and `counts`."""
-        return {"metrics": self.metrics.to_pylist(), "counts": self.counts.to_pylist()}
 
     def _arrow_tables(self) -> ArrowTables:
         return {"metrics": lambda: self.metrics, "counts": lambda: self.counts}

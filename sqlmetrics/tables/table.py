@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape as html_text
 from itertools import chain
+from textwrap import wrap
 
 NARROW = 12
 """No column of texts becomes narrower than this for the sake of others."""
@@ -97,8 +98,7 @@ class Table:
     def split(self, width: int) -> list[Table]:
         """Tables of columns of numbers that stand side by side, each with the texts."""
         first = self.first_number
-        columns = zip(self.columns, *self.rows, strict=True)
-        widths = [max(map(_width, column)) + GAP for column in columns]
+        widths = [column_width + GAP for column_width in self._widths]
         label_width = sum(widths[:first])
         if sum(widths) > width + GAP:
             label_width = sum(min(column_width, NARROW + GAP) for column_width in widths[:first])
@@ -124,8 +124,12 @@ class Table:
 
     def fits(self, width: int) -> bool:
         """Whether the columns stand side by side without a text being broken."""
-        widths = [max(map(_width, column)) for column in zip(self.columns, *self.rows, strict=True)]
-        return sum(widths) + GAP * (len(widths) - 1) <= width
+        return sum(self._widths) + GAP * (len(self.columns) - 1) <= width
+
+    @property
+    def _widths(self) -> list[int]:
+        """How many places the widest cell of each column takes."""
+        return [max(map(_width, column)) for column in zip(self.columns, *self.rows, strict=True)]
 
     def markdown(self) -> str:
         r"""A GitHub table; no text of the data makes a tag, a link or emphasis.
@@ -346,3 +350,19 @@ def probability(p: float, level: float, decimals: int = 4) -> str:
         return f"<{least:.{decimals}f}"
     texts = (f"{p:.{places}f}" for places in range(decimals, 17))
     return next((text for text in texts if (float(text) < error) == (p < error)), repr(p))
+
+
+def segment_cell(name: str, value: str) -> str:
+    """A segment and its value for a cell; `all` for all queries.
+
+    >>> segment_cell("country", "DE"), segment_cell("all", "all")
+    ('country=DE', 'all')
+    """
+    return "all" if name == "all" else f"{printable(name)}={printable(value)}"
+
+
+def wrapped(texts: Iterable[str], *, break_on_hyphens: bool = True) -> str:
+    """Texts in lines as wide as the terminal, or 100 where none says how wide it is."""
+    width = terminal_width() or 100
+    lines = (wrap(text, width, break_on_hyphens=break_on_hyphens) for text in texts)
+    return "\n".join(chain.from_iterable(lines))

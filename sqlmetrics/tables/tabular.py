@@ -6,7 +6,6 @@ import csv as csv_module
 import io
 import json
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import date
@@ -50,11 +49,11 @@ class Text(str):
         return f"<pre>{escape(self)}</pre>"
 
 
-class Tabular(ABC):
+class Tabular:
     """A result of one table or several, the main one first; it prints as text.
 
-    A subclass has its rows as `to_dicts`, their columns as `schemas`, and what people read as
-    `_blocks`.
+    A subclass has its rows as `to_dicts` and their columns as `schemas`, or `_arrow_tables`; and
+    what people read as `_blocks`.
     """
 
     schemas: ClassVar[Mapping[str, Kinds]] = {}
@@ -63,9 +62,10 @@ class Tabular(ABC):
     is_drawn: ClassVar[bool] = False
     """Whether a notebook shows charts of it, where the extra `report` is installed."""
 
-    @abstractmethod
     def to_dicts(self) -> Any:
-        """The rows as dicts; of several tables a dict of lists."""
+        """The rows as dicts; of several tables a dict of lists. By default those of Arrow."""
+        rows = {name: table().to_pylist() for name, table in self._arrow_tables().items()}
+        return rows if len(rows) > 1 else next(iter(rows.values()))
 
     def _arrow_tables(self) -> ArrowTables:
         """Name -> the table, the main one first; by default the rows of `to_dicts`."""

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 
-from sqlmetrics.tables.table import Table, metric_value, printable
+from sqlmetrics.tables.table import Table, metric_value, printable, segment_cell
 from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular, arrow_tables, kinds_of
 
 Place = tuple[str, str, str]
@@ -188,8 +188,7 @@ def _opposed(title: str, changes: Sequence[Contradiction]) -> Iterator[Block]:
 
 def _place(group: Place) -> tuple[str, str]:
     system, name, value = group
-    segment = "all" if name == "all" else f"{printable(name)}={printable(value)}"
-    return printable(system), segment
+    return printable(system), segment_cell(name, value)
 
 
 def _signed(value: float | None) -> str:

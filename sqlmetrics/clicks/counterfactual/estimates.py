@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from textwrap import wrap
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +11,13 @@ import pyarrow as pa
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.clicks.counterfactual.terms import Term
 from sqlmetrics.plan.summary import ALL
-from sqlmetrics.tables.table import Table, many, metric_value, printable, terminal_width
+from sqlmetrics.tables.table import (
+    Table,
+    many,
+    metric_value,
+    segment_cell,
+    wrapped,
+)
 from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular, arrow_table, kinds_of
 
 FEWEST = 100
@@ -80,8 +85,7 @@ class CounterfactualEstimate:
     @property
     def segment(self) -> str:
         """Its segment for people; `all` if it has none."""
-        pair = self.segment_name, self.segment_value
-        return ALL if pair[0] == ALL else "=".join(map(printable, pair))
+        return segment_cell(self.segment_name, self.segment_value)
 
 
 _KINDS = kinds_of(CounterfactualEstimate)
@@ -165,10 +169,9 @@ class CounterfactualResult(Tabular):
                 [estimate.segment, *row]
                 for estimate, row in zip(self.estimates, cells, strict=True)
             ]
-        width = terminal_width() or 100
         warning_texts = (f"warning: {warning}" for warning in self.warnings())
-        below = [line for text in (*self.notes, *warning_texts) for line in wrap(text, width)]
-        yield from (self._head(), Table(names, cells, first_number), "\n".join(below))
+        yield from (self._head(), Table(names, cells, first_number))
+        yield wrapped([*self.notes, *warning_texts])
 
     def _head(self) -> str:
         n, clusters = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from textwrap import wrap
 from typing import Any, ClassVar, overload
 
 from sqlmetrics.clicks.clean_log import CleanLog
@@ -21,13 +20,13 @@ from sqlmetrics.sql.template import verbatim
 from sqlmetrics.stats import CONFIDENCE
 from sqlmetrics.stats.estimate import Estimate, ratio_of_sums
 from sqlmetrics.stats.nonparametric import sign_test
-from sqlmetrics.tables.table import Table, printable, terminal_width
+from sqlmetrics.tables.table import Table, printable, wrapped
 from sqlmetrics.tables.tabular import Block, Kinds, Tabular
 
 DEBIASED = "debiased_balanced"
 
-WIDE = 100
-"""Sentences are so wide where no terminal says how wide it is."""
+_NAMES = ("method", "system", "baseline")
+_COUNTS = ("n_requests", "n_left_out", "wins", "losses", "ties")
 
 UNFAIR = 0.001
 """The coin that says who begins is called unfair below this probability."""
@@ -88,8 +87,8 @@ class InterleavingOutcome(Tabular):
 
     schemas: ClassVar[Mapping[str, Kinds]] = {
         "outcome": {
-            **dict.fromkeys(("method", "system", "baseline"), "string"),
-            **dict.fromkeys(("n_requests", "n_left_out", "wins", "losses", "ties"), "int64"),
+            **dict.fromkeys(_NAMES, "string"),
+            **dict.fromkeys(_COUNTS, "int64"),
             **dict.fromkeys(("win_share", "win_share_low", "win_share_high"), "double"),
             **dict.fromkeys(("difference", "ci_low", "ci_high", "p_value"), "double"),
             "sign_p_value": "double",
@@ -111,14 +110,7 @@ class InterleavingOutcome(Tabular):
         share, difference = self.win_share, self.difference
         return [
             {
-                "method": self.method,
-                "system": self.system,
-                "baseline": self.baseline,
-                "n_requests": self.n_requests,
-                "n_left_out": self.n_left_out,
-                "wins": self.wins,
-                "losses": self.losses,
-                "ties": self.ties,
+                **{name: getattr(self, name) for name in (*_NAMES, *_COUNTS)},
                 "win_share": share.value,
                 "win_share_low": share.ci_low,
                 "win_share_high": share.ci_high,
@@ -131,18 +123,18 @@ class InterleavingOutcome(Tabular):
         ]
 
     def _blocks(self) -> Iterator[Block]:
-        width = terminal_width() or WIDE
         pair = f"{printable(self.system)} against {printable(self.baseline)}"
         users = "" if self.n_clusters == self.n_requests else f" of {self.n_clusters:,} users"
-        head = (
-            f"{self.method}: {pair}",
-            f"{self.n_requests:,} requests{users}",
-            f"wins {self.wins:,}, losses {self.losses:,}, ties {self.ties:,}",
+        yield wrapped(
+            [
+                f"{self.method}: {pair}",
+                f"{self.n_requests:,} requests{users}",
+                f"wins {self.wins:,}, losses {self.losses:,}, ties {self.ties:,}",
+            ]
         )
-        yield "\n".join(line for text in head for line in wrap(text, width))
         rows = [_row("win share", self.win_share), _row("difference", self.difference)]
         yield Table(["", "value", f"{100 * self.confidence:g} % interval", "p"], rows, 1)
-        yield "\n".join(line for text in self._below() for line in wrap(text, width))
+        yield wrapped(self._below())
 
     def _below(self) -> Iterator[str]:
         yield f"sign test: p = {self.sign_test:.3g}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp
-from textwrap import wrap
 from typing import Any, overload
 
 from sqlmetrics.clicks.clean_log import CleanLog
@@ -15,14 +14,11 @@ from sqlmetrics.clicks.models.query import MODELS, Prior, fits, learnable_models
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.clicks.segment import ByGroup, Rows, by_group
 from sqlmetrics.errors import InputError
-from sqlmetrics.tables.table import Table, terminal_width
+from sqlmetrics.tables.table import Table, wrapped
 from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular, arrow_tables, kinds_of
 
 LONGEST = 30
 """As many positions are printed."""
-
-WIDE = 100
-"""Sentences are so wide where no terminal says how wide it is."""
 
 MISSING = "position_based is not among them: "
 
@@ -144,8 +140,7 @@ class ModelFits(Tabular):
             Table(names, cells[:LONGEST], 0),
             f"... {n_more:,} more positions" if n_more > 0 else "",
         )
-        width = terminal_width() or WIDE
-        yield "\n".join(line for text in self._said() for line in wrap(text, width))
+        yield wrapped(self._said())
 
     def _said(self) -> Iterator[str]:
         yield f"best: {self.best.model}: {FOLLOWS[self.best.model]}"

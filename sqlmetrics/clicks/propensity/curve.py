@@ -13,6 +13,8 @@ from sqlmetrics.sql.template import double, literal
 from sqlmetrics.tables.table import Table, printable
 from sqlmetrics.tables.tabular import ArrowTables, Tabular, arrow_tables, kinds_of
 
+_NUMBERS = ("position", "propensity", "ci_low", "ci_high")
+
 PROPENSITIES = "propensities"
 """The stage of them."""
 
@@ -103,10 +105,7 @@ class PropensityCurve(Tabular):
         return [
             {
                 **({"group": row.group} if has_groups else {}),
-                "position": row.position,
-                "propensity": row.propensity,
-                "ci_low": row.ci_low,
-                "ci_high": row.ci_high,
+                **{name: getattr(row, name) for name in _NUMBERS},
                 "method": self.method,
             }
             for row in self.rows

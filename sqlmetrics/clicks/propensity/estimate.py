@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import inf
-from textwrap import wrap
 from typing import Any
 
 from sqlmetrics.clicks.cleaning import ClickTables
@@ -35,11 +34,8 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.sql.stage import select_of
-from sqlmetrics.tables.table import Table, printable, terminal_width
+from sqlmetrics.tables.table import Table, printable, wrapped
 from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular
-
-WIDE = 100
-"""Sentences are so wide where no terminal says how wide it is."""
 
 SPARSE = 100
 """With fewer impressions a pair, expectation maximisation is off by 5 % and more: benchmarks."""
@@ -345,13 +341,8 @@ def _curve_blocks(
     yield table
     weakest = (_weakest(group, identified) for group, identified in can.items())
     method = f"method: {curve.method}; against position 1"
-    width = terminal_width() or WIDE
-    lines = [
-        line
-        for sentence in (method, *weakest, *extra_lines)
-        for line in wrap(sentence, width, break_on_hyphens=False)
-    ]
-    yield "\n".join([*lines, f"given: {format_curve(curve)}"])
+    lines = wrapped([method, *weakest, *extra_lines], break_on_hyphens=False)
+    yield f"{lines}\ngiven: {format_curve(curve)}"
 
 
 def _tie(reach: Reach) -> list[str]:

@@ -6,7 +6,6 @@ import json
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from textwrap import wrap
 
 from sqlmetrics.comparison.page.content import Content
 from sqlmetrics.comparison.page.headline import headline
@@ -14,7 +13,7 @@ from sqlmetrics.comparison.page.lists import left_out
 from sqlmetrics.comparison.page.picture import Picture
 from sqlmetrics.comparison.page.words import Words
 from sqlmetrics.errors import SpecError, unknown
-from sqlmetrics.tables.table import Table, markdown_text, terminal_width
+from sqlmetrics.tables.table import Table, markdown_text, wrapped
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 LEAST_SPAN = 1e-9
@@ -67,10 +66,9 @@ def latex(pictures: Sequence[Picture], words: Words) -> str:
 
 def text(content: Content, pictures: Sequence[Picture], words: Words) -> str:
     """The verdict, then tables, with a line of the days."""
-    width = terminal_width() or 100
-    parts = ["\n".join(wrap(line, width)) for line in headline(content, words)]
+    parts = [wrapped([line]) for line in headline(content, words)]
     for picture in pictures:
-        parts.append("\n".join([picture.title(words), *wrap(picture.sentence(words), width)]))
+        parts.append(f"{picture.title(words)}\n{wrapped([picture.sentence(words)])}".rstrip())
         if picture.name in ("days", "trend"):
             parts.append(_lines(picture, content))
         table, n_more = picture.table, len(picture.cells) - LINES

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlmetrics.catalog.measure import parse
 from sqlmetrics.catalog.tool_names import in_our_words
 from sqlmetrics.comparison.options import FAIL_ON, LOST, FailOn, check_fail_on
+from sqlmetrics.comparison.report import text
 from sqlmetrics.comparison.report.rows import Rows, segment_text
 from sqlmetrics.errors import CheckError, SpecError, unknown
 from sqlmetrics.evaluation.report.failure import QUERIES, Change, Failure, Lost
@@ -232,26 +233,18 @@ class Comparison(Rows):
 
     def text(self) -> str:
         """Tables that fit 80 columns, and what they mean."""
-        from sqlmetrics.comparison.report import text
-
         return text.text(self)
 
     def markdown(self) -> str:
         """GitHub tables, and what they mean."""
-        from sqlmetrics.comparison.report import text
-
         return text.markdown(self)
 
     def latex(self) -> str:
         """A `tabular` for a paper, by booktabs."""
-        from sqlmetrics.comparison.report import text
-
         return text.latex(self)
 
     def html(self) -> str:
         """Tables for a page, and what they mean."""
-        from sqlmetrics.comparison.report import text
-
         return text.html(self)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar
 
-from sqlmetrics.tables.table import printable
+from sqlmetrics.tables.table import segment_cell
 from sqlmetrics.tables.tabular import ArrowTables, Kinds, Row, Tabular, arrow_tables
 
 
-class Rows(Tabular):
+class Rows(Tabular, ABC):
     """Rows; a subclass says what its columns mean, and how people read them.
 
     Attributes:
@@ -52,4 +52,4 @@ def segment_text(row: Row) -> str:
 
 def of_segment(name: str, value: str) -> str:
     """The end of a heading: the segment; empty for all queries."""
-    return "" if name == "all" else f", {printable(name)}={printable(value)}"
+    return "" if name == "all" else f", {segment_cell(name, value)}"

@@ -14,7 +14,15 @@ from sqlmetrics.comparison.report.numbers import coverage, number, signed
 from sqlmetrics.comparison.report.rows import block, of_segment
 from sqlmetrics.comparison.report.worst_slice import describe_slice
 from sqlmetrics.stats import NOISE
-from sqlmetrics.tables.table import Table, html_notes, many, markdown_text, printable, probability
+from sqlmetrics.tables.table import (
+    Table,
+    html_notes,
+    many,
+    markdown_text,
+    printable,
+    probability,
+    segment_cell,
+)
 from sqlmetrics.tables.tabular import Row
 
 if TYPE_CHECKING:
@@ -203,11 +211,7 @@ def comparison_table(comparison: Comparison) -> Table:
     if len({row["system"] for row in rows}) > 1:
         keys["system"] = lambda row: printable(row["system"])
     if any(row["segment_name"] != "all" for row in rows):
-        keys["segment"] = lambda row: (
-            "all"
-            if row["segment_name"] == "all"
-            else f"{printable(row['segment_name'])}={printable(row['segment_value'])}"
-        )
+        keys["segment"] = lambda row: segment_cell(row["segment_name"], row["segment_value"])
     counts, adjusted = _counts(rows, comparison.counted[1]), _adjusted(rows)
     numbers: dict[str, Callable[[Row], str]] = {
         printable(comparison.baseline): lambda row: number(row["baseline_value"]),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.presets import PRESETS
-from sqlmetrics.tables.table import DECIMALS, Table, metric_value, printable
+from sqlmetrics.tables.table import DECIMALS, Table, metric_value, printable, segment_cell
 
 if TYPE_CHECKING:
     from sqlmetrics.evaluation.report.result import Result
@@ -253,7 +253,7 @@ class _Layouts:
         if self.facts.is_dated:
             keys["date"] = lambda row: str(row["metric_date"])
         if self.facts.has_segments:
-            keys["segment"] = _segment
+            keys["segment"] = lambda row: segment_cell(row["segment_name"], row["segment_value"])
         return keys | {"system": lambda row: printable(row["system"])}
 
     def wide(self) -> Table:
@@ -350,12 +350,6 @@ class _Layouts:
                     for row, value in value_by_row.items()
                     if value == max(value_by_row.values())
                 )
-
-
-def _segment(row: Row) -> str:
-    if row["segment_name"] == "all":
-        return "all"
-    return f"{printable(row['segment_name'])}={printable(row['segment_value'])}"
 
 
 def _mean(measure: Columned, row: Row, decimals: int) -> str:

@@ -10,6 +10,12 @@ from sqlmetrics.catalog.measure import Measure, Setting
 from sqlmetrics.proof.reconcile.target import Target
 from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular, arrow_tables, kinds_of
 
+_OF_JSON = (
+    *("presets", "departures", "cut", "decimals", "words", "metric", "value", "same"),
+    *("by_chance", "explained", "beyond", "mistakes", "advice"),
+)
+"""What the JSON of a candidate has, in this order."""
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -60,21 +66,12 @@ class Candidate:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {
+        values = vars(self) | {
             "presets": list(self.presets),
             "departures": {name: str(value) for name, value in self.departures.items()},
-            "cut": self.cut,
-            "decimals": self.decimals,
-            "words": self.words,
-            "metric": self.metric,
-            "value": self.value,
-            "same": self.same,
-            "by_chance": self.by_chance,
-            "explained": self.explained,
-            "beyond": self.beyond,
             "mistakes": list(self.mistakes),
-            "advice": self.advice,
         }
+        return {name: values[name] for name in _OF_JSON}
 
 
 @dataclass(frozen=True, repr=False)
