@@ -324,6 +324,7 @@ def test_what_enters_late_is_told() -> None:
         ({"where": "stage = 'page'"}, "there is one stage, page"),
         ({"rel": 0}, "rel is the lowest grade"),
         ({"sources": "scores"}, "unknown column 'scores'"),
+        ({"sources": "stage"}, "stage is VARCHAR; sources are a list in each row"),
         (
             {"sources": "stage", "order": ("a", "b")},
             "are those of one table's items, and no stages",

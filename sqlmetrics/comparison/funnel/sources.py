@@ -22,6 +22,9 @@ from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.stage import Column, Stage, Window
 from sqlmetrics.sql.template import free_name, identifier, literal
 
+NO_LISTS = ("VARCHAR", "BIGINT", "INTEGER", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMP")
+"""Types of columns that hold no list."""
+
 EVERY = "all sources"
 """What the list of all sources together is called."""
 
@@ -35,7 +38,7 @@ def of_sources(plan: Plan, column: str, engine: Database) -> Plan:
         engine: Where the tables are.
 
     Raises:
-        SpecError: If there is no such column, or the database has no lists.
+        SpecError: If there is no such column, it holds no lists, or the database has none.
         InputError: If there is no source.
     """
     plan_tables = plan.shape.at
@@ -47,6 +50,13 @@ def of_sources(plan: Plan, column: str, engine: Database) -> Plan:
         raise SpecError(
             f"{plan_tables.translation.dialect.title} has no lists of sources: give a "
             "table of each source, "
+            "as stages of a funnel"
+        )
+    kinds = {name.casefold(): kind for name, kind in existing_columns.items()}
+    if (kind := kinds[column.casefold()]) in NO_LISTS:
+        raise SpecError(
+            f"rankings: {column} is {kind}; sources are a list in each row, like ['bm25', "
+            "'popular']: split a text in the sql of the rankings, or give a table of each source, "
             "as stages of a funnel"
         )
     name = free_name("source", {existing.casefold() for existing in existing_columns}.__contains__)

@@ -63,8 +63,8 @@ def in_stages(
     return planned(plan.spec, replace(tables, funnel=FunnelStages(column, order))), notes
 
 
-def check_column(plan: Plan, column: str, engine: Database, purpose: str) -> list[str]:
-    """The columns of the rankings, one of which is wanted.
+def check_column(plan: Plan, column: str, engine: Database, purpose: str) -> Mapping[str, str]:
+    """The columns of the rankings and their types; one of them is wanted.
 
     Args:
         plan: The plan of an evaluation of them.
@@ -76,9 +76,7 @@ def check_column(plan: Plan, column: str, engine: Database, purpose: str) -> lis
         SpecError: If it is not there, or is something else.
     """
     rankings = plan.shape.at.rankings
-    existing_columns = list(
-        engine.columns(source_text(protect_query(rankings, engine.translation)))
-    )
+    existing_columns = engine.columns(source_text(protect_query(rankings, engine.translation)))
     if column.casefold() not in map(str.casefold, existing_columns):
         raise SpecError(
             f"rankings: {unknown('column', column, existing_columns)} (wanted as {purpose})"
