@@ -89,7 +89,7 @@ def _no_level(_: click.Context, __: click.Parameter, level: str | None) -> None:
 @click.option(
     "--memory",
     metavar="SIZE",
-    help="What DuckDB, ClickHouse or PostgreSQL may take, like 4GB.",
+    help="Memory limit of DuckDB, ClickHouse, PostgreSQL or MySQL, like 4GB.",
 )
 @click.option("--checkpoint", metavar="FOLDER", help="Save progress there, and go on after a stop.")
 @click.option("--profile", metavar="FILE", help="Write DuckDB's profile of the work, in JSON.")

@@ -12,9 +12,17 @@ from sqlglot import exp
 
 from sqlmetrics.engines.driver import Driver
 from sqlmetrics.engines.types import column
-from sqlmetrics.engines.values import plain
+from sqlmetrics.engines.values import plain, size_in_bytes
 from sqlmetrics.sql.dialects import dialect as named
 from sqlmetrics.sql.template import finished
+
+WORK_MEMORY = 64 * 1024 * 1024
+"""How many bytes a sort, a hash or a temporary table of a statement takes at least: with the 4 or
+16 MB of a new server one of millions of rows is written to disk over and over."""
+
+SHARES = 16
+"""A statement has several such steps, and each of some processes has its own: so many of them share
+what `memory` says."""
 
 
 class DbApi(Driver):
@@ -114,3 +122,63 @@ class DbApi(Driver):
         """NaN or infinity as SQL."""
         words = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
         return f"cast('{words[text]}' as {self.TYPES['DOUBLE']})"
+
+
+class WorkMemory(DbApi):
+    """A connection whose session sets the memory of each step, never below what it had."""
+
+    WORK_SETTINGS: ClassVar[tuple[str, ...]]
+    """The settings that hold the size."""
+
+    _usual_sizes: dict[str, int] | None = None
+
+    @abstractmethod
+    def _work_size(self, name: str) -> int:
+        """How many bytes a setting of the session allows."""
+
+    @abstractmethod
+    def _set_work_size(self, name: str, size: int) -> None:
+        """Let it allow so many bytes."""
+
+    @property
+    def work_memory(self) -> str:
+        """What each step of a statement may take, and what it could before us."""
+        usual_sizes = self._usual_sizes or {}
+        return ", ".join(
+            f"{name} {_text(size)} (the role's own: {_text(usual_sizes.get(name, size))})"
+            for name, size in self._work_sizes().items()
+        )
+
+    @contextmanager
+    def limited(self, memory: str) -> Iterator[None]:
+        """With a share of it for each step of a statement."""
+        share = size_in_bytes(memory) // SHARES
+        before = self._work_sizes()
+        try:
+            for name, size in (self._usual_sizes or before).items():
+                self._set_work_size(name, max(share, size))
+            yield
+        finally:
+            for name, size in before.items():
+                self._quietly(self._set_work_size, name, size)
+
+    def _settle_memory(self) -> None:
+        """Set it, to be put back afterwards."""
+        self._usual_sizes = self._work_sizes()
+        for name, size in self._usual_sizes.items():
+            if size < WORK_MEMORY:
+                self._set_work_size(name, WORK_MEMORY)
+                self._undo.callback(self._quietly, self._set_work_size, name, size)
+
+    def _work_sizes(self) -> dict[str, int]:
+        return {name: self._work_size(name) for name in self.WORK_SETTINGS}
+
+
+def _text(size: int) -> str:
+    """A size as servers write it.
+
+    >>> _text(64 * 1024 * 1024), _text(1_500_000)
+    ('64MB', '1464kB')
+    """
+    kilobytes = size // 1024
+    return f"{kilobytes}kB" if kilobytes % 1024 else f"{kilobytes // 1024}MB"

@@ -381,7 +381,7 @@ class Driver(Statements):
             SpecError: If it is no size, or the database cannot be told one.
         """
         raise SpecError(
-            "memory is a limit for DuckDB, ClickHouse and PostgreSQL; "
+            "memory is a limit for DuckDB, ClickHouse, PostgreSQL, MySQL and MariaDB; "
             f"{self.name} has its own settings"
         )
         yield

@@ -15,7 +15,7 @@ import pymysql
 from pymysql.constants import FIELD_TYPE, SERVER_STATUS
 from pymysql.cursors import Cursor
 
-from sqlmetrics.engines.dbapi import DbApi
+from sqlmetrics.engines.dbapi import WorkMemory
 from sqlmetrics.engines.driver import STANDARD
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, READ_ONLY, TYPE, first_line
 from sqlmetrics.engines.types import decimal, kind_of
@@ -49,7 +49,7 @@ _OURS = re.compile(r"(?:\s|--.*\n)*(?:create|drop)\b")
 ESCAPES = (("\\", r"\\"), ("\t", r"\t"), ("\n", r"\n"), ("\r", r"\r"), ("\0", r"\0"))
 
 
-class MySQL(DbApi):
+class MySQL(WorkMemory):
     """A connection of PyMySQL; rows go in by LOAD DATA LOCAL where the server allows it.
 
     Making or dropping a table that is not temporary commits: the engine's own rule.
@@ -83,6 +83,8 @@ class MySQL(DbApi):
         "1367": TYPE,
         "1918": TYPE,
     }
+
+    WORK_SETTINGS = ("tmp_table_size", "max_heap_table_size")  # the smaller one holds
 
     _given: Mapping[str, Any] | None = None
 
@@ -176,8 +178,15 @@ class MySQL(DbApi):
             self._set(name, target_value)
             if not self._own:
                 self._undo.callback(self._quietly, self._set, name, str(value))
+        self._settle_memory()
         if self.is_read_only:
             self._access("only")
+
+    def _work_size(self, name: str) -> int:
+        return int(self.rows(f"select @@session.{name}")[0][0])
+
+    def _set_work_size(self, name: str, size: int) -> None:
+        self._set(name, str(size))
 
     def _set(self, name: str, value: str) -> None:
         self.execute(f"set session {name} = {value if value.isdigit() else self._literal(value)}")

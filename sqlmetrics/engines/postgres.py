@@ -17,12 +17,11 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from pyarrow import csv
 
-from sqlmetrics.engines.dbapi import DbApi
+from sqlmetrics.engines.dbapi import WorkMemory
 from sqlmetrics.engines.driver import STANDARD
 from sqlmetrics.engines.failure import LOST, StatementError, first_line
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
-from sqlmetrics.engines.values import size_in_bytes
 from sqlmetrics.engines.waiting import CONNECT_TIMEOUT
 from sqlmetrics.errors import EngineError
 from sqlmetrics.sql.template import parts
@@ -57,18 +56,10 @@ KEEPALIVES = {"keepalives_idle": 60, "keepalives_interval": 15, "keepalives_coun
 """When a server that is gone is told by the system, unless the user says otherwise; 0 is the
 system's own, as dbt has it."""
 
-WORK_MEMORY = 64 * 1024
-"""How many kB a sort or hash of a statement takes at least: with the 4 MB of a new server a
-hash of millions of groups is written to disk over and over."""
-
 SETTINGS = {"parallel_tuple_cost": "0.01", "client_connection_check_interval": "10s"}
 """What a session sets where nobody has: that rows which go from one process to another cost
 what they do, as every plan sorts or groups most of its rows in several, and that a statement
 ends when its client is gone. What a server does not know, or cannot do, is left alone."""
-
-SHARES = 16
-"""A statement has several sorts and hashes, a hash takes twice `work_mem`, and each of some
-processes has its own: so many of them share what `memory` says."""
 
 _HOLDER = """select
     concat(
@@ -134,16 +125,7 @@ def _set_role(name: str) -> psycopg.sql.Composed:
     return psycopg.sql.SQL("set role {}").format(psycopg.sql.Identifier(folded))
 
 
-def _size(kilobytes: int) -> str:
-    """A size as PostgreSQL writes it.
-
-    >>> _size(4096), _size(1500)
-    ('4MB', '1500kB')
-    """
-    return f"{kilobytes}kB" if kilobytes % 1024 else f"{kilobytes // 1024}MB"
-
-
-class Postgres(DbApi):
+class Postgres(WorkMemory):
     """A connection of psycopg; rows go in by COPY."""
 
     dialect = "postgres"
@@ -153,7 +135,7 @@ class Postgres(DbApi):
     HINT = "options='-c statement_timeout=10min' of the connection bounds it"
     TYPES: ClassVar = STANDARD | {"DOUBLE": "double precision", "VARCHAR": 'text collate "C"'}
 
-    _usual_memory = 0
+    WORK_SETTINGS = ("work_mem",)
 
     @classmethod
     def open(cls, url: ConnectionURL) -> Postgres:
@@ -192,23 +174,6 @@ class Postgres(DbApi):
                 connection.close()
                 raise
         return cls(connection, is_owned=True)
-
-    @property
-    def work_memory(self) -> str:
-        """What each sort and hash of a statement may take, and what it could before us."""
-        ((size,),) = self.rows("select current_setting('work_mem')")
-        return f"work_mem {size} (the role's own: {_size(self._usual_memory)})"
-
-    @contextmanager
-    def limited(self, memory: str) -> Iterator[None]:
-        """With a share of it as `work_mem`, which is of each sort and hash of a statement."""
-        share = size_in_bytes(memory) // 1024 // SHARES
-        before = self._work_memory()
-        self._set_work_memory(max(share, self._usual_memory))
-        try:
-            yield
-        finally:
-            self._quietly(self._set_work_memory, before)
 
     def estimate(self, sql: str) -> str:
         """Rows and bytes that the planner expects, and the tables or partitions that it reads."""
@@ -261,12 +226,12 @@ class Postgres(DbApi):
             text = self._literal(f"{APPLICATION} {name}")
             self.execute(f"set application_name = {text}")
 
-    def _work_memory(self) -> int:
-        sql = "select cast(setting as bigint) from pg_settings where name = 'work_mem'"
+    def _work_size(self, name: str) -> int:
+        sql = f"select cast(setting as bigint) * 1024 from pg_settings where name = '{name}'"
         return int(self.rows(sql)[0][0])
 
-    def _set_work_memory(self, size: int) -> None:
-        self.execute(f"set work_mem = {self._literal(f'{size}kB')}")
+    def _set_work_size(self, name: str, size: int) -> None:
+        self.execute(f"set {name} = {self._literal(f'{size // 1024}kB')}")
 
     @contextmanager
     def made(self, create: str, drop: str) -> Iterator[None]:
@@ -304,10 +269,7 @@ class Postgres(DbApi):
             self._undo.callback(self._quietly, self.execute, back)
         for name, value in SETTINGS.items():
             self._set_usual(name, value)
-        self._usual_memory = self._work_memory()
-        if self._usual_memory < WORK_MEMORY:
-            self._set_work_memory(WORK_MEMORY)
-            self._undo.callback(self._quietly, self._set_work_memory, self._usual_memory)
+        self._settle_memory()
 
     def _set_usual(self, name: str, value: str) -> None:
         """Set what has the server's own default, until the session is given back."""

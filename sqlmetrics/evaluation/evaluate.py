@@ -130,7 +130,8 @@ def evaluate(
         plan: The physical plan: `window`, or on DuckDB `lists`, `counts` or `ranks`; the
             fastest if none is named. The numbers are the same.
         memory: How much memory DuckDB or ClickHouse may take, like `4GB`. What does not fit is
-            done in buckets of queries.
+            done in buckets of queries. On PostgreSQL, MySQL and MariaDB the steps of a statement
+            share it.
         checkpoint: A folder where buckets are kept that are done, so that a run that was
             stopped goes on; its files go when the run ends. The tables must be files.
         profile: A file for DuckDB's own profile of the statement that does the work, in JSON.

@@ -32,7 +32,7 @@ class Execution:
 
     Attributes:
         plan: The physical plan, None for the fastest.
-        memory: How much DuckDB or ClickHouse may take, like `4GB`; None for its own limit.
+        memory: How much the database may take, like `4GB`; None for its own limit.
         checkpoint: A folder for what is done, so that a run that was stopped goes on.
         profile: A file for DuckDB's own profile of the statement that does the work; of
             several, the one of the first bucket, or with a checkpoint the last.

@@ -23,6 +23,7 @@ from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.engines import clickhouse, waiting
+from sqlmetrics.engines.mysql import MySQL
 from sqlmetrics.engines.postgres import SETTINGS, Postgres
 from sqlmetrics.engines.registry import open_driver
 from sqlmetrics.errors import EngineError, SpecError
@@ -379,6 +380,39 @@ def test_a_session_of_postgres_is_what_dbt_and_the_environment_say(
 def settings(engine: Any, *names: str) -> tuple[Any, ...]:
     columns = ", ".join(f"current_setting('{name}')" for name in names)
     return engine.rows(f"select {columns}")[0]
+
+
+@pytest.mark.xdist_group("mariadb")
+def test_a_session_of_mariadb_keeps_temporary_tables_in_memory(servers: Any) -> None:
+    pymysql = pytest.importorskip("pymysql")
+    url = servers.connection("mariadb")
+    sizes = "select @@session.tmp_table_size, @@session.max_heap_table_size"
+    on_disk = "select variable_value from information_schema.session_status "
+    on_disk += "where variable_name = 'created_tmp_disk_tables'"
+    usual, share = 64 * 2**20, 4_000_000_000 // 16
+    with open_driver(url) as engine:
+        assert engine.rows(sizes) == [(usual, usual)]
+        assert "tmp_table_size 64MB (the role's own: 16MB)" in engine.work_memory
+        grouped = "select count(*) from (select seq % 600000 as n, count(*) as c "
+        grouped += "from seq_1_to_600000 group by n) as t"
+        assert engine.rows(grouped) == [(600_000,)]
+        assert engine.rows(on_disk) == [("0",)]
+        with engine.limited("4GB"):
+            assert all(0 <= share - size < 2**14 for size in engine.rows(sizes)[0])
+        with engine.limited("16MB"):
+            assert engine.rows(sizes) == [(2**24, 2**24)]
+        assert engine.rows(sizes) == [(usual, usual)]
+    socket = dict(pair.split("=") for pair in url.partition("?")[2].split("&"))["unix_socket"]
+    larger = 96 * 2**20
+    connection = pymysql.connect(unix_socket=socket, user="root", database="sqlmetrics")
+    with connection, connection.cursor() as cursor:
+        cursor.execute(f"set session tmp_table_size = {larger}")
+        with MySQL(connection) as engine:
+            assert engine.rows(sizes) == [(larger, usual)]
+            with engine.limited("100MB"):
+                assert engine.rows(sizes)[0][0] == larger
+        cursor.execute(sizes)
+        assert cursor.fetchone() == (larger, 2**24)
 
 
 @pytest.mark.xdist_group("postgres")
