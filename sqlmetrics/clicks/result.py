@@ -52,7 +52,7 @@ class ClickResult(Tabular):
     propensities: PropensityEstimate | None = None
     estimates: tuple[dict[str, Any], ...] = ()
 
-    is_drawn: ClassVar[bool] = True
+    _is_drawn: ClassVar[bool] = True
 
     def online(self) -> pa.Table:
         """One row per online metric, day, system and segment: the fact table's columns.

@@ -52,14 +52,14 @@ class Text(str):
 class Tabular:
     """A result of one table or several, the main one first; it prints as text.
 
-    A subclass has its rows as `to_dicts` and their columns as `schemas`, or `_arrow_tables`; and
+    A subclass has its rows as `to_dicts` and their columns as `_schemas`, or `_arrow_tables`; and
     what people read as `_blocks`.
     """
 
-    schemas: ClassVar[Mapping[str, Kinds]] = {}
+    _schemas: ClassVar[Mapping[str, Kinds]] = {}
     """Table -> its columns, the main one first, where they are the same of each result."""
 
-    is_drawn: ClassVar[bool] = False
+    _is_drawn: ClassVar[bool] = False
     """Whether a notebook shows charts of it, where the extra `report` is installed."""
 
     def to_dicts(self) -> Any:
@@ -70,7 +70,7 @@ class Tabular:
     def _arrow_tables(self) -> ArrowTables:
         """Name -> the table, the main one first; by default the rows of `to_dicts`."""
         dicts = self.to_dicts()
-        return arrow_tables(dicts if isinstance(dicts, dict) else [dicts], self.schemas)
+        return arrow_tables(dicts if isinstance(dicts, dict) else [dicts], self._schemas)
 
     def _blocks(self) -> Iterable[Block]:
         """What people read, in order."""
@@ -146,7 +146,7 @@ class Tabular:
         return str(self._repr_mimebundle_()["text/html"])
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        if not self.is_drawn:
+        if not self._is_drawn:
             return {"text/plain": repr(self), "text/html": self.html()}
         bundle: dict[str, Any] = import_module(PAINTER).bundle(self)
         return bundle

@@ -245,7 +245,7 @@ def _check_texts(result: Tabular) -> None:
     assert repr(result) == result.text()
     html = result.html()
     assert html.count("<table>") == html.count("</table>")
-    if not result.is_drawn:
+    if not result._is_drawn:
         assert result._repr_html_() == html
         assert result._repr_mimebundle_() == {"text/plain": result.text(), "text/html": html}
     assert "<script>" not in html

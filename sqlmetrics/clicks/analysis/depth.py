@@ -94,7 +94,7 @@ class Depth(Tabular):
     ends: tuple[End, ...]
     cutoffs: tuple[Cutoff, ...]
 
-    schemas: ClassVar[Mapping[str, Kinds]] = {
+    _schemas: ClassVar[Mapping[str, Kinds]] = {
         "positions": kinds_of(Position, ctr="double"),
         "ends": kinds_of(End),
         "cutoffs": kinds_of(Cutoff),

@@ -50,7 +50,7 @@ class SampleRatioMismatch(Tabular):
     p_value: float
     threshold: float
 
-    schemas: ClassVar[Mapping[str, Kinds]] = {
+    _schemas: ClassVar[Mapping[str, Kinds]] = {
         "systems": {"system": "string", "n": "int64", "expected": "double"}
     }
 
@@ -99,7 +99,7 @@ class MixedUsers(Tabular):
     n_crossed: int
     examples: Mapping[str, tuple[str, ...]]
 
-    schemas: ClassVar[Mapping[str, Kinds]] = {"examples": {"user": "string", "system": "string"}}
+    _schemas: ClassVar[Mapping[str, Kinds]] = {"examples": {"user": "string", "system": "string"}}
 
     @property
     def share(self) -> float:

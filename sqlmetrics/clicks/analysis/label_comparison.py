@@ -53,7 +53,7 @@ class LabelComparison(Tabular):
     moved: tuple[Row, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
-    schemas: ClassVar[Mapping[str, Kinds]] = {
+    _schemas: ClassVar[Mapping[str, Kinds]] = {
         "labels": {
             **dict.fromkeys(("labels", "first_day", "last_day", "system", "metric"), "string"),
             "value": "double",

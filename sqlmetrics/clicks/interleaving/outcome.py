@@ -85,7 +85,7 @@ class InterleavingOutcome(Tabular):
     n_began: int
     confidence: float
 
-    schemas: ClassVar[Mapping[str, Kinds]] = {
+    _schemas: ClassVar[Mapping[str, Kinds]] = {
         "outcome": {
             **dict.fromkeys(_NAMES, "string"),
             **dict.fromkeys(_COUNTS, "int64"),

@@ -40,7 +40,7 @@ class SimulatedLog(Tabular):
     rows: Mapping[str, int]
     planted: Mapping[str, int]
 
-    schemas: ClassVar[Mapping[str, Kinds]] = {
+    _schemas: ClassVar[Mapping[str, Kinds]] = {
         "files": {"table": "string", "file": "string", "rows": "int64"},
         "planted": {"reason": "string", "events": "int64"},
     }

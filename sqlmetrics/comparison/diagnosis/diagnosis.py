@@ -70,12 +70,12 @@ class Diagnosis(Tabular):
     result: Result
     notes: tuple[str, ...] = ()
 
-    schemas: ClassVar[Mapping[str, Kinds]] = {
+    _schemas: ClassVar[Mapping[str, Kinds]] = {
         "findings": dict.fromkeys(
             ("system", "baseline", "finding", "numbers", "meaning", "look"), "string"
         )
     }
-    is_drawn: ClassVar[bool] = True
+    _is_drawn: ClassVar[bool] = True
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)

@@ -18,7 +18,7 @@ class Rows(Tabular, ABC):
     """
 
     rows: tuple[Row, ...]
-    is_drawn: ClassVar[bool] = True
+    _is_drawn: ClassVar[bool] = True
 
     @abstractmethod
     def _kinds(self) -> Kinds:

@@ -66,7 +66,7 @@ class Result(Tabular):
     _per_query: pa.Table | None
     _lazy: Mapping[bool, Callable[[], Any]] = field(default_factory=dict, compare=False)
 
-    is_drawn: ClassVar[bool] = True
+    _is_drawn: ClassVar[bool] = True
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_lazy": {}}  # a session stays where it is

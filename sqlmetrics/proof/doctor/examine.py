@@ -58,7 +58,7 @@ class Report(Tabular):
     findings: tuple[Finding, ...]
     seconds: float
 
-    schemas: ClassVar[Mapping[str, Kinds]] = {"findings": kinds_of(Finding)}
+    _schemas: ClassVar[Mapping[str, Kinds]] = {"findings": kinds_of(Finding)}
 
     @property
     def failures(self) -> list[Finding]:
