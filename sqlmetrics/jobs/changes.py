@@ -187,6 +187,8 @@ def _tried(engine: Database, statements: Sequence[str], else_: str) -> str:
         with engine.transaction() if len(statements) > 1 else nullcontext():
             engine.execute_all(statements)
     except SqlmetricsError as error:
+        if len(statements) > 1:
+            return f"the tables do {else_}: {error}"
         return f"the tables do {else_}, because `{statements[0]}` fails: {error}"
     return ""
 

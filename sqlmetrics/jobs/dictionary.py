@@ -70,23 +70,24 @@ def lacking(
 
 
 def _metric(row: MetricRow) -> Iterator[Column]:
-    low, high = (None if bound is None else double(bound) for bound in (row.low, row.high))
-    texts = {
-        "name": row.name,
+    values = {
+        **{name: getattr(row, name) for name in ("metric", "k", "name", "label", "meaning")},
         "column_name": row.column,
-        "label": row.label,
-        "meaning": row.meaning,
+        "range_low": row.low,
+        "range_high": row.high,
+        "direction": row.direction,
+        "additive": int(row.additive),
+        "roll_up": row.roll_up,
+        "unit": row.unit or None,
     }
-    yield Column(literal(row.metric), "metric")
-    yield Column(str(row.k), "k")
-    for name, text in texts.items():
-        yield Column(literal(text), name)
-    yield Column(f"cast({low or 'null'} as double)", "range_low")
-    yield Column(f"cast({high or 'null'} as double)", "range_high")
-    yield Column(literal(row.direction), "direction")
-    yield Column(str(int(row.additive)), "additive")
-    yield Column(literal(row.roll_up), "roll_up")
-    yield Column(literal(row.unit) if row.unit else "cast(null as varchar)", "unit")
+    for name, column in METRICS.items():
+        yield Column(_sql(values[name], column.type), name)
+
+
+def _sql(value: str | float | None, kind: str) -> str:
+    if value is None or kind == "double":
+        return f"cast({'null' if value is None else double(float(value))} as {kind})"
+    return literal(value) if isinstance(value, str) else str(value)
 
 
 def _definitions(spec: Spec, now: str) -> Iterator[list[Column]]:

@@ -63,7 +63,7 @@ def rollup(facts: str, where: str = "") -> str:
     """
     sums = {name: f"sum({name})" for name in ("numerator", "denominator", *_COUNTED)}
     sums |= {"first_date": "min(metric_date)", "last_date": "max(metric_date)"}
-    has_all_sums = "count(sum_x2) = count(numerator)"  # days of an older version have no such sums
+    has_all_sums = "count(sum_x2) = count(numerator)"  # without them no interval
     sums |= {
         "n_days": "count(*)",
         "n_clusters": f"case when {has_all_sums} then sum(n_clusters) end",
