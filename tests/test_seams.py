@@ -49,6 +49,7 @@ from slices import is_all, seed
 from trace_seams import TraceSetup
 
 from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.jobs.checks.verdict import HAS_ROW
 from sqlmetrics.jobs.schema import BASELINE
 
 SEED = seed()
@@ -311,7 +312,11 @@ class Walk:
                 drop = max(drop, before["value"] - row["value"] if before else 0)
         self._limits(lowest - 1e-6, drop + 1e-6)
         told = json.loads(self._call("check", "-o", "json").stdout)
-        assert all(one["holds"] for one in told)
+        present = {key[1] for key in self.expected if key[0] == last}
+        absent = {key[1] for key in self.expected} - present
+        pausing = {one["system"] for one in told if one["rule"] == HAS_ROW}
+        assert pausing <= absent, "a system that had rows is warned of, and no other"
+        assert all(one["holds"] for one in told if one["rule"] != HAS_ROW)
         drops = [one for one in told if one["rule"].startswith("max_drop") and not one["segment"]]
         assert {one["system"]: one["compared"] for one in drops} == compared
         self._limits(lowest + 1e-6, max(0, drop - 1e-6))
@@ -320,7 +325,11 @@ class Walk:
         done = self._call("check", "-o", "json", *nobody, expect=fails)
         told = done.stdout
         assert ("was not told" in done.stderr) == bool(fails)
-        failed = {one["rule"].split()[0] for one in json.loads(told) if not one["holds"]}
+        failed = {
+            one["rule"].split()[0]
+            for one in json.loads(told)
+            if not one["holds"] and one["rule"] != HAS_ROW
+        }
         assert failed == ({"min", "max_drop"} if drop > 0 else {"min"})
         first = min(key[0] for key in self.expected)
         each = self._call("check", "--start", str(first), "-o", "json", expect=fails).stdout
