@@ -77,7 +77,9 @@ LOG = {
         },
     },
     "events": {
-        "sql": "select e.r as request_id, e.i as item_id, e.kind as action from shop.events as e"
+        "sql": "select e.r as request_id, e.i as item_id, e.kind as action, e.late as happened_at "
+        "from shop.events as e",
+        "columns": {"time": "happened_at"},
     },
     "cleaning": {"test": "is_probe = 1 or lower(agent) = 'bot'"},
     "daily": True,
@@ -111,6 +113,12 @@ def test_a_click_log_reads_what_was_shown_and_done() -> None:
         "shown.is_probe",
         "shown.agent",
     ]
+    assert fields(read["per_query"]["query_id"]) == ["shown.rid"], "not where it is joined"
+    corrected = {"labels": {"pool": "query_item", "rate": "ips"}}
+    corrected |= {"propensity": {"method": "randomised", "by": "country", "randomised": "r = 1"}}
+    of_curves = sm.Spec(clicks=LOG | corrected, metrics=["mrr"], output={"relation": "marts.m"})
+    value = fields(columns_read(of_curves, PLACE)["facts"]["value"])
+    assert value[-2:] == ["shown.country", "shown.r"], "they decide the propensities"
 
 
 def test_a_wide_log_reads_the_actions_that_a_metric_counts() -> None:

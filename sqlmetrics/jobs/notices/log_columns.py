@@ -11,6 +11,7 @@ from sqlmetrics.spec.click_columns import CLICK, PURCHASE
 from sqlmetrics.spec.click_log import QUERY_TEXT, Clicks
 from sqlmetrics.spec.source import Source
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.user_sql import condition_columns
 
 SourceColumn = tuple[Source, str]
 """A source of a spec, and a column of it."""
@@ -58,15 +59,20 @@ def log_columns(spec: Spec) -> tuple[ColumnsByName, ColumnsByName]:
     clicks = spec.clicks
     if clicks is None:
         return {}, {}
-    time = [*_of_log(clicks, ["time", "day"])] if clicks.daily else []
+    key_roles = {"metric_date": ["time", "day"] if clicks.daily else []}
+    key_roles |= {"system": ["system"], "query_id": ["request"]}
     keys = {
-        "metric_date": time,
-        "system": [*_of_log(clicks, ["system"])],
-        "query_id": [*_of_log(clicks, ["request"])],
+        column: [*_of_log(clicks, roles, without=_joined(clicks))]
+        for column, roles in key_roles.items()
     }
     judged = _judged_actions(clicks)
+    curves = [*_of_propensities(spec, clicks)]
+    judging_curves = curves if clicks.labels.corrects else []
     by_metric = {
-        measure.column: [*_metric(clicks, judged, ["query"] * clicks.labels.pools)]
+        measure.column: [
+            *_metric(clicks, judged, ["query"] * clicks.labels.pools),
+            *judging_curves,
+        ]
         for measure in spec.measures
     }
     for text in spec.online:
@@ -77,9 +83,23 @@ def log_columns(spec: Spec) -> tuple[ColumnsByName, ColumnsByName]:
         scores = ["propensity_score", "list_propensity_score"]
         roles = ["query", "item", "order", "position", "probability"]
         lists = source_columns(unshown.source, roles)
-        estimated = [*_metric(clicks, [CLICK], ["query", *scores]), *lists]
+        weighed = [] if unshown.policy else curves
+        estimated = [*_metric(clicks, [CLICK], ["query", *scores]), *weighed, *lists]
         by_metric |= {metric.column: estimated for metric in spec.estimated}
     return keys, by_metric
+
+
+def _joined(clicks: Clicks) -> Sequence[str]:
+    """The tables whose rows only meet those of requests: they decide no key."""
+    return ["events"] if clicks.impressions is not None and clicks.format != "ubi" else []
+
+
+def _of_propensities(spec: Spec, clicks: Clicks) -> Iterator[SourceColumn]:
+    """What tells one curve of propensities from another, and which lists stood in random order."""
+    yield from log_segment(spec, clicks.propensity.by or "")
+    shown = clicks.log or clicks.impressions
+    if shown is not None:
+        yield from ((shown, name) for name in condition_columns(clicks.propensity.randomised))
 
 
 def log_segment(spec: Spec, name: str) -> Iterator[SourceColumn]:
@@ -128,9 +148,13 @@ def _metric(clicks: Clicks, actions: Sequence[str], roles: Sequence[str]) -> Ite
         yield from ((clicks.log, done[action]) for action in looked_at if action in done)
 
 
-def _of_log(clicks: Clicks, roles: Iterable[str]) -> Iterator[SourceColumn]:
-    """The columns of all its tables that have these roles."""
+def _of_log(
+    clicks: Clicks, roles: Iterable[str], without: Sequence[str] = ()
+) -> Iterator[SourceColumn]:
+    """The columns of all its tables, but for some, that have these roles."""
     for name, source in clicks.sources.items():
+        if name in without:
+            continue
         if clicks.format != "ubi":
             yield from source_columns(source, roles)
         else:
