@@ -517,7 +517,7 @@ def test_notebooks_have_drawings_where_the_extra_is(
         for one, picture in ((found, "How far every metric moved"), (evaluated, "Every metric")):
             shown = one._repr_mimebundle_()
             assert shown["text/plain"] == repr(one)
-            assert shown["text/html"].endswith(one.tables())
+            assert shown["text/html"].endswith(one.html())
             assert shown["text/html"].count("<svg") == drawn
             assert (MIME in shown) == able
             if able:
