@@ -19,6 +19,7 @@ _SENTENCES = {
     "precision_denominator": "precision divides by {}",
     "ap_denominator": "average precision divides by {}",
     "rr_of": "reciprocal rank looks at {}",
+    "rbp_of": "in RBP a relevant item is worth {}",
     "ties": "of equal scores: {}",
     "score_precision": "scores are compared in {}",
     "min_score": "the score from which an item counts as returned: {}",
