@@ -536,6 +536,42 @@ class connected:  # noqa: N801 (used as a block)
         self._connection.close()
 
 
+def columns_nowhere(events: Path, url: str) -> list[str]:
+    """The columns that lineage names and that its tables and files do not have.
+
+    Args:
+        events: OpenLineage's events, one a line.
+        url: Where its tables are.
+    """
+    (*_, event) = map(json.loads, events.read_text("utf-8").splitlines())
+    facets = [
+        dataset["facets"]["columnLineage"]
+        for dataset in event["outputs"]
+        if "columnLineage" in dataset.get("facets", {})
+    ]
+    assert facets
+    named = [entry for facet in facets for entry in facet.get("dataset", ())]
+    named += [entry for f in facets for fs in f["fields"].values() for entry in fs["inputFields"]]
+    columns_by_table: dict[str, set[str]] = {}
+    for entry in named:
+        if (name := entry["name"]) not in columns_by_table:
+            if entry["namespace"] == "file":
+                path = f"{name}/*/*.parquet" if Path(name).is_dir() else name
+                with duckdb.connect() as files:
+                    columns = files.execute(f"from '{path}'").description
+            else:
+                with connected(url) as connection:
+                    cursor = connection.cursor()
+                    cursor.execute(f"select * from {name.rpartition('.')[2]} limit 1")
+                    columns = cursor.description
+            columns_by_table[name] = {column[0] for column in columns}
+    return [
+        f"{entry['name']}.{entry['field']}"
+        for entry in named
+        if entry["field"] not in columns_by_table[entry["name"]]
+    ]
+
+
 def facts(url: str, table: str = "metrics_of_seams", spec: str = "seams") -> dict[Key, Row]:
     """The rows of a fact table by the database's own driver."""
     names = ("metric_date", "system", "segment_name", "segment_value", "metric", "k")

@@ -117,6 +117,20 @@ def test_any_setup_gives_what_plain_python_gives(
     Walk(setup, made, stored, tmp_path, chance).all()
 
 
+def _run_of_log(setup: LogSetup, days: Sequence[date], folder: Path, url: str) -> None:
+    """Run the days of a log as a setup says, and look at what its lineage names."""
+    first, every = _range(days[0], days[0] + timedelta(1)), _range(days[0], days[-1] + timedelta(1))
+    cuts = {
+        "once": [every],
+        "daily": [_range(day, day + timedelta(1)) for day in reversed(days)],
+        "batches": [first, every],
+    }
+    for cut in cuts[setup.runs]:
+        line = ["run", "spec.yml", *cut, "--openlineage", "events.jsonl", "--connection", url]
+        sqlmetrics(*line, folder=folder)
+    assert seams.columns_nowhere(folder / "events.jsonl", url) == []
+
+
 @pytest.mark.parametrize("name", grouped(LOGS))
 def test_any_click_log_gives_what_plain_python_gives(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
@@ -130,14 +144,8 @@ def test_any_click_log_gives_what_plain_python_gives(
         duckdb.connect(str(tmp_path / "shop.duckdb")).close()
     (tmp_path / "spec.yml").write_text(yaml.safe_dump(spec, allow_unicode=True), "utf-8")
     days = sorted({request["moment"].date() for request in made.requests})
-    first, every = _range(days[0], days[0] + timedelta(1)), _range(days[0], days[-1] + timedelta(1))
-    cuts = {
-        "once": [every],
-        "daily": [_range(day, day + timedelta(1)) for day in reversed(days)],
-        "batches": [first, every],
-    }
-    for cut in cuts[setup.runs]:
-        sqlmetrics("run", "spec.yml", *cut, "--connection", url, folder=tmp_path)
+    every = _range(days[0], days[-1] + timedelta(1))
+    _run_of_log(setup, days, tmp_path, url)
     there = {key: row for key, row in facts(url).items() if row["value"] is not None}
     assert differences(there, made.expected(setup.form)) == []
     if click_seams.has_no_time(setup) and setup.runs == "once":
