@@ -347,7 +347,7 @@ class _Look:
         told = {system for verdict in verdicts for system in verdict.system.split(", ")}
         present = {str(row["system"]) for row in self.rows} | told
         for system, last in newly_paused(last_days, present, self.day).items():
-            note = f"no row on this day{since({system: last})}; a check with system: fails then"
+            note = f"no row on this day{since({system: last})}; a check with system: {system} fails"
             verdict = Verdict("rows", HAS_ROW, system, "", self.day, None, None, False, note)
             yield replace(verdict, severity="warn")
 
