@@ -7,15 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from sqlmetrics import __version__
 from sqlmetrics.cli.gate.revisions import Revision
 from sqlmetrics.errors import CheckError
+from sqlmetrics.plan.summary import ALL
 from sqlmetrics.tables.table import many
 
 if TYPE_CHECKING:
     from sqlmetrics.comparison.report.comparison import Comparison
+    from sqlmetrics.evaluation.report.failure import Failure
     from sqlmetrics.evaluation.report.result import Result
 
 NO_SPACE = "\u200b"
@@ -145,10 +147,17 @@ class Page:
             yield rankings.result.markdown()
         if rankings.comparison is not None:
             comparison = rankings.comparison
-            if rankings.failure:
-                yield "\n".join(
-                    f"- {_plain(str(failure))}" for failure in rankings.failure.failures
-                )
+            failures = cast(
+                "Sequence[Failure]", rankings.failure.failures if rankings.failure else ()
+            )
+            texts = [str(failure) for failure in failures]
+            failed = {failure.metric for failure in failures}
+            texts += [
+                row["sentence"]
+                for row in comparison.rows
+                if row["segment_name"] == ALL and row["metric"] not in failed
+            ]
+            yield "\n".join(f"- {_plain(text)}" for text in texts)
             yield replace(comparison, movers=()).markdown()
             if moved := [table.markdown() for table in sections(comparison)]:
                 yield _folded("The queries that moved most", "\n\n".join(moved))
