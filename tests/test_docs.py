@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from documentation import OWN_STATE, PAGES, README, ROOT
+from documentation import PAGES, README, ROOT
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.conventions import OPTIONS
@@ -21,13 +21,6 @@ from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.cli import listing
 from sqlmetrics.jobs.exports.formats import FORMATS
 from sqlmetrics.jobs.schema import TABLES, TableColumn
-
-OWN_STATE += [
-    ROOT / "docs" / "tutorial.md",
-    ROOT / "docs" / "counterfactual.md",
-    ROOT / "README.md",
-]
-"""Pages that make what they need: test_docs_pages runs them from an empty folder."""
 
 
 def blocks(text: str, language: str) -> list[str]:
