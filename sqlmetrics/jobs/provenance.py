@@ -31,7 +31,7 @@ class Provenance:
         texts = {
             "user_name": _user(),
             "host": socket.gethostname(),
-            "revision": revision(self.folder) if self.folder else "",
+            "revision": revision(self.folder, SECONDS) if self.folder else "",
             "note": self.note,
         }
         return {name: literal(text) for name, text in texts.items() if text}
@@ -41,30 +41,42 @@ UNNAMED = Provenance()
 """Of a run that says nothing of itself: the user and the machine alone."""
 
 
-def revision(folder: Path) -> str:
+def git(
+    folder: Path, *words: str, timeout: float | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run git in a folder; a repository's own configuration starts no program.
+
+    Raises:
+        OSError: If there is no git, or no such folder.
+        subprocess.TimeoutExpired: If it takes longer than so many seconds.
+    """
+    quiet = ("--no-optional-locks", "-c", "core.fsmonitor=false")
+    return subprocess.run(  # noqa: S603 (no shell)
+        ["git", *quiet, *words],  # noqa: S607 (whichever git the user has)
+        cwd=folder,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=timeout,
+        check=False,
+    )
+
+
+def revision(folder: Path, timeout: float | None = None) -> str:
     """The git revision of a folder, with `-dirty` if a file in it is not as it was committed.
 
     Empty without git, and outside of a repository. Files that git does not know count as well.
     """
-    head = _git(folder, "rev-parse", "HEAD")
+    head = _printed(folder, "rev-parse", "HEAD", timeout=timeout)
     if not head:
         return ""
-    changed = _git(folder, "status", "--porcelain", "--", ".")
+    changed = _printed(folder, "status", "--porcelain", "--", ".", timeout=timeout)
     return f"{head}-dirty" if changed else head
 
 
-def _git(folder: Path, *words: str) -> str:
-    # a repository's own configuration must not start programs
-    quiet = ("--no-optional-locks", "-c", "core.fsmonitor=false")
+def _printed(folder: Path, *words: str, timeout: float | None) -> str:
     try:
-        finished = subprocess.run(  # noqa: S603 (no word of it is anybody's input)
-            ["git", *quiet, *words],  # noqa: S607 (whichever git the user has)
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
+        finished = git(folder, *words, timeout=timeout)
     except (OSError, subprocess.SubprocessError):
         return ""
     return finished.stdout.strip() if finished.returncode == 0 else ""

@@ -140,8 +140,13 @@ def action(folder: Path, server: Comments, **inputs: str) -> subprocess.Complete
         "GITHUB_EVENT_PATH": str(event),
         "GITHUB_BASE_REF": "main",
         "GITHUB_STEP_SUMMARY": str(folder.parent / "summary.md"),
+        "RUNNER_TEMP": str(folder.parent / "temp"),
         **variables,
     }
+    installed = folder.parent / "temp" / "sqlmetrics"  # what the step before makes
+    installed.mkdir(parents=True, exist_ok=True)
+    if not (installed / "bin").exists():
+        (installed / "bin").symlink_to(Path(sys.executable).parent)
     line = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
     return subprocess.run(
         line, cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -193,7 +198,7 @@ def test_the_action_on_four_branches(repository: Path) -> None:
         git(repository, "checkout", "--quiet", "better")
         done = action(repository, server, rankings="run.txt", labels="qrels.txt", build=BUILD)
         assert done.returncode == 0
-        assert "no comment was written: GitHub answers 403" in done.stderr
+        assert "no comment was written: GitHub: it answers 403" in done.stderr
 
 
 def test_specs_and_a_base_that_has_nothing(
@@ -217,6 +222,7 @@ def test_specs_and_a_base_that_has_nothing(
     page = (repository / "gate.md").read_text(encoding="utf-8")
     assert "❌ retrieval: 1 of 2 specs cannot be read" in page
     subprocess.run([sys.executable, "build.py"], cwd=repository, check=True)
+    git(repository, "add", "--force", "run.txt")
     line = ("gate", "run.txt", "qrels.txt", "-m", "mrr", "--title", "[a](b) <x>", "--comment")
     done = sqlmetrics(*line, folder=repository)
     assert r"### ⚠️ \[a\](b) &lt;x&gt;: main has nothing to compare with" in done.stdout
@@ -234,10 +240,77 @@ def test_specs_and_a_base_that_has_nothing(
         assert server.requests[-1][1] == "/api/v4/projects/3/merge_requests/9/notes/500"
 
 
+def test_each_revision_has_its_own_files(repository: Path, tmp_path: Path) -> None:
+    """Specs are read where their files are; nothing outside of the repository is both sides."""
+    (repository / "metrics").mkdir()
+    files = SPEC.replace("{relation: runs}", "{file: run.csv}").replace("relation: q", "file: ../q")
+    (repository / "metrics" / "files.yml").write_text(files)
+    (repository / "metrics" / "broken.yml").write_text("name: broken")
+    commit(repository, "specs")
+    git(repository, "checkout", "--quiet", "-b", "later")
+    (repository / "metrics" / "broken.yml").write_text(SPEC)
+    commit(repository, "mended")
+    line = ("gate", "--spec", "metrics/files.yml", "--spec", "metrics/broken.yml")
+    page = sqlmetrics(*line, folder=repository).stdout
+    assert "`metrics/files.yml`: the same SQL." in page
+    assert "<code>metrics/broken.yml</code> changes its SQL" in page
+    page = sqlmetrics("gate", "--spec", "files.yml", folder=repository / "metrics").stdout
+    assert "`files.yml`: the same SQL." in page
+    page = sqlmetrics("gate", "--spec", str(repository / "search.yml"), folder=repository).stdout
+    assert "`search.yml`: the same SQL." in page
+    outside = tmp_path / "run.txt"
+    outside.write_text("q0 Q0 right 1 9 tag\n")
+    for path in (str(outside), "../run.txt"):
+        line = ("gate", path, "qrels.txt", "-m", "mrr", "--build", "false")
+        told = sqlmetrics(*line, folder=repository, expect=2).stderr
+        assert "is not in the repository" in told
+        assert outside.exists()
+    (repository / "new").mkdir()  # which the base lacks
+    line = (
+        "gate",
+        "run.txt",
+        "select * from " + "x" * 300,
+        "-m",
+        "mrr",
+        "--build",
+        "touch run.txt",
+    )
+    told = sqlmetrics(*line, folder=repository / "new", expect=2).stderr
+    assert "Traceback" not in told
+    build = f"{sys.executable} ../build.py"
+    line = ("gate", "run.txt", "../qrels.txt", "-m", "mrr", "--build", build)
+    page = sqlmetrics(*line, folder=repository / "new").stdout
+    assert "there is no run of main: main has no such folder to build in" in page
+
+
+def test_a_segment_that_loses_is_a_part(repository: Path) -> None:
+    """Of 60 queries the 20 of JP fall from 1 to 1/2, those of DE rise from 1/2 to 1."""
+
+    def runs(lost: str) -> str:
+        lines = ["query_id,item_id,score,country"]
+        for query in range(60):
+            country = "JP" if query < 20 else "DE"
+            right = 1 if country == lost else 3
+            lines += [f"q{query:02},{i},{s},{country}" for i, s in (("right", right), ("wrong", 2))]
+        return "\n".join(lines)
+
+    (repository / "run.csv").write_text(runs("DE"))
+    commit(repository, "runs")
+    git(repository, "checkout", "--quiet", "-b", "other")
+    (repository / "run.csv").write_text(runs("JP"))
+    line = ("gate", "run.csv", "qrels.txt", "-m", "mrr", "--by", "country", "--base", "main")
+    page = sqlmetrics(*line, folder=repository, expect=1).stdout
+    assert "❌ retrieval: worse in part than main" in page
+    assert "mrr of this branch (country=JP) is 0.5000, compared with 1.0000" in page
+    assert "with files that are not committed" in page
+    assert "- mrr from 0.6667 to 0.8333: better" in page  # (20 + 40 / 2) / 60; (20 / 2 + 40) / 60
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("run.txt qrels.txt -m mrr", "there is no file 'run.txt' in this branch"),
+        ("run.txt qrels.txt -m mrr", "git does not know 'run.txt', so no base can have it"),
+        ("run.txt qrels.txt -m mrr --build true", "there is no file 'run.txt' in this branch"),
         ("run.txt qrels.txt", "say what to compare: -m"),
         ("", "give RANKINGS and LABELS, or --spec FILE"),
         ("a b c -m mrr", "not 3 tables"),

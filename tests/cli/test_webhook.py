@@ -14,7 +14,7 @@ import pytest
 from command import sqlmetrics
 
 from sqlmetrics.errors import SpecError
-from sqlmetrics.jobs.notices import webhook
+from sqlmetrics.jobs.notices import server as server_module
 from sqlmetrics.jobs.notices.webhook import Webhook
 
 SECRET = "T0123456/B0123456/sEcReTtOkEn0123456789"
@@ -136,7 +136,7 @@ def test_a_webhook_that_fails_is_told_and_changes_no_exit_code(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     status, delay, n_posts, told = answer
-    monkeypatch.setattr(webhook, "TIMEOUT", 0.3)
+    monkeypatch.setattr(server_module, "TIMEOUT", 0.3)
     server.status, server.delay = status, delay
     url = f"http://127.0.0.1:{server.server_port if status else 1}/services/{SECRET}"
     (shop / "labels.csv").write_text("nothing\n")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import chdir, suppress
+from filecmp import cmp
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from sqlmetrics.cli.evaluation_options import (
     table_options,
 )
 from sqlmetrics.cli.gate.page import Page, Rankings, SpecChange
-from sqlmetrics.cli.gate.revisions import Revision, with_base
+from sqlmetrics.cli.gate.revisions import Revision, check_tracked, in_repository, with_base
 from sqlmetrics.cli.output import out_option, write
 from sqlmetrics.engines.output_files import check_output, has_mark
 from sqlmetrics.errors import CheckError, InputError, SqlmetricsError, masked
@@ -111,6 +112,9 @@ def gate(
     sqlmetrics gate --spec metrics/search.yml --base origin/main
     """  # noqa: D301  # click wants the \b itself
     _check_usage(tables, specs, arguments)
+    tables = (*map(in_repository, tables[:1]), *tables[1:])
+    if tables and not build:
+        check_tracked(tables[0])
     if out is not None:
         check_output(out, b"<!-- sqlmetrics")
     error: SqlmetricsError | None = None
@@ -119,11 +123,12 @@ def gate(
         if tables:
             options = {"margin": margin, "movers": movers, "fail_on": fail_on, **arguments}
             rankings, error = _rankings(tables, base_revision, branch, build, options)
-        changes = [_spec_change(file, base_revision, branch) for file in specs]
+        changes = [_spec_change(in_repository(file), base_revision, branch) for file in specs]
         page = Page(title, base_revision, branch, rankings, changes)
-    write(page.markdown(), out, has_mark(b"sqlmetrics gate"))
+    text = page.markdown()
+    write(text, out, has_mark(b"sqlmetrics gate"))
     if comment:
-        _publish(page, os.environ)
+        _publish(text, page.marker, os.environ)
     if error:
         raise error
     if broken := [change for change in changes if change.error]:
@@ -155,12 +160,12 @@ def _rankings(
     run, labels = tables[0], tables[1] if len(tables) > 1 else None
     try:
         notes = _built(run, base, branch, build)
-        if not base.file(run).exists():
+        if not base.has(run):
             return _alone(run, labels, notes, options), None
         notes += _same(run, labels, base, branch)
         files = {base.name: str(base.file(run)), branch.name: str(branch.file(run))}
         try:
-            comparison, failure = compare(files, labels, **options), None
+            comparison, failure = compare(files, labels, baseline=base.name, **options), None
         except CheckError as error:
             comparison, failure = error.result, error
         notes += [str(note) for note in comparison.notes]
@@ -184,7 +189,7 @@ def _built(run: str, base: Revision, branch: Revision, build: str | None) -> lis
             notes.append(f"there is no run of {base.name}: {str(error).partition(chr(10))[0]}")
             with suppress(OSError):
                 base.file(run).unlink(missing_ok=True)
-    if not branch.file(run).exists():
+    if not branch.has(run):
         hint = "" if build else "; --build COMMAND writes it"
         raise InputError(f"rankings: there is no file {run!r} in {branch.name}{hint}")
     return notes
@@ -204,58 +209,52 @@ def _alone(run: str, labels: str | None, notes: list[str], options: Mapping[str,
 def _same(run: str, labels: str | None, base: Revision, branch: Revision) -> list[str]:
     """Notes on files that are the same, or ought to be."""
     notes = []
-    if _are_equal(base.file(run), branch.file(run)):
+    if _are_equal(run, base, branch):
         notes.append(f"{run} is the same file as in {base.name}")
-    if labels and base.file(labels).exists() and not _are_equal(base.file(labels), Path(labels)):
+    if labels and base.has(labels) and not _are_equal(labels, base, branch):
         notes.append(
             f"{labels} differs from that of {base.name}; both runs are measured with this one"
         )
     return notes
 
 
-def _are_equal(first: Path, second: Path) -> bool:
-    if not (first.is_file() and second.is_file()):
-        return False
-    return (
-        first.stat().st_size == second.stat().st_size and first.read_bytes() == second.read_bytes()
-    )
+def _are_equal(path: str, base: Revision, branch: Revision) -> bool:
+    first, second = base.file(path), branch.file(path)
+    return first.is_file() and second.is_file() and cmp(first, second, shallow=False)
 
 
 def _spec_change(file: str, base: Revision, branch: Revision) -> SpecChange:
-    """The SQL of a spec in both revisions; a spec of the base that cannot be read is none."""
-    before = None
-    with suppress(SqlmetricsError):
-        before = _sql(base.file(file))
-    if not branch.file(file).exists():
-        is_known = base.file(file).exists()
-        return SpecChange(
-            file,
-            before or "" if is_known else None,
-            error="" if is_known else "there is no such file",
-        )
+    """The SQL of a spec in both revisions; of one that the base cannot read it is empty there."""
+    before = after = None
+    if base.has(file):
+        before = ""
+        with suppress(SqlmetricsError):
+            before = _sql(file, base)
+    if not branch.has(file):
+        return SpecChange(file, before, error="there is no such file" if before is None else "")
     try:
-        return SpecChange(file, before, _sql(branch.file(file)))
+        after = _sql(file, branch)
     except SqlmetricsError as error:
         return SpecChange(file, before, error=masked(str(error)))
+    return SpecChange(file, before, after)
 
 
-def _sql(file: Path) -> str | None:
-    if not file.exists():
-        return None
+def _sql(file: str, revision: Revision) -> str:
+    """The SQL of a spec as it is read in the folder of its revision, where its files are."""
     from sqlmetrics.api import compile
     from sqlmetrics.spec.spec import Spec
 
-    return compile(Spec.read(str(file)))
+    with chdir(revision.folder):
+        return compile(Spec.read(file))
 
 
-def _publish(page: Page, environment: Mapping[str, str]) -> None:
+def _publish(text: str, marker: str, environment: Mapping[str, str]) -> None:
     """Write the comment, and GitHub's summary of the job; a note where there is no comment."""
     from sqlmetrics.cli.gate.comments import Thread, thread
 
-    text = page.markdown()
     if summary := environment.get(SUMMARY):
         with suppress(OSError), Path(summary).open("a", encoding="utf-8") as file:
             file.write(text)
     comments = thread(environment)
-    reason = comments.write(text, page.marker) if isinstance(comments, Thread) else comments
+    reason = comments.write(text, marker) if isinstance(comments, Thread) else comments
     say(f"note: no comment was written: {reason}" if reason else "wrote the comment of the request")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from html import escape
 from typing import TYPE_CHECKING, cast
+from urllib.parse import quote
 
 from sqlmetrics import __version__
 from sqlmetrics.cli.gate.revisions import Revision
@@ -51,13 +52,17 @@ class Rankings:
             return "no numbers"
         if self.comparison is None:
             return f"{base} has nothing to compare with"
-        verdicts = {row["verdict"] for row in self.comparison.rows}
+        rows = self.comparison.rows
+        verdicts = {row["verdict"] for row in rows}
+        of_all = {row["verdict"] for row in rows if row["segment_name"] == ALL}
+        if "worse" in verdicts:
+            return f"{'worse' if 'worse' in of_all else 'worse in part'} than {base}"
         if self.failure:
-            return f"{'worse' if 'worse' in verdicts else 'not better'} than {base}"
-        words = {"better": "better than", "worse": "worse in part than"}
-        verdict_words = next((words[verdict] for verdict in words if verdict in verdicts), "")
+            return f"not better than {base}"
+        if "better" in verdicts:
+            return f"{'better' if 'better' in of_all else 'better in part'} than {base}"
         same = "as good as" if verdicts == {"equivalent"} else "no real difference from"
-        return f"{verdict_words or same} {base}"
+        return f"{same} {base}"
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ class SpecChange:
 
     Attributes:
         file: The spec.
-        before: Its SQL in the base; None if it is not there or cannot be read.
+        before: Its SQL in the base; None if it is not there, empty if it cannot be read.
         after: Its SQL in the branch; None if it was removed.
         error: What is wrong with it in the branch.
     """
@@ -98,8 +103,7 @@ class Page:
     @property
     def marker(self) -> str:
         """The line by which the comment is found again; a reader does not see it."""
-        title = re.sub(r"[^\w .-]", "", self.title)
-        return f"<!-- sqlmetrics gate: {title} -->"
+        return f"<!-- sqlmetrics gate: {quote(self.title, safe=' ')} -->"
 
     @property
     def outcome(self) -> str:
@@ -151,7 +155,7 @@ class Page:
                 "Sequence[Failure]", rankings.failure.failures if rankings.failure else ()
             )
             texts = [str(failure) for failure in failures]
-            failed = {failure.metric for failure in failures}
+            failed = {failure.metric for failure in failures if not failure.segment}
             texts += [
                 row["sentence"]
                 for row in comparison.rows
@@ -177,17 +181,16 @@ def _spec_blocks(spec: SpecChange) -> Iterator[str]:
     elif spec.before == spec.after:
         yield f"{file}: the same SQL."
     else:
-        lines = list(unified_diff(spec.before.splitlines(), spec.after.splitlines(), lineterm=""))[
-            2:
-        ]
+        texts = spec.before.splitlines(), spec.after.splitlines()
+        _, _, *lines = unified_diff(*texts, lineterm="")
         more = len(lines) - LONGEST_DIFF
         lines = lines[:LONGEST_DIFF] + [f"... and {more:,} more lines"] * (more > 0)
         yield _folded(f"{file} changes its SQL", _fenced("\n".join(lines), "diff"))
 
 
 def _folded(title: str, body: str) -> str:
-    title = re.sub("`(.*?)`", r"<code>\1</code>", title)
-    return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
+    summary = re.sub("`(.*?)`", r"<code>\1</code>", escape(title, quote=False))
+    return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
 
 
 def _fenced(text: str, language: str = "text") -> str:

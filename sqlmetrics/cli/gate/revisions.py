@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sqlmetrics.errors import InputError, SpecError, shortened
+from sqlmetrics.jobs.provenance import git, revision
 
 BRANCH = "this branch"
 """What tables call the state of the current folder."""
@@ -19,6 +21,8 @@ TARGETS = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
 
 TAIL = 20
 """As many of the last lines of a command that failed are shown."""
+
+CHANGED = " with files that are not committed"
 
 WHERE = "a gate compares two revisions: run it in a folder of a git repository"
 
@@ -35,7 +39,7 @@ class Revision:
     Attributes:
         name: What tables call it, such as `main`.
         folder: Its copy of the current folder.
-        commit: Its commit, in short.
+        commit: Its commit, in short, and whether files differ from it.
     """
 
     name: str
@@ -43,15 +47,21 @@ class Revision:
     commit: str
 
     def file(self, path: str) -> Path:
-        """A file of this state; a path from the root of the disk is the same in each."""
+        """A file of this state."""
         return self.folder / path
+
+    def has(self, path: str) -> bool:
+        """Whether there is a file, or a folder of files; a query is none."""
+        return os.path.exists(self.file(path))  # Path raises for a long text
 
     def build(self, command: str) -> None:
         """Run a shell command in the folder.
 
         Raises:
-            InputError: If it fails; with the last lines that it printed.
+            InputError: If it fails, with the last lines that it printed, or has no such folder.
         """
+        if not self.folder.is_dir():
+            raise InputError(f"{self.name} has no such folder to build in")
         run = subprocess.run(  # noqa: S602 # the command is the user's own
             command,
             shell=True,
@@ -87,20 +97,57 @@ def with_base(
     Raises:
         SpecError: If there is no repository, no such branch, or no commit that both have.
     """
-    current = Path.cwd()
-    root = Path(_git("rev-parse", "--show-toplevel", folder=current, hint=WHERE))
+    current, root = Path.cwd(), repository()
     target = base or next(filter(None, map(environment.get, TARGETS)), "main")
     reference = _reference(target, current)
     commit = _git("merge-base", "HEAD", reference, folder=current, hint=HISTORY)
-    head = _git("rev-parse", "--short", "HEAD", folder=current)
+    head, _, changed = revision(current).partition("-")
     with TemporaryDirectory(prefix="sqlmetrics_gate_") as parent:
         copy = Path(parent) / "base"
         _git("worktree", "add", "--quiet", "--detach", str(copy), commit, folder=root)
         try:
-            folder = copy / current.resolve().relative_to(root.resolve())
-            yield Revision(target, folder, commit[:7]), Revision(BRANCH, current, head)
+            folder = copy / current.relative_to(root)
+            yield (
+                Revision(target, folder, commit[:7]),
+                Revision(BRANCH, current, head[:7] + CHANGED * bool(changed)),
+            )
         finally:
-            _git("worktree", "remove", "--force", str(copy), folder=root)
+            _run(("worktree", "remove", "--force", str(copy)), root)
+
+
+def repository() -> Path:
+    """The folder of the repository that the current one is in.
+
+    Raises:
+        SpecError: If it is in none.
+    """
+    return Path(_git("rev-parse", "--show-toplevel", folder=Path.cwd(), hint=WHERE)).resolve()
+
+
+def in_repository(path: str) -> str:
+    """A path as the current folder has it, so that both revisions have it.
+
+    Raises:
+        SpecError: If it leads out of the repository, where there is one file for both.
+    """
+    current = Path.cwd()
+    place = Path(os.path.normpath(current / path))
+    if not place.is_relative_to(repository()):
+        raise SpecError(f"{path!r} is not in the repository, so its base has no file of its own")
+    return os.path.relpath(place, current)
+
+
+def check_tracked(path: str) -> None:
+    """See that a base can have a file that no command writes.
+
+    Raises:
+        SpecError: If git does not know it.
+    """
+    if not _git("ls-files", "--", path, folder=Path.cwd()):
+        raise SpecError(
+            f"git does not know {path!r}, so no base can have it: add it to the repository, or "
+            "give the command that writes it (--build)"
+        )
 
 
 def _reference(target: str, folder: Path) -> str:
@@ -133,17 +180,8 @@ def _git(*arguments: str, folder: Path, hint: str = "") -> str:
     return run.stdout.strip()
 
 
-def _run(
-    arguments: Iterator[str] | list[str] | tuple[str, ...], folder: Path
-) -> subprocess.CompletedProcess[str]:
+def _run(arguments: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(  # noqa: S603 # no shell
-            ["git", *arguments],  # noqa: S607
-            cwd=folder,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-        )
+        return git(folder, *arguments)
     except FileNotFoundError:
         raise SpecError("a gate compares two revisions, and there is no git here") from None

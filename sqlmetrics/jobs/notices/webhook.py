@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from sqlmetrics.errors import (
     MASK,
@@ -21,9 +20,7 @@ from sqlmetrics.errors import (
     shortened,
     unknown,
 )
-
-TIMEOUT = 10.0
-"""So many seconds a server has for each step of its answer."""
+from sqlmetrics.jobs.notices.server import reason, send
 
 ATTEMPTS = 2
 """So often it is tried, where the server fails or does not answer."""
@@ -44,14 +41,6 @@ HOSTS = {
 
 LONGEST_PART = 8
 """A part of a path, or a value of a query, that is as long may be a secret."""
-
-
-class _Stays(HTTPRedirectHandler):
-    """What is posted goes where it was sent, and nowhere else."""
-
-    def redirect_request(self, *_: Any) -> None:
-        """None is followed."""
-        return
 
 
 @dataclass(frozen=True)
@@ -117,30 +106,20 @@ class Webhook:
         if self.shape != JSON:
             shaped = (_slack if self.shape == SLACK else _teams)(shaped)
         body = json.dumps(shaped, ensure_ascii=False).encode()
-        reason = ""
+        failure = ""
         for _ in range(ATTEMPTS):
-            reason, is_final = self._posted(body)
+            failure, is_final = self._posted(body)
             if is_final:
                 break
-        return masked(reason)
+        return masked(failure)
 
     def _posted(self, body: bytes) -> tuple[str, bool]:
         """Why a body was not taken, and whether there is no sense in another attempt."""
-        headers = {"Content-Type": "application/json; charset=utf-8", "User-Agent": "sqlmetrics"}
-        request = Request(self.url, body, headers, method="POST")  # noqa: S310 (http alone)
         try:
-            with build_opener(_Stays).open(request, timeout=TIMEOUT):
-                return "", True
-        except HTTPError as error:
-            error.close()
-            return f"it answers {error.code} {error.reason}".strip(), error.code < 500
-        except TimeoutError:
-            return f"it does not answer within {TIMEOUT:.0f} s", False
+            send("POST", self.url, body)
         except Exception as error:  # whatever a server or a proxy does, the run has its own end
-            reason = getattr(error, "reason", error)
-            if isinstance(reason, TimeoutError):
-                return f"it does not answer within {TIMEOUT:.0f} s", False
-            return shortened(str(reason) or type(reason).__name__, 200), False
+            return reason(error), isinstance(error, HTTPError) and error.code < 500
+        return "", True
 
 
 def failed_message(
