@@ -46,11 +46,14 @@ def on_post_build(config: Any, **_: object) -> None:
 
 
 def sections(nav: list[Any], section: str = "Start") -> Pages:
-    """The pages of a navigation by their sections; a page without one is of the first."""
+    """The pages of a navigation by their sections; a page without one is of the first.
+
+    A page that has no title there is called by its heading.
+    """
     by_section: dict[str, list[tuple[str, str]]] = {}
     for entry in nav:
         if isinstance(entry, str):
-            entry = {Path(entry).stem.replace("-", " ").capitalize(): entry}  # noqa: PLW2901
+            entry = {"": entry}  # noqa: PLW2901
         ((title, content),) = entry.items()
         if isinstance(content, str):
             by_section.setdefault(section, []).append((title, content))
@@ -65,22 +68,27 @@ def index(pages: Pages, docs: Path, name: str, about: str) -> str:
     lines = [f"# {name}", "", f"> {about}"]
     for section, files in pages:
         lines += ["", f"## {section}", ""]
-        lines += [
-            f"- [{title}]({file}): {first_sentence((docs / file).read_text(encoding='utf-8'))}"
-            for title, file in files
-        ]
+        for title, file in files:
+            page = (docs / file).read_text(encoding="utf-8")
+            heading = title or page.partition("\n")[0].removeprefix("# ")
+            lines.append(f"- [{heading}]({file}): {first_sentence(page)}")
     return "\n".join(lines) + "\n"
 
 
 def first_sentence(page: str) -> str:
     """The first sentence of the first paragraph, without marks of Markdown."""
     blocks = re.sub(r"^```.*?^```$|<[^>]+>", "", page, flags=re.DOTALL | re.MULTILINE)
-    paragraphs = (
-        block for block in blocks.split("\n\n") if re.match(r"[\w`*\[\"(]", block.strip())
-    )
-    text = " ".join(next(paragraphs, "").split())
-    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text).replace("**", "")
-    return re.split(r"(?<=[.?!])\s", text, maxsplit=1)[0].rstrip(":")
+    paragraphs = [" ".join(block.split()) for block in blocks.split("\n\n")]
+    said = (text for text in paragraphs if _SENTENCES.match(text) and not _NO_SENTENCE.match(text))
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", next(said, "")).replace("**", "")
+    text = re.sub(r"^(`preset: \w+`|Context)\. ", "", text)
+    sentence = re.match(r"(?:`[^`]*`|[^`])*?[.?!](?=\s|$)", text)
+    return sentence[0] if sentence else text.rstrip(":")
+
+
+_SENTENCES = re.compile(r"[\w`*\[\"(]")
+_NO_SENTENCE = re.compile(r"(?:Status: )?[Aa]ccepted\b.{0,40}$|`[^`]*`\.?$")
+"""The state of an ADR, and a name alone."""
 
 
 def schema_path() -> str:

@@ -39,9 +39,7 @@ def attention(grades: Grades, labels: Grades, *, k: int | None) -> Value:
 CHOICE = """Choice("square", "1 / rank^2", "1e0 / ({rank} * {rank})",
     weight=lambda rank: 1 / rank**2),
 """
-ROW = """Dialect("cockroach", "CockroachDB", "postgres"),
-Dialect("quack", "Quack", "duckdb"),
-"""
+ROW = 'Dialect("cockroach", "CockroachDB", "postgres"),'
 ENGINE = '''"""Quack: DuckDB by another name."""
 from sqlmetrics.engines.duckdb import DuckDB
 
@@ -108,6 +106,10 @@ PLACES = {
     },
     "dialect": {"sqlmetrics/sql/dialects.py": (r'Dialect\(\s*"athena"', ROW)},
     "engine": {
+        "sqlmetrics/sql/dialects.py": (
+            r'Dialect\(\s*"athena"',
+            'Dialect("quack", "Quack", "duckdb"),\n',
+        ),
         "sqlmetrics/engines/quack.py": ("", ENGINE),
         "sqlmetrics/engines/registry.py": (
             r'EngineInfo\(\s*module="sqlite"',

@@ -68,7 +68,7 @@ def commit(folder: Path, message: str) -> None:
 
 
 def branch(folder: Path, name: str, script: str) -> None:
-    """A branch that differs by its script; main goes on meanwhile, which is not its doing."""
+    """A branch that differs by its script."""
     git(folder, "checkout", "--quiet", "-b", name, "main~0")
     (folder / "build.py").write_text(script)
     commit(folder, name)
@@ -192,8 +192,10 @@ def test_the_action_on_four_branches(repository: Path) -> None:
         assert len(server.comments) == 102
         summary = (repository.parent / "summary.md").read_text(encoding="utf-8")
         assert all(headline in summary for _, _, headline in branches.values())
-        assert not (repository / "run.txt").read_text().startswith("raise")
         assert git(repository, "worktree", "list").count("\n") == 1, "nothing is left behind"
+        broken = action(repository, server, rankings="run.txt", options="--where 'x")
+        assert broken.returncode == 1, "a quote that is left open"
+        assert "unmatched single quote" in broken.stderr
         server.code = 403
         git(repository, "checkout", "--quiet", "better")
         done = action(repository, server, rankings="run.txt", labels="qrels.txt", build=BUILD)
@@ -280,7 +282,44 @@ def test_each_revision_has_its_own_files(repository: Path, tmp_path: Path) -> No
     build = f"{sys.executable} ../build.py"
     line = ("gate", "run.txt", "../qrels.txt", "-m", "mrr", "--build", build)
     page = sqlmetrics(*line, folder=repository / "new").stdout
-    assert "there is no run of main: main has no such folder to build in" in page
+    assert "- main has no such folder to build in" in page
+
+
+def build(folder: Path, **choice: int) -> None:
+    """Write and add the run of a script."""
+    script = folder.parent / "made.py"
+    script.write_text(SCRIPT.format(**choice))
+    subprocess.run([sys.executable, script], cwd=folder, check=True)
+    git(folder, "add", "--force", "run.txt")
+
+
+def test_what_is_compared_and_what_is_not_held_against_a_branch(repository: Path) -> None:
+    build(repository, better=0, seed=1)
+    commit(repository, "runs")
+    git(repository, "branch", "topic")
+    build(repository, better=1, seed=1)
+    commit(repository, "main goes on, and gets better")
+    git(repository, "checkout", "--quiet", "topic")
+    with (repository / "qrels.txt").open("a") as labels:
+        labels.write("q00 0 wrong1 0\n")
+    line = ("gate", "run.txt", "qrels.txt", "-m", "mrr", "--base", "main")
+    page = sqlmetrics(*line, folder=repository).stdout
+    assert "✅ retrieval: as good as main" in page, "beside the commit that they share"
+    assert "- run.txt is the same file as in main" in page
+    assert "- qrels.txt differs from that of main; both runs are measured with this one" in page
+    build(repository, better=0, seed=2)
+    page = sqlmetrics(*line, "--fail-on", "unclear", folder=repository, expect=1).stdout
+    assert "❌ retrieval: not better than main" in page
+    page = sqlmetrics(*line, "--margin", "0.5", folder=repository).stdout
+    assert "✅ retrieval: as good as main" in page
+    assert "could show" not in page, "no column is explained that is not there"
+    # the base has no such script, and a run of its own
+    (repository / "other.py").write_text(SCRIPT.format(better=-1, seed=1))
+    line = (*line, "--build", f"{sys.executable} other.py")
+    page = sqlmetrics(*line, folder=repository, expect=1).stdout
+    assert "❌ retrieval: worse than main" in page
+    assert "the build of main ended with exit code 2" in page
+    assert "; run.txt is taken as git has it there" in page
 
 
 def test_a_segment_that_loses_is_a_part(repository: Path) -> None:

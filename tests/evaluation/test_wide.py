@@ -90,9 +90,9 @@ def test_many_metrics_have_the_same_numbers_and_little_memory(
         ]
         for metrics, options in ((ALL_KINDS, interval), (weighted, {"weight": "weight"})):
             usual = evaluated(metrics, **options)
-            monkeypatch.setattr(plan, "MANY_METRICS", 0)
-            wide = evaluated(metrics, **options)
-            monkeypatch.undo()
+            with monkeypatch.context() as patch:
+                patch.setattr(plan, "MANY_METRICS", 0)
+                wide = evaluated(metrics, **options)
             assert ("range(1, " in usual.sql, "range(1, " in wide.sql) == (False, True)
             rows_by_key = {key(row): row for row in usual.to_dicts()}
             assert len(rows_by_key) == len(usual.to_dicts())

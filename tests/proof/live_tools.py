@@ -110,7 +110,7 @@ LIVE = (
     Compared("lenskit", without=("ap",)),
     Compared("lenskit", only=("ap",), findable=True),  # it divides by 0 otherwise
     Compared("evidently", tied=NONE, without=("ap",)),
-    Compared("evidently", only=("ap",), tied=NONE, lengths=(5, 30)),  # see the end
+    Compared("evidently", only=("ap",), tied=NONE, lengths=(5, 30)),  # see test_presets
     Compared("lightgbm"),
     Compared("xgboost"),
     Compared("xgboost_minus"),
@@ -132,7 +132,7 @@ LIVE = (
 )
 BY_PRESET = {compared.preset: compared for compared in reversed(LIVE)}
 SLOW = ("ranx", "spark_mllib")  # a minute to compile; a minute of Spark jobs
-ELSEWHERE = {"house": "test_properties.py", "trec_eval": "test_trec_data.py"}
+ELSEWHERE = {"house": "proof/test_properties.py", "trec_eval": "proof/test_trec_data.py"}
 """Presets without a tool to ask here, and the tests that compare them."""
 
 

@@ -186,9 +186,9 @@ def _built(run: str, base: Revision, branch: Revision, build: str | None) -> lis
         try:
             base.build(build)
         except InputError as error:
-            notes.append(f"there is no run of {base.name}: {str(error).partition(chr(10))[0]}")
-            with suppress(OSError):
-                base.file(run).unlink(missing_ok=True)
+            base.restore(run)
+            kept = f"; {run} is taken as git has it there" if base.has(run) else ""
+            notes.append(f"{str(error).partition(chr(10))[0]}{kept}")
     if not branch.has(run):
         hint = "" if build else "; --build COMMAND writes it"
         raise InputError(f"rankings: there is no file {run!r} in {branch.name}{hint}")

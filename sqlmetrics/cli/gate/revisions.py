@@ -80,6 +80,12 @@ class Revision:
                 + (f"\n{printed}" if printed else "")
             )
 
+    def restore(self, path: str) -> None:
+        """Leave of a file, or a folder, what git has of it: a build that failed may have begun."""
+        if self.folder.is_dir():
+            _run(("clean", "--force", "-dx", "--quiet", "--", path), self.folder)
+            _run(("checkout", "--quiet", "--", path), self.folder)
+
 
 @contextmanager
 def with_base(

@@ -33,6 +33,7 @@ WIDTH = 80
 SUMMED = ("rate", "mix", "contribution")
 
 CONTRIBUTION = "contribution: the slice's part of the difference; those of a segment add up to it"
+DETECTABLE = "could show: the smallest difference that such data show with probability 0.8"
 SHRUNK = (
     "shrunk: the difference, pulled towards that of all, or of a query towards 0, by as much as it "
     "may be noise"
@@ -62,7 +63,7 @@ def text(comparison: Comparison) -> str:
         [
             *blocks,
             *(table.text() for table in sections(comparison)),
-            "\n".join(footer(comparison)),
+            "\n".join(footer(comparison, shows_detectable=True)),
         ]
     )
 
@@ -146,14 +147,19 @@ def _fitted(names: list[str], cells: list[list[str]]) -> Iterator[str]:
         yield from (metric, row)
 
 
-def footer(comparison: Comparison) -> list[str]:
+def footer(comparison: Comparison, *, shows_detectable: bool = False) -> list[str]:
     """What a reader must know to trust the numbers, in lines of texts."""
-    footnotes = notes(comparison)
+    footnotes = notes(comparison, shows_detectable=shows_detectable)
     return [line for note in footnotes for line in wrap(note, WIDTH, subsequent_indent="    ")]
 
 
-def notes(comparison: Comparison) -> list[str]:
-    """What a reader must know to trust the numbers."""
+def notes(comparison: Comparison, *, shows_detectable: bool = False) -> list[str]:
+    """What a reader must know to trust the numbers.
+
+    Args:
+        comparison: The comparison.
+        shows_detectable: Whether the tables have the column `could show`.
+    """
     by_segment = any(row["segment_name"] != "all" for row in comparison.rows)
     p = f"p: {comparison.test}, by Holm over metrics and systems"
     if comparison.all_pairs:
@@ -180,7 +186,7 @@ def notes(comparison: Comparison) -> list[str]:
         *(f"in a segment: {sentence}" for sentence in worse),
         p,
         f"interval: {comparison.interval}, of the difference of the means{_coverages(comparison)}",
-        "could show: the smallest difference that such data show with probability 0.8",
+        *([DETECTABLE] if shows_detectable else []),
         *([adjusted] if _adjusted(comparison.rows) else []),
         *section_notes(comparison),
         *(f"note: {note}" for note in comparison.notes),
