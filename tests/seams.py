@@ -12,7 +12,7 @@ import random
 import re
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, timezone
 from functools import partial
@@ -38,15 +38,32 @@ ZONE = "Europe/Berlin"
 WORDS = {0: "bad", 1: "fair", 2: "good", 3: "best"}
 GAIN: dict[str, Any] = {"gain": "exp", "discount": "log2", "rel": 1.0}
 
+
+def blended(grades: Sequence[float | None], labels: Sequence[float]) -> float | None:
+    """What `blend` is."""
+    ndcg, hit = (METRICS[part](grades, labels) for part in ("ndcg@3", "hit(rel=2)@2"))
+    return None if ndcg is None or hit is None else 0.7 * ndcg + hit / 4
+
+
 METRICS: Mapping[str, Callable[..., float | None]] = {
     "ndcg@3": partial(reference.ndcg, k=3, ideal="labels_at_k", **GAIN),
     "dcg@2": partial(reference.dcg, k=2, **GAIN),
     "dcg(average=p90)@2": partial(reference.dcg, k=2, **GAIN),
     "recall@3": partial(reference.recall, k=3, rel=1.0, recall_denominator="r"),
     "hit(rel=2)@2": partial(reference.hit, k=2, rel=2.0),
+    "blend": blended,
     "mrr": partial(reference.mrr, k=None, rel=1.0, rr_of="first"),
 }
 """Metric -> its formula, of the grades of a list and of all labels."""
+
+WRITTEN = {"blend": "blend = 0.7 * ndcg@3 + hit(rel=2)@2 / 4"}
+"""Names that stand for arithmetic over metrics -> how they are asked for."""
+
+
+def written(metrics: Iterable[str]) -> list[str]:
+    """Metrics as a spec or a command has them."""
+    return [WRITTEN.get(metric, metric) for metric in metrics]
+
 
 MEANS = {metric: formula for metric, formula in METRICS.items() if "average" not in metric}
 """Those that two systems are compared by."""
@@ -393,7 +410,7 @@ def store(setup: Setup, made: World, folder: Path, postgres: str) -> Stored:
         "version": 1,
         "name": "seams",
         **{name: source(setup, name, rows, folder, url) for name, rows in tables.items()},
-        "metrics": list(METRICS),
+        "metrics": written(METRICS),
         "output": {"relation": "metrics_of_seams", "per_query": "queries_of_seams"},
     }
     spec["rankings"]["columns"] = {"score": "score", "system": "system", "date": "ds"}

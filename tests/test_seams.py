@@ -44,6 +44,7 @@ from seams import (
     facts,
     keyed,
     world,
+    written,
 )
 from slices import is_all, seed
 from trace_seams import TraceSetup
@@ -298,7 +299,7 @@ class Walk:
                 self._call("run", *_range(start, end))
         else:
             last = list(METRICS)[-1]
-            self._spec(metrics=[name for name in METRICS if name != last])
+            self._spec(metrics=written(name for name in METRICS if name != last))
             self._call("run", *_range(days[0], days[0] + timedelta(1)))
             self._spec()
             how = self.chance.choice([[], ["--recompute"]])
@@ -379,7 +380,7 @@ class Walk:
             assert self._n_runs() == runs, "a run before a place that cannot be"
         first = self.made.days[0]
         days = _range(first, first + timedelta(1))
-        self._spec(metrics=list(METRICS)[:-1])
+        self._spec(metrics=written([*METRICS][:-1]))
         # a database that is published to lacks a column then, which other days have
         self._call("run", *days, *(publish if self.setup.publish == "sqlite" else ()))
         self._spec()
@@ -515,7 +516,7 @@ class Walk:
 
     def _evaluated(self) -> None:
         """The same numbers without a spec, and how many lists count in none of them."""
-        words = [word for metric in METRICS for word in ("-m", metric)]
+        words = [word for metric in written(METRICS) for word in ("-m", metric)]
         words += self.chance.choice([[], ["--skip-bad"]])
         if self.setup.segments:
             words += ["--by", "country"]

@@ -332,7 +332,7 @@ def worlds(draw: st.DrawFn, **fixed: Any) -> World:
     return World(
         draw(_rankings(shape)),
         draw(_labels(shape)),
-        _fitting(draw(st.lists(texts, min_size=3, max_size=8)), options),
+        _with_formula(_fitting(draw(st.lists(texts, min_size=3, max_size=8)), options), options),
         {"by": by, **weight, **order, **system, **baseline, **date, **group, **options},
         draw(_items()),
     )
@@ -353,7 +353,18 @@ def _fitting(texts: Sequence[str], options: Options) -> list[str]:
     return [*filter(fits, texts), "num_rel_ret(average_over=labels)"]
 
 
-_AVERAGES = (" has no micro average", "its queries weigh differently")
+def _with_formula(texts: list[str], options: Options) -> list[str]:
+    """The metrics, and a number made of the first ones where they can be parts of one."""
+    parts = [text for text in texts if _fitting([f"formula = {text}"], options)[1:]][:3]
+    places = zip(parts, ("{} * 0.5", " - ({}", " / {})"), strict=False)
+    formula = "".join(pattern.format(text) for text, pattern in places)
+    return [*texts, f"formula = {formula}{')' * (len(parts) == 2)}"] if parts else texts
+
+
+_AVERAGES = (
+    *(" has no micro average", "its queries weigh differently"),
+    *("its summary is no plain mean", "has no value for a single query"),
+)
 """What refuses the average of one metric."""
 
 _NOWHERE: Any = {"rankings": {"relation": "rankings"}, "labels": {"relation": "labels"}}

@@ -189,7 +189,7 @@ def _labelled(
 ) -> tuple[LlmValues, list[str]]:
     """What the model labelled, and what to say of it."""
     population = llm.population(sample, engine)
-    llm_spec = llm.spec.having(by=(), metrics=tuple(map(str, spec.measures)))
+    llm_spec = llm.spec.having(by=(), metrics=tuple(measure.text for measure in spec.measures))
     labelled, notes, result = _measured(
         llm_spec, engine, population, ungraded, "the model's labels"
     )

@@ -79,5 +79,5 @@ def _instead(spec: Spec) -> Iterator[str]:
 
 def _sums(spec: Spec, measure: Measure) -> list[SumStage]:
     """The sums that a metric is made of."""
-    alone = Needs(spec.having(metrics=(str(measure),), online=()))
+    alone = Needs(spec.having(metrics=(measure.text,), online=()))
     return [sum_stage for sum_stage in alone.sums.values() if sum_stage.columns]

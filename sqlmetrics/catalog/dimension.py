@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sqlmetrics.catalog.counterfactual import EstimatedMetric, estimated_metric, is_estimated
 from sqlmetrics.catalog.measure import Measure, parse
-from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.catalog.metric import at_cutoff, limits, metric_of
 from sqlmetrics.catalog.online import Online, is_online, online
 
 RATIO, TOTAL, NEVER = "ratio", "total", "none"
@@ -109,16 +108,14 @@ def row_of(metric: str, k: int) -> MetricRow:
     return metric_row(online(text) if is_online(text) else parse(text))
 
 
-def limits(text: str) -> tuple[float | None, float | None]:
-    """The least and the largest value of a range in words; None where there is none.
+def column_of(metric: str, k: int) -> str:
+    """The column of a metric that a fact table holds; of a formula's name, that name.
 
-    >>> limits("0 to 1"), limits("-1 to 1"), limits("0 or 1")
-    ((0.0, 1.0), (-1.0, 1.0), (0.0, 1.0))
-    >>> limits("1 or more"), limits("0 to R")
-    ((1.0, None), (0.0, None))
+    >>> column_of("recall(rel=2)", 10), column_of("north_star", 0)
+    ('recall_rel2_at_10', 'north_star')
     """
-    low, _, high = re.split(r" (to|or) ", text)
-    return float(low), None if high in ("more", "R") else float(high)
+    is_name = metric.isidentifier() and not (k or metric_of(metric) or is_online(metric))
+    return metric if is_name else row_of(metric, k).column
 
 
 def _meaning(measure: Measure | Online | EstimatedMetric) -> str:

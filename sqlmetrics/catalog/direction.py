@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
+from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import metric_of
 from sqlmetrics.catalog.online import ONLINE
 
 SIGNS = {"higher": 1, "lower": -1, "none": 0}
 
 
-def direction(metric: str) -> int:
+def direction(metric: str, measures: Iterable[Measure] = ()) -> int:
     """1 where higher is better, -1 where lower is, 0 where neither; 1 for names of others.
+
+    Args:
+        metric: Its text.
+        measures: The metrics of the spec, of which some are formulas with names of their own.
 
     >>> direction("ndcg@10"), direction("abandonment"), direction("num_ret"), direction("sales")
     (1, -1, 0, 1)
@@ -19,5 +25,8 @@ def direction(metric: str) -> int:
     name = re.split(r"[(@]", metric)[0].strip().casefold()
     if name in ONLINE:
         return SIGNS[ONLINE[name].better]
+    betters = {measure.name: measure.metric.better for measure in measures}
+    if name in betters:
+        return SIGNS[betters[name]]
     match = metric_of(name)
     return SIGNS[match[0].better] if match else 1

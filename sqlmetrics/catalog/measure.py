@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sqlmetrics.catalog.arithmetic import NAMED, read_formula
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read
 from sqlmetrics.catalog.metric import (
     Metric,
@@ -24,6 +25,7 @@ from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.catalog.option import Value, is_number, plain
 from sqlmetrics.catalog.tool_names import DOTTED, called_by_tools, whose
 from sqlmetrics.errors import SpecError, nearest, unknown
+from sqlmetrics.sql.dialects import is_reserved
 
 Setting = Parameter | Value
 
@@ -55,6 +57,9 @@ AT_RECALL = re.compile(
 """How trec_eval (`iprec_at_recall_0.10`) and ir_measures (`IPrec@0.1`) write `iprec`."""
 
 LONGEST = 1_000
+LONGEST_NAME = 50
+RESERVED = ("metric_date", "system", "query_id", "spec", "is_labelled", "is_ranked", "weight")
+"""Columns beside those of metrics."""
 LARGEST_CUTOFF = 2**31 - 1
 """What fits the fact table's column k."""
 
@@ -84,6 +89,16 @@ class Measure:
         name, settings = self._spelled
         settings_text = ", ".join(f"{key}={plain_text(value)}" for key, value in settings)
         return name + (f"({settings_text})" if settings_text else "")
+
+    @property
+    def text(self) -> str:
+        """What `parse` reads it from: of a number made of several metrics its formula too."""
+        return f"{self} = {self.metric.formula}" if self.metric.arithmetic else str(self)
+
+    @property
+    def components(self) -> tuple[Measure, ...]:
+        """The metrics whose values it is made of: itself, unless it is arithmetic over others."""
+        return self.metric.arithmetic.components if self.metric.arithmetic else (self,)
 
     @property
     def column(self) -> str:
@@ -162,7 +177,8 @@ def parse(text: str) -> Measure:
     Args:
         text: `ndcg@10`, `recall(rel=2)@50`, the notation of ir_measures
             (`nDCG(dcg='exp-log2')@10`) or trec_eval (`ndcg_cut_10`, `P.5`), or the name of a
-            column (`ndcg_at_10`); upper and lower case are the same.
+            column (`ndcg_at_10`); upper and lower case are the same. Or a name of your own for
+            arithmetic over metrics: `north_star = 0.7 * ndcg@10 + 0.3 * recall@100`.
 
     Raises:
         SpecError: If the text cannot be read, or the metric, a setting, a value or the
@@ -170,6 +186,8 @@ def parse(text: str) -> Measure:
     """
     if len(text) > LONGEST:
         raise SpecError(f"a metric's text has at most {LONGEST} characters, given {len(text):,}")
+    if named := NAMED.fullmatch(text):
+        return _composite(named["name"], named["formula"], text)
     written_name, written_settings, k = _split(text)
     name, implied_settings = WITH_SETTINGS.get(written_name.casefold(), (written_name, {}))
     settings = _translated({**implied_settings, **written_settings})
@@ -181,19 +199,75 @@ def parse(text: str) -> Measure:
     return Measure(metric, _ordered(metric, spelled), k)
 
 
+def _composite(name: str, formula: str, text: str) -> Measure:
+    """A number made of several metrics, under a name of its own."""
+    name = name.casefold()
+    if metric_of(name) or name in {*ONLINE, *WITH_SETTINGS, *GROUPS, *RESERVED}:
+        raise SpecError(f"metric {text!r}: {name!r} has a meaning here; choose another name")
+    if len(name) > LONGEST_NAME or not name.isascii():
+        raise SpecError(
+            f"metric {text!r}: the name must have at most {LONGEST_NAME} characters: a to z, "
+            "digits and _"
+        )
+    if is_reserved(name):
+        raise SpecError(f"metric {text!r}: {name!r} is a word of SQL; choose another name")
+    arithmetic = read_formula(text, formula, parse)
+    if len(str(arithmetic)) > LONGEST - len(f"{name} = "):  # what is printed can be read again
+        raise SpecError(f"metric {text!r}: the formula, written out, is longer than {LONGEST:,}")
+    pooled = [str(measure) for measure in arithmetic.components if measure.metric.pooled]
+    if pooled:
+        raise SpecError(f"metric {text!r}: {pooled[0]} has no value for a single query")
+    return Measure(
+        Metric(
+            name=name,
+            title=name.replace("_", " ").capitalize(),
+            formula=str(arithmetic),
+            range=arithmetic.range,
+            better=arithmetic.better,
+            cutoff="none",
+            over="metrics",
+            empty="undefined, and left out of the mean, where a metric in it is, or a divisor is 0",
+            source="a formula of your own",
+            needs=tuple(dict.fromkeys(n for m in arithmetic.components for n in m.metric.needs)),
+            undefined="skip",
+            expected="always",
+            listed=False,
+            arithmetic=arithmetic,
+        )
+    )
+
+
 def metric_texts(metrics: Any) -> tuple[str, ...]:
     """The texts of metrics: of one text with commas, or of texts and objects of ir_measures.
 
     >>> metric_texts("ndcg@10, f(beta=2, rel=1)@5"), metric_texts(["P.5,10, 11pt_avg"])
     (('ndcg@10', 'f(beta=2, rel=1)@5'), ('P.5,10', '11pt_avg'))
     """
-    is_single = isinstance(metrics, str) or not isinstance(metrics, Iterable)
+    is_single = isinstance(metrics, str | Mapping) or not isinstance(metrics, Iterable)
     texts = [metrics] if is_single else list(metrics)
     return tuple(part for text in texts for part in _parts(text))
 
 
+def with_name(metrics: Any) -> Any:
+    """Metrics that a mapping gives names to, as texts; whatever else stands there is left.
+
+    >>> with_name({"north_star": "0.7 * ndcg@10 + 0.3 * mrr"})
+    ['north_star = 0.7 * ndcg@10 + 0.3 * mrr']
+    >>> with_name(["mrr", {"sum": "mrr + ap"}])
+    ['mrr', 'sum = mrr + ap']
+    """
+    if isinstance(metrics, Mapping) and all(isinstance(text, str) for text in metrics.values()):
+        return [f"{name} = {formula}" for name, formula in metrics.items()]
+    if not isinstance(metrics, list | tuple):
+        return metrics
+    named = [with_name(metric) for metric in metrics]
+    return [text for texts in named for text in (texts if isinstance(texts, list) else [texts])]
+
+
 def _parts(metric: Any) -> list[str]:
     """What stands between commas, but for those within parentheses and of cutoffs (P.5,10)."""
+    if isinstance(metric, Mapping):
+        return with_name(metric)  # type: ignore[no-any-return]
     if not isinstance(metric, str):
         return [str(metric)]
     parts = re.split(r",(?![^()]*\))(?!\s*[\d.]+\s*(?:,|$))", metric)

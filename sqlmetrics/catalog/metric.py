@@ -14,9 +14,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.sql.template import environment, folder
+
+if TYPE_CHECKING:
+    from sqlmetrics.catalog.arithmetic import Arithmetic
 
 Parameter = float | int
 COMMON_OPTIONS = ("rounding", "average_over")
@@ -45,10 +49,10 @@ class Metric:
             beside the baseline's), `pairs` (of scored and labelled items), `label_groups`
             (relevant labels of groups), `group_hits` (the list's items by their groups),
             `shown_groups` (the groups of a list), `evidence` (these and other items, in order),
-            `ideal_groups` (labels in an order that tells the most), or `query` (arithmetic
-            over its parts). Over `pooled_scores` and `pooled_items` it is a
-            number of all lists together, with no value for a query; its part `rows` is
-            what a query adds.
+            `ideal_groups` (labels in an order that tells the most), `query` (arithmetic
+            over its parts), or `metrics` (arithmetic over metrics with settings of their own).
+            Over `pooled_scores` and `pooled_items` it is a number of all lists together, with
+            no value for a query; its part `rows` is what a query adds.
         empty: What an empty list, or a query without relevant labels, gives.
         source: The paper or tool.
         aliases: Other spellings; one that ends in `@k` needs a cutoff, one that ends in
@@ -74,6 +78,7 @@ class Metric:
             places that it takes.
         listed: Whether users are told of it; else it is only a part of others.
         macros: What its template has, where its text is not the value itself.
+        arithmetic: What it is, where it has no template and is made of several metrics.
     """
 
     name: str
@@ -101,10 +106,13 @@ class Metric:
     every_item: bool = False
     listed: bool = True
     macros: tuple[str, ...] = ()
+    arithmetic: Arithmetic | None = None
 
     @property
     def settings(self) -> tuple[str, ...]:
         """The names that its text may set, in the order in which they are printed."""
+        if self.arithmetic:
+            return ()
         metric_settings = (*self.parameters, *self.options)
         policy = ("no_relevant",) if self.undefined == "no_relevant" else ()
         average = () if self.count or self.pooled else ("average",)
@@ -217,6 +225,20 @@ def metric_of(text: str) -> tuple[Metric, bool] | None:
     return (catalog()[name], False) if name in catalog() else spellings().get(name)
 
 
+def limits(text: str) -> tuple[float | None, float | None]:
+    """The least and the largest value of a range in words; None where there is none.
+
+    >>> limits("0 to 1"), limits("-1 to 1"), limits("0 or 1")
+    ((0.0, 1.0), (-1.0, 1.0), (0.0, 1.0))
+    >>> limits("1 or more"), limits("0 to R")
+    ((1.0, None), (0.0, None))
+    """
+    if text == "any number":
+        return None, None
+    low, _, high = re.split(r" (to|or) ", text)
+    return float(low), None if high in ("more", "R") else float(high)
+
+
 def at_cutoff(metric: str, k: int | None) -> str:
     """A metric's name with its cutoff, if it has one.
 
@@ -224,6 +246,16 @@ def at_cutoff(metric: str, k: int | None) -> str:
     ('ndcg@10', 'mrr')
     """
     return f"{metric}@{k}" if k else metric
+
+
+def without_cutoff(text: str) -> tuple[str, int]:
+    """A metric's name and its cutoff, 0 for none, of its canonical text.
+
+    >>> without_cutoff("recall(rel=2)@10"), without_cutoff("north_star")
+    (('recall(rel=2)', 10), ('north_star', 0))
+    """
+    name, _, cutoff = text.rpartition("@")
+    return (name, int(cutoff)) if name else (text, 0)
 
 
 def column_at_cutoff(name: str, k: int | None) -> str:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sqlmetrics.catalog.arithmetic import NAMED, rewritten
 from sqlmetrics.errors import SpecError
 
 CUT = r"(?:@(?P<k>\d{1,10}))?"
@@ -447,6 +448,15 @@ def in_our_words(text: str, preset: str) -> list[str]:
         SpecError: If the tool calls a metric so that is not here.
     """
     tool = _BY_PRESET.get(preset)
+    if tool and (named := NAMED.fullmatch(text)):
+
+        def ours(metric: str) -> str:
+            first, *others = tool.read(metric) or [metric]
+            if others:
+                raise SpecError(f"metric {text!r}: {metric} is several metrics; name one of them")
+            return first
+
+        return [f"{named['name']} = {rewritten(text, named['formula'], ours)}"]
     return (tool.read(text) if tool else []) or [text]
 
 

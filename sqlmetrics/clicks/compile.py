@@ -52,7 +52,7 @@ def header(spec: Spec, *, unshown: bool = False) -> str:
     return "".join(
         script.wrapped(f"{title}: ", words)
         for title, words in (
-            ("metrics", [*spec.online, *map(str, (*spec.measures, *estimated))]),
+            ("metrics", [*spec.online, *(m.text for m in spec.measures), *map(str, estimated)]),
             ("labels", list(_conventions(clicks.labels, OF_POOL[clicks.labels.pool]))),
             *([("propensity", _propensity(clicks))] if corrects else []),
             *(

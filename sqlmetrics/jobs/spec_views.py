@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sqlmetrics.catalog.dimension import row_of
+from sqlmetrics.catalog.dimension import column_of
 from sqlmetrics.catalog.metric import spellings
 from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.jobs.schema import VIEWS
@@ -46,7 +46,7 @@ class Metric:
     @property
     def column(self) -> str:
         """The name of its column in the wide view."""
-        return row_of(self.metric, self.k).column
+        return column_of(self.metric, self.k)
 
     @property
     def columns(self) -> Iterator[Column]:

@@ -360,6 +360,8 @@ def used_parts(spec: Spec, measure: Measure) -> list[Measure]:
 
     if measure.metric.pooled:
         return [part_of(measure, "rows")]
+    if measure.metric.arithmetic:
+        return [spec.settings(component).measure for component in measure.components]
     view = RowContext(spec, measure, noted, RowColumns())
     for macro in ("numerator", "denominator") if measure.metric.ratio else ("value",):
         measure.metric.sql(macro, view)
@@ -368,7 +370,7 @@ def used_parts(spec: Spec, measure: Measure) -> list[Measure]:
 
 def sums_of(spec: Spec, measure: Measure) -> Iterator[Measure]:
     """The sums that a metric is made of, under the choices that hold."""
-    if measure.metric.over != "query" and not measure.metric.pooled:
+    if measure.metric.over not in ("query", "metrics") and not measure.metric.pooled:
         yield measure
         return
     for part in used_parts(spec, measure):

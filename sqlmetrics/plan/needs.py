@@ -214,6 +214,9 @@ class Needs:
         return any("is_labelled" not in self._over(measure).only for measure in self.spec.measures)
 
     def _final(self, measure: Measure) -> MetricColumn:
+        if arithmetic := measure.metric.arithmetic:
+            values = [self._final(component).value for component in arithmetic.components]
+            return MetricColumn(measure, arithmetic.sql(values))
         settings = self.spec.settings(measure)
         bound = settings.measure
         view = MetricContext(self.spec, bound, self._text)

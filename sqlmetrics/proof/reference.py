@@ -835,6 +835,9 @@ class Question:
         rounding: none, 2, 4 or floor2, for a query's value.
         ties: average, or the rule that holds for all.
         count: Whether its summary is a total, not a mean.
+        formula: Arithmetic over the values of other metrics, m0, m1 and so on; empty for a
+            metric that is a function.
+        components: These metrics.
     """
 
     name: str
@@ -845,6 +848,19 @@ class Question:
     rounding: Rounding = "none"
     ties: str = ""
     count: bool = False
+    formula: str = ""
+    components: tuple[Question, ...] = ()
+
+
+def combined(formula: str, values: Sequence[Value]) -> Value:
+    """A formula over the values of metrics; None where one has none, or a divisor is 0."""
+    if None in values:
+        return None
+    names = {f"m{i}": value for i, value in enumerate(values)}
+    try:
+        return float(eval(formula, {"__builtins__": {}}, names))  # noqa: S307 # read as arithmetic
+    except ZeroDivisionError:
+        return None
 
 
 def looks_at_grades(question: Question) -> bool:

@@ -14,6 +14,7 @@ from sqlmetrics.proof.reference import (
     Grades,
     Question,
     Value,
+    combined,
     computed,
     hit_ranks,
     idcg,
@@ -203,6 +204,9 @@ def _systems(world: World, day: Any) -> set[str]:
 
 def _per_query(question: Question, world: World, key: Key) -> Value:
     """A metric of one query, None where it is left out of the mean."""
+    if question.formula:
+        values = [_per_query(component, world, key) for component in question.components]
+        return combined(question.formula, values)
     question = world.asked(question, key)
     if not _is_counted(question, world, key):
         return None

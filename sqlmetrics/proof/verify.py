@@ -178,6 +178,14 @@ def _has_digits(the_plan: Plan, engine: Database) -> bool:
 def build_question(spec: Spec, measure: Measure) -> reference.Question:
     """A measure as the reference wants it: every setting with its value."""
     metric, settings = measure.metric, spec.settings(measure)
+    if metric.arithmetic:
+        return reference.Question(
+            metric.name,
+            {},
+            average_over=str(settings["average_over"]),
+            formula=metric.arithmetic.python,
+            components=tuple(build_question(spec, part) for part in measure.components),
+        )
     arguments: dict[str, Any] = {name: settings.parameter(name) for name in metric.parameters} | {
         name: settings[name] for name in metric.options
     }

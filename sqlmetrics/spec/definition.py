@@ -91,6 +91,11 @@ def _of_lists(spec: Spec, measure: Measure) -> dict[str, object]:
     }
     if not measure.metric.micro and decided.get("average") == "macro":
         del decided["average"]  # tables were written before it could be anything else
+    if measure.metric.arithmetic:
+        decided["formula"] = measure.metric.formula
+        decided["components"] = {
+            str(component): _of_lists(spec, component) for component in measure.components
+        }
     if "baseline" in measure.metric.needs:
         decided["baseline"] = spec.baseline
     zones = {name: getattr(spec, name).time_zone for name in _DATED if getattr(spec, name)}

@@ -23,8 +23,9 @@ from sqlmetrics.catalog.presets import PRESETS
 
 Node = dict[str, Any]
 
-METRIC = r"^\s*[A-Za-z_]\w*(\.\d+)?(,\d+)*\s*(\(.*\))?\s*(@\s*\d+)?\s*$"
-"""The form of a metric's text; whether there is such a metric the spec itself checks."""
+METRIC = r"^\s*[A-Za-z_]\w*(\s*=.+|(\.\d+)?(,\d+)*\s*(\(.*\))?\s*(@\s*\d+)?\s*)$"
+"""The form of a metric's text, or of a name for a formula; whether there is such a metric the spec
+itself checks."""
 
 
 def schema(model: type[BaseModel]) -> Node:
@@ -76,7 +77,15 @@ def metrics(node: Node) -> None:
     at_10 = {"required": "@10", "optional": "@10", "none": ""}
     examples = [metric.name + at_10[metric.cutoff] for metric in listed()]
     del node["type"], node["items"]
-    node |= one_or_list({"type": "string", "pattern": METRIC, "examples": examples}, minItems=1)
+    text: Node = {"type": "string", "pattern": METRIC, "examples": examples}
+    formulas: Node = {
+        "type": "object",
+        "propertyNames": {"pattern": r"^\w+$"},
+        "additionalProperties": {"type": "string"},
+        "minProperties": 1,
+    }
+    element: Node = {"anyOf": [text, formulas]}
+    node |= {"anyOf": [text, {"type": "array", "items": element, "minItems": 1}, formulas]}
 
 
 def preset(node: Node) -> None:

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJs
 
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read, resolve
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
-from sqlmetrics.catalog.measure import Measure, parse, spelled_out
+from sqlmetrics.catalog.measure import Measure, parse, spelled_out, with_name
 from sqlmetrics.catalog.online import ONLINE, Online, is_online, online
 from sqlmetrics.catalog.option import Value, is_number
 from sqlmetrics.catalog.presets import PRESETS
@@ -122,7 +122,8 @@ class Spec(Model):
     metrics: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = Field(
         default=(), json_schema_extra=schema.metrics
     )
-    """Their texts, like `ndcg@10`."""
+    """Their texts, like `ndcg@10`; or a name of your own for arithmetic over metrics, like
+    `north_star: 0.7 * ndcg@10 + 0.3 * recall@100`."""
     preset: str = Field(default="house", json_schema_extra=schema.preset)
     """A named set of conventions."""
     conventions: Annotated[Mapping[str, Any], BeforeValidator(_with_gain_table)] = Field(
@@ -156,6 +157,8 @@ class Spec(Model):
             from sqlmetrics.spec.click_log import lowered
 
             values = lowered(values)
+        if values.get("metrics") is not None and not isinstance(values["metrics"], _InOurWords):
+            values = {**values, "metrics": with_name(values["metrics"])}
         values, refused = _in_our_words(values)
         try:
             super().__init__(**values)
@@ -289,7 +292,8 @@ class Spec(Model):
     def needed(self) -> Mapping[str, Measure]:
         """What metrics need beside rankings and labels -> the first that needs it."""
         first_by_need: dict[str, Measure] = {}
-        for measure in self.measures:
+        components = [component for named in self.measures for component in named.components]
+        for measure in components:
             needs = list(measure.metric.needs)
             for choice in self.settings(measure).choices:
                 needs += choice.data
@@ -325,6 +329,8 @@ class Spec(Model):
 
     def unfit(self, measure: Measure) -> list[str]:
         """Why a metric, right in itself, does not fit the options; empty if it does."""
+        if measure.metric.arithmetic:
+            return [problem for part in measure.components for problem in self._unfit_part(part)]
         problems = []
         settings = self.settings(measure)
         if settings["average"] == "micro" and not measure.metric.micro:
@@ -353,6 +359,15 @@ class Spec(Model):
         if settings.weighs and measure.quantile is not None:
             problems.append(f"{measure}: its queries weigh differently, which only a mean can have")
         return problems + self._unmet(measure)
+
+    def _unfit_part(self, measure: Measure) -> list[str]:
+        """Why a metric does not fit as a part of a formula."""
+        if self.settings(measure).is_mean or measure.metric.count:
+            return self.unfit(measure)
+        return [
+            f"{measure}: its summary is no plain mean over queries, so it can be no part of a "
+            "formula; leave out its average or weights"
+        ]
 
     @cached_property
     def _given(self) -> Mapping[str, Any]:

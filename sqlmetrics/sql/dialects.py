@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -18,6 +19,7 @@ from sqlmetrics.sql.dialect import (
     Times,
     Writing,
 )
+from sqlmetrics.sql.template import identifier
 
 KEPT = "sqlmetrics_per_query"
 """The temporary table that keeps the values of the queries, where the name is free."""
@@ -627,3 +629,17 @@ def dialect(name: str) -> Dialect:
     if name not in DIALECTS:
         raise SpecError(unknown("dialect", name, DIALECTS))
     return DIALECTS[name]
+
+
+@cache
+def is_reserved(word: str) -> bool:
+    """Whether a word cannot stand for a column on some database.
+
+    >>> is_reserved("select"), is_reserved("rank"), is_reserved("north_star")
+    (True, True, False)
+    """
+    from sqlglot import Dialect
+
+    grammars = {dialect.grammar for dialect in DIALECTS.values()}
+    reserved = (Dialect.get_or_raise(name).generator_class.RESERVED_KEYWORDS for name in grammars)
+    return identifier(word) != word or any(word in words for words in reserved)

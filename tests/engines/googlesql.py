@@ -42,7 +42,9 @@ _REASONS = (
     ("Cannot coerce", TYPE),
 )
 SCRATCH = "sqlmetrics_scratch"
-_MADE = re.compile(r"\s*create\s+(?:temp\w*\s+)?table\s+(\S+)\s+as\b(.*)", re.I | re.S)
+_MADE = re.compile(
+    r"(?:\s*--[^\n]*\n)*\s*create\s+(?:temp\w*\s+)?table\s+(\S+)\s+as\b(.*)", re.I | re.S
+)
 _DROPPED = re.compile(r"\s*drop\s+table\s+(\S+)\s*$", re.I)
 
 

@@ -296,11 +296,12 @@ KINDS = {
 def evaluated(engine: Any, statement: str) -> None:
     """A statement of BigQuery's: the evaluator knows queries, the rest is done around them."""
     made = re.match(r"create table if not exists `(\w+)` \((.*)\)", statement, re.DOTALL)
-    into = re.match(r"insert into `(\w+)` \(.*?\)\n(select.*)", statement, re.DOTALL)
+    into = re.match(r"insert into `(\w+)` \(.*?\)\n((?:with|select).*)", statement, re.DOTALL)
     gone = re.match(r"delete from `(\w+)`\nwhere\n(.*)", statement, re.DOTALL)
     kept = re.match(r"create temporary table (sqlmetrics_this_run) as\n(.*)", statement, re.DOTALL)
     if made and made[1] not in engine._tables:
-        columns = [line.split()[:2] for line in made[2].strip().splitlines()]
+        listed, _, _ = made[2].partition("primary key (")
+        columns = [line.split()[:2] for line in listed.strip().splitlines()]
         empty = {name.strip("`"): pa.array([], KINDS[kind.strip(",")]) for name, kind in columns}
         engine._put(made[1], pa.table(empty))
     elif into:
@@ -313,7 +314,7 @@ def evaluated(engine: Any, statement: str) -> None:
     elif kept:
         moment = "cast(started_at as string) as started_at"
         engine._put(kept[1], engine._arrow(f"select run_id, {moment} from ({kept[2]})"))
-    elif view := re.match(r"create or replace view `\w+` as\n(.*)", statement, re.DOTALL):
+    elif view := re.match(r"create or replace view `\w+`\n.*?as\n(.*)", statement, re.DOTALL):
         engine._arrow(view[1])
     elif not made and not statement.startswith(("alter table", "begin ", "commit ")):
         engine.execute(statement)

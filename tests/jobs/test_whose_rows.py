@@ -64,6 +64,8 @@ def test_another_spec_of_the_same_name_is_refused_before_it_deletes(engine: Any)
     assert {key: now[key] for key in before} == before
     with pytest.raises(sm.SpecError, match="no metric is the same"):
         write(job(), engine)
+    if engine.name == "Apache Spark":  # no table of it takes an update
+        return
     forget = "update metrics_runs set sources = null"  # then any spec may take the name
     if engine.name.startswith("ClickHouse"):
         forget = (

@@ -30,6 +30,7 @@ from worlds import (
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.catalog.metric import limits
 from sqlmetrics.proof.verify import compare
 from sqlmetrics.spec.spec import Spec
 
@@ -72,6 +73,14 @@ def _in_range(measure: Measure, row: Row, world: World, spec: Spec) -> bool:
     value = row[measure.column]
     if value is None or math.isnan(value):
         return True
+    if measure.metric.arithmetic:
+        low, high = limits(measure.metric.range)
+        slack = ALMOST * max(1, abs(value))
+        is_above, is_below = (
+            low is None or value >= low - slack,
+            high is None or value <= high + slack,
+        )
+        return world.given.get("duplicate_rankings") == "count" or (is_above and is_below)
     rel = measure.setting("rel") or 1
     relevant = world.relevant(row["query_id"], row.get("metric_date"), rel)
     told = measure.metric.range

@@ -877,7 +877,11 @@ ALTERNATIVES: Mapping[str, Sequence[Any]] = {
     "success_actions": [["purchase"], ["click", "purchase"]],
     "day_margin": [0, 3],
     "online": [["ctr@1"], ["max_rr"]],
-    "metrics": [["mrr", "ndcg@3"], ["ndcg@5"], ["ndcg(gain=linear)@3", "recall(rel=1)@3"]],
+    "metrics": [
+        ["mrr", "ndcg@3"],
+        ["x = mrr + ndcg@3"],
+        ["ndcg(gain=linear)@3", "recall(rel=1)@3"],
+    ],
     "by": [[], ["device"], ["new", "device", "shopper"], ["country"]],
     "segments.": [{"new": "query_id < 'q2'"}, {"new": "traffic"}, {"early": "rank < 2"}],
     "cluster": [None, "device", "shopper", "user_id"],

@@ -7,7 +7,6 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from sqlmetrics.catalog.direction import SIGNS
-from sqlmetrics.catalog.measure import parse
 from sqlmetrics.catalog.online import online
 from sqlmetrics.clicks.analysis.depth import depth
 from sqlmetrics.clicks.analysis.offline_online import offline_online
@@ -128,7 +127,6 @@ def of_click_result(result: ClickResult, level: float = CONFIDENCE) -> Content:
     offline = result.offline.to_dicts() if result.offline else []
     values = [*offline, *rates]
     systems = tuple(dict.fromkeys(str(row["system"]) for row in values))
-    texts = [*spec.metrics, *spec.online]
     steps = [vars(step) | {"removed": step.removed} for step in result.steps]
     propensities = result.propensities
     log = Log(
@@ -138,12 +136,11 @@ def of_click_result(result: ClickResult, level: float = CONFIDENCE) -> Content:
         online=rates,
         propensities=propensities.to_dicts() if propensities else (),
     )
-    measures = {str(parse(text)): parse(text).metric for text in spec.metrics}
-    signs = {name: SIGNS[metric.better] for name, metric in measures.items()}
+    signs = {str(measure): SIGNS[measure.metric.better] for measure in spec.measures}
     signs |= {str(online(text)): SIGNS[online(text).metric.better] for text in spec.online}
     return Content(
         title=spec.title,
-        metrics=tuple(str(parse(text)) if text in spec.metrics else text for text in texts),
+        metrics=(*map(str, spec.measures), *spec.online),
         level=level,
         systems=systems,
         main=systems[0] if systems else "",
@@ -151,7 +148,7 @@ def of_click_result(result: ClickResult, level: float = CONFIDENCE) -> Content:
         log=log,
         sql=result.offline.sql if result.offline else "",
         notes=tuple(_notes(result)),
-        hashes={str(parse(text)): spec.definition_hash(parse(text)) for text in spec.metrics},
+        hashes={str(measure): spec.definition_hash(measure) for measure in spec.measures},
         conventions=conventions_of(spec) if spec.metrics else {},
         preset=spec.preset,
         sources=tuple(f"{name}: {_place(source)}" for name, source in spec.clicks.sources.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlmetrics.catalog.measure import parse
+from sqlmetrics.catalog.metric import without_cutoff
 from sqlmetrics.comparison.page.charts import Chart, Sized
 from sqlmetrics.comparison.page.content import Content
 from sqlmetrics.comparison.page.picture import Picture, systems_left_out
@@ -73,7 +73,7 @@ def curves(content: Content, words: Words) -> Picture | None:
     cutoffs = sorted({row["k"] for row in rows})
     if len(cutoffs) < 3:
         return None
-    metric_cutoffs = {parse(metric).k for metric in content.metrics if content.log is None}
+    metric_cutoffs = {without_cutoff(metric)[1] for metric in content.metrics if not content.log}
     parameters = {
         "families": [family for family in DRAWN if any(row["family"] == family for row in rows)],
         "cutoffs": cutoffs,

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlmetrics.catalog.measure import parse
-from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.catalog.metric import at_cutoff, without_cutoff
 from sqlmetrics.comparison.design import design
 from sqlmetrics.comparison.findings import comparable
 from sqlmetrics.comparison.options import Options
@@ -195,7 +194,7 @@ def _bounds(part: Spec, content: Content, lists: _Lists, profile: Profile) -> It
     """A metric at each cutoff, if what has no label were bad, and if it were good."""
     if all(row["value"] >= COMPLETE for row in profile.curves if row["family"] == "judged"):
         return
-    name = parse(content.first).name
+    name, _ = without_cutoff(content.first)
     family = name if name in RISING else "precision"
     texts = tuple(f"{family}@{k}" for k in CUTOFFS if _fits(part, f"{family}@{k}"))
     unjudged = dict(part.conventions) | {"unjudged": "nonrelevant"}

@@ -88,7 +88,7 @@ class InputChecks:
         evaluate(
             pa.table({**ids, "score": -np.arange(len(query), dtype=float)}),
             pa.table({**ids, "grade": grades.astype(np.float64)}),
-            [str(measure) for measure in self._spec.measures],
+            [measure.text for measure in self._spec.measures],
             preset=self._spec.preset,
             per_query=False,
             **described,

@@ -277,7 +277,7 @@ def _values(spec: Spec, lists: Array, measures: list[Measure]) -> dict[str, Any]
     rows = evaluate(
         pa.table({**ids, "score": -item.astype(float)}),
         pa.table({**ids, "grade": lists.ravel()}),
-        list(dict.fromkeys(map(str, measures))),
+        list(dict.fromkeys(measure.text for measure in measures)),
         preset=spec.preset,
         check=False,
         **{**spec.conventions, "ties": "id_asc"},

@@ -94,7 +94,7 @@ def _summed(spec: Spec, parts: list[tuple[Any, Any]], rule: dict[str, Any]) -> S
     result = evaluate(
         rankings,
         labels,
-        [str(measure) for measure in spec.measures],
+        [measure.text for measure in spec.measures],
         preset=spec.preset,
         queries=queries,
         weight="weight",

@@ -39,7 +39,7 @@ def lost_queries(spec: Spec, engine: Database, row: Row, base: Row) -> tuple[Los
         return ()
     if measure.column not in columns_of(table, engine):
         return ()
-    column, sign = identifier(measure.column), direction(str(row["metric"])) or 1
+    column, sign = identifier(measure.column), direction(str(row["metric"]), spec.measures) or 1
     gain = f"(after.{column} - before.{column}) * {double(sign)}"
     conditions = [
         f"{side}.{name} = {value}"

@@ -513,7 +513,7 @@ class _Look:
             return replace(verdict, note="another definition of the metric: not comparable")
         estimate = of_change(row, base, threshold, self._until(row, threshold))
         rises = rule == "max_rise"
-        turned = not rises and direction(str(row["metric"])) < 0
+        turned = not rises and direction(str(row["metric"]), self.spec.measures) < 0
         change = estimate.change * (1 if rises or turned else -1)
         allowed = getattr(threshold, rule)
         if rule == "max_drop_pct":

@@ -14,6 +14,7 @@ from sqlmetrics.jobs.exports.job_query import END, START, JobQuery
 from sqlmetrics.jobs.schema import TABLES
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.days import Ends
+from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.threshold import LIMITS, PREVIOUS, Threshold
 from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.stage import Stage, print_template, with_stages
@@ -259,7 +260,7 @@ def _asked(
         (compares, threshold.against),
     ):
         if names:
-            rules = [_rule(name, threshold) for name in names]
+            rules = [_rule(name, threshold, job.spec) for name in names]
             view = {"conditions": list(_of_threshold(threshold, job)), "rules": rules}
             about = f"{threshold.metric}: {', '.join(problem for problem, _ in rules)}"
             name = f"{column}_{'_'.join(names)}"
@@ -288,7 +289,7 @@ def _of_threshold(threshold: Threshold, job: JobQuery) -> Iterator[str]:
         yield f"numbers.system <> {literal(threshold.against)}"
 
 
-def _rule(name: str, threshold: Threshold) -> tuple[str, str]:
+def _rule(name: str, threshold: Threshold, spec: Spec) -> tuple[str, str]:
     """What is wrong, and its condition."""
     limit = getattr(threshold, name)
     problem = f"{name} {limit:g}"
@@ -298,7 +299,7 @@ def _rule(name: str, threshold: Threshold) -> tuple[str, str]:
         return problem, f"coalesce(value, {number(limit + 1)}) > {number(limit)}"
     if name == "min_queries":
         return problem, f"n_queries < {limit}"
-    falls = name != "max_rise" and direction(str(threshold.metric)) >= 0
+    falls = name != "max_rise" and direction(str(threshold.metric), spec.measures) >= 0
     change = "other_value - value" if falls else "value - other_value"
     allowed = f"{number(limit)} * abs(other_value) / 100e0" if "pct" in name else number(limit)
     broken = ["other_hash <> definition_hash", f"{change} > {allowed}"]

@@ -61,10 +61,18 @@ class Refusal:
     words: str
 
 
+FORMULAS = (
+    f"blend = 0.7 * ndcg@{K} + 0.3 * (recall@{K} - mrr)",
+    f"quotient = 1 - ap / (ndcg@{K} - hit@{K})",
+)
+"""Numbers made of several metrics."""
+
+
 def texts() -> list[str]:
-    """Every metric, with and without a cutoff."""
+    """Every metric, with and without a cutoff, and formulas over some."""
     plain = [metric.name for metric in listed() if metric.cutoff != "required"]
-    return plain + [f"{metric.name}@{K}" for metric in listed() if metric.cutoff != "none"]
+    cut = [f"{metric.name}@{K}" for metric in listed() if metric.cutoff != "none"]
+    return [*plain, *cut, *FORMULAS]
 
 
 def cases(dialect: Dialect, schema: str = "", only: Callable[[str], bool] = bool) -> Iterator[Case]:

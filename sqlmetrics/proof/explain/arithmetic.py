@@ -97,6 +97,9 @@ class Arithmetic:
 
     def value(self, part: Measure, grades: Sequence[Value] | None = None) -> Value:
         """A part's value by the reference, before any policy; None where it is undefined."""
+        if part.metric.arithmetic:
+            values = [self.value(component, grades) for component in part.components]
+            return reference.combined(part.metric.arithmetic.python, values)
         question = build_question(self.spec, part)
         ranked_grades = list(self.ranked.values()) if grades is None else grades
         ranks = enumerate(ranked_grades, start=1)
@@ -143,6 +146,8 @@ class Arithmetic:
 
     def _how(self, part: Measure, value: Value) -> str:
         """The arithmetic as a text, empty if there is none."""
+        if part.metric.arithmetic:
+            return part.metric.arithmetic.text(list(map(self._number, part.components)))
         if part.metric.over == "query":
             return self._filled(part)
         terms: list[float] = []

@@ -57,7 +57,7 @@ def needed_fields(measure: Measure, preset: str = "house") -> Mapping[str, Any]:
     plain = Spec(
         rankings={"relation": "my_rankings"},
         labels={"relation": "my_labels"},
-        metrics=[str(measure)],
+        metrics=[measure.text],
         preset=preset,
     )
     systems = {"rankings": {"relation": "my_rankings", "columns": {"system": "system"}}}

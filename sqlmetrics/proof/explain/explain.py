@@ -89,7 +89,7 @@ def _spec(measure: Measure, preset: str) -> Spec:
     rankings: dict[str, Any] = {"relation": "my_rankings"}
     spec_fields = {"rankings": rankings, "labels": labels, **needed_fields(measure, preset)}
     spec_fields["rankings"]["columns"] = spec_fields["rankings"].get("columns", {}) | by_rank
-    return Spec(**spec_fields, name="rankings", metrics=[str(measure)], preset=preset)
+    return Spec(**spec_fields, name="rankings", metrics=[measure.text], preset=preset)
 
 
 def _measure(text: str) -> Measure:
@@ -156,8 +156,9 @@ def _metric(measure: Measure, preset: str) -> Iterator[str]:
     measure = spec.measures[0]
     yield f"{measure}: {measure.metric.title}"
     yield "\n".join(hung(*fact) for fact in _facts(spec, measure))
-    yield f"Options, * marks what holds under the preset {preset}"
-    yield "\n".join(_options(spec, measure))
+    if options := list(_options(spec, measure)):
+        yield f"Options, * marks what holds under the preset {preset}"
+        yield "\n".join(options)
     yield paragraph(
         "For all metrics: ",
         [f"{name}={spec.options[name]}" for name in OPTIONS if OPTIONS[name].scope == "spec"],

@@ -95,7 +95,7 @@ def _spec(measure: Measure, preset: str) -> Spec:
         name="toy",
         rankings={"data": _table(LISTS, "score")},
         labels={"data": _table(LABELS, "grade")},
-        metrics=[str(measure)],
+        metrics=[measure.text],
         preset=preset,
     )
 

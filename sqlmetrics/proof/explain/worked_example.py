@@ -117,7 +117,7 @@ def _spec(measure: Measure, preset: str, labels: Grades) -> Spec:
     return Spec(
         **spec_fields,
         name="example",
-        metrics=[str(measure)],
+        metrics=[measure.text],
         preset=preset,
     )
 

@@ -7,8 +7,7 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 
-from sqlmetrics.catalog.dimension import limits
-from sqlmetrics.catalog.metric import Metric
+from sqlmetrics.catalog.metric import Metric, limits
 from sqlmetrics.errors import SpecError
 from sqlmetrics.stats import TIED
 

@@ -1,0 +1,121 @@
+"""Numbers made of several metrics: how they are read, what they are worth, what is refused."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from memory import evaluate
+
+import sqlmetrics as sm
+from sqlmetrics.catalog.measure import metric_texts, parse
+from sqlmetrics.catalog.tool_names import in_our_words
+
+RUN = {"a": {"x": 3, "y": 2, "z": 1}, "b": {"x": 2, "y": 1}, "c": {"x": 1}, "d": {"y": 1}}
+QRELS = {"a": {"y": 1, "w": 1}, "b": {"x": 1}, "c": {"x": 0}, "d": {"x": 1}}
+"""Query a: mrr 1/2, recall@2 1/2; b: 1 and 1; c: 0 and none; d: 0 and 0."""
+
+FORMULAS = {
+    "sum = 0.75 * mrr + 0.25*recall@2": ("0.75 * mrr + 0.25 * recall@2", "0 to 1", "higher"),
+    "X=P@2-(R@2 - 1)": ("precision@2 - (recall@2 - 1)", "0 to 2", "none"),
+    "loss = 1 - mrr": ("1 - mrr", "0 to 1", "lower"),
+    "turned = -mrr / -2e0": ("(-1) * mrr / (-2)", "0 to 0.5", "higher"),
+    "ranks = first_rank + mean_rank * mrr": ("first_rank + mean_rank * mrr", "1 or more", "none"),
+    "share = (recall(rel=2)@2) / ndcg@2": ("recall(rel=2)@2 / ndcg@2", "0 or more", "none"),
+    "odd = 2 * (mrr - dcg@2)": ("2 * (mrr - dcg@2)", "any number", "none"),
+    "product = mrr * (1 - hole@2)": ("mrr * (1 - hole@2)", "0 to 1", "higher"),
+}
+"""Text -> how it is written out, its range, and which values are better."""
+
+REFUSED = {
+    "x =": "cannot be read; write it like",
+    "x = 3": "name 1 to 20 metrics, given 0",
+    "x = mrr +": "write arithmetic over metrics",
+    "x = mrr ** 2": "write arithmetic over metrics",
+    "x = mrr; drop table t": "';' cannot be read",
+    "x = mrr / 1e999": "it cannot be read",
+    "x = ngcd@3": "did you mean 'ndcg'",
+    "x = coverage@3": "coverage@3 has no value for a single query",
+    "ndcg = mrr": "'ndcg' has a meaning here",
+    "ctr = mrr": "'ctr' has a meaning here",
+    "system = mrr": "'system' has a meaning here",
+    "order = mrr": "'order' is a word of SQL",
+    "rank = mrr": "'rank' is a word of SQL",
+    "größe = mrr": "a to z, digits and _",
+    f"x = {'+ '.join(f'mrr@{k} ' for k in range(1, 22))}": "name 1 to 20 metrics, given 21",
+    f"x = {'+'.join(['P@10'] * 199)}": "written out, is longer than 1,000",
+}
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_a_formula_is_read_and_says_what_it_is(text: str) -> None:
+    measure = parse(text)
+    metric = measure.metric
+    assert (metric.formula, metric.range, metric.better) == FORMULAS[text]
+    assert parse(measure.text) == measure
+    assert str(measure) == measure.column == text.partition("=")[0].strip().lower()
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_no_formula_is_refused(text: str) -> None:
+    with pytest.raises(sm.SpecError) as refusal:
+        sm.Spec(rankings={"relation": "r"}, labels={"relation": "l"}, metrics=[text])
+    assert REFUSED[text] in str(refusal.value)
+
+
+def test_a_formula_is_worth_what_it_says_in_each_query_and_on_average() -> None:
+    texts = ["blend = 0.75 * mrr + 0.25 * recall@2", "quotient = (1 - mrr) / recall@2", "mrr"]
+    result = evaluate(RUN, QRELS, texts)
+    rows = {row["query_id"]: row for row in result.per_query().to_pylist()}
+    assert {query: row["blend"] for query, row in rows.items()} == {
+        "a": 0.5, "b": 1.0, "c": None, "d": 0.0,
+    }  # fmt: skip
+    assert {query: row["quotient"] for query, row in rows.items()} == {
+        "a": 1.0, "b": 0.0, "c": None, "d": None,
+    }  # fmt: skip
+    told = {row["metric"]: row for row in result.to_dicts()}
+    assert (told["blend"]["value"], told["blend"]["n_queries"], told["blend"]["n_skipped"]) == (
+        0.5,
+        3,
+        1,
+    )
+    assert (told["quotient"]["value"], told["quotient"]["n_skipped"]) == (0.5, 2)
+
+
+def test_names_are_given_by_mappings_and_in_the_words_of_a_tool() -> None:
+    mapping = {"blend": "0.5 * ndcg@3 + 0.5 * mrr"}
+    text = "blend = 0.5 * ndcg@3 + 0.5 * mrr"
+    assert metric_texts(mapping) == metric_texts(text) == (text,)
+    assert metric_texts(["mrr, recall@3", mapping]) == ("mrr", "recall@3", text)
+    tables = {"rankings": {"relation": "r"}, "labels": {"relation": "l"}}
+    for metrics in (mapping, [mapping], text, [text]):
+        assert [m.text for m in sm.Spec(**tables, metrics=metrics).measures] == [text]
+    assert in_our_words("blend = hits@5 + mrr", "ranx") == [
+        "blend = dcg(gain=binary, discount=none)@5 + mrr"
+    ]
+    spec = sm.Spec(**tables, metrics=["blend = P.5 / 2"], preset="trec_eval")
+    assert spec.measures[0].text == "blend = precision@5 / 2"
+    with pytest.raises(sm.SpecError, match="its summary is no plain mean"):
+        sm.Spec(**tables, metrics=["x = mrr + ndcg(average=p10)@3"])
+
+
+def test_a_formula_has_its_place_in_a_comparison_and_in_a_training_loop() -> None:
+    text = "blend = 0.75 * mrr + 0.25 * recall@2"
+    rows = [
+        (s, q, f"d{i}", (i + q) % 5 if s == "a" else i * (q % 3))
+        for s in "ab"
+        for q in range(30)
+        for i in range(5)
+    ]
+    runs = pl.DataFrame(rows, schema=["system", "query_id", "item_id", "score"], orient="row")
+    labels = pl.DataFrame({"query_id": range(30), "item_id": ["d1"] * 30, "grade": [1] * 30})
+    compared = sm.compare(
+        runs, labels, [text, "loss = 1 - mrr", "mrr"], system="system", baseline="a"
+    )
+    differences = {row["metric"]: row["difference"] for row in compared.to_dicts()}
+    assert differences["loss"] == pytest.approx(-differences["mrr"], abs=1e-12)
+    assert differences["blend"] != 0
+    verdicts = {row["metric"]: row["direction"] for row in compared.rows}
+    assert verdicts == {"blend": 1, "loss": -1, "mrr": 1}
+    metric = sm.StreamingMetric([text, "mrr"])
+    metric.update([[3.0, 2, 1], [1, 2, 3]], [[0, 1, 1], [0, 0, 1]])
+    assert metric.compute()["blend"] == pytest.approx(0.75 * 0.75 + 0.25 * 0.75)
