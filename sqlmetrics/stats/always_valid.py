@@ -35,7 +35,7 @@ def multiple_sql(confidence: float, n: str) -> str:
     """The same as an expression of SQL; `n` is a column."""
     spread = f"{_rate(confidence):.12g}e0 * {n}"
     error = f"{1 - confidence:.12g}e0"
-    return f"sqrt(2e0 * (1e0 + 1e0 / ({spread}))\n* ln(sqrt(1e0 + {spread}) / {error}))"
+    return f"sqrt(2e0 * (1e0 + 1e0 / nullif({spread}, 0e0))\n* ln(sqrt(1e0 + {spread}) / {error}))"
 
 
 def _rate(confidence: float) -> float:
