@@ -146,8 +146,7 @@ def about(plan: Plan) -> str:
     """Comment lines that say what the query computes and by which conventions."""
     spec = plan.spec
     metrics = wrapped("metrics: ", [measure.text for measure in plan.measures])
-    components = [component for measure in plan.measures for component in measure.components]
-    used = {name for component in components for name in component.metric.settings}
+    used = {name for measure in spec.components for name in measure.metric.settings}
     used |= {name for name, option in OPTIONS.items() if option.scope == "spec"}
     if "metric_date" not in plan.shape.keys:
         used -= {name for name, option in OPTIONS.items() if option.of_days}

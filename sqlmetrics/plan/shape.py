@@ -393,7 +393,7 @@ class Shape:
     def _too_deep(self) -> Iterator[str]:
         """Ideal lists that the database cannot plan."""
         dialect = self.at.translation.dialect
-        for measure in self.spec.measures:
+        for measure in self.spec.components:
             if measure.metric.deepest and (measure.k or 0) > dialect.places:
                 yield (
                     f"{measure}: {dialect.title} cannot plan so long an ideal list, each place "

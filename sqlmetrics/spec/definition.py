@@ -172,15 +172,11 @@ def sources_of(spec: Spec) -> dict[str, Source]:
 def _read_by(spec: Spec, metric: Asked) -> Iterator[tuple[str, Source]]:
     """The tables that decide a metric, by their roles."""
     for role, source in sorted(sources_of(spec).items()):
-        needs_items = isinstance(metric, Measure) and _needs_items(spec, metric)
+        needs = spec.needs(metric) if isinstance(metric, Measure) else ()
+        needs_items = any(need.startswith("items") for need in needs)
         is_estimated = isinstance(metric, EstimatedMetric)
         if {"items": needs_items, "counterfactual": is_estimated}.get(role, True):
             yield role, source
-
-
-def _needs_items(spec: Spec, measure: Measure) -> bool:
-    of_choices = (need for choice in spec.settings(measure).choices for need in choice.data)
-    return any(need.startswith("items") for need in (*measure.metric.needs, *of_choices))
 
 
 def _weights(spec: Spec) -> Iterator[tuple[str, str]]:

@@ -247,6 +247,11 @@ class Spec(Model):
         return tuple(dict.fromkeys(spelled))
 
     @cached_property
+    def components(self) -> tuple[Measure, ...]:
+        """The metrics and, in the place of formulas, what these are made of, each once."""
+        return tuple(dict.fromkeys(part for named in self.measures for part in named.components))
+
+    @cached_property
     def query_columns(self) -> tuple[str, ...]:
         """The columns that are carried with each query: `by` and `cluster`."""
         cluster_column = (self.cluster,) if self.cluster is not None else ()
@@ -292,13 +297,17 @@ class Spec(Model):
     def needed(self) -> Mapping[str, Measure]:
         """What metrics need beside rankings and labels -> the first that needs it."""
         first_by_need: dict[str, Measure] = {}
-        components = [component for named in self.measures for component in named.components]
-        for measure in components:
-            needs = list(measure.metric.needs)
-            for choice in self.settings(measure).choices:
-                needs += choice.data
-            first_by_need |= {need: measure for need in needs if need not in first_by_need}
+        for measure in self.components:
+            for need in self.needs(measure):
+                first_by_need.setdefault(need, measure)
         return first_by_need
+
+    def needs(self, measure: Measure) -> Iterator[str]:
+        """What a metric, or one that it is made of, needs beside rankings and labels."""
+        for component in measure.components:
+            yield from component.metric.needs
+            for choice in self.settings(component).choices:
+                yield from choice.data
 
     @property
     def needs_items(self) -> bool:

@@ -119,3 +119,18 @@ def test_a_formula_has_its_place_in_a_comparison_and_in_a_training_loop() -> Non
     metric = sm.StreamingMetric([text, "mrr"])
     metric.update([[3.0, 2, 1], [1, 2, 3]], [[0, 1, 1], [0, 0, 1]])
     assert metric.compute()["blend"] == pytest.approx(0.75 * 0.75 + 0.25 * 0.75)
+
+
+def test_input_checks_and_notes_look_at_what_a_formula_is_made_of() -> None:
+    graded = {"a": {"y": 7}}
+    with pytest.raises(sm.InputError, match="is above max_grade=4"):
+        evaluate(RUN, graded, ["x = err(max_grade=4)@3 / 2"])
+    with pytest.raises(sm.InputError, match="has no gain in the table"):
+        evaluate(RUN, graded, ["x = 1 - ndcg(gain={1: 1})@3"])
+    with pytest.raises(sm.SpecError, match="needs the items table"):
+        evaluate(RUN, graded, ["x = ils(similarity=vector)@3 / 2"])
+    with pytest.raises(sm.SpecError, match="needs more than scores and labels"):
+        sm.StreamingMetric(["x = novelty@3 * mrr"])
+    assert any(
+        "relevant is from 9 on" in n for n in evaluate(RUN, graded, ["x = mrr(rel=9) / 2"]).notes
+    )

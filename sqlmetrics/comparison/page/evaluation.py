@@ -95,7 +95,7 @@ def of_result(result: Result, level: float = CONFIDENCE) -> Content:
 
 def conventions_of(spec: Spec) -> dict[str, object]:
     """The options that some metric of the spec looks at."""
-    used = {name for measure in spec.measures for name in measure.metric.settings}
+    used = {name for measure in spec.components for name in measure.metric.settings}
     used |= {name for name, option in OPTIONS.items() if option.scope == "spec"}
     return {name: value for name, value in spec.options.items() if name in used}
 

@@ -298,7 +298,8 @@ def _grades_outside(plan: Plan) -> Iterator[RowCheck]:
 
 def _max_grades(plan: Plan) -> Iterator[float]:
     """The grades above which a metric makes no sense."""
-    limited = (measure for measure in plan.measures if "max_grade" in measure.metric.parameters)
+    components = plan.spec.components
+    limited = [measure for measure in components if "max_grade" in measure.metric.parameters]
     yield from dict.fromkeys(
         plan.spec.settings(measure).parameter("max_grade") for measure in limited
     )
@@ -310,7 +311,7 @@ def _above(most: float) -> tuple[str, str]:
 
 
 def _gain_checks(plan: Plan) -> Iterator[RowCheck]:
-    measures = [measure for measure in plan.measures if "gain" in measure.metric.options]
+    measures = [measure for measure in plan.spec.components if "gain" in measure.metric.options]
     gains = dict.fromkeys(plan.spec.settings(measure)["gain"] for measure in measures)
     if "exp" in gains:
         too_large = f"{{number}} > 1000 and {{number}} <= {HUGE}"

@@ -67,7 +67,8 @@ def low_grades(measures: Iterable[Measure], spec: Spec, highest: float) -> Itera
         spec: What was asked.
         highest: The highest grade.
     """
-    blind = [measure for measure in measures if _rel(spec, measure) > highest > 0]
+    components = dict.fromkeys(part for measure in measures for part in measure.components)
+    blind = [measure for measure in components if _rel(spec, measure) > highest > 0]
     if blind:
         texts = ", ".join(map(str, blind))
         suggestion = blind[0].having("rel", highest)
@@ -88,7 +89,7 @@ def _rel(spec: Spec, measure: Measure) -> float:
 def _differences(name: str, measures: Iterable[Measure]) -> Iterator[str]:
     """Of which metrics a preset does not give its tool's number, a sentence for each reason."""
     by_reason: dict[str, list[str]] = {}
-    for measure in measures:
+    for measure in (part for whole in measures for part in whole.components):
         if reason := PRESETS[name].why_different(measure.metric.name, measure.k):
             by_reason.setdefault(reason, []).append(str(measure))
     for reason, texts in by_reason.items():

@@ -36,12 +36,12 @@ def streamed_options(preset: str | None, conventions: Mapping[str, Any]) -> dict
 
 def refuse_ties(spec: Spec) -> None:
     """Raise SpecError if what a metric does with equal scores needs ids of items."""
-    rules = {str(measure): spec.settings(measure)["ties"] for measure in spec.measures}
+    rules = {str(measure): spec.settings(measure)["ties"] for measure in spec.components}
     for text, rule in {"": spec.options["ties"], **rules}.items():
         if rule not in TIES:
             message = unknown("ties, for items without ids,", rule, TIES)
             raise SpecError(f"{text}: {message}" if text else message)
-    for measure in spec.measures:
+    for measure in spec.components:
         rule = rules[str(measure)]
         if rule in ("best", "worst") and "num_judged" in measure.metric.parts.values():
             raise SpecError(
@@ -54,5 +54,5 @@ def needs_ties(spec: Spec) -> bool:
     """Whether a metric looks at equal scores of lists that come in order, not at places alone."""
     return any(
         not measure.metric.by_grades or spec.settings(measure)["ties"] != "input_order"
-        for measure in spec.measures
+        for measure in spec.components
     )

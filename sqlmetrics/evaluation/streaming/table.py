@@ -39,7 +39,8 @@ def refuse(metrics: Sequence[str], average: str | Sequence[str] | None = None) -
             "is a quantile of the values of queries": measure.quantile is not None,
             "is a number of all lists together": metric.pooled,
             "is a count": metric.count,
-            "needs more than scores and labels": metric.needs or metric.over == "item_features",
+            "needs more than scores and labels": metric.needs
+            or any(part.metric.over == "item_features" for part in measure.components),
         }
         for reason, applies in reasons.items():
             if applies:

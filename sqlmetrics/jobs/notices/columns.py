@@ -93,8 +93,7 @@ def _list_columns(spec: Spec) -> tuple[ColumnsByName, ColumnsByName]:
 def _metric(spec: Spec, measure: Measure) -> Iterator[SourceColumn]:
     """What decides a metric."""
     yield from source_columns(spec.rankings, ["query", "item", "order", "weight"])
-    needs = [*measure.metric.needs]
-    needs += [need for choice in spec.settings(measure).choices for need in choice.data]
+    needs = list(spec.needs(measure))
     group = ["group"] * ("labels.group" in needs)
     truth = spec.labels or spec.rankings
     names = [getattr(spec.truth.columns, role) for role in ("query", "item", "grade", *group)]
