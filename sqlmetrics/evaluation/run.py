@@ -106,7 +106,13 @@ def _lazy_frames(plan: Plan, engine: Database) -> dict[bool, Callable[[], Any]]:
 def _low_grades(plan: Plan, engine: Database, rows: Sequence[Row]) -> Iterator[str]:
     """That no label is relevant to some metrics; looked for where these found nothing at all."""
     values = {(row["metric"], int(row["k"] or 0)): row["value"] for row in rows if row["value"]}
-    blind = [measure for measure in plan.measures if (measure.name, measure.k or 0) not in values]
+    blind = [
+        component
+        for measure in plan.measures
+        # of a formula nobody knows which of its metrics found something
+        if measure.metric.arithmetic or (measure.name, measure.k or 0) not in values
+        for component in measure.components
+    ]
     if any("rel" in measure.metric.parameters for measure in blind):
         labels = plan.shape.names["labels"]
         select = f"select max(grade) from {labels}"

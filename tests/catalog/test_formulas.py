@@ -132,5 +132,5 @@ def test_input_checks_and_notes_look_at_what_a_formula_is_made_of() -> None:
     with pytest.raises(sm.SpecError, match="needs more than scores and labels"):
         sm.StreamingMetric(["x = novelty@3 * mrr"])
     assert any(
-        "relevant is from 9 on" in n for n in evaluate(RUN, graded, ["x = mrr(rel=9) / 2"]).notes
+        "relevant is from 9 on" in n for n in evaluate(RUN, graded, ["x = 1 - mrr(rel=9)"]).notes
     )
