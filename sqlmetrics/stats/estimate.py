@@ -109,8 +109,8 @@ def ratio_of_sums(
 
     Args:
         value: The ratio; None where there is none.
-        n: How many units; without an error if there are less than two.
-        w: Its denominator.
+        n: How many units; without an error if there are less than two, or the sums overflow.
+        w: Its denominator; without an error where it is 0.
         x2: The sum of squares of what each adds to the numerator; None where it is not known.
         xw: The sum of products of that and of what each adds to the denominator.
         w2: The sum of squares of the latter.
@@ -118,9 +118,11 @@ def ratio_of_sums(
     >>> ratio_of_sums(0.5, 4, w=4, x2=2, xw=2, w2=4)
     Estimate(value=0.5, standard_error=0.28867513459481287, df=3)
     """
-    if value is None or n is None or n < 2 or x2 is None:
+    if value is None or n is None or n < 2 or x2 is None or not w:
         return Estimate(math.nan if value is None else value, None, 0)
     squares = x2 - 2 * value * xw + value * value * w2
+    if not math.isfinite(squares):
+        return Estimate(value, None, 0)
     if squares <= NOISE * x2:
         return Estimate(value, 0.0, n - 1)
     return Estimate(value, math.sqrt(squares * n / (n - 1)) / abs(float(w)), n - 1)
@@ -134,7 +136,7 @@ def mean_of_repeats(value: float, parts: Sequence[tuple[Estimate, float]]) -> Es
 
     Args:
         value: The mean.
-        parts: The estimate of each day and its weight; one at least.
+        parts: The estimate of each day and its weight; one at least, with a weight above 0.
     """
     errors = [part.standard_error for part, _ in parts]
     known_errors = [error for error in errors if error is not None]

@@ -9,11 +9,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import date
+from decimal import Decimal
 from functools import partial
 from html import escape
 from importlib import import_module
-from types import NoneType
-from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.tables.table import Table, html_notes, markdown_text, visible
@@ -172,9 +173,11 @@ def kinds_of(row_class: type, **computed: str) -> dict[str, str]:
     hints = get_type_hints(row_class)
     kinds = {}
     for name in (row_field.name for row_field in fields(row_class)):
-        choices = [hint for hint in get_args(hints[name]) or (hints[name],) if hint is not NoneType]
-        if len(choices) == 1 and choices[0] in _KINDS:
-            kinds[name] = _KINDS[choices[0]]
+        hint = hints[name]
+        choices = [*get_args(hint)] if get_origin(hint) in (Union, UnionType) else [hint]
+        types = [choice for choice in choices if choice is not NoneType]
+        if len(types) == 1 and types[0] in _KINDS:
+            kinds[name] = _KINDS[types[0]]
     return kinds | computed
 
 
@@ -228,6 +231,10 @@ def _objects(table: pa.Table) -> list[str]:
 
 
 def _plain_value(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
+    if isinstance(value, float | Decimal):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, list):
+        return [_plain_value(element) for element in value]
+    if isinstance(value, dict):
+        return {key: _plain_value(element) for key, element in value.items()}
     return value.isoformat() if isinstance(value, date) else value

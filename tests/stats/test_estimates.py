@@ -57,6 +57,15 @@ def test_an_estimate_without_an_error_has_no_interval_and_without_variance_a_nar
         assert (estimate.p_value(), estimate.half_width(0.95, always=True)) == (None, 0.0)
 
 
+def test_sums_that_overflow_and_weights_of_zero_have_no_error() -> None:
+    overflown = ratio_of_sums(1e200, 9, w=9, x2=math.inf, xw=9e200, w2=9)
+    weightless = ratio_of_sums(0.5, 3, w=0, x2=1, xw=0.2, w2=3)
+    for estimate in (overflown, weightless, overflown.minus(weightless)):
+        assert (estimate.standard_error, estimate.df) == (None, 0)
+        assert estimate.interval(0.95) == (None, None)
+        assert estimate.p_value() is None
+
+
 def test_nights_of_the_same_queries_are_one_night() -> None:
     night = mean_of(XS)
     assert mean_of_repeats(night.value, [(night, 4.0)] * 20) == Estimate(

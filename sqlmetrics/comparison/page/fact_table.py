@@ -241,7 +241,9 @@ def _ratio(rows: Sequence[Row], *, repeats: bool) -> Estimate | None:
         return Ratio(*(sum(parts) for parts in zip(*map(astuple, days), strict=True))).estimate
     parts = [(day.estimate, day.bottom) for day in days if day.estimate]
     bottom = math.fsum(day.bottom for day in days)
-    return mean_of_repeats(math.fsum(day.top for day in days) / bottom, parts) if parts else None
+    if not (parts and bottom):
+        return None
+    return mean_of_repeats(math.fsum(day.top for day in days) / bottom, parts)
 
 
 def _count(counts: Sequence[int], *, repeats: bool) -> int:
