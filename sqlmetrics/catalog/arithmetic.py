@@ -29,7 +29,7 @@ NAMED = re.compile(r"\s*(?P<name>[^\W\d]\w*)\s*=(?!=)\s*(?P<formula>.+?)\s*", re
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?(?![\w.]))"
-    r"|(?P<metric>[^\W\d]\w*(?:\.\d+)?(?:\s*\([^()]*\))?(?:\s*@\s*\d+)?)|(?P<mark>[-+*/()]))\s*",
+    r"|(?P<metric>[^\W\d]\w*(?:\.\d+)?(?:\s*\([^()]*\))?(?:\s*@\s*\d*\.?\d+)?)|(?P<mark>[-+*/()]))\s*",
     re.IGNORECASE,
 )
 _MARKS: Mapping[type, str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
@@ -38,6 +38,9 @@ _ATOM, _NEGATIVE = 3, 0
 
 _SIMPLE = re.compile(r"[\w.]+|\w+\([\w., ]*\)")
 """A column, or a call with columns: SQL that needs no parentheses."""
+
+LARGEST = 1e15
+"""So large a formula's value may be, where each metric in it is 1: sums of squares stay finite."""
 
 MOST = 20
 """So many metrics a formula may have."""
@@ -106,6 +109,17 @@ class Arithmetic:
             return "any number"
         low, high = float(f"{low:.12g}"), float(f"{high:.12g}")
         return f"{plain(low)} or more" if math.isinf(high) else f"{plain(low)} to {plain(high)}"
+
+    @property
+    def magnitude(self) -> float:
+        """How large the value may be, where each metric is 1 and no two terms cancel out."""
+
+        def operation(mark: str, left: float, right: float) -> float:
+            if mark in "+-":
+                return left + right
+            return left * right if mark == "*" else left / (right or math.inf)
+
+        return self._folded(abs, lambda _: 1.0, operation)
 
     @cached_property
     def _ranges(self) -> list[Range]:
@@ -178,8 +192,11 @@ def read_formula(text: str, formula: str, parse: Callable[[str], Measure]) -> Ar
     python = rewritten(text, formula, placed)
     try:
         arithmetic = Arithmetic(python, tuple(measures)).plain()
+        is_large = arithmetic.magnitude > LARGEST
     except (SyntaxError, ValueError, KeyError, AttributeError, RecursionError, OverflowError):
         raise SpecError(_unreadable(text)) from None
+    if is_large:
+        raise SpecError(f"metric {text!r}: its numbers come to more than {LARGEST:g}")
     if not 0 < len(measures) <= MOST:
         raise SpecError(f"metric {text!r}: name 1 to {MOST} metrics, given {len(measures)}")
     return arithmetic

@@ -58,8 +58,12 @@ AT_RECALL = re.compile(
 
 LONGEST = 1_000
 LONGEST_NAME = 50
-RESERVED = ("metric_date", "system", "query_id", "spec", "is_labelled", "is_ranked", "weight")
-"""Columns beside those of metrics."""
+RESERVED = re.compile(
+    r"metric_date|date|day|system|query_id|query|item_id|item|spec|weight|rank|score|grade|stage|run"
+    r"|metric|k|name|value|difference|baseline|segment|(segment|baseline)_\w+|queries|skipped|missing"
+    r"|(is|n|sum|pair)_\w+|difference_\w+|computed_at|run_id|definition_hash|all|\w*(numerator|denominator|ci_\w+)"
+)
+"""Columns beside those of metrics, which a formula's name would hide."""
 LARGEST_CUTOFF = 2**31 - 1
 """What fits the fact table's column k."""
 
@@ -202,13 +206,15 @@ def parse(text: str) -> Measure:
 def _composite(name: str, formula: str, text: str) -> Measure:
     """A number made of several metrics, under a name of its own."""
     name = name.casefold()
-    if metric_of(name) or name in {*ONLINE, *WITH_SETTINGS, *GROUPS, *RESERVED}:
+    if name in {*ONLINE, *WITH_SETTINGS, *GROUPS} or _is_metric(name) or _is_metric(f"{name}@1"):
         raise SpecError(f"metric {text!r}: {name!r} has a meaning here; choose another name")
     if len(name) > LONGEST_NAME or not name.isascii():
         raise SpecError(
             f"metric {text!r}: the name must have at most {LONGEST_NAME} characters: a to z, "
             "digits and _"
         )
+    if RESERVED.fullmatch(name):
+        raise SpecError(f"metric {text!r}: {name!r} is a column of its own; choose another name")
     if is_reserved(name):
         raise SpecError(f"metric {text!r}: {name!r} is a word of SQL; choose another name")
     arithmetic = read_formula(text, formula, parse)
@@ -256,7 +262,13 @@ def with_name(metrics: Any) -> Any:
     >>> with_name(["mrr", {"sum": "mrr + ap"}])
     ['mrr', 'sum = mrr + ap']
     """
-    if isinstance(metrics, Mapping) and all(isinstance(text, str) for text in metrics.values()):
+    if isinstance(metrics, Mapping):
+        wrong = [name for name, formula in metrics.items() if not isinstance(formula, str)]
+        if wrong:
+            raise SpecError(
+                f"metrics: write the formula of {wrong[0]} as a text, like 0.7 * ndcg@10 + 0.3 * "
+                f"mrr; given {metrics[wrong[0]]!r}"
+            )
         return [f"{name} = {formula}" for name, formula in metrics.items()]
     if not isinstance(metrics, list | tuple):
         return metrics

@@ -263,10 +263,15 @@ class Spec(Model):
         Raises:
             SpecError: If the text is wrong.
         """
+        formulas = {str(measure): measure for measure in self.measures if measure.metric.arithmetic}
+        if text.strip().casefold() in formulas:
+            return formulas[text.strip().casefold()]
         if text in map(str, self.measures):
             return next(candidate for candidate in self.measures if str(candidate) == text)
         our_names = in_our_words(text, self.preset)
         measure = parse(our_names[0] if len(our_names) == 1 else text)
+        if formulas.get(str(measure), measure) != measure:
+            raise SpecError(f"{measure} is {formulas[str(measure)].metric.formula} in this spec")
         return measure.without(self._defaults(measure))
 
     def _defaults(self, measure: Measure) -> Mapping[str, Value]:
@@ -339,7 +344,7 @@ class Spec(Model):
     def unfit(self, measure: Measure) -> list[str]:
         """Why a metric, right in itself, does not fit the options; empty if it does."""
         if measure.metric.arithmetic:
-            return [problem for part in measure.components for problem in self._unfit_part(part)]
+            return [*self._unfit_formula(measure)]
         problems = []
         settings = self.settings(measure)
         if settings["average"] == "micro" and not measure.metric.micro:
@@ -369,14 +374,26 @@ class Spec(Model):
             problems.append(f"{measure}: its queries weigh differently, which only a mean can have")
         return problems + self._unmet(measure)
 
-    def _unfit_part(self, measure: Measure) -> list[str]:
-        """Why a metric does not fit as a part of a formula."""
-        if self.settings(measure).is_mean or measure.metric.count:
-            return self.unfit(measure)
-        return [
-            f"{measure}: its summary is no plain mean over queries, so it can be no part of a "
-            "formula; leave out its average or weights"
-        ]
+    def _unfit_formula(self, measure: Measure) -> Iterator[str]:
+        """Why a formula does not fit the options, or a metric is no part of one."""
+        for component in measure.components:
+            if not (self.settings(component).is_mean or component.metric.count):
+                yield (
+                    f"{component}: its summary is no plain mean over queries, so it can be no "
+                    "part of a formula; leave out its average or weights"
+                )
+            else:
+                yield from self.unfit(component)
+        settings = {name for part in measure.components for name in part.metric.settings}
+        for name, values in self._given.items():
+            if _many(values) and name in settings:
+                remedy = "set it on other metrics, like mrr(average=median)"
+                yield (
+                    f"{measure}: {name} is {', '.join(map(str, values))}, and a formula has one "
+                    f"number; {remedy if name == 'average' else 'write it on the metrics in it'}"
+                )
+        if measure.column in {name.casefold() for name in self.query_columns}:
+            yield f"{measure} is the name of a segment too; choose another name"
 
     @cached_property
     def _given(self) -> Mapping[str, Any]:
@@ -453,7 +470,7 @@ class Spec(Model):
             same_column = columns.setdefault(measure.column, measure)
             if same_column != measure:
                 problems.append(
-                    f"{same_column} and {measure} would share the column {measure.column}"
+                    f"{same_column.text} and {measure.text} would share the column {measure.column}"
                 )
         return problems
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from marked import by_turns
 from memory import evaluate
 
 import sqlmetrics as sm
-from sqlmetrics.catalog.measure import metric_texts, parse
+from sqlmetrics.catalog.measure import RESERVED, metric_texts, parse
 from sqlmetrics.catalog.tool_names import in_our_words
+from sqlmetrics.jobs.schema import BASELINE, FACTS
 
 RUN = {"a": {"x": 3, "y": 2, "z": 1}, "b": {"x": 2, "y": 1}, "c": {"x": 1}, "d": {"y": 1}}
 QRELS = {"a": {"y": 1, "w": 1}, "b": {"x": 1}, "c": {"x": 0}, "d": {"x": 1}}
@@ -18,6 +20,7 @@ FORMULAS = {
     "sum = 0.75 * mrr + 0.25*recall@2": ("0.75 * mrr + 0.25 * recall@2", "0 to 1", "higher"),
     "X=P@2-(R@2 - 1)": ("precision@2 - (recall@2 - 1)", "0 to 2", "none"),
     "loss = 1 - mrr": ("1 - mrr", "0 to 1", "lower"),
+    "level = iprec@0.3 / 2": ("iprec(recall=0.3) / 2", "0 to 0.5", "higher"),
     "turned = -mrr / -2e0": ("(-1) * mrr / (-2)", "0 to 0.5", "higher"),
     "ranks = first_rank + mean_rank * mrr": ("first_rank + mean_rank * mrr", "1 or more", "none"),
     "share = (recall(rel=2)@2) / ndcg@2": ("recall(rel=2)@2 / ndcg@2", "0 or more", "none"),
@@ -37,9 +40,14 @@ REFUSED = {
     "x = coverage@3": "coverage@3 has no value for a single query",
     "ndcg = mrr": "'ndcg' has a meaning here",
     "ctr = mrr": "'ctr' has a meaning here",
-    "system = mrr": "'system' has a meaning here",
+    "ndcg_at_5 = mrr": "'ndcg_at_5' has a meaning here",
+    "system = mrr": "'system' is a column of its own",
+    "n_queries = mrr": "'n_queries' is a column of its own",
+    "x_ci_low = mrr": "'x_ci_low' is a column of its own",
+    "x = mrr * 1e9 * 1e9": "its numbers come to more than 1e+15",
+    f"x = {'-' * 900}mrr": "it cannot be read",
     "order = mrr": "'order' is a word of SQL",
-    "rank = mrr": "'rank' is a word of SQL",
+    "window = mrr": "'window' is a word of SQL",
     "größe = mrr": "a to z, digits and _",
     f"x = {'+ '.join(f'mrr@{k} ' for k in range(1, 22))}": "name 1 to 20 metrics, given 21",
     f"x = {'+'.join(['P@10'] * 199)}": "written out, is longer than 1,000",
@@ -94,10 +102,28 @@ def test_names_are_given_by_mappings_and_in_the_words_of_a_tool() -> None:
     ]
     spec = sm.Spec(**tables, metrics=["blend = P.5 / 2"], preset="trec_eval")
     assert spec.measures[0].text == "blend = precision@5 / 2"
+    assert all(RESERVED.fullmatch(name) for name in (*FACTS, *BASELINE))
+    spec = sm.Spec(**tables, metrics={"Loss": "1 - mrr"})
+    assert spec.measure("LOSS") == spec.measure("loss") == spec.measures[0]
+    with pytest.raises(sm.SpecError, match="loss is 1 - mrr in this spec"):
+        spec.measure("loss = 1 - ap")
+    for conventions, reason in (
+        ({"gain": ["exp", "linear"]}, "gain is exp, linear, and a formula has one number"),
+        ({"average": "median"}, "average is median, and a formula has one number"),
+    ):
+        with pytest.raises(sm.SpecError, match=reason):
+            sm.Spec(**tables, metrics=["x = 1 - ndcg@3"], conventions=conventions)
+    with pytest.raises(sm.SpecError, match="is the name of a segment too"):
+        sm.Spec(**tables, metrics=["shop = 1 - mrr"], by=["Shop"])
+    with pytest.raises(sm.SpecError, match="x = mrr and x = ap would share the column x"):
+        sm.Spec(**tables, metrics=["x = mrr", "x = ap"])
+    with pytest.raises(sm.SpecError, match="write the formula of x as a text"):
+        sm.Spec(**tables, metrics=[{"x": None}])
     with pytest.raises(sm.SpecError, match="its summary is no plain mean"):
         sm.Spec(**tables, metrics=["x = mrr + ndcg(average=p10)@3"])
 
 
+@by_turns(2.0)
 def test_a_formula_has_its_place_in_a_comparison_and_in_a_training_loop() -> None:
     text = "blend = 0.75 * mrr + 0.25 * recall@2"
     rows = [
@@ -116,6 +142,8 @@ def test_a_formula_has_its_place_in_a_comparison_and_in_a_training_loop() -> Non
     assert differences["blend"] != 0
     verdicts = {row["metric"]: row["direction"] for row in compared.rows}
     assert verdicts == {"blend": 1, "loss": -1, "mrr": 1}
+    page = sm.report(runs, labels, [text], system="system", baseline="a")
+    assert "blend" in page.text
     metric = sm.StreamingMetric([text, "mrr"])
     metric.update([[3.0, 2, 1], [1, 2, 3]], [[0, 1, 1], [0, 0, 1]])
     assert metric.compute()["blend"] == pytest.approx(0.75 * 0.75 + 0.25 * 0.75)

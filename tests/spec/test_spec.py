@@ -65,7 +65,7 @@ REFUSED = {
     "empty list": ({"conventions": {"gain": []}}, "gain: the list of values is empty"),
     "metric": ({"metrics": ["ndgc@10"]}, "unknown metric 'ndgc'; did you mean 'ndcg'?"),
     "no metric": ({"metrics": []}, "metrics is empty"),
-    "metrics as keys": ({"metrics": {"mrr": 10}}, "metrics must be a list, given {'mrr': 10}"),
+    "metrics as keys": ({"metrics": {"mrr": 10}}, "write the formula of mrr as a text"),
     "by a truth": ({"by": True}, "by must be a list, given True"),
     "by a number": ({"by": [5]}, "by.0 must be a text, given 5"),
     "by all": ({"by": ["all"]}, "all"),

@@ -214,7 +214,7 @@ def _ties(part: Spec, content: Content, lists: _Lists) -> dict[str, Any]:
     """What equal scores do to the first metric; nothing where there are none."""
     if part.rankings.columns.rank:
         return {}
-    spec = part.having(metrics=(content.first,), by=(), online=())
+    spec = part.having(metrics=(part.measure(content.first).text,), by=(), online=())
     try:
         rows = tied_rows(planned(_ordered(spec, "id_asc"), lists.opened(spec)), lists.engine)
         tied = {
@@ -255,7 +255,7 @@ def _values(spec: Spec, lists: _Lists) -> dict[str, float]:
 def _tools(part: Spec, content: Content, lists: _Lists) -> Iterator[Row]:
     """What other tools would print of the first metric, the report's own number first."""
     n_tools = 0
-    base_spec = part.having(metrics=(content.first,), by=(), online=())
+    base_spec = part.having(metrics=(part.measure(content.first).text,), by=(), online=())
     for preset in (None, *TOOLS):
         if n_tools > SHOWN_TOOLS:
             return

@@ -149,8 +149,9 @@ class Comparison(Rows):
             KeyError: If no row is of it.
         """
         metrics = {row["metric"] for row in self.rows}
-        if text in metrics:
-            return text
+        for name in (text, text.casefold()):
+            if name in metrics:
+                return name
         with suppress(SpecError):
             for spelling in in_our_words(text, self.preset):
                 if (canonical := str(parse(spelling))) in metrics:
