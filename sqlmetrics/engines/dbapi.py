@@ -167,7 +167,9 @@ class WorkMemory(DbApi):
         self._usual_sizes = self._work_sizes()
         for name, size in self._usual_sizes.items():
             if size < WORK_MEMORY:
-                self._set_work_size(name, WORK_MEMORY)
+                self._quietly(
+                    self._set_work_size, name, WORK_MEMORY
+                )  # it makes things faster alone
                 self._undo.callback(self._quietly, self._set_work_size, name, size)
 
     def _work_sizes(self) -> dict[str, int]:

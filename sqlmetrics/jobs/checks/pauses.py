@@ -56,11 +56,11 @@ def newly_paused(
         present: The systems with rows on that day.
         day: The day of the check.
     """
-    first = min(day - LONGEST_PAUSE, max(last_days.values(), default=day))
+    latest = max(last_days.values(), default=day)
     return {
         system: last
         for system, last in sorted(last_days.items())
-        if last >= first and system not in {*present}
+        if system not in {*present} and (day - last <= LONGEST_PAUSE or last == latest)
     }
 
 
