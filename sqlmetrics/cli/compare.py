@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -26,9 +26,6 @@ from sqlmetrics.cli.systems import (
     system_options,
 )
 from sqlmetrics.errors import CheckError
-
-if TYPE_CHECKING:
-    pass
 
 FAIL_ON = ("worse", "unclear", "not-better")
 TESTS = ("t", "randomization", "bootstrap", "wilcoxon")

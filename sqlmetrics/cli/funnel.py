@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -26,9 +26,6 @@ from sqlmetrics.cli.systems import (
     sql_option,
 )
 from sqlmetrics.errors import SpecError
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command()

@@ -7,8 +7,9 @@ from typing import Any
 
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.inputs.sources import is_file_name
+from sqlmetrics.jobs.archives.archive import keeps
 from sqlmetrics.jobs.spec_views import bounded
-from sqlmetrics.jobs.tables import has_baseline, targets
+from sqlmetrics.jobs.tables import archives, has_baseline, targets
 from sqlmetrics.jobs.views import NAMES, Wide
 from sqlmetrics.spec.definition import sources_of
 from sqlmetrics.spec.spec import Spec
@@ -54,17 +55,20 @@ def grants(
         raise SpecError(unknown("kind of role", kind, KINDS))
     if not role.strip():
         raise SpecError("--role is given without a value")
+    translation, writes = Translation(named(dialect)), kind == "nightly"
+    keeps_rows = writes and keeps(spec, translation)
+    kept = {f"{table}_archive": name for table, name in archives(spec).items() if keeps_rows}
     needs = Needs(
-        Translation(named(dialect)),
+        translation,
         role,
         database,
         schema,
         () if kind == "reader" else tuple(sources_read(spec)),
-        targets(spec),
-        ("per_query", "facts", "runs"),
+        targets(spec) | kept,
+        ("per_query", "facts", "runs", *kept),
         ("runs",),
         tuple(views_of(spec)),
-        kind == "nightly",
+        writes,
         settings or {},
     )
     lines = grant_statements(needs)

@@ -37,7 +37,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         self.posted: list[tuple[str, dict[str, Any]]] = []
-        self.status, self.delay = 200, 0.0
+        self.status, self.delay, self.announced = 200, 0.0, ""
         super().__init__(("127.0.0.1", 0), _Handler)
 
 
@@ -51,6 +51,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(self.server.status, "told")
         if self.server.status == 302:
             self.send_header("Location", "/elsewhere")
+        if self.server.announced:
+            self.send_header("Content-Length", self.server.announced)
         self.end_headers()
 
     def log_message(self, *_: Any) -> None:
@@ -117,6 +119,12 @@ def test_failures_are_told_as_each_server_takes_them(
     assert server.posted[-1][1]["spec"] == "s.yml"
     for output in (done, built, failed):
         assert "sEcReT" not in output.stdout + output.stderr
+
+
+def test_a_message_that_was_taken_is_sent_once_whatever_the_answer_is(server: Server) -> None:
+    server.announced = "100"  # and nothing comes
+    assert Webhook.of(f"http://127.0.0.1:{server.server_port}/x").post({}) == ""
+    assert len(server.posted) == 1
 
 
 @pytest.mark.parametrize(

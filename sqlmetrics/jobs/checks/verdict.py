@@ -344,7 +344,10 @@ class _Look:
         last_days: dict[str, date] = {}
         for (system, *_), last in self.days_before.items():
             last_days[system] = max(last, last_days.get(system, last))
-        told = {system for verdict in verdicts for system in verdict.system.split(", ")}
+        told: set[str] = set()
+        for verdict in verdicts:  # of one system, or of several that pause
+            is_name = verdict.system in last_days
+            told |= {verdict.system} if is_name else {*verdict.system.split(", ")}
         present = {str(row["system"]) for row in self.rows} | told
         for system, last in newly_paused(last_days, present, self.day).items():
             note = f"no row on this day{since({system: last})}; a check with system: {system} fails"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from sqlmetrics.engines.database import Database
@@ -207,21 +208,21 @@ def named_run(name: str, runs: Sequence[LoggedRun]) -> LoggedRun:
         raise SpecError(
             f"{len(matches)} runs begin with {name!r}: {examples} ...; give more of the id"
         )
-    restorable = list(restorable_runs(runs))
-    suggestion = did_you_mean(name, [run.short for run in restorable])
-    examples = ", ".join(map(str, restorable[-LISTED:]))
+    restorable = [*islice(restorable_runs(runs), LISTED)]
+    suggestion = did_you_mean(name, [run.short for run in runs])
+    examples = ", ".join(map(str, reversed(restorable)))
     can_be_restored = f"can be taken back: {examples}" if restorable else "none can be taken back"
     raise SpecError(f"unknown run {name!r}{suggestion or ';'} {can_be_restored}")
 
 
 def restorable_runs(runs: Sequence[LoggedRun]) -> Iterator[LoggedRun]:
-    """The runs that can be taken back: the last of their days that stand, and that kept rows.
+    """The runs that can be taken back, the last first: none wrote their days later, rows are kept.
 
     Args:
         runs: All of a spec, in the order in which they wrote.
     """
     undone = taken_back(runs)
-    for run in runs:
+    for run in reversed(runs):
         is_kept = run.is_done and run.archived is not None and run.run_id not in undone
         if is_kept and not standing_after(run, runs):
             yield run

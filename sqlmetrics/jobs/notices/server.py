@@ -12,6 +12,9 @@ from sqlmetrics.errors import shortened
 TIMEOUT = 10.0
 """So many seconds a server has for each step of its answer."""
 
+LARGEST = 10_000_000
+"""So many bytes of an answer are read."""
+
 HEADERS = {"Content-Type": "application/json; charset=utf-8", "User-Agent": "sqlmetrics"}
 
 
@@ -24,9 +27,21 @@ class _Stays(HTTPRedirectHandler):
 
 
 def send(
-    method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    method: str,
+    url: str,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    *,
+    most: int = LARGEST,
 ) -> bytes:
     """What a server answers to JSON.
+
+    Args:
+        method: GET, POST or another.
+        url: Where it goes.
+        body: What is sent.
+        headers: Beside the usual ones.
+        most: How many bytes of the answer are read; 0 where that it was taken is enough.
 
     Raises:
         HTTPError: If it answers with an error; a redirect is one, since headers hold tokens.
@@ -34,7 +49,7 @@ def send(
     """
     request = Request(url, body, {**HEADERS, **(headers or {})}, method=method)  # noqa: S310 (http)
     with build_opener(_Stays).open(request, timeout=TIMEOUT) as answer:
-        content: bytes = answer.read()
+        content: bytes = answer.read(most)
     return content
 
 

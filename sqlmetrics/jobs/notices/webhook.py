@@ -116,7 +116,7 @@ class Webhook:
     def _posted(self, body: bytes) -> tuple[str, bool]:
         """Why a body was not taken, and whether there is no sense in another attempt."""
         try:
-            send("POST", self.url, body)
+            send("POST", self.url, body, most=0)
         except Exception as error:  # whatever a server or a proxy does, the run has its own end
             return reason(error), isinstance(error, HTTPError) and error.code < 500
         return "", True
