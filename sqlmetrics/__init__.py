@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from sqlmetrics.comparison.funnel.funnel_table import Funnel
     from sqlmetrics.comparison.page.report import Report
     from sqlmetrics.comparison.page.sources import report
+    from sqlmetrics.comparison.query_explanation import QueryExplanation, explain_query
     from sqlmetrics.comparison.report.comparison import Comparison
+    from sqlmetrics.comparison.stored_comparison import compare_stored
     from sqlmetrics.engines.database import connect
     from sqlmetrics.errors import (
         CheckError,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from sqlmetrics.evaluation.report.result import Result
     from sqlmetrics.evaluation.streaming.metric import StreamingMetric
     from sqlmetrics.jobs.exports.write import export
+    from sqlmetrics.jobs.reading.stored_metrics import StoredMetrics, query_metrics
     from sqlmetrics.proof.reconcile.reconcile import reconcile
     from sqlmetrics.proof.ties import TieAudit, tie_audit
     from sqlmetrics.spec.spec import Spec
@@ -55,26 +58,31 @@ __all__ = [
     "Funnel",
     "InputError",
     "NoDataError",
+    "QueryExplanation",
     "Report",
     "Result",
     "Spec",
     "SpecError",
     "SqlmetricsError",
+    "StoredMetrics",
     "StreamingMetric",
     "TieAudit",
     "abstention",
     "check",
     "clicks",
     "compare",
+    "compare_stored",
     "compile",
     "connect",
     "diagnose",
     "evaluate",
     "evaluate_clicks",
     "explain",
+    "explain_query",
     "export",
     "funnel",
     "parse",
+    "query_metrics",
     "reconcile",
     "report",
     "run",
@@ -93,22 +101,27 @@ _HOMES = {
     "Funnel": "comparison.funnel.funnel_table",
     "InputError": "errors",
     "NoDataError": "errors",
+    "QueryExplanation": "comparison.query_explanation",
     "Report": "comparison.page.report",
     "Result": "evaluation.report.result",
     "Spec": "spec.spec",
     "SpecError": "errors",
     "SqlmetricsError": "errors",
+    "StoredMetrics": "jobs.reading.stored_metrics",
     "StreamingMetric": "evaluation.streaming.metric",
     "TieAudit": "proof.ties",
     "abstention": "evaluation.abstention",
     "compare": "comparison.compare",
+    "compare_stored": "comparison.stored_comparison",
     "connect": "engines.database",
     "diagnose": "comparison.diagnosis.diagnosis",
     "evaluate": "evaluation.evaluate",
     "evaluate_clicks": "clicks.evaluate",
+    "explain_query": "comparison.query_explanation",
     "export": "jobs.exports.write",
     "funnel": "comparison.funnel.funnel",
     "parse": "catalog.measure",
+    "query_metrics": "jobs.reading.stored_metrics",
     "reconcile": "proof.reconcile.reconcile",
     "report": "comparison.page.sources",
     "simulate": "clicks.simulation.simulate",

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from sqlmetrics.engines.waiting import time_limit
 from sqlmetrics.errors import InputError
 from sqlmetrics.sql.dialects import dialect
 from sqlmetrics.sql.template import parts
@@ -74,6 +75,14 @@ class Database:
     def files(self) -> list[str]:
         """The files that it has open, where it is a library that reads and writes them itself."""
         return self.driver.files
+
+    def bounded(self, seconds: float) -> AbstractContextManager[None]:
+        """Stop what is computed once the block has lasted so many seconds.
+
+        Raises:
+            EngineError: If a statement was stopped.
+        """
+        return time_limit(seconds, self.driver.name, self.driver.interrupt)
 
     def columns(self, source: str) -> dict[str, str]:
         """Names and types of what stands behind FROM; the types in DuckDB's words.

@@ -455,6 +455,11 @@ class Driver(Statements):
     def _stop(self) -> None:
         """Stop what the server computes for us, where the driver has not done it."""
 
+    def interrupt(self) -> None:
+        """Stop the statement that runs, from another thread, where that can be."""
+        with suppress(Exception):  # of a connection that is closed by now
+            getattr(self._connection, "interrupt", self._stop)()
+
     def _is_interruption(self, error: Exception) -> bool:  # noqa: ARG002 (few drivers do so)
         """Whether the driver tells Ctrl-C as an error of its own."""
         return False

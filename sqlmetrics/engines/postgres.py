@@ -7,7 +7,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, ClassVar
 
 import psycopg
@@ -174,6 +174,11 @@ class Postgres(WorkMemory):
                 connection.close()
                 raise
         return cls(connection, is_owned=True)
+
+    def interrupt(self) -> None:
+        """Cancel the statement that runs."""
+        with suppress(psycopg.Error):
+            self._connection.cancel()
 
     def estimate(self, sql: str) -> str:
         """Rows and bytes that the planner expects, and the tables or partitions that it reads."""

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
-from threading import Condition, Thread, local
+from threading import Condition, Event, Thread, local
 
-from sqlmetrics.errors import masked
+from sqlmetrics.errors import EngineError, masked
 
 TELL_AFTER = 10.0
 """After so many seconds it is told what is waited for."""
@@ -27,6 +27,9 @@ STOP_TIMEOUT = 5
 
 LOCK_TIMEOUT = 3_600.0
 """As many seconds another run may write the same tables, unless `lock_timeout` says otherwise."""
+
+STOP_AGAIN = 0.2
+"""After so many seconds the next statement is stopped too: a stop ends one statement alone."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -164,3 +167,37 @@ def waiting(
         share: How much of it is done.
     """
     return WATCH.waiting(describe, interrupt, share)
+
+
+@contextmanager
+def time_limit(seconds: float, name: str, interrupt: Callable[[], object]) -> Iterator[None]:
+    """Stop what a database computes once the block has lasted so many seconds.
+
+    Args:
+        seconds: How many, above 0.
+        name: The database.
+        interrupt: Stops the statement that runs, from another thread.
+
+    Raises:
+        EngineError: If a statement was stopped.
+    """
+    is_over, is_late = Event(), Event()
+
+    def watch() -> None:
+        wait = seconds
+        while not is_over.wait(wait):
+            is_late.set()
+            interrupt()
+            wait = STOP_AGAIN
+
+    thread = Thread(target=watch, name="sqlmetrics-time-limit", daemon=True)
+    thread.start()
+    try:
+        yield
+    except (Exception, KeyboardInterrupt) as error:  # which is how some drivers tell a stop
+        if not is_late.is_set():
+            raise
+        raise EngineError(f"stopped after {seconds:g} s: {name} had not answered") from error
+    finally:
+        is_over.set()
+        thread.join()

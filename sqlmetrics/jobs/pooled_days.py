@@ -61,6 +61,51 @@ def rollup(facts: str, where: str = "") -> str:
         facts: The fact table.
         where: What rows meet that are put together; empty for all.
     """
+    stages = _together_stages(relation(facts), _KEYS, {}, where)
+    about = f"{100 * CONFIDENCE:g} % by Student's t, with each query counted once"
+    return _select("rollup", stages, _together(OWN), about, student_reach(CONFIDENCE))
+
+
+STORED_PARTS = {
+    "stored_value": "value",
+    "stored_low": "ci_low",
+    "stored_high": "ci_high",
+}
+"""What a single row says itself -> its column: also of what cannot be added up."""
+
+
+def rollup_by_period(facts: str, period: str, where: str) -> str:
+    """The days of each period together, by each definition: sums over sums, with an interval.
+
+    A period of one day has that day's own value and interval, also of what cannot be added up.
+
+    Args:
+        facts: The fact table.
+        period: The first day of a row's period, as SQL.
+        where: What rows meet that are put together.
+    """
+    view = {
+        "about": "each row with its period",
+        "columns": ["*", Column(period, "period_start")],
+        "from": relation(facts),
+        "where": where,
+    }
+    alone = {
+        name: f"case\n    when count(*) = 1\n    then max({column})\nend"
+        for name, column in STORED_PARTS.items()
+    }
+    alone |= {"total_value": "sum(value)", "computed_at": "max(computed_at)"}
+    keys = (*_KEYS, "definition_hash", "period_start")
+    rows = Stage("period_rows", "columns", view)
+    stages = [rows, *_together_stages("period_rows", keys, alone, "")]
+    about = f"{100 * CONFIDENCE:g} % by Student's t, with each query counted once"
+    return _select("rollup_by_period", stages, _together(OWN), about, student_reach(CONFIDENCE))
+
+
+def _together_stages(
+    source: str, keys: Sequence[str], more_sums: Mapping[str, str], where: str
+) -> list[Stage]:
+    """The stages of days together: their sums, and the ratios of these."""
     sums = {name: f"sum({name})" for name in ("numerator", "denominator", *_COUNTED)}
     sums |= {"first_date": "min(metric_date)", "last_date": "max(metric_date)"}
     has_all_sums = "count(sum_x2) = count(numerator)"  # without them no interval
@@ -72,16 +117,14 @@ def rollup(facts: str, where: str = "") -> str:
     sums["n_copies"] = _copies()
     view = {
         "about": "days together: sums over sums; NULL for what cannot be added up",
-        "keys": _KEYS,
-        "columns": [Column(sql, name) for name, sql in sums.items()],
-        "from": relation(facts),
+        "keys": keys,
+        "columns": [Column(sql, name) for name, sql in {**sums, **more_sums}.items()],
+        "from": source,
         "joins": {},
         "where": where,
     }
     ratio = {"value": "numerator / nullif(denominator, 0e0)", **_units(OWN)}
-    stages = [Stage("all_days", "sums", view), _with("ratios", "all_days", ratio, "the mean")]
-    about = f"{100 * CONFIDENCE:g} % by Student's t, with each query counted once"
-    return _select("rollup", stages, _together(OWN), about, student_reach(CONFIDENCE))
+    return [Stage("all_days", "sums", view), _with("ratios", "all_days", ratio, "the mean")]
 
 
 def _copies(over: str = "") -> str:

@@ -129,6 +129,20 @@ def _labels() -> LabelComparison:
     return LabelComparison((row,), (moved,), ("a note",))
 
 
+def _stored() -> sm.StoredMetrics:
+    names = {"metric": "mrr", "system": BAD, "segment_name": "all", "segment_value": "all"}
+    numbers = {"value": 0.5, "ci_low": None, "ci_high": None, "n_days": 1, "n_queries": 9}
+    row = {**names, **numbers, "first_date": DAY, "last_date": DAY, "definition_hash": "0123"}
+    return sm.StoredMetrics("shop", [DAY], (row,), ("a note",))
+
+
+def _explained() -> sm.QueryExplanation:
+    lists = {"old": [{"rank": 1, "item_id": "a", "title": BAD, "grade": 1.0}], BAD: []}
+    row = {"metric": "mrr", "system": BAD, "value": 0.5, "baseline_value": 1, "difference": -0.5}
+    rows = (row | {"definition_hash": "0123"},)
+    return sm.QueryExplanation("shop", "q1", BAD, DAY, "old", lists, rows, ("a note",))
+
+
 RESULTS: dict[type[Tabular], Callable[[], Tabular]] = {
     sm.Result: _evaluated,
     sm.Comparison: lambda: sm.compare(LISTS, LABELS, "mrr", baseline="old", movers=1),
@@ -180,6 +194,8 @@ RESULTS: dict[type[Tabular], Callable[[], Tabular]] = {
         (),
     ),
     LabelComparison: _labels,
+    sm.StoredMetrics: _stored,
+    sm.QueryExplanation: _explained,
     SimulatedLog: lambda: SimulatedLog(Path("log"), {BAD: Path(BAD)}, {BAD: 9}, {"bot": 1}),
 }
 

@@ -120,12 +120,26 @@ def lists_query(pairing: Pairing, rows: Sequence[Row], engine: Database) -> tupl
         rows: The queries, as `movers` gives them; one at least.
         engine: Where the tables are.
     """
-    plan = _of_queries(pairing.plan, {row["query_id"] for row in rows})
-    lookups = texts(plan, engine)
-    systems = ", ".join(map(literal, (pairing.baseline, *pairing.systems)))
+    plan = of_queries(pairing.plan, {row["query_id"] for row in rows})
     days = {str(row["metric_date"]) for row in rows if row["metric_date"]}
+    return items_query(plan, (pairing.baseline, *pairing.systems), days, engine)
+
+
+def items_query(
+    plan: Plan, systems: Sequence[str], days: set[str], engine: Database
+) -> tuple[list[Stage], str]:
+    """The stages from the tables, and the select of one row per item that is shown.
+
+    Args:
+        plan: The plan of some queries, as `of_queries` gives it.
+        systems: Whose lists; of a plan without systems all.
+        days: The days of the lists; none for all.
+        engine: Where the tables are.
+    """
+    lookups = texts(plan, engine)
+    of_systems = f"\n    and system in ({', '.join(map(literal, systems))})" if systems else ""
     of_days = f" and cast(metric_date as varchar) in ({', '.join(map(literal, sorted(days)))})"
-    where = f"(rnk <= {SHOWN} or grade > 0e0)\n    and system in ({systems})"
+    where = f"(rnk <= {SHOWN} or grade > 0e0){of_systems}"
     keys = [*plan.shape.keys, "item_id", "rnk", "grade"]
     shown_items = columns_stage(
         "shown_items",
@@ -149,7 +163,7 @@ def lists_query(pairing: Pairing, rows: Sequence[Row], engine: Database) -> tupl
     return stages, f"select *\nfrom titled_items\norder by {order}"
 
 
-def _of_queries(plan: Plan, queries: set[str]) -> Plan:
+def of_queries(plan: Plan, queries: set[str]) -> Plan:
     """The plan of some queries alone."""
     ids = ", ".join(map(literal, sorted(queries)))
     conditions = {

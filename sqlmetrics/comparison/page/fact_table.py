@@ -103,13 +103,13 @@ def stored(spec: Spec, options: Options, engine: Database) -> Content:
     )
     if len(systems) < 2:
         return content
-    repeated = _repeated(spec, where, engine) if len(content.dates()) > 1 else False
+    repeated = have_repeats(spec, where, engine) if len(content.dates()) > 1 else False
     notes = {True: (REPEATED,), None: (UNKNOWN,), False: ()}[repeated]
     content = replace(content, notes=(*content.notes, *notes))
     return _compared(content, spec, options, repeats=repeated is not False)
 
 
-def _repeated(spec: Spec, where: str, engine: Database) -> bool | None:
+def have_repeats(spec: Spec, where: str, engine: Database) -> bool | None:
     """Whether a query comes again on another day; None where no table of queries tells it."""
     per_query = targets(spec).get("per_query")
     if per_query is None or engine.find(per_query) is None:
@@ -173,7 +173,7 @@ def _difference(
 ) -> Row | None:
     """A difference as a comparison has it; None where there is none."""
     system_rows, baseline_rows = groups[key], groups.get((baseline, *key[1:]), ())
-    numbers = _paired(system_rows, baseline, repeats=repeats) or _unpaired(
+    numbers = paired_numbers(system_rows, baseline, repeats=repeats) or unpaired_numbers(
         system_rows, baseline_rows, repeats=repeats
     )
     if numbers is None:
@@ -199,7 +199,7 @@ def _difference(
     }
 
 
-def _paired(rows: Sequence[Row], baseline: str, *, repeats: bool) -> Numbers | None:
+def paired_numbers(rows: Sequence[Row], baseline: str, *, repeats: bool) -> Numbers | None:
     """Of queries that both have, if the table was written beside this baseline."""
     if any(row.get("baseline") != baseline or row.get("n_pairs") is None for row in rows):
         return None
@@ -213,7 +213,7 @@ def _paired(rows: Sequence[Row], baseline: str, *, repeats: bool) -> Numbers | N
     return before + estimate.value, before, estimate, n, "paired t"
 
 
-def _unpaired(
+def unpaired_numbers(
     rows: Sequence[Row], baseline_rows: Sequence[Row], *, repeats: bool
 ) -> Numbers | None:
     """Of the means of both, each with its own queries."""

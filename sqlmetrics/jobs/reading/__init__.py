@@ -1,0 +1,1 @@
+"""What runs have written, read back: a spec's table by its names, and its days together."""

@@ -1,0 +1,260 @@
+"""A spec's numbers as its tables have them: days put together by sums over sums, never by means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from itertools import pairwise
+from typing import Any, ClassVar
+
+from sqlmetrics.catalog.dimension import RATIO, TOTAL, row_of
+from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.engines.database import Database, connect
+from sqlmetrics.errors import SpecError, SqlmetricsError, unknown
+from sqlmetrics.jobs.days import days_between, zone_of_days
+from sqlmetrics.jobs.definitions import these
+from sqlmetrics.jobs.pooled_days import rollup_by_period
+from sqlmetrics.jobs.reading.stored_table import StoredTable
+from sqlmetrics.plan.summary import ALL
+from sqlmetrics.spec.days import Days, day_of
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.template import literal
+from sqlmetrics.tables.table import Table, printable
+from sqlmetrics.tables.tabular import Block, Row, Tabular
+
+EVERY = ("day", "week", "month")
+"""The periods that days may be put together by; weeks begin on Monday."""
+
+_KINDS = {
+    **dict.fromkeys(("metric", "system", "segment_name", "segment_value"), "string"),
+    **dict.fromkeys(("first_date", "last_date"), "date32"),
+    "n_days": "int64",
+    **dict.fromkeys(("value", "ci_low", "ci_high"), "double"),
+    **dict.fromkeys(("n_queries", "n_skipped", "n_missing"), "int64"),
+    "definition_hash": "string",
+    "computed_at": "timestamp[us]",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class StoredMetrics(Tabular):
+    """Numbers of a fact table; it prints as a table, also in a notebook.
+
+    Attributes:
+        spec: The name of the spec.
+        days: The days that were looked at and have rows, in their order.
+        rows: One a metric, system, value of the segment, period and definition.
+        notes: What a reader should know: days without rows, other definitions, what is left out.
+        is_cut: Whether there are more rows than were asked for.
+    """
+
+    spec: str
+    days: Sequence[date]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    is_cut: bool = False
+
+    _schemas: ClassVar = {"rows": _KINDS}
+
+    def to_dicts(self) -> list[Row]:
+        """The rows.
+
+        `value` is numerator over denominator, summed over `n_days` days from `first_date` to
+        `last_date`; NULL for what cannot be added up, unless there is one day alone. `ci_low` and
+        `ci_high` bound it at 95 %; NULL where the table does not tell. `n_queries` counts a query
+        once a day.
+        """
+        return [*self.rows]
+
+    def _blocks(self) -> Iterator[Block]:
+        names = ["metric", "system", "segment", "days", "value", "interval", "queries"]
+        cells = [
+            [
+                row["metric"],
+                printable(row["system"]),
+                ALL if row["segment_name"] == ALL else printable(row["segment_value"]),
+                span_text(row["first_date"], row["last_date"]),
+                number_text(row["value"]),
+                interval_text(row),
+                f"{row['n_queries']:,}",
+            ]
+            for row in self.rows
+        ]
+        yield Table(names, cells, 4)
+        if self.notes:
+            yield "\n".join(self.notes)
+
+
+def span_text(first: date, last: date) -> str:
+    """A day, or the first and the last one."""
+    return str(first) if first == last else f"{first} to {last}"
+
+
+def number_text(value: float | None) -> str:
+    """A number to read, of four decimals; `-` where there is none."""
+    return "-" if value is None else f"{value:,.4f}"
+
+
+def interval_text(row: Row) -> str:
+    """The interval of a row."""
+    return "-" if row["ci_low"] is None else f"{row['ci_low']:.4f} to {row['ci_high']:.4f}"
+
+
+def query_metrics(
+    spec: Spec,
+    connection: Any,
+    metrics: str | Sequence[str] = (),
+    *,
+    start: str | date | None = None,
+    end: str | date | None = None,
+    every: str = "",
+    systems: str | Sequence[str] = (),
+    segment: str = ALL,
+    segment_value: str | None = None,
+    limit: int | None = None,
+) -> StoredMetrics:
+    """The numbers that `run` has written for a spec; nothing is evaluated.
+
+    Days are put together by sums over sums. Queries may come again on other days, which are no new
+    evidence: intervals count each once. Days of another definition of a metric have rows of their
+    own, for two definitions have no mean.
+
+    Args:
+        spec: What was run, with its `output`.
+        connection: Where its tables are; see `connect`.
+        metrics: Like `ndcg@10`; default: all that the table has of the spec.
+        start: The first day, also `yesterday` or `-7 days`; default: the first of the table.
+        end: The day after the last one; default: that after the last of the table.
+        every: `day`, `week` (from Monday) or `month`: a row a period. Default: all days together.
+        systems: Which ones; default: all.
+        segment: A segment of the spec, of which each value has a row; default: all queries.
+        segment_value: One of its values alone.
+        limit: At most so many rows.
+
+    Returns:
+        The rows, and notes of what is missing.
+
+    Raises:
+        SpecError: If the spec has no output, or a name is in no row; the nearest one is told.
+        NoDataError: If the table has no row of the spec, or none of these days.
+        EngineError: If the database fails.
+    """
+    if every and every not in EVERY:
+        raise SpecError(unknown("period", every, EVERY))
+    days = days_between(start, end, zone_of_days(spec))
+    with connect(connection) as engine:
+        table = StoredTable(spec, engine)
+        table.check()
+        names = (systems,) if isinstance(systems, str) else tuple(systems)
+        keys = table.metric_keys((metrics,) if isinstance(metrics, str) else tuple(metrics))
+        table.check_systems(names)
+        table.check_segment(segment, segment_value)
+        stored_days = table.days_in(days)
+        values = () if segment_value is None or segment == ALL else (segment_value,)
+        conditions = table.conditions(
+            days, system=names, segment_name=(segment,), segment_value=values
+        )
+        where = "\n    and ".join([*conditions, f"(\n    {these(keys)}\n)"])
+        text = rollup_by_period(table.name, _period(stored_days, every), where)
+        order = "metric asc, k asc, segment_value asc, system asc, period_start asc"
+        text += f"\norder by {order}" + (f"\nlimit {limit + 1}" if limit else "")
+        rows = [_row(record) for record in _in_order(engine, text, keys)]
+        gaps = tuple(_gaps(table, days, [row["system"] for row in rows]))
+    is_cut = limit is not None and len(rows) > limit
+    notes = (*gaps, *_other_definitions(rows), *_not_added(rows))
+    return StoredMetrics(spec.title, stored_days, tuple(rows[:limit]), notes, is_cut)
+
+
+def _in_order(engine: Database, text: str, keys: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
+    """The rows of a query, metrics in the order in which they are asked for."""
+    place_by_key = {key: place for place, key in enumerate(keys)}
+    records = engine.records(text)
+    return sorted(records, key=lambda record: place_by_key[record["metric"], int(record["k"])])
+
+
+def _period(days: Sequence[date], every: str) -> str:
+    """The first day of the period of a row, as SQL."""
+    if every == "day":
+        return "metric_date"
+    starts = sorted({_period_start(day, every) for day in days}) if every else [days[0]]
+    texts = [f"date {literal(str(start))}" for start in starts]
+    branches = [f"    when metric_date < {end}\n    then {start}" for start, end in pairwise(texts)]
+    if not branches:
+        return texts[0]
+    return "\n".join(["case", *branches, f"    else {texts[-1]}", "end"])
+
+
+def _period_start(day: date, every: str) -> date:
+    return day.replace(day=1) if every == "month" else day - timedelta(day.weekday())
+
+
+def _row(record: dict[str, Any]) -> Row:
+    metric, k = record["metric"], int(record["k"])
+    row = {"metric": at_cutoff(metric, k)} | {
+        name: record[name] for name in _KINDS if name in record and name != "metric"
+    }
+    if _roll_up(metric, k) == TOTAL:
+        row["value"] = record["total_value"]
+    days = {name: day_of(record[name]) for name in ("first_date", "last_date")}
+    counts = ("n_days", "n_queries", "n_skipped", "n_missing")
+    return row | days | {name: int(record[name]) for name in counts}
+
+
+def _roll_up(metric: str, k: int) -> str:
+    """How days are put together; of a metric that this version does not know, as of most."""
+    try:
+        return row_of(metric, k).roll_up
+    except SqlmetricsError:
+        return RATIO
+
+
+def _gaps(table: StoredTable, days: Days | None, systems: Iterable[str]) -> Iterator[str]:
+    """Days that were asked for and have no row, and days on which a system has none."""
+    stored = table.days_in(days)
+    first = days.start if days and days.start else stored[0]
+    end = days.end if days and days.end else stored[-1] + timedelta(1)
+    missing = [day for day in _calendar(first, end) if day not in {*stored}]
+    if missing:
+        yield f"no rows on {_listed(missing)}; the last day that has any is {table.days[-1]}"
+    days_by_system = table.days_by_system(days)
+    for system in dict.fromkeys(systems):
+        paused = [day for day in stored if day not in days_by_system[system]]
+        if paused:
+            yield f"{system} has no rows on {_listed(paused)}, where other systems have some"
+
+
+def _calendar(first: date, end: date) -> Iterator[date]:
+    return (first + timedelta(number) for number in range(min((end - first).days, 10_000)))
+
+
+def _listed(days: Sequence[date]) -> str:
+    """Days as a text: the first ones by name."""
+    names = ", ".join(map(str, days[:5]))
+    return names if len(days) <= 5 else f"{names} and {len(days) - 5:,} more days"
+
+
+def _other_definitions(rows: Iterable[Row]) -> Iterator[str]:
+    """Metrics whose days were computed by several definitions."""
+    hashes: dict[str, dict[str, None]] = {}
+    for row in rows:
+        hashes.setdefault(row["metric"], {})[row["definition_hash"]] = None
+    for metric, metric_hashes in hashes.items():
+        if len(metric_hashes) > 1:
+            yield (
+                f"{metric} was computed by {len(metric_hashes)} definitions "
+                f"({', '.join(metric_hashes)}): their days have rows of their own and no common "
+                "mean; definition says what changed"
+            )
+
+
+def _not_added(rows: Iterable[Row]) -> Iterator[str]:
+    """Metrics that have no number of several days."""
+    names = dict.fromkeys(
+        row["metric"] for row in rows if row["value"] is None and row["n_days"] > 1
+    )
+    if names:
+        yield (
+            f"{', '.join(names)} cannot be added up over days, so several days have no number: "
+            "ask for each day by itself"
+        )
