@@ -158,6 +158,7 @@ def query_metrics(
         where = "\n    and ".join([*conditions, f"(\n    {these(keys)}\n)"])
         text = rollup_by_period(table.name, _period(stored_days, every), where)
         order = "metric asc, k asc, segment_value asc, system asc, period_start asc"
+        order += ", first_date asc, definition_hash asc"
         text += f"\norder by {order}" + (f"\nlimit {limit + 1}" if limit else "")
         rows = [_row(record) for record in _in_order(engine, text, keys)]
         gaps = tuple(_gaps(table, days, [row["system"] for row in rows]))

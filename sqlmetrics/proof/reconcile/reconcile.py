@@ -10,6 +10,7 @@ from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.checks import checks
+from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.question import Asked, check_arguments, question
 from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.plan import plan
@@ -26,8 +27,10 @@ from sqlmetrics.proof.reconcile.tally import Tally
 from sqlmetrics.proof.reconcile.target import Target, checked, read
 from sqlmetrics.proof.reconcile.values import GivenValues, read_seen
 from sqlmetrics.proof.reconcile.worlds import worlds_of
+from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import with_stages
+from sqlmetrics.sql.template import identifier, literal
 
 DEPARTURES = 2
 MOST = 3
@@ -91,21 +94,92 @@ def reconcile(
         else:
             query = keywords.get("query", "query_id")
             target = read_seen(values, column, query, measure, engine)
-        ways = _checked(spec, tables, engine, is_given=repeats.OPTION in keywords) if check else ()
-        if ways:
-            reconciliation = repeats.together(
-                {
-                    way: _found(repeats.having(spec, way), tables, target, departures, engine)
-                    for way in ways
-                }
-            )
-        else:
-            reconciliation = _found(spec, tables, target, departures, engine)
+        is_given = repeats.OPTION in keywords
+        reconciliation = _matches(
+            spec, tables, target, departures, engine, check=check, is_given=is_given
+        )
         id_notes = () if "identical_ids" in keywords else _own_ids(spec, tables, engine)
         notes = (*tables.notes, *_days(spec, tables, engine), *id_notes)
     if unfit and not reconciliation.candidates:
         raise unfit
     return replace(reconciliation, notes=notes)
+
+
+def reconcile_spec(
+    spec: Spec,
+    connection: Any,
+    metric: str,
+    value: float | str,
+    *,
+    system: str | None = None,
+    days: Days | None = None,
+    departures: int = DEPARTURES,
+) -> Reconciliation:
+    """Say which conventions give a number that was seen elsewhere, on the tables of a spec.
+
+    Its tables alone are taken: all conventions are tried, whatever the spec says of them.
+
+    Args:
+        spec: Says where the tables are; one with labels of its own.
+        connection: The DuckDB that holds them.
+        metric: A text like `ndcg@10`.
+        value: The number with its digits, as `reconcile` takes it.
+        system: Whose lists; needed if there are several.
+        days: The days of the rankings; default: all.
+        departures: In how many options at most a combination departs from a preset.
+
+    Raises:
+        SpecError: If a name or the number is wrong, or the labels are made of clicks.
+        InputError: If the data would give wrong numbers, or is of several systems.
+        EngineError: If DuckDB fails.
+    """
+    _refuse(value, None, departures, {})
+    if spec.clicks is not None:
+        raise SpecError("the labels of a click log are made anew: reconcile takes a table of them")
+    column = spec.rankings.columns.system
+    if system is not None and column is None:
+        raise SpecError(f"rankings.columns.system is not set, so there is no system {system!r}")
+    source = spec.rankings
+    if system is not None:
+        of_system = f"{identifier(str(column))} = {literal(system)}"
+        where = of_system if source.where is None else f"({source.where}) and {of_system}"
+        one_list = source.columns.model_copy(update={"system": None})
+        source = source.model_copy(update={"where": where, "columns": one_list})
+    names = {"labels": spec.labels, "queries": spec.queries, "items": spec.items}
+    if days and source.columns.date is None:
+        raise SpecError(f"rankings.columns.date is not set, so there are no days {days} to choose")
+    tables_alone = Spec(name=spec.title, rankings=source, metrics=metric, **names)
+    with _default(connection) as engine:
+        tables = opened(tables_alone, engine).on(days.ends if days else None)
+        measure = _one_measure(tables_alone)
+        _asks(tables_alone, tables)
+        target, unfit = _read(value, measure)
+        reconciliation = _matches(
+            tables_alone, tables, target, departures, engine, check=True, is_given=False
+        )
+        notes = (*tables.notes, *_days(tables_alone, tables, engine))
+    if unfit and not reconciliation.candidates:
+        raise unfit
+    return replace(reconciliation, notes=notes)
+
+
+def _matches(
+    spec: Spec,
+    tables: Tables,
+    target: Target | GivenValues,
+    departures: int,
+    engine: Database,
+    *,
+    check: bool | float,
+    is_given: bool,
+) -> Reconciliation:
+    """What gives the number, however repeated items are counted."""
+    ways = _checked(spec, tables, engine, is_given=is_given) if check else ()
+    if not ways:
+        return _found(spec, tables, target, departures, engine)
+    return repeats.together(
+        {way: _found(repeats.having(spec, way), tables, target, departures, engine) for way in ways}
+    )
 
 
 def _checked(spec: Spec, tables: Tables, engine: Database, *, is_given: bool) -> tuple[str, ...]:
