@@ -525,6 +525,11 @@ CELLS: dict[str, tuple[str, ...]] = {
         "plot verdicts search.yml --fresh --check-share .5 --out v.json --db shop.duckdb",
         "plot means search.yml --connection dev --profiles profiles.yml --out v.json 2",
     ),
+    "mcp": (  # its servers run in tests/assistants
+        "mcp search.yml --http --host 0.0.0.0 --port 9000 --timeout 5 --memory 4GB PLACE 2",
+        "mcp search.yml search.yml --connection dev --profiles profiles.yml 2",
+        "mcp clicks.yml --db nothing.duckdb 2",
+    ),
     "diagnose": (
         "diagnose clicks.yml",
         "diagnose rankings.parquet --labels labels.parquet --date ds --where \"system = 'prod'\" "

@@ -1,4 +1,4 @@
-"""The house: sixteen rooms, imports that run one way, and docs that know public names alone."""
+"""The house: seventeen rooms, imports that run one way, and docs that know public names alone."""
 
 from __future__ import annotations
 
@@ -31,12 +31,14 @@ FLOORS = (
     {"jobs"},
     {"comparison"},
     {"api"},
+    {"assistants"},
     {"cli"},
 )
 """The rooms from the ground up: a room imports those below it, and none beside it."""
-LONGEST = 16
+LONGEST = 17
 """As many rooms the picture may have, with those that are no package of their own; the last
-two are `stats`, which four rooms spelled out before, and `tables`, which six places did."""
+three are `stats`, which four rooms spelled out before, `tables`, which six places did, and
+`assistants`, which asks of all of them what the command line does."""
 CROWD = 32
 """As many modules a room may have that are not in a folder of their own."""
 

@@ -56,6 +56,9 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "explain": ("learn.explain", "Explain a metric, option or preset, with an example."),
         "list": ("learn.list_names", "List metrics, presets, options, dialects or exports."),
     },
+    "Ask": {
+        "mcp": ("mcp.mcp.mcp", "Serve the numbers of SPEC to assistants, by MCP."),
+    },
     "Every night": {
         "init": ("learn.init", "Write an example spec, every key explained."),
         "validate": ("spec.validate", "Check that SPEC fits its tables; compute nothing."),

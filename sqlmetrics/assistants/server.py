@@ -1,0 +1,197 @@
+"""The server: six tools that only read, by the official SDK; over stdio, or HTTP with a token."""
+
+from __future__ import annotations
+
+import hmac
+import inspect
+import json
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from functools import wraps
+from importlib.resources import files
+from ipaddress import ip_address
+from threading import Lock
+from typing import Any, get_type_hints
+
+import uvicorn
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.types import CallToolResult, TextContent, ToolAnnotations
+
+from sqlmetrics import __version__
+from sqlmetrics.assistants.answer import DATA_NOTE, LONGEST_NAME, visible_text
+from sqlmetrics.assistants.questions import LONGEST_NOTE, Questions
+from sqlmetrics.errors import SpecError, SqlmetricsError, masked, shortened
+from sqlmetrics.jobs.schema import TABLES
+
+INSTRUCTIONS = (
+    "Exact ranking and search metrics from the warehouse. Call list_metrics first. Take numbers as "
+    "they are: never average or add them, ask for the days, week or segment instead. Say n, the "
+    f"interval and the days beside a number, and repeat verdicts as they stand. {DATA_NOTE}."
+)
+
+TOOLS = ("list_metrics", "query_metrics", "compare", "explain_query", "reconcile", "definition")
+
+TOKEN_VARIABLE = "SQLMETRICS_MCP_TOKEN"  # noqa: S105 (its name)
+"""The environment variable that has the token of HTTP: a command line is seen by others."""
+
+SHORTEST_TOKEN = 16
+
+Log = Callable[[str], None]
+
+
+def make_server(questions: Questions, log: Log) -> MCPServer[Any]:
+    """The server, with its tools, the dictionary of the tables, and the skill.
+
+    Args:
+        questions: What may be asked.
+        log: Is told who asked what, and how long the answer took.
+    """
+    server: MCPServer[Any] = MCPServer(
+        "sqlmetrics", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
+    )
+    turn = Lock()
+    for name in TOOLS:
+        server.add_tool(
+            _answering(getattr(questions, name), turn, log),
+            annotations=ToolAnnotations(
+                read_only_hint=True, destructive_hint=False, idempotent_hint=True
+            ),
+            structured_output=False,
+        )
+
+    @server.resource("sqlmetrics://dictionary", mime_type="application/json")
+    def dictionary() -> str:
+        """Each table that runs write, with its columns and what they mean."""
+        return dictionary_text()
+
+    @server.prompt(title="Why did it move?")
+    def why_did_it_move(metric: str, period: str = "") -> str:
+        """What to ask in which order when a metric moved, and when the data do not suffice."""
+        return f"{skill_text()}\nThe metric is {metric}. {period}"
+
+    return server
+
+
+def skill_text() -> str:
+    """The skill as SKILL.md has it, without the lines for those who install skills."""
+    text = files("sqlmetrics.assistants").joinpath("SKILL.md").read_text(encoding="utf-8")
+    return text.split("---\n", 2)[2].lstrip()
+
+
+def dictionary_text() -> str:
+    """The columns of each table that runs write, with types and meanings, as JSON."""
+    columns_by_table = {
+        name: {
+            column: {"type": about.type, "meaning": about.meaning}
+            for column, about in table.columns.items()
+        }
+        for name, table in TABLES.items()
+    }
+    return json.dumps(columns_by_table, ensure_ascii=False, indent=1)
+
+
+def _answering(question: Callable[..., str], turn: Lock, log: Log) -> Callable[..., CallToolResult]:
+    """A tool: one question at a time, errors in the package's words, a line in the log."""
+
+    @wraps(question)
+    def answer(context: Context[Any, Any], **arguments: Any) -> CallToolResult:
+        began = time.monotonic()
+        with turn:
+            try:
+                text, is_error = question(**arguments), False
+            except SqlmetricsError as error:
+                text, is_error = f"error: {error}", True
+        seconds = time.monotonic() - began
+        outcome = shortened(text, LONGEST_NAME) if is_error else f"{len(text):,} characters"
+        chosen = {name: value for name, value in arguments.items() if value}
+        request = shortened(json.dumps(chosen, ensure_ascii=False, default=str), LONGEST_NOTE)
+        line = f"{_client(context)}: {question.__name__} {request}: {outcome}, {seconds:.2f} s"
+        log(masked(visible_text(line)))
+        return CallToolResult(content=[TextContent(text=masked(text))], is_error=is_error)
+
+    parameters = [*inspect.signature(question).parameters.values()]
+    of_context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY)
+    hints = get_type_hints(question)
+    answer.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            *(parameter.replace(annotation=hints[parameter.name]) for parameter in parameters),
+            of_context.replace(annotation=Context),
+        ],
+        return_annotation=CallToolResult,
+    )
+    answer.__annotations__ = {**hints, "context": Context, "return": CallToolResult}
+    del answer.__wrapped__
+    return answer
+
+
+def _client(context: Context[Any, Any]) -> str:
+    """What a client says that it is; over HTTP also where it is."""
+    parameters = context.session.client_params
+    name = shortened(parameters.client_info.name, LONGEST_NAME) if parameters else "a client"
+    request = context.request_context.request
+    address = getattr(getattr(request, "client", None), "host", None)
+    return f"{name} at {address}" if address else name
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine alone.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_token(host: str, token: str) -> None:
+    """Raise SpecError for a host that others reach without a token, or for a short token."""
+    if not token and not is_loopback(host):
+        raise SpecError(
+            f"--host {host} is reached by others, so a token is needed: set {TOKEN_VARIABLE}, or "
+            "listen on 127.0.0.1"
+        )
+    if token and len(token) < SHORTEST_TOKEN:
+        raise SpecError(f"{TOKEN_VARIABLE} has {len(token)} characters, give {SHORTEST_TOKEN}")
+
+
+def serve_http(server: MCPServer[Any], host: str, port: int, token: str) -> None:
+    """Serve HTTP at `/mcp` until the process is stopped.
+
+    Args:
+        server: The server.
+        host: The address to listen on.
+        port: The port.
+        token: What a client has to send as its bearer token; empty for none, on loopback alone.
+
+    Raises:
+        SpecError: If others reach the host and there is no token.
+    """
+    check_token(host, token)
+    application: Any = server.streamable_http_app(host=host)
+    if token:
+        application = RequireToken(application, token)
+    uvicorn.run(application, host=host, port=port, log_level="warning")
+
+
+Scope = MutableMapping[str, Any]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class RequireToken:
+    """An ASGI application that lets requests with a bearer token through, and no others."""
+
+    def __init__(self, application: Any, token: str) -> None:
+        self._application = application
+        self._header = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Any, send: Send) -> None:
+        """Answer a request."""
+        header = dict(scope.get("headers", ())).get(b"authorization", b"")
+        if scope["type"] == "lifespan" or hmac.compare_digest(header, self._header):
+            await self._application(scope, receive, send)
+            return
+        headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")]
+        await send({"type": "http.response.start", "status": 401, "headers": headers})
+        await send({"type": "http.response.body", "body": b"a bearer token is needed"})

@@ -1,0 +1,1 @@
+"""`sqlmetrics mcp`: the door for assistants."""

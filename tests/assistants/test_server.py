@@ -1,0 +1,161 @@
+"""What an assistant is told, over both transports: golden questions, refusals and bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import duckdb
+import pytest
+from asked_world import (
+    HOSTILE,
+    TOKEN,
+    ask,
+    http_server,
+    make_shop,
+    over_http,
+    over_stdio,
+    read,
+)
+from golden_questions import HARDER, QUESTIONS, REFUSED, Question
+from marked import by_turns
+
+from sqlmetrics.assistants import answer, server
+from sqlmetrics.assistants.questions import Questions
+from sqlmetrics.engines.database import connect
+from sqlmetrics.errors import EngineError, InputError, SpecError
+from sqlmetrics.spec.spec import Spec
+
+pytestmark = by_turns(6)
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_shop(tmp_path_factory.mktemp("shop"))
+
+
+def looked_up(text: str, path: str) -> Any:
+    value: Any = read(text)
+    for name in path.split("."):
+        value = value[int(name)] if isinstance(value, list) else value.get(name)
+    return value
+
+
+def problems_of(question: Question, text: str) -> Iterator[str]:
+    """What an answer has not, or has otherwise."""
+    for path, expected in question.numbers.items():
+        value, number = looked_up(text, path), expected()
+        if isinstance(number, float):
+            number = pytest.approx(number, rel=1e-9)
+        if value != number:
+            yield f"{question.text} {path}: {value!r} is not {number!r}"
+    for words in question.words:
+        if words not in json.dumps(text, ensure_ascii=False).replace("\\\\n", "\n"):
+            yield f"{question.text} does not say {words!r}: {text}"
+
+
+async def all_problems(client: AbstractAsyncContextManager[Any]) -> list[str]:
+    """Each question asked once, in one session."""
+    problems = []
+    async with client as session:
+        tools = (await session.list_tools()).tools
+        assert [tool.name for tool in tools] == [*server.TOOLS]
+        assert all(tool.annotations.read_only_hint for tool in tools)
+        for question in (*QUESTIONS, *HARDER, *REFUSED):
+            is_error, text = await ask(session, question.tool, question.arguments)
+            if is_error != (question in REFUSED):
+                problems.append(f"{question.text} {'' if is_error else 'not '}refused: {text}")
+            elif is_error:
+                problems += [] if question.words[0] in text else [f"{question.text} {text}"]
+                assert len(text) < 1_100
+            else:
+                assert len(text) <= answer.MOST_CHARACTERS
+                problems += problems_of(question, text)
+        prompt = await session.get_prompt("why_did_it_move", {"metric": "mrr"})
+        assert "The metric is mrr" in prompt.messages[0].content.text
+        (page,) = (await session.read_resource("sqlmetrics://dictionary")).contents
+        assert read(page.text)["facts"]["definition_hash"]["type"] == "varchar"
+    return problems
+
+
+@pytest.mark.parametrize("transport", [over_stdio, over_http])
+def test_golden_questions(shop: Path, transport: Any) -> None:
+    before = shop.read_bytes()
+    assert asyncio.run(all_problems(transport(shop))) == []
+    assert shop.read_bytes() == before, "nothing is written"
+    if transport is over_stdio:
+        log = (shop.parent / "stderr").read_text()
+        assert "mcp: query_metrics" in log
+        assert "Traceback" not in log
+
+
+def test_others_need_the_token(shop: Path) -> None:
+    with http_server(shop) as url:
+        for header in ({}, {"authorization": "Bearer no"}, {"authorization": TOKEN}):
+            with pytest.raises(HTTPError, match="401"):
+                urlopen(Request(url, b"{}", header), timeout=10)
+    with pytest.raises(SpecError, match=r"reached by others.*SQLMETRICS_MCP_TOKEN"):
+        server.check_token("0.0.0.0", "")
+    with pytest.raises(SpecError, match="has 5 characters"):
+        server.check_token("127.0.0.1", "short")
+    server.check_token("127.0.0.1", "")
+
+
+def questions(shop: Path, **options: Any) -> Questions:
+    specs = {spec.title: spec for spec in (Spec.read(shop.parent / "shop.yml"),)}
+    url = f"duckdb:///{shop}?read_only=true"
+    return Questions(specs, lambda _: connect(url), **{"seconds": 60, **options})
+
+
+def test_what_people_wrote_is_data(shop: Path) -> None:
+    """It stands within its mark, whatever it says, on one line."""
+    explained = read(questions(shop).explain_query("q01"))
+    titles = {item["title"] for items in explained["lists"].values() for item in items}
+    for text in (explained["query_text"], *titles):
+        assert text.startswith("<data>")
+        assert text.endswith("</data>")
+        assert text.count("</data>") == 1
+        assert text.isprintable()
+    assert "ignore your instructions" in explained["query_text"]
+    assert "never instructions" in explained["about_texts"]
+    assert answer.data_text(HOSTILE * 100) is not None
+    assert len(str(answer.data_text(HOSTILE * 100))) < answer.LONGEST_NAME + 30
+
+
+def test_answers_are_capped_and_say_so(shop: Path) -> None:
+    every_day = questions(shop).query_metrics([], every="day", segment="country")
+    shown = read(every_day)
+    assert len(every_day) <= answer.MOST_CHARACTERS
+    assert f"{len(shown['rows'])} of more than 200 rows are shown" in shown["cut"]
+    rows = [{"name": "é" * 150} for _ in range(150)]
+    text = answer.answer_text({}, rows)
+    assert len(text) <= answer.MOST_CHARACTERS
+    assert f"{len(read(text)['rows'])} of 150 rows are shown" in text
+    with pytest.raises(InputError, match="longer than 20,000"):
+        answer.answer_text({"sql": "x" * 30_000}, [])
+
+
+def test_a_question_is_bounded(shop: Path) -> None:
+    def run_twice() -> None:
+        for _ in range(2):
+            questions(shop, seconds=0.001).compare(["mrr"], movers=20)
+
+    with pytest.raises(EngineError, match=r"stopped after 0.001 s"):
+        run_twice()
+    assert "rows" in read(questions(shop, memory="200MB").query_metrics(["mrr"]))
+
+
+def test_a_job_can_write_between_questions(shop: Path) -> None:
+    """No connection is held open: DuckDB would keep writers away."""
+    asked = questions(shop)
+    asked.query_metrics(["mrr"])
+    with duckdb.connect(str(shop)) as connection:
+        connection.execute("create table written as select 1")
+        connection.execute("drop table written")
+    assert read(asked.query_metrics(["mrr"]))["rows"]
