@@ -5,12 +5,15 @@ from __future__ import annotations
 import hmac
 import inspect
 import json
+import os
+import sys
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from functools import wraps
 from importlib.resources import files
-from ipaddress import ip_address
-from threading import Lock
+from io import RawIOBase
+from threading import Lock, Thread
 from typing import Any, get_type_hints
 
 import uvicorn
@@ -33,6 +36,9 @@ TOOLS = ("list_metrics", "query_metrics", "compare", "explain_query", "reconcile
 
 TOKEN_VARIABLE = "SQLMETRICS_MCP_TOKEN"  # noqa: S105 (its name)
 """The environment variable that has the token of HTTP: a command line is seen by others."""
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""This machine alone: there the SDK refuses pages of other hosts that a browser has open."""
 
 SHORTEST_TOKEN = 16
 
@@ -133,27 +139,41 @@ def _client(context: Context[Any, Any]) -> str:
     return f"{name} at {address}" if address else name
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine alone.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, False)
-    """
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def check_token(host: str, token: str) -> None:
     """Raise SpecError for a host that others reach without a token, or for a short token."""
-    if not token and not is_loopback(host):
+    if not token and host not in LOOPBACK:
         raise SpecError(
             f"--host {host} is reached by others, so a token is needed: set {TOKEN_VARIABLE}, or "
             "listen on 127.0.0.1"
         )
     if token and len(token) < SHORTEST_TOKEN:
         raise SpecError(f"{TOKEN_VARIABLE} has {len(token)} characters, give {SHORTEST_TOKEN}")
+
+
+def serve_stdio(server: MCPServer[Any]) -> None:
+    """Serve stdin and stdout until stdin ends or the process is stopped.
+
+    A thread of the SDK waits for stdin, and would keep a stopped process from ending: it reads
+    a pipe instead, which is closed here.
+
+    Args:
+        server: The server.
+    """
+    source, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    reading, writing = os.pipe()
+    sys.stdin = os.fdopen(reading, encoding="utf-8")
+    with os.fdopen(writing, "wb", buffering=0) as pipe:
+        Thread(target=_pump, args=(source, pipe), name="sqlmetrics-stdin", daemon=True).start()
+        server.run("stdio")
+
+
+def _pump(source: int, pipe: RawIOBase) -> None:
+    """Hand on what comes, until it ends or nobody reads it."""
+    with suppress(OSError, ValueError), pipe:
+        while chunk := os.read(source, 65_536):
+            pipe.write(chunk)
 
 
 def serve_http(server: MCPServer[Any], host: str, port: int, token: str) -> None:

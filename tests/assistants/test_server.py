@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -17,6 +20,7 @@ from asked_world import (
     HOSTILE,
     TOKEN,
     ask,
+    command,
     http_server,
     make_shop,
     over_http,
@@ -105,6 +109,29 @@ def test_others_need_the_token(shop: Path) -> None:
     with pytest.raises(SpecError, match="has 5 characters"):
         server.check_token("127.0.0.1", "short")
     server.check_token("127.0.0.1", "")
+    with http_server(shop, token="") as url:
+        page = {"host": "shop.example", "content-type": "application/json"}
+        with pytest.raises(HTTPError, match="421"):
+            urlopen(Request(url, b"{}", page), timeout=10)
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, None])
+def test_a_server_ends(shop: Path, end: signal.Signals | None) -> None:
+    """By a signal, though a thread waits for stdin; and when its client goes."""
+    process = subprocess.Popen(command(shop), stdin=PIPE, stdout=PIPE, stderr=PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    version = {"protocolVersion": "2025-06-18", "capabilities": {}}
+    hello = {"clientInfo": {"name": "a test", "version": "1"}, **version}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    process.stdin.write(json.dumps(request).encode() + b"\n")
+    process.stdin.flush()
+    assert read(process.stdout.readline().decode())["result"]["serverInfo"]["name"] == "sqlmetrics"
+    if end:
+        process.send_signal(end)
+    _, log = process.communicate(timeout=20)
+    assert process.returncode == (128 + end if end else 0)
+    assert log.decode().strip() == ("stopped by SIGTERM" if end else "")
 
 
 def questions(shop: Path, **options: Any) -> Questions:

@@ -92,7 +92,7 @@ def mcp(
 
     the_server = server.make_server(questions, log)
     if not http:
-        the_server.run("stdio")
+        server.serve_stdio(the_server)
         return
     say(f"serving http://{host}:{port}/mcp")
     server.serve_http(the_server, host, port, token)
