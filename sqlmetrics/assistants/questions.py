@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from sqlmetrics.api import compile as compile_sql
-from sqlmetrics.assistants.answer import MOST_ROWS, answer_text, chosen, data_text, plain
+from sqlmetrics.assistants.answer import (
+    MOST_ROWS,
+    answer_text,
+    chosen,
+    data_text,
+    plain,
+    visible_text,
+)
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.comparison.compare import compare as compare_lists
 from sqlmetrics.comparison.query_explanation import explain_query
 from sqlmetrics.comparison.stored_comparison import compare_stored
 from sqlmetrics.engines.database import Database
-from sqlmetrics.errors import NoDataError, SpecError, shortened, unknown
+from sqlmetrics.errors import InputError, NoDataError, SpecError, shortened, unknown
 from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.jobs.definitions import definition_history, described, list_metrics
 from sqlmetrics.jobs.reading.stored_metrics import query_metrics
 from sqlmetrics.jobs.reading.stored_table import StoredTable
-from sqlmetrics.plan.summary import ALL
+from sqlmetrics.plan.summary import ALL, NO_DATE
 from sqlmetrics.proof.reconcile.reconcile import reconcile_spec
 from sqlmetrics.spec.spec import Spec
 
@@ -47,7 +55,7 @@ _MOVED = ("metric", "system", "metric_date", "query_id", "value", "baseline_valu
 
 def notes_of(notes: Sequence[str]) -> list[str]:
     """The first notes, each of a bounded length."""
-    return [shortened(note, LONGEST_NOTE) for note in notes[:MOST_NAMES]]
+    return [shortened(visible_text(note), LONGEST_NOTE) for note in notes[:MOST_NAMES]]
 
 
 @dataclass(frozen=True)
@@ -110,7 +118,7 @@ class Questions:
 
     def query_metrics(
         self,
-        metrics: list[str],
+        metrics: list[str] | str,
         *,
         spec: str = "",
         start: str = "",
@@ -142,7 +150,7 @@ class Questions:
             stored = query_metrics(
                 the_spec,
                 engine,
-                metrics,
+                metrics or (),
                 start=start or None,
                 end=end or None,
                 every=every,
@@ -159,7 +167,7 @@ class Questions:
 
     def compare(
         self,
-        metrics: list[str],
+        metrics: list[str] | str,
         *,
         spec: str = "",
         systems: list[str] | None = None,
@@ -200,22 +208,26 @@ class Questions:
             "dates": tuple(periods or ()),
         }
         with self._open(the_spec) as engine:
-            comparison = compare_stored(the_spec, engine, metrics, by=by or (), **options)
-            moved = (
-                compare_lists(the_spec, None, metrics, movers=movers, connection=engine, **options)
-                if movers
-                else None
-            )
+            comparison = compare_stored(the_spec, engine, metrics or (), by=by or (), **options)
+            moved, problem = None, []
+            try:
+                if movers:
+                    options |= {"movers": movers, "connection": engine}
+                    moved = compare_lists(the_spec, None, metrics or (), **options)
+            except (InputError, SpecError) as error:  # of lists that have no pairs
+                problem = [f"no movers: {error}"]
         head = {
             "spec": the_spec.title,
-            "days": f"{min(row['first_date'] for row in comparison.rows)} to "
-            f"{max(row['last_date'] for row in comparison.rows)}",
+            "days": _days_text(
+                min(row["first_date"] for row in comparison.rows),
+                max(row["last_date"] for row in comparison.rows),
+            ),
             "segment": plain([ALL, *(by or ())]),
             "sentences": [
                 plain(_place(row)) + shortened(row["sentence"], LONGEST_NOTE)
                 for row in comparison.rows[:MOST_NAMES]
             ],
-            "notes": notes_of(comparison.notes),
+            "notes": notes_of([*problem, *comparison.notes]),
         }
         if moved:
             head["movers"] = [
@@ -228,7 +240,7 @@ class Questions:
         self,
         query: str,
         *,
-        metrics: list[str] | None = None,
+        metrics: list[str] | str | None = None,
         spec: str = "",
         day: str = "",
         systems: list[str] | None = None,
@@ -408,7 +420,13 @@ def _contents(table: StoredTable) -> dict[str, Any]:
 
 def _span(days: Sequence[Any]) -> dict[str, Any]:
     """The first and the last of some days, and how many there are."""
-    return {"days": f"{days[0]} to {days[-1]}", "n_days": len(days)}
+    return {"days": _days_text(days[0], days[-1]), "n_days": len(days)}
+
+
+def _days_text(first: date, last: date) -> str:
+    """The first and the last day; of rankings without days the one that stands for none."""
+    no_days = f" ({NO_DATE} stands for rankings without days)" if str(first) == NO_DATE else ""
+    return f"{first} to {last}{no_days}"
 
 
 def _days_of(days: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextlib import suppress
 from functools import wraps
 from importlib.resources import files
@@ -23,7 +23,7 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from sqlmetrics import __version__
 from sqlmetrics.assistants.answer import DATA_NOTE, LONGEST_NAME, visible_text
 from sqlmetrics.assistants.questions import LONGEST_NOTE, Questions
-from sqlmetrics.errors import SpecError, SqlmetricsError, masked, shortened
+from sqlmetrics.errors import SpecError, SqlmetricsError, masked, shortened, unknown
 from sqlmetrics.jobs.schema import TABLES
 
 INSTRUCTIONS = (
@@ -98,12 +98,15 @@ def dictionary_text() -> str:
 
 def _answering(question: Callable[..., str], turn: Lock, log: Log) -> Callable[..., CallToolResult]:
     """A tool: one question at a time, errors in the package's words, a line in the log."""
+    parameters = [*inspect.signature(question).parameters.values()]
+    names = [parameter.name for parameter in parameters]
 
     @wraps(question)
     def answer(context: Context[Any, Any], **arguments: Any) -> CallToolResult:
         began = time.monotonic()
         with turn:
             try:
+                check_arguments(context, names)
                 text, is_error = question(**arguments), False
             except SqlmetricsError as error:
                 text, is_error = f"error: {error}", True
@@ -115,7 +118,6 @@ def _answering(question: Callable[..., str], turn: Lock, log: Log) -> Callable[.
         log(masked(visible_text(line)))
         return CallToolResult(content=[TextContent(text=masked(text))], is_error=is_error)
 
-    parameters = [*inspect.signature(question).parameters.values()]
     of_context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY)
     hints = get_type_hints(question)
     answer.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -128,6 +130,13 @@ def _answering(question: Callable[..., str], turn: Lock, log: Log) -> Callable[.
     answer.__annotations__ = {**hints, "context": Context, "return": CallToolResult}
     del answer.__wrapped__
     return answer
+
+
+def check_arguments(context: Context[Any, Any], names: Sequence[str]) -> None:
+    """Raise SpecError for an argument that a tool has not: the SDK would leave it out."""
+    for name in (context.request_context.params or {}).get("arguments") or {}:
+        if name not in names:
+            raise SpecError(unknown("argument", shortened(str(name), LONGEST_NAME), names))
 
 
 def _client(context: Context[Any, Any]) -> str:

@@ -313,6 +313,13 @@ REFUSED = (
     Question(
         "SQL in a number", "reconcile", shop(metric="mrr", value="1; select 1"), {}, ("number",)
     ),
+    Question(
+        "SQL beside",
+        "query_metrics",
+        shop(**NDCG, sql="select 1"),
+        {},
+        ("unknown argument 'sql'",),
+    ),
     Question("10,000 movers", "compare", shop(**NDCG, movers=10_000), {}, ("0 to 20",)),
     Question("A spec by its file", "list_metrics", {"spec": "/etc/passwd"}, {}, ("unknown spec",)),
     Question("No spec of several", "query_metrics", {**NDCG}, {}, ("unknown spec",)),

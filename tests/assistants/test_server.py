@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -32,6 +33,7 @@ from marked import by_turns
 
 from sqlmetrics.assistants import answer, server
 from sqlmetrics.assistants.questions import Questions
+from sqlmetrics.cli import main
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.spec.spec import Spec
@@ -138,6 +140,20 @@ def questions(shop: Path, **options: Any) -> Questions:
     specs = {spec.title: spec for spec in (Spec.read(shop.parent / "shop.yml"),)}
     url = f"duckdb:///{shop}?read_only=true"
     return Questions(specs, lambda _: connect(url), **{"seconds": 60, **options})
+
+
+def test_without_the_sdk_one_line_says_so(
+    shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
+    monkeypatch.delitem(sys.modules, "sqlmetrics.assistants.server")
+    monkeypatch.delattr("sqlmetrics.assistants.server")
+    monkeypatch.setattr("sys.argv", ["sqlmetrics", "mcp", str(shop.parent / "shop.yml")])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == SpecError.exit_code
+    message = "error: mcp needs the official SDK: pip install 'sqlmetrics[mcp]'\n"
+    assert capsys.readouterr().err == message
 
 
 def test_what_people_wrote_is_data(shop: Path) -> None:
