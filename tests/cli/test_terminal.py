@@ -165,7 +165,7 @@ def test_no_table_is_wider_than_the_terminal(
 
 
 def test_every_verb_that_prints_is_looked_at() -> None:
-    """`list` and the demo are in test_cli; the others write files, SQL or nothing to stdout."""
+    """`list` and the demo are in test_cli; the others write files, SQL, messages or nothing."""
     seen = {line.split()[0] for line in VERBS}
     others = {
         "list",
@@ -174,6 +174,7 @@ def test_every_verb_that_prints_is_looked_at() -> None:
         "export",
         "plot",
         "install",
+        "mcp",
         "doctor",
         "gate",
         "grants",
