@@ -11,14 +11,14 @@ from typing import Any
 
 import duckdb
 import pytest
-from job_days import FIRST, job, log
+from job_days import FIRST, engine, job, log
 from marked import by_turns
 
 import sqlmetrics as sm
-from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import EngineError, NoDataError, SpecError
 from sqlmetrics.stats.estimate import Estimate
 
+__all__ = ["engine"]  # the fixture
 pytestmark = by_turns(0.2)
 
 
@@ -157,6 +157,38 @@ def test_periods_are_compared_by_their_means() -> None:
     assert "Welch" in "".join(comparison.notes)
 
 
+def test_other_databases_say_the_same(engine: Any) -> None:
+    spec = job(baseline="old's")
+    sm.run(spec, engine)
+    numbers = [
+        [row[name] for row in verb(spec, database).rows for name in names]
+        for spec, database in ((spec, engine), (paired(), shop()))
+        for verb, names in ((weeks, ("value", "ci_low", "n_queries")), (differences, DIFFERENCE))
+    ]
+    assert numbers[0] == pytest.approx(numbers[2])
+    assert numbers[1] == pytest.approx(numbers[3])
+    lists = [
+        sm.explain_query(spec, database, "q1").lists
+        for spec, database in ((spec, engine), (paired(), shop()))
+    ]
+    assert lists[0] == lists[1]
+    crossed = " cross join ".join(f"runs as runs_{number}" for number in range(6))
+    with pytest.raises(EngineError, match=r"stopped after 0.3 s"), engine.bounded(0.3):
+        engine.rows(f"select count(*) from {crossed}")
+    assert engine.rows("select 1") == [(1,)]
+
+
+DIFFERENCE = ("difference", "p_adjusted", "n")
+
+
+def weeks(spec: sm.Spec, database: Any) -> sm.StoredMetrics:
+    return sm.query_metrics(spec, database, "mrr", every="week", segment="country")
+
+
+def differences(spec: sm.Spec, database: Any) -> sm.Comparison:
+    return sm.compare_stored(spec, database, ["mrr", "ndcg@3"])
+
+
 def test_two_definitions_have_no_common_number() -> None:
     connection = duckdb.connect()
     for name, table in zip(("runs", "truth"), log(days=2), strict=True):
@@ -199,12 +231,3 @@ def test_the_lists_of_a_query() -> None:
     assert new["value"] == kept
     assert new["difference"] == pytest.approx(kept - old["value"])
     assert sm.explain_query(job(), shop(), "q1", day=FIRST, systems="new").baseline is None
-
-
-def test_an_answer_is_waited_for_so_long() -> None:
-    slow = "select sum(a.range * b.range) from range(1000000) as a, range(1000000) as b"
-    with connect(duckdb.connect()) as engine:
-        with pytest.raises(EngineError, match=r"stopped after 0.2 s"), engine.bounded(0.2):
-            engine.rows(slow)
-        with engine.bounded(60):
-            assert engine.rows("select 1") == [(1,)]
