@@ -49,6 +49,7 @@ from seams import (
 from slices import is_all, seed
 from trace_seams import TraceSetup
 
+import sqlmetrics as sm
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.jobs.checks.verdict import HAS_ROW
 from sqlmetrics.jobs.schema import BASELINE
@@ -526,9 +527,29 @@ class Walk:
             rows = [row | {"system": self._system(row["system"])} for row in rows]
             there = keyed([[row[name] for name in (*KEYS, *NUMBERS)] for row in rows])
             assert differences(there, self.expected) == []
+        self._read_back()
         without, every = self.made.unlabelled
         told = f"{without:,} of {every:,} lists are of queries without a label" if without else ""
         assert told in done.stderr
+
+    def _read_back(self) -> None:
+        """What runs wrote, day by day, as an assistant asks for it."""
+        spec = sm.Spec.read(self.folder / "spec.yml")
+        stored = {}
+        for segment in ("all", "country") if self.setup.segments else ("all",):
+            answer = sm.query_metrics(spec, self.stored.url, every="day", segment=segment)
+            for row in answer.rows:
+                place = [str(row[name]) for name in ("system", "segment_name", "segment_value")]
+                key = (str(row["first_date"]), *place, row["metric"])
+                assert key not in stored
+                stored[key] = (row["value"], row["n_queries"])
+        expected = {
+            (str(day), *place, at_cutoff(metric, k)): (row["value"], row["n_queries"])
+            for (day, *place, metric, k), row in self.expected.items()
+        }
+        assert stored.keys() == expected.keys()
+        for key, numbers in stored.items():
+            assert numbers == pytest.approx(expected[key], rel=1e-9, abs=1e-9), key
 
     def _compared(self) -> None:
         """The two systems, query by query; systems that share no day cannot be compared."""

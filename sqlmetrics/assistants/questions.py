@@ -230,6 +230,7 @@ class Questions:
             "notes": notes_of([*problem, *comparison.notes]),
         }
         if moved:
+            head["n_movers"] = len(moved.movers)
             head["movers"] = [
                 {**chosen(row, _MOVED), "query_text": data_text(row["query_text"])}
                 for row in moved.movers[: 2 * MOST_MOVERS]
@@ -286,7 +287,7 @@ class Questions:
                 ]
                 for system, items in explanation.lists.items()
             },
-            "notes": notes_of(explanation.notes),
+            "notes": notes_of([*_cut_lists(explanation.lists), *explanation.notes]),
         }
         return answer_text(head, [plain(row) for row in explanation.rows])
 
@@ -433,6 +434,13 @@ def _days_of(days: Any) -> dict[str, Any]:
     if days is None:
         return {"n_days": 0}
     return {"first_date": plain(days.first), "last_date": plain(days.last), "n_days": days.n}
+
+
+def _cut_lists(lists: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+    """Which lists are longer than what is shown of them."""
+    for system, items in lists.items():
+        if len(items) > MOST_NAMES:
+            yield f"the first {MOST_NAMES} of {len(items):,} items of {system} are shown"
 
 
 def _place(row: Mapping[str, Any]) -> str:

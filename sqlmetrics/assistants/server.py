@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import wraps
 from importlib.resources import files
 from io import RawIOBase
+from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, get_type_hints
 
@@ -70,6 +71,11 @@ def make_server(questions: Questions, log: Log) -> MCPServer[Any]:
         """Each table that runs write, with its columns and what they mean."""
         return dictionary_text()
 
+    @server.resource("sqlmetrics://tutorial", mime_type="text/markdown")
+    def tutorial() -> str:
+        """The tutorial: from two files to a daily job, with every number that it prints."""
+        return tutorial_text()
+
     @server.prompt(title="Why did it move?")
     def why_did_it_move(metric: str, period: str = "") -> str:
         """What to ask in which order when a metric moved, and when the data do not suffice."""
@@ -82,6 +88,14 @@ def skill_text() -> str:
     """The skill as SKILL.md has it, without the lines for those who install skills."""
     text = files("sqlmetrics.assistants").joinpath("SKILL.md").read_text(encoding="utf-8")
     return text.split("---\n", 2)[2].lstrip()
+
+
+def tutorial_text() -> str:
+    """The page: inside the package when installed, beside it in a checkout."""
+    package = Path(__file__).resolve().parent.parent
+    packaged = package / "tutorial.md"
+    page = packaged if packaged.is_file() else package.parent / "docs" / "tutorial.md"
+    return page.read_text(encoding="utf-8")
 
 
 def dictionary_text() -> str:

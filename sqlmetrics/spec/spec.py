@@ -197,7 +197,8 @@ class Spec(Model):
         """The same with other values for some keys, checked anew; metrics are in our notation."""
         values = {name: getattr(self, name) for name in Spec.model_fields} | changed
         metrics = values["metrics"]
-        our_metrics = _InOurWords((metrics,) if isinstance(metrics, str) else metrics)
+        metrics = (metrics,) if isinstance(metrics, str) else metrics
+        our_metrics = _InOurWords(map(self._formula_text, metrics))
         return Spec(**{**values, "metrics": our_metrics})
 
     def in_our_words(self, metrics: Iterable[str]) -> tuple[str, ...]:
@@ -206,10 +207,20 @@ class Spec(Model):
         Raises:
             SpecError: If it calls one so that is not here.
         """
-        our_metrics, refused = all_in_our_words(metrics, self.preset)
+        our_metrics, refused = all_in_our_words(map(self._formula_text, metrics), self.preset)
         if refused:
             raise SpecError(refused)
         return tuple(our_metrics)
+
+    @cached_property
+    def _formulas(self) -> Mapping[str, Measure]:
+        """Names that the spec gives to formulas -> what they stand for."""
+        return {str(measure): measure for measure in self.measures if measure.metric.arithmetic}
+
+    def _formula_text(self, text: str) -> str:
+        """A metric's text; of the name of a formula the formula too."""
+        named = self._formulas.get(text.strip().casefold())
+        return text if named is None else named.text
 
     @cached_property
     def title(self) -> str:
@@ -263,15 +274,15 @@ class Spec(Model):
         Raises:
             SpecError: If the text is wrong.
         """
-        formulas = {str(measure): measure for measure in self.measures if measure.metric.arithmetic}
-        if text.strip().casefold() in formulas:
-            return formulas[text.strip().casefold()]
+        if named := self._formulas.get(text.strip().casefold()):
+            return named
         if text in map(str, self.measures):
             return next(candidate for candidate in self.measures if str(candidate) == text)
         our_names = in_our_words(text, self.preset)
         measure = parse(our_names[0] if len(our_names) == 1 else text)
-        if formulas.get(str(measure), measure) != measure:
-            raise SpecError(f"{measure} is {formulas[str(measure)].metric.formula} in this spec")
+        if self._formulas.get(str(measure), measure) != measure:
+            formula = self._formulas[str(measure)].metric.formula
+            raise SpecError(f"{measure} is {formula} in this spec")
         return measure.without(self._defaults(measure))
 
     def _defaults(self, measure: Measure) -> Mapping[str, Value]:

@@ -46,7 +46,7 @@ rankings:
 labels: {relation: grades}
 queries: {relation: queries, columns: {text: words}}
 items: {relation: items, columns: {title: title}}
-metrics: [ndcg@10, mrr, recall@5, num_ret]
+metrics: [ndcg@10, mrr, recall@5, num_ret, blend = 0.7 * ndcg@10 + 0.3 * recall@5]
 by: [country]
 baseline: old
 output: {relation: metrics, per_query: metrics_per_query}
@@ -125,6 +125,9 @@ def make_shop(folder: Path) -> Path:
 
 def value_of(metric: str, day: date, system: str, query: int) -> float:
     """A metric of one list, from its formula."""
+    if metric == "blend":
+        ndcg, recall = (value_of(part, day, system, query) for part in ("ndcg@10", "recall@5"))
+        return 0.7 * ndcg + 0.3 * recall
     items = order_of(day, system, query)
     grades = [grade_of(query, item) for item in items]
     relevant = [rank for rank, grade in enumerate(grades, start=1) if grade >= 1]

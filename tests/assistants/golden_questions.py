@@ -57,6 +57,16 @@ def period(days: range) -> str:
     return "..".join(str(FIRST.fromordinal(FIRST.toordinal() + n)) for n in (start, end))
 
 
+def moved_most(metric: str, day: int) -> tuple[float, float]:
+    """The values of the query that moved most on a day, of `new` and `old`."""
+    date_of_day = FIRST.fromordinal(FIRST.toordinal() + day)
+    pairs = [
+        tuple(value_of(metric, date_of_day, system, query) for system in ("new", "old"))
+        for query in range(QUERIES)
+    ]
+    return max(pairs, key=lambda pair: abs(pair[0] - pair[1]))
+
+
 NEW, OLD = {"systems": ["new"]}, {"systems": ["old"]}
 NDCG, MRR = {"metrics": ["ndcg@10"]}, {"metrics": ["mrr"]}
 
@@ -267,6 +277,29 @@ HARDER = (
             **of_days(range(13, 14)),
         ),
         {"fits": lambda: True, **first("value", mean("mrr", "new", range(13, 14)))},
+    ),
+    Question(
+        "How good is the blend of both?",
+        "query_metrics",
+        shop(metrics=["blend"], **OLD),
+        first("value", mean("blend", "old", ALL_DAYS)),
+    ),
+    Question(
+        "Which queries moved the blend?",
+        "compare",
+        shop(metrics=["blend"], movers=2, **of_days(range(13, 14))),
+        {
+            "rows.0.value": mean("blend", "new", range(13, 14)),
+            "movers.0.value": lambda: moved_most("blend", 13)[0],
+            "movers.0.baseline_value": lambda: moved_most("blend", 13)[1],
+        },
+    ),
+    Question(
+        "What is the blend?",
+        "definition",
+        shop(metric="blend"),
+        {},
+        ("0.7 * ndcg@10 + 0.3 * recall@5", "select"),
     ),
     Question(
         "Of a spec that never ran?", "list_metrics", {"spec": "later"}, {}, ("no row of later",)

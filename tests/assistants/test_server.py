@@ -87,6 +87,8 @@ async def all_problems(client: AbstractAsyncContextManager[Any]) -> list[str]:
         assert "The metric is mrr" in prompt.messages[0].content.text
         (page,) = (await session.read_resource("sqlmetrics://dictionary")).contents
         assert read(page.text)["facts"]["definition_hash"]["type"] == "varchar"
+        (page,) = (await session.read_resource("sqlmetrics://tutorial")).contents
+        assert page.text.startswith("# Tutorial")
     return problems
 
 
