@@ -25,7 +25,6 @@ from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.proof.verify import Agreement, sampled
 from sqlmetrics.proof.verify import verify as compared
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.conformance import trust
 from sqlmetrics.sql.dialects import DEFAULT
 from sqlmetrics.sql.dialects import dialect as named
 from sqlmetrics.sql.translation import Translation
@@ -59,22 +58,19 @@ def compile(
     """
     refuse_pipes(spec)
     translation = Translation(named(dialect))
-    trusted = f"{translation.dialect.title}: {trust(translation.dialect)}"
-    about = f"-- {trusted}\n" if translation.changes else ""
     if spec.clicks is not None:
         _refuse_of_clicks(per_query=per_query, plan=plan)
         texts = (statement.rstrip() for statement in statements(spec, translation))
-        return (
-            about + header(spec) + "\n" + "\n\n".join(f"{statement};" for statement in texts) + "\n"
-        )
+        text = header(spec) + "\n" + "\n\n".join(f"{statement};" for statement in texts) + "\n"
+        return script.trusted(text, translation)
     tables = tables_of(spec, translation)
     portable, measured = planned(spec, tables), None
     if plan == FASTEST:
         plan = None
         with connect(connection) as engine:
             measured = statistics_of(portable, engine)
-    text = script.query(portable.by(portable.choose(measured, plan)), per_query=per_query)
-    return about + translation.text(text)
+    chosen = portable.by(portable.choose(measured, plan))
+    return script.translated(chosen, translation, per_query=per_query)
 
 
 def _refuse_of_clicks(*, per_query: bool, plan: str | None) -> None:

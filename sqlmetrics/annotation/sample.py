@@ -40,12 +40,12 @@ class Sample:
             queries the stratum has (N) and how many were drawn (n), the inclusion
             probability n / N and the sampling weight N / n.
         rows: One row per sampled query.
-        sql: The statements that drew it, empty if it was read from a file.
+        executed_sql: The statements that drew it, empty if it was read from a file.
     """
 
     names: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
-    sql: str = ""
+    executed_sql: str = ""
 
     @classmethod
     def read(cls, path: str | Path) -> Sample:

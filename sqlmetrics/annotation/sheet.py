@@ -38,12 +38,12 @@ class Sheet:
     Attributes:
         names: The columns, among COLUMNS.
         rows: One row per query and item (and day, where labels have one).
-        sql: The query that found them.
+        executed_sql: The query that found them.
     """
 
     names: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
-    sql: str
+    executed_sql: str
 
     @property
     def n_formulas(self) -> int:

@@ -109,7 +109,7 @@ def reconcile(
             **arguments,
         )
     if sql:
-        click.echo(reconciliation.sql)
+        click.echo(reconciliation.executed_sql)
     elif output == "json":
         click.echo(json.dumps(reconciliation.to_dict(), ensure_ascii=False, indent=2))
     else:

@@ -81,7 +81,7 @@ def sample(
         f"{len(query_sample.rows):,} of {many(population, 'query', 'queries')}, "
         f"{many(len(designs), 'stratum', 'strata')}, seed {seed}"
     )
-    write(query_sample.sql if sql else str(query_sample), out)
+    write(query_sample.executed_sql if sql else str(query_sample), out)
 
 
 @click.command()

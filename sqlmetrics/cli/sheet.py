@@ -97,7 +97,11 @@ def sheet(
             if missing:
                 say(f"note: labels: {missing}, so nothing is labelled yet")
     _say(labelling_sheet)
-    text = f"{labelling_sheet.sql}\n" if sql else (MARK if excel else "") + str(labelling_sheet)
+    text = (
+        f"{labelling_sheet.executed_sql}\n"
+        if sql
+        else (MARK if excel else "") + str(labelling_sheet)
+    )
     write(text, out)
 
 

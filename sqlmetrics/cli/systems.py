@@ -123,7 +123,7 @@ def answer(
         texts: As `emit_table` takes them.
     """
     if sql:
-        click.echo(result.sql, nl=False)
+        click.echo(result.executed_sql, nl=False)
         return
     for note in result.notes if form not in ("table", "markdown", "html", "latex") else ():
         say(f"note: {note}")

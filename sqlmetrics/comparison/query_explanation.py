@@ -44,7 +44,7 @@ class QueryExplanation(Tabular):
             `item_id`, `title` and `grade`, which is None without a label.
         rows: One a system and metric.
         notes: What a reader should know.
-        sql: The statements that ran.
+        executed_sql: The statements that ran.
     """
 
     spec: str
@@ -55,7 +55,7 @@ class QueryExplanation(Tabular):
     lists: Mapping[str, Sequence[Item]]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
-    sql: str = ""
+    executed_sql: str = ""
 
     _schemas: ClassVar = {
         "rows": {
@@ -176,7 +176,7 @@ def explain_query(
         lists=_lists(item_rows, order),
         rows=tuple(_rows(plan, values, order, before)),
         notes=("evaluated anew from the tables that the spec reads",),
-        sql="\n\n".join(f"{statement};" for statement in statements) + "\n",
+        executed_sql="\n\n".join(f"{statement};" for statement in statements) + "\n",
     )
 
 

@@ -130,7 +130,7 @@ def compare_stored(
     n_days = len({str(row["metric_date"])[:10] for row in stored})
     about_repeats = {True: [REPEATED], None: [UNKNOWN], False: []}[n_days > 1 and repeats]
     notes = [f"numbers of the fact table {table.name}; nothing was computed again", *rule]
-    return replace(comparison, sql=sql, notes=(*notes, *about_repeats, *comparison.notes))
+    return replace(comparison, executed_sql=sql, notes=(*notes, *about_repeats, *comparison.notes))
 
 
 def _read(table: StoredTable, options: Options) -> tuple[list[Row], str]:
@@ -248,7 +248,7 @@ def _compared(
         interval=findings.interval_name("t"),
         cluster=None,
         notes=(*notes,),
-        sql="",
+        executed_sql="",
         worse_slices=tuple(worst_slices(rows)),
         counted=findings.counted(spec),
         spec=spec.title,

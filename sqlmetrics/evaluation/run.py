@@ -81,11 +81,12 @@ def result_of(
     return Result(
         spec=plan.spec,
         measures=plan.measures,
-        sql=script.text(engine.translation.text),
+        executed_sql=script.text(engine.translation.text),
         notes=tuple(result_notes),
         list_keys=plan.shape.keys,
         _rows=summary,
         _per_query=None if rows is None else with_dates(rows),
+        _plan=plan,
         _lazy=_lazy_frames(plan, engine),
     )
 

@@ -10,9 +10,11 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.plan.per_query import BUCKET, LISTS
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.strategy import PORTABLE
+from sqlmetrics.sql.conformance import trust
 from sqlmetrics.sql.dialects import KEPT
 from sqlmetrics.sql.stage import Column, Stage, with_stages
 from sqlmetrics.sql.template import LINE, commented, finished, lines, literal
+from sqlmetrics.sql.translation import Translation
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,18 @@ def query(plan: Plan, *, per_query: bool = False) -> str:
     if per_query:
         return about(plan) + with_stages(stages, per_query_text(plan)) + "\n"
     return about(plan) + with_stages(stages + plan.summary, "select *\nfrom summary") + "\n"
+
+
+def translated(plan: Plan, translation: Translation, *, per_query: bool = False) -> str:
+    """The query as a database takes it."""
+    return trusted(translation.text(query(plan, per_query=per_query)), translation)
+
+
+def trusted(text: str, translation: Translation) -> str:
+    """A translated text, after a line that says how far it can be trusted."""
+    if not translation.changes:
+        return text
+    return f"-- {translation.dialect.title}: {trust(translation.dialect)}\n{text}"
 
 
 def script(

@@ -25,7 +25,7 @@ class Translation:
     @property
     def changes(self) -> bool:
         """Whether there is anything to translate."""
-        return self.dialect is not DUCKDB
+        return self.dialect.name != DUCKDB.name
 
     def condition(self, text: str) -> str:
         """What stands for a condition of the user's, which is of the dialect already.

@@ -139,7 +139,7 @@ def test_sqlite_draws_the_same_by_the_same_text() -> None:
     other.create_function("md5", 1, lambda text: hashlib.md5(text.encode()).hexdigest())
     other.execute(make)
     other.executemany("insert into runs values (?, ?, ?, ?, ?, ?)", rows)
-    _, select = sample.sql.rstrip(";\n").split(";\n\n")
+    _, select = sample.executed_sql.rstrip(";\n").split(";\n\n")
     assert tuple(other.execute(select).fetchall()) == sample.rows
     other.close()
 

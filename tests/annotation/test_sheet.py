@@ -174,8 +174,8 @@ def test_the_sql_is_readable() -> None:
     weighted = {"score": "score", "system": "model", "weight": "w"}
     spec = world(rankings={"data": world().rankings.data, "columns": weighted})
     with connect() as engine:
-        sql = sheet.unjudged(spec, engine, 2, limit=3, labelled_queries=True).sql
-        drawn = draw(spec, engine, 3, by=["model"], traffic=True).sql
+        sql = sheet.unjudged(spec, engine, 2, limit=3, labelled_queries=True).executed_sql
+        drawn = draw(spec, engine, 3, by=["model"], traffic=True).executed_sql
     assert "\npool as (\n" in sql
     assert "\nunits as (\n" in drawn
     assert sql.endswith("limit 3")

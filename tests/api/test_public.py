@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from datetime import date
 from importlib.resources import files
@@ -107,9 +108,12 @@ def test_the_script_can_be_run_again() -> None:
         connection.register("runs", RANKINGS)
         connection.register("truth", LABELS)
         result = sm.evaluate("runs", "truth", ["mrr"], system="model", connection=connection)
-        statements = [text for text in result.sql.split(";\n") if text.strip()]
+        statements = [text for text in result.executed_sql.split(";\n") if text.strip()]
         seen = [connection.execute(text).fetchall() for text in statements]
-    assert {row[2]: row[7] for row in seen[1]} == {"<i>new</i>": 0.5, "old": 0.75}
+        assert result.sql == sm.compile(result.spec) == pickle.loads(pickle.dumps(result)).sql
+        portable = connection.execute(result.sql).fetchall()
+    for rows in (seen[1], portable):
+        assert {row[2]: row[7] for row in rows} == {"<i>new</i>": 0.5, "old": 0.75}
 
 
 @by_turns(1.2)
@@ -130,7 +134,7 @@ def test_the_per_query_table_may_stay_where_it_is() -> None:
     summary = sm.evaluate(RANKINGS, LABELS, ["mrr", "hit@1"], system="model", per_query=False)
     assert summary.to_dicts() == whole.to_dicts()
     assert repr(summary) == repr(whole)
-    assert "from sqlmetrics_per_query;" not in summary.sql.partition("from summary")[2]
+    assert "from sqlmetrics_per_query;" not in summary.executed_sql.partition("from summary")[2]
     for result in (summary, summary["mrr"]):
         with pytest.raises(sm.SpecError, match="was not fetched; evaluate with per_query=True"):
             result.per_query()

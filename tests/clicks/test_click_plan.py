@@ -144,7 +144,7 @@ def check(seed: int, monkeypatch: pytest.MonkeyPatch) -> str:
         counted.rows,
         counted.findings,
     )
-    return plan_of(found.offline.sql)
+    return plan_of(found.offline.executed_sql)
 
 
 def test_ranks_that_the_log_tells_are_those_of_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,4 +172,4 @@ def test_a_list_of_no_system_is_refused(rows: list[int]) -> None:
 def test_a_metric_of_every_item_reads_the_lists() -> None:
     chance = random.Random(1)
     asked = spec(chance, log(chance, 0)).having(metrics=["ndcg@3", "num_ret"])
-    assert plan_of(evaluate_clicks(asked).offline.sql) == "window"
+    assert plan_of(evaluate_clicks(asked).offline.executed_sql) == "window"

@@ -215,7 +215,7 @@ def test_slices_have_the_clusters_that_are_in_them() -> None:
         found = sm.compare(
             rankings, labels, "cg@1", date="ds", baseline="old", by="country", **asked
         )
-        looks = found.sql.count("group by system, cluster")
+        looks = found.executed_sql.count("group by system, cluster")
         assert looks == (1 if name == "queries" else 2), "one for both slices is enough, or is not"
         for country in ("DE", "FR"):
             own = np.array(countries) == country
@@ -309,8 +309,8 @@ def test_metrics_that_some_queries_have_no_value_of_are_drawn_with_their_own_wei
     systems, undefined = {"new": NEW, "old": OLD}, "recall(rel=0.6)@1"
     alone = compared(systems, test="bootstrap")
     both = compared(systems, test="bootstrap", metrics=["cg@1", undefined])
-    assert "all_weight" in alone.sql
-    assert "all_weight" not in both.sql
+    assert "all_weight" in alone.executed_sql
+    assert "all_weight" not in both.executed_sql
     one, other = alone["cg@1"], both["cg@1"]
     assert [other[name] for name in ("ci_low", "ci_high")] == [
         near(one[name]) for name in ("ci_low", "ci_high")
@@ -329,7 +329,7 @@ def test_many_clusters_are_drawn_in_groups(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(lots, "EXACT", 10)
     monkeypatch.setattr(lots, "BUCKETS", 20)
     grouped = compared({"new": NEW, "old": OLD}, test="bootstrap")
-    assert "20e0 * floor(number / 20e0)" in grouped.sql
+    assert "20e0 * floor(number / 20e0)" in grouped.executed_sql
     one, other = whole["cg@1"], grouped["cg@1"]
     assert one["ci_low"] != other["ci_low"]
     assert other["ci_low"] == pytest.approx(one["ci_low"], abs=0.015)
@@ -508,7 +508,9 @@ def test_it_prints_within_80_columns_and_as_rows() -> None:
     assert found.to_pandas()["verdict"].tolist() == found.to_polars()["verdict"].to_list()
     with pytest.raises(KeyError, match="name one of its 2"):
         found["cg@1"]
-    own = found.sql[found.sql.index("-- one row per query and system: its values") :]
+    own = found.executed_sql[
+        found.executed_sql.index("-- one row per query and system: its values") :
+    ]
     assert max(map(len, own.splitlines())) <= 88
 
 

@@ -243,7 +243,9 @@ def test_by_hand() -> None:
         "only 1 click to go by",
     ):
         assert said in text, said
-    assert "create temp table sqlmetrics_estimated_requests" in found.sql.replace("orary", "")
+    assert "create temp table sqlmetrics_estimated_requests" in found.executed_sql.replace(
+        "orary", ""
+    )
     assert [row["wins"] for row in found] == [None, None]
 
 

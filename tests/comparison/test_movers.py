@@ -167,7 +167,7 @@ def test_both_lists_stand_side_by_side_and_no_other_query_leaves() -> None:
                 for rank, item in enumerate(there, 1)
                 if rank <= 10 or grades.get((query, item), 0)
             ]
-    last = found.sql.rsplit("with\n\n", 1)[1]
+    last = found.executed_sql.rsplit("with\n\n", 1)[1]
     ids = ", ".join(f"'{one}'" for one in sorted(row["query_id"] for row in found.movers))
     assert last.count(f"in ({ids})") == 2
 

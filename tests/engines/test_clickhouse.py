@@ -76,7 +76,7 @@ def test_buckets_of_queries_give_duckdb_s_numbers(name: str, absent: str, server
     duck = by_duckdb(*world(), METRICS, **asked)
     with in_buckets(3):
         found = sm.evaluate(*world(), METRICS, connection=servers.open(name), **asked)
-    assert found.sql.count("insert into ") == 2
+    assert found.executed_sql.count("insert into ") == 2
     assert len(found.to_dicts()) == len(duck.to_dicts()) > 100
     for own, other in zip(found.to_dicts(), duck.to_dicts(), strict=True):
         assert own == {key: _about(value) for key, value in other.items()}
@@ -110,7 +110,7 @@ def test_buckets_of_random_worlds_give_the_same(
         reject()
     with in_buckets(number):
         found = world.evaluated(connection)
-    assert found.sql.count("insert into ") == number - 1
+    assert found.executed_sql.count("insert into ") == number - 1
     assert differences(by_sql(found), by_sql(whole)) == []
 
 
@@ -128,7 +128,7 @@ def test_what_is_of_all_queries_together_is_not_cut(
     asked = {"system": "system", "date": "ds", **asked}
     with in_buckets(3):
         found = sm.evaluate(*world(), connection=servers.open(name), **asked)
-    assert "insert into " not in found.sql
+    assert "insert into " not in found.executed_sql
     duck = by_duckdb(*world(), **asked)
     assert [row["value"] for row in found.to_dicts()] == [
         _about(row["value"]) for row in duck.to_dicts()
@@ -165,7 +165,7 @@ def test_memory_is_put_back_and_says_how_many_buckets_there_are(
         asked = {"system": "system", "date": "ds", "progress": lambda *one: told.append(one)}
         with patch.object(buckets, "WINDOW_BYTES", 2.2e9 / rows):
             found = sm.evaluate(*world(), "mrr", connection=engine, memory="1 GB", **asked)
-        assert found.sql.count("insert into ") == 4
+        assert found.executed_sql.count("insert into ") == 4
         assert [one[:2] for one in told] == [(done, 5) for done in range(1, 6)]
         assert [engine.driver._in_force(one) for one in settings] == before
         with pytest.raises(sm.SpecError, match="memory is a size like 4GB, given 'much'"):
@@ -192,7 +192,7 @@ for setting in ("readonly = 0", "readonly = 1"):
     session.query(f"set {setting}")
     with patch.object(buckets, "ceil", lambda _: 3):
         found = sm.evaluate("runs", "labels", "ndcg@5", memory="1GB", connection=session)
-    values.append((found["ndcg@5"], found.sql.count("insert into ")))
+    values.append((found["ndcg@5"], found.executed_sql.count("insert into ")))
 (one, cut), (other, whole) = values
 assert abs(one - other) < 1e-12 and (cut, whole) == (2, 0), values
 """

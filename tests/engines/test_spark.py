@@ -108,7 +108,7 @@ def statements(folder: Path, servers: Any) -> list[str]:
     """What keeps the queries' values, the summary, the per-query table and the end."""
     session = servers.connection("spark")
     result = sm.evaluate(*sources(folder), METRICS, connection=session, check=False)
-    return result.sql.removesuffix(";\n").split(";\n\n")
+    return result.executed_sql.removesuffix(";\n").split(";\n\n")
 
 
 def test_a_partitioned_folder_gives_what_duckdb_gives(folder, session):
@@ -134,7 +134,7 @@ def test_without_per_query_only_the_summary_is_fetched(folder, session):
     with pytest.raises(sm.SpecError, match="evaluate with per_query=True"):
         result.per_query()
     assert result["mrr"] == pytest.approx(on_duckdb(folder)[2]["value"], abs=1e-9)
-    assert len(result.sql.removesuffix(";\n").split(";\n\n")) == 3
+    assert len(result.executed_sql.removesuffix(";\n").split(";\n\n")) == 3
 
 
 def test_rows_move_once_by_query(statements, session):

@@ -369,7 +369,7 @@ def reader(postgres: str) -> Any:
 def test_select_rights_are_enough(reader: Any) -> None:
     result = sm.evaluate("shop.rankings", "shop.labels", ["mrr", "auc"], connection=reader)
     assert result["mrr"] == 1
-    assert "create" not in result.sql
+    assert "create" not in result.executed_sql
 
 
 @by_turns(0.5)

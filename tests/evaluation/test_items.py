@@ -110,7 +110,7 @@ def test_unchecked_items_that_are_not_described_do_not_count() -> None:
 
 def test_what_no_metric_reads_is_not_looked_at() -> None:
     broken = items(item_id=["a", "a", None], popularity=[None] * 3)
-    sql = evaluated("mrr", items=broken, baseline="prod").sql
+    sql = evaluated("mrr", items=broken, baseline="prod").executed_sql
     assert "items as (" not in sql
     assert evaluated("ils@2", items=items(popularity=[None] * 3)).measures
 

@@ -64,7 +64,7 @@ def test_buckets_of_queries_give_the_same(
         patch.object(buckets, "ceil", lambda _: number),
     ):
         result = world.having(plan=LISTS).evaluated(database)
-    assert result.sql.count("insert into ") == number - 1
+    assert result.executed_sql.count("insert into ") == number - 1
     assert differences(by_sql(result), by_sql(whole)) == []
 
 
@@ -118,12 +118,12 @@ def test_all_plans_give_the_reference(
         patch.object(strategy, "SHORTEST", 1),
     ):
         result = world.having(plan=plan).evaluated(database)
-    assert f"-- plan: {plan} (" in result.sql
-    assert "list_arrays as " in result.sql
-    assert casts or "list_checks as (" in result.sql
-    assert casts or ("list_rows as (" in result.sql) == measured.scattered
+    assert f"-- plan: {plan} (" in result.executed_sql
+    assert "list_arrays as " in result.executed_sql
+    assert casts or "list_checks as (" in result.executed_sql
+    assert casts or ("list_rows as (" in result.executed_sql) == measured.scattered
     window = world.having(plan=WINDOW).evaluated(database)
-    assert "list_arrays as " not in window.sql
+    assert "list_arrays as " not in window.executed_sql
     assert differences(by_sql(result), by_sql(window)) == []
     assert differences(by_sql(result), by_reference(result, proof_of(result, database))) == []
 
@@ -139,8 +139,8 @@ def test_rows_of_metrics_that_are_read_once_are_the_same(
     usual, own = (
         _with_variant(name, lists, labels, metrics, connection=database) for name in ("", "inlined")
     )
-    assert "cross join (" not in usual.sql
-    assert "cross join (" in own.sql
+    assert "cross join (" not in usual.executed_sql
+    assert "cross join (" in own.executed_sql
     assert own.to_dicts() == usual.to_dicts()
     assert [row["n_queries"] for row in own.to_dicts()] == [3, 3, 2, 4]
 
@@ -165,8 +165,8 @@ def test_files_are_cut_into_ranges_of_queries(tmp_path: Path, kind: str) -> None
     whole = sm.evaluate(rankings, labels, asked)
     with patch.object(buckets, "ceil", lambda _: 4):
         cut = sm.evaluate(rankings, labels, asked)
-    assert cut.sql.count("insert into ") == 4  # one for queries without an id
-    assert "query_id >= " in cut.sql
+    assert cut.executed_sql.count("insert into ") == 4  # one for queries without an id
+    assert "query_id >= " in cut.executed_sql
     assert differences(by_sql(cut), by_sql(whole)) == []
 
 
@@ -188,12 +188,12 @@ def test_scattered_files_take_the_plan_of_sorted_ones(tmp_path: Path, labels: in
         with patch.object(statistics, "ROWS", 1500):
             result = sm.evaluate(*files, ["ndcg@10", "mrr"])
         assert result["mrr"] == 1
-        words = result.sql.partition("-- conventions")[0].replace("-- ", "").split()
+        words = result.executed_sql.partition("-- conventions")[0].replace("-- ", "").split()
         plans.append(" ".join(words))
         is_scattered = order != "query_id"
-        assert ("list_rows as (" in result.sql) == is_scattered
+        assert ("list_rows as (" in result.executed_sql) == is_scattered
         unchecked = sm.evaluate(*files, ["ndcg@10", "mrr"], check=False)
-        assert "list_rows as (" not in unchecked.sql
+        assert "list_rows as (" not in unchecked.executed_sql
         assert unchecked.to_dicts() == result.to_dicts()
     assert plans[0] + ", in rows that are scattered" == plans[1]
     assert f"plan: {'counts' if labels == 1 else 'lists'} " in plans[0]

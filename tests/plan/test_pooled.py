@@ -61,7 +61,7 @@ def test_the_script_runs_as_it_is_printed() -> None:
             ties="id_desc",
             duplicate_rankings="best_score",
         )
-        keep, summary, per_query, drop, _ = result.sql.split(";\n")
+        keep, summary, per_query, drop, _ = result.executed_sql.split(";\n")
         connection.execute(keep)
         rows = connection.sql(summary).to_arrow_table().to_pylist()
         assert {row["metric"]: row["value"] for row in rows} == {
@@ -113,7 +113,7 @@ def test_without_the_catalogue_it_is_refused(text: str) -> None:
 
 def test_the_catalogue_is_read_only_if_it_is_needed() -> None:
     result = evaluate(RUN, TRUTH, ["mrr"], items=pa.table({"sku": ["a"]}))
-    assert "sku" not in result.sql
+    assert "sku" not in result.executed_sql
     assert result["mrr"] == 1
 
 

@@ -367,7 +367,7 @@ def test_a_table_without_an_order_cannot_be_read_in_order() -> None:
         found = reconcile("runs", "truth", "ndcg@3", ".3244", connection=connection, departures=1)
         assert "trec_eval" in found.candidates[0].presets
         assert not any("input_order" in one.departures.values() for one in found.candidates)
-        told = connection.execute(f"explain {found.sql}").fetchall()[0][1]
+        told = connection.execute(f"explain {found.executed_sql}").fetchall()[0][1]
     for table in ("runs", "truth"):
         assert len(re.findall(rf"Table: \S*\.{table}\b", told)) == 1
 
@@ -381,7 +381,7 @@ def test_one_statement_reads_the_files_once(metric: str, tmp_path: Path) -> None
         pq.write_table(table, file)
     found = reconcile(*files, metric, ".5", departures=1)
     with duckdb.connect() as connection:
-        told = connection.execute(f"explain (format json) {found.sql}").fetchall()[0][1]
+        told = connection.execute(f"explain (format json) {found.executed_sql}").fetchall()[0][1]
     read = [one["extra_info"] for one in _operators(json.loads(told)) if "PARQUET" in one["name"]]
     assert len(read) == 2
     assert sorted("score" in one["Projections"] for one in read) == [False, True]

@@ -566,7 +566,7 @@ def test_the_script_of_a_result_runs_by_itself() -> None:
         connection.execute(SETUP)
         keys = {"system": "model", "date": "ds"}
         result = sm.evaluate("rankings", "labels", ALL, connection=connection, **keys)
-        statements = connection.extract_statements(result.sql)
+        statements = connection.extract_statements(result.executed_sql)
         counts = []
         for statement in statements:
             rows = connection.execute(statement)

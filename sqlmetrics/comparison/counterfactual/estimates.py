@@ -137,7 +137,10 @@ class _Made:
             interval=findings.interval_name(options.test),
             cluster=None,
             notes=(*notes, *self._left_out(sides, moments_by_key, counts), *self._notes(sides)),
-            sql="\n\n".join(f"{translate(statement).rstrip()};" for statement in statements) + "\n",
+            executed_sql="\n\n".join(
+                f"{translate(statement).rstrip()};" for statement in statements
+            )
+            + "\n",
             counted=_counted(self.about.per),
         )
 

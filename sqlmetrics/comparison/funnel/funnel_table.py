@@ -45,13 +45,13 @@ class Funnel(Rows):
         rows: One a system, segment and stage, in this order; see `to_arrow` for their keys.
         measures: The metrics, each of which is a key of the rows like `ndcg_at_10`.
         notes: What a reader should know.
-        sql: The statements that ran.
+        executed_sql: The statements that ran.
     """
 
     rows: tuple[Row, ...]
     measures: tuple[Measure, ...]
     notes: tuple[str, ...]
-    sql: str
+    executed_sql: str
 
     kinds: ClassVar[Mapping[str, str]] = KINDS
     """Column -> its type, without the metrics."""

@@ -90,7 +90,7 @@ class Content:
         funnel: As `Funnel.rows` has them.
         deploys: Day and name of each.
         log: What a click log says; None for rankings.
-        sql: The statements that ran.
+        executed_sql: The statements that ran.
         notes: What a reader should know.
         hashes: Metric -> the hash of its definition.
         conventions: Option -> the value that was used.
@@ -120,7 +120,7 @@ class Content:
     funnel: Rows = ()
     deploys: Rows = ()
     log: Log | None = None
-    sql: str = ""
+    executed_sql: str = ""
     notes: tuple[str, ...] = ()
     hashes: Mapping[str, str] = field(default_factory=dict)
     conventions: Mapping[str, object] = field(default_factory=dict)

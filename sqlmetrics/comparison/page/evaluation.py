@@ -84,7 +84,7 @@ def of_result(result: Result, level: float = CONFIDENCE) -> Content:
         systems=systems,
         main=systems[0] if systems else "",
         values=rows,
-        sql=result.sql,
+        executed_sql=result.executed_sql,
         notes=result.notes,
         hashes={str(measure): spec.definition_hash(measure) for measure in result.measures},
         conventions=conventions_of(spec),
@@ -125,7 +125,7 @@ class _Comparing:
         with statements.kept(pairing.to_keep()) as table:
             content = self._compared(content, statements, replace(pairing, kept=table))
         return replace(
-            content, notes=(*content.notes, *notes, *design_notes), sql=statements.text()
+            content, notes=(*content.notes, *notes, *design_notes), executed_sql=statements.text()
         )
 
     def _compared(self, content: Content, statements: Statements, pairing: Pairing) -> Content:

@@ -90,7 +90,7 @@ def stored(spec: Spec, options: Options, engine: Database) -> Content:
         systems=systems,
         main=systems[0] if systems else "",
         values=rows,
-        sql=f"{select};\n",
+        executed_sql=f"{select};\n",
         notes=(f"numbers of the fact table {name}; nothing was computed again",),
         hashes={at_cutoff(r["metric"], r["k"]): r["definition_hash"] for r in rows},
         conventions=conventions_of(spec),

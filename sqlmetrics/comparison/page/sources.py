@@ -247,7 +247,7 @@ def of_numbers(
             (),
             main=main,
             funnel=result.rows,
-            sql=result.sql,
+            executed_sql=result.executed_sql,
             notes=result.notes,
         )
     check_has_baseline(result, "a report")
@@ -264,7 +264,7 @@ def of_numbers(
         rows=result.rows,
         contributions=result.contributions,
         movers=result.movers,
-        sql=result.sql,
+        executed_sql=result.executed_sql,
         notes=result.notes,
         directions={row["metric"]: row["direction"] for row in result.rows},
     )

@@ -72,7 +72,7 @@ class Comparison(Rows):
         interval: How the intervals were made.
         cluster: The column whose values are drawn together; None where each row is a query.
         notes: What a reader should know.
-        sql: The statements that ran.
+        executed_sql: The statements that ran.
         contributions: A row per metric, system, segment and slice: what the slice adds to the
             difference; empty unless asked for.
         movers: The queries that moved most, a row per metric, system and query, with both lists;
@@ -95,7 +95,7 @@ class Comparison(Rows):
     interval: str
     cluster: str | None
     notes: tuple[str, ...]
-    sql: str
+    executed_sql: str
     contributions: tuple[Row, ...] = ()
     movers: tuple[Row, ...] = ()
     worse_slices: tuple[Mapping[str, Any], ...] = ()

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.plan.script import translated
 from sqlmetrics.spec.days import day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.stats.estimate import INTERVAL
@@ -52,27 +54,36 @@ class Result(Tabular):
     Attributes:
         spec: What was asked.
         measures: The metrics it holds.
-        sql: The statements that ran, as one script.
+        executed_sql: The statements that ran, input checks included, as one script.
         notes: Sentences about the input that a reader should know.
         list_keys: What a ranked list is identified by in the input.
     """
 
     spec: Spec
     measures: tuple[Measure, ...]
-    sql: str
+    executed_sql: str
     notes: tuple[str, ...]
     list_keys: tuple[str, ...]
     _rows: tuple[Row, ...]
     _per_query: pa.Table | None
+    _plan: Plan
     _lazy: Mapping[bool, Callable[[], Any]] = field(default_factory=dict, compare=False)
 
     _is_drawn: ClassVar[bool] = True
+
+    @property
+    def sql(self) -> str:
+        """The query that gives the summary, as `compile` prints it for this database.
+
+        The portable plan without input checks: what ran is `executed_sql`.
+        """
+        return translated(replace(self._plan, moments=False), self._plan.shape.at.translation)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_lazy": {}}  # a session stays where it is
 
     def __hash__(self) -> int:
-        return hash((self.sql, self.measures))
+        return hash((self.executed_sql, self.measures))
 
     def __getitem__(self, text: str) -> float | Result:
         """One metric, in any spelling.

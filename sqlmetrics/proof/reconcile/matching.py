@@ -99,7 +99,7 @@ class MeanMatch(Match):
             given=0,
             most=self.most,
             expected_by_chance=self._expected(self._classes),
-            sql=self.tally.statement.text,
+            executed_sql=self.tally.statement.text,
         )
 
     @cached_property
@@ -207,7 +207,7 @@ class ValuesMatch(Match):
             given=n_given,
             most=self.most,
             expected_by_chance=None,
-            sql=self.tally.statement.text,
+            executed_sql=self.tally.statement.text,
         )
 
     def _classes(self) -> dict[tuple[int, int, bool], list[Point]]:

@@ -53,7 +53,7 @@ def together(reconciliation_by_way: Mapping[str, Reconciliation]) -> Reconciliat
             tried=merged.tried + reconciliation.tried,
             values=merged.values + reconciliation.values,
             expected_by_chance=None if reconciliation.expected_by_chance is None else chance,
-            sql=f"{merged.sql.rstrip()};\n\n{reconciliation.sql}",
+            executed_sql=f"{merged.executed_sql.rstrip()};\n\n{reconciliation.executed_sql}",
         )
     return merged
 

@@ -91,7 +91,7 @@ class Reconciliation(Tabular):
         most: With how many departures at most.
         expected_by_chance: How many of all values would match by accident; None for
             per-query values.
-        sql: The statement that ran.
+        executed_sql: The statement that ran.
         notes: What should be known of how the tables were read.
     """
 
@@ -105,7 +105,7 @@ class Reconciliation(Tabular):
     given: int
     most: int
     expected_by_chance: float | None
-    sql: str
+    executed_sql: str
     notes: tuple[str, ...] = ()
 
     def to_dicts(self) -> list[Row]:
