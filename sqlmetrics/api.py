@@ -82,8 +82,9 @@ def _refuse_of_clicks(*, per_query: bool, plan: str | None) -> None:
     for option, is_given in is_given_by_option.items():
         if is_given:
             raise SpecError(
-                f"a spec with clicks compiles to several statements, without {option}: leave it "
-                "out; run and evaluate_clicks write a table of one row per request"
+                f"a spec with clicks compiles to several statements without {option}; leave "
+                f"{option} out, or use run or evaluate_clicks, which write a table with one row "
+                "per request"
             )
 
 

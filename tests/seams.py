@@ -70,7 +70,7 @@ MEANS = {metric: formula for metric, formula in METRICS.items() if "average" not
 
 
 def average(metric: str, values: Sequence[float]) -> float | None:
-    """The summary of a metric's values of queries; None if there are none."""
+    """The summary of a metric's values of queries; None if no labels are given."""
     if "average=p90" in metric:
         return quantile(values, 0.9)
     return fsum(values) / len(values) if values else None

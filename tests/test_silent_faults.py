@@ -229,8 +229,8 @@ def test_what_needs_labels_of_items_not_shown_is_not_estimated() -> None:
     with pytest.raises(sm.SpecError) as refused:
         sampled(*BEYOND, *WITHIN)
     message = str(refused.value)
-    assert message.startswith(", ".join(BEYOND) + ": made of all labels of a query")
-    assert "dcg@10" in message.partition("estimate others")[2]
+    assert message.startswith(", ".join(BEYOND) + ": computed from all labels of a query")
+    assert "dcg@10" in message.partition("estimate other metrics")[2]
     assert "--complete-labels" in message
     assert sampled(*WITHIN).notes == ()
     found = sampled("recall@2", "ndcg@2", complete=True)

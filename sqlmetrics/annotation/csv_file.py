@@ -94,15 +94,17 @@ def read(path: str | Path, delimiter: str | None = None) -> Records:
     except csv.Error as error:
         raise InputError(f"{str(path)!r} line {reader.line_num}: {error}") from None
     if not any(names):
-        raise InputError(f"{str(path)!r} has no line of column names")
+        raise InputError(
+            f"{str(path)!r} has no header line; write the names of the columns in its first line"
+        )
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InputError(f"{str(path)!r} has two columns {twice[0]!r}")
+        raise InputError(f"{str(path)!r} has two columns called {twice[0]!r}; rename one of them")
     for row, line in numbered_rows:
         if len(row) != len(names):
             raise InputError(
-                f"{str(path)!r} line {line} has {len(row)} fields, its heading {len(names)}: "
-                f"{', '.join(names)}"
+                f"{str(path)!r}: line {line} has {len(row)} fields, but its header has "
+                f"{len(names)}: {', '.join(names)}"
             )
     return Records(
         names, tuple(row for row, _ in numbered_rows), tuple(line for _, line in numbered_rows)

@@ -55,9 +55,8 @@ def allocate(populations: Sequence[int], size: int, shares: Sequence[float]) -> 
     sample_sizes = [min(LEAST, population) for population in populations]
     if size < sum(sample_sizes):
         raise SpecError(
-            f"a sample of {size:,} is too small for {len(sample_sizes):,} strata: two "
-            "queries of each "
-            f"make {sum(sample_sizes):,}; give a larger size or fewer strata"
+            f"the sample needs {sum(sample_sizes):,} queries or more, two from each of the "
+            f"{len(sample_sizes):,} strata, given {size:,}; give a larger size or fewer strata"
         )
     waiting = [
         (-share / (2 * n + 1), i) for i, (share, n) in enumerate(_pairs(shares, sample_sizes))
@@ -106,14 +105,14 @@ def draw(
     if the_plan.shape.derived_facts:
         derived_names = ", ".join(the_plan.shape.derived_facts.values())
         raise SpecError(
-            f"by: {derived_names}: strata are columns and conditions; --traffic makes "
-            "head, torso and tail"
+            f"by: {derived_names} cannot be a stratum; name columns and conditions, or use "
+            "--traffic to sample by head, torso and tail"
         )
     context = facts(the_plan.shape, the_plan.shape.names["rankings"])
     if (traffic or share == "traffic") and not context.weight:
         raise SpecError(
-            "head, torso and tail need traffic: name a weight among the columns of the rankings "
-            "or the queries"
+            "the strata head, torso and tail need the traffic of each query; name its column as "
+            "weight in rankings.columns or queries.columns"
         )
     frame = _Frame(the_plan, context, traffic, seed)
     count = frame.count()
@@ -250,11 +249,13 @@ _BAD_WEIGHT = """sum(
 
 def _check(strata: Sequence[Sequence[Any]], context: QueryContext) -> None:
     if not sum(row[-3] for row in strata):
-        raise InputError("rankings: there is no row in it, and so no query to sample")
+        raise InputError("rankings: the table has no rows, so there is no query to sample")
     bad = sum(row[-1] for row in strata)
     if bad:
-        problem = "no id, or a weight that is missing or negative" if context.weight else "no id"
-        raise InputError(f"rankings: queries with {problem}: {bad:,}; mend them or leave them out")
+        problem = "no id, or a missing or negative weight" if context.weight else "no id"
+        raise InputError(
+            f"rankings: queries with {problem}: {bad:,}; fix these rows or leave them out"
+        )
 
 
 def _pairs(left_values: Sequence[Any], right: Sequence[Any]) -> list[tuple[Any, Any]]:

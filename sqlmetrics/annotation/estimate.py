@@ -226,7 +226,7 @@ def _refuse(spec: Spec, level: float) -> None:
         raise SpecError(f"level must be above 0 and below 1, like 0.95, given {level}")
     for measure in spec.measures:
         if not spec.settings(measure).is_mean:
-            raise SpecError(f"{measure} is no mean of per-query values; leave it out")
+            raise SpecError(f"{measure} is not a mean of per-query values; leave it out")
 
 
 def _without(the_plan: Plan, engine: Database, sample: Sample, stage: Stage) -> set[Key]:

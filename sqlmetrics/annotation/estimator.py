@@ -107,8 +107,8 @@ def refuse_lonely(stratum: Stratum) -> None:
     n = len(stratum.values)
     if n == 0 or (n == 1 and stratum.population > 1):
         raise InputError(
-            f"{stratum.name}: {n} of {stratum.population:,} queries are graded; an interval "
-            "needs two of every stratum"
+            f"{stratum.name}: only {n} of {stratum.population:,} queries are graded; an interval "
+            "needs two graded queries in each stratum"
         )
 
 

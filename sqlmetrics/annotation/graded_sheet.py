@@ -64,7 +64,7 @@ def _column_problems(names: Sequence[str]) -> Iterator[str]:
             yield unknown("column", name, COLUMNS)
     for name in (*IDS[1:], GRADE):
         if name not in names:
-            yield f"the column {name} is missing; there are {', '.join(names)}"
+            yield f"the column {name} is missing; the columns are {', '.join(names)}"
 
 
 def _row_problems(records: Records, path: str) -> Iterator[Problem]:
@@ -77,14 +77,14 @@ def _row_problems(records: Records, path: str) -> Iterator[Problem]:
     ]
     if KEY in records.names:
         prints = [text for (text,) in _of(records, (KEY,))]
-        rows_by_problem["ids were changed since the export", _CHANGED] = [
+        rows_by_problem["some ids differ from those that were exported", _CHANGED] = [
             i for i, key in enumerate(keys) if csv_file.fingerprint(*key) != prints[i]
         ]
     first: dict[Key, int] = {}
-    rows_by_problem["a pair stands twice", "keep one of the rows"] = [
+    rows_by_problem["a query and item appear twice", "keep one of the rows"] = [
         i for i, key in enumerate(keys) if first.setdefault(key, i) != i
     ]
-    rows_by_problem["a grade is no number of 0 or more", _REMEDY] = [
+    rows_by_problem["a grade is not a number of 0 or more", _REMEDY] = [
         i for i, text in enumerate(grades) if text and not _is_grade(text)
     ]
     for (problem, remedy), rows in rows_by_problem.items():
@@ -96,7 +96,7 @@ _CHANGED = (
     "a spreadsheet drops leading zeros and rounds long numbers: open the sheet with its "
     "id columns as text"
 )
-_REMEDY = "write 0, 1, 2 or 2.5, or leave it empty: not graded yet"
+_REMEDY = "write a grade such as 0, 1, 2 or 2.5; leave the cell empty if the item is not graded yet"
 
 
 def _problem(

@@ -61,7 +61,7 @@ def add(
     """
     graded = graded_sheet.read(sheet)
     if "metric_date" in graded.ids and "date" not in columns:
-        raise SpecError("the sheet has days: name the labels' column of days with --date")
+        raise SpecError("the sheet has days; name the day column of the labels with --date")
     names = [columns[NAMES[name]] for name in graded.ids]
     file = label_file.opened(labels, names, columns["grade"], new=new)
     rows = [] if new else file.rows()
@@ -95,8 +95,8 @@ def _disagreeing(
         for key in keys[:3]
     ]
     names = (*graded.ids, "in the labels", "in the sheet")
-    message = f"grades that the sheet has otherwise: {len(keys):,}"
-    remedy = "settle which is right; --conflicts keep leaves the labels as they are"
+    message = f"labels that have another grade in the sheet: {len(keys):,}"
+    remedy = "decide which grade is right; --conflicts keep keeps the grade of the labels"
     return Problem(repr(labels), message, len(keys), names, rows, remedy)
 
 

@@ -81,11 +81,14 @@ class LabelFile(ABC):
         if [(key, _same(grade)) for key, grade in written_rows] != [
             (k, _same(g)) for k, g in expected
         ]:
-            raise InputError(f"{str(self.path)!r}: its rows and the new ones do not read back")
+            raise InputError(
+                f"{str(self.path)!r} does not read back as it was written, so the file was "
+                "left as it was"
+            )
         if not self.is_new and _stamp(self.path) != self.stamp:
-            raise InputError(f"{str(self.path)!r} was changed meanwhile; import again")
+            raise InputError(f"{str(self.path)!r} was changed during the import; import again")
         if self.is_new and self.path.exists():
-            raise InputError(f"{str(self.path)!r} was made meanwhile; import again")
+            raise InputError(f"{str(self.path)!r} was created during the import; import again")
 
 
 class CsvLabels(LabelFile):
@@ -174,8 +177,8 @@ class QrelsLabels(LabelFile):
             fields = line.split()
             if len(fields) not in (0, N_FIELDS):
                 raise InputError(
-                    f"{str(self.path)!r}: line {number} has {len(fields)} fields; qrels have "
-                    "query, iteration, item and grade"
+                    f"{str(self.path)!r}: line {number} has {len(fields)} fields; a line of qrels "
+                    "has four: query, iteration, item, grade"
                 )
             if fields:
                 rows.append(((fields[0], fields[2]), fields[3]))
@@ -184,14 +187,17 @@ class QrelsLabels(LabelFile):
     def write(self, path: Path, grades: Grades) -> None:
         """Write all old rows as they are, and the new ones behind them, to another path."""
         if len(self.ids) > len(("query", "item")):
-            raise SpecError(f"{str(self.path)!r}: qrels have no days, and the sheet has")
+            raise SpecError(
+                f"{str(self.path)!r}: the sheet has days, and qrels cannot hold them; give "
+                "labels as CSV or Parquet"
+            )
         old = self._text()
         lines = []
         for key, grade in _texts(grades):
             odd = [text for text in key if text.split() != [text]]
             if odd:
                 raise InputError(
-                    f"{str(self.path)!r}: qrels hold no blanks in ids, like {odd[0]!r}"
+                    f"{str(self.path)!r}: an id in qrels cannot contain blanks, like {odd[0]!r}"
                 )
             lines.append(f"{key[0]} 0 {key[1]} {grade}\n")
         joint = "\n" if old and not old.endswith("\n") else ""
@@ -235,11 +241,11 @@ def opened(path: str, ids: Sequence[str], grade: str, *, new: bool = False) -> L
         kind = QrelsLabels
     if kind is None:
         formats = f"{', '.join(FORMATS)} and qrels"
-        raise SpecError(f"labels can be added to {formats}, given {path!r}")
+        raise SpecError(f"grades can be added to {formats}, given {path!r}")
     if new and Path(path).exists():
-        raise SpecError(f"{path!r} is there already; without --new the grades are added to it")
+        raise SpecError(f"{path!r} already exists; leave out --new to add the grades to it")
     if not new and not Path(path).is_file():
-        raise SpecError(f"there is no file {path!r}; --new makes it")
+        raise SpecError(f"there is no file {path!r}; add --new to create it")
     return kind(Path(path), ids, grade, is_new=new)
 
 

@@ -218,6 +218,6 @@ def _refuse_apart(stratum: PairedStratum) -> None:
     n, m, size = len(stratum.people.values), stratum.n_llm, stratum.people.population
     if not n <= m <= size or len(stratum.llm) != n:
         raise InputError(
-            f"{stratum.people.name}: {n:,} queries labelled by people are not among {m:,} labelled "
-            f"by the model, of {size:,}"
+            f"{stratum.people.name}: {n:,} queries labelled by people are missing among the {m:,} "
+            f"labelled by the model, of {size:,}"
         )

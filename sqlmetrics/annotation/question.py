@@ -39,11 +39,11 @@ def asked_spec(
     """
     if isinstance(rankings, Spec):
         if arguments:
-            raise SpecError(f"the spec says it all: leave out {', '.join(arguments)}")
+            raise SpecError(f"a spec already says this; leave out {', '.join(arguments)}")
         spec = rankings
     else:
         rankings, labels = resolved(rankings, labels, engine, arguments)
-        missing = "there are none" if labels is None else _not_there(labels)
+        missing = "no labels are given" if labels is None else _not_there(labels)
         if missing:
             labels = pa.table({name: pa.array([], kind) for name, kind in _COLUMNS.items()})
             arguments = {name: value for name, value in arguments.items() if name not in _OF_LABELS}
@@ -70,7 +70,7 @@ def _with_labels(spec: Spec, engine: Database) -> tuple[Spec, str]:
     source = source_text(protect_query(relation, engine.translation))
     if engine.rows(f"select 1 as n\nfrom {source}\nlimit 1"):
         return spec, ""
-    return spec, "there is no row in them"
+    return spec, "the labels have no rows"
 
 
 def _not_there(labels: Any) -> str:

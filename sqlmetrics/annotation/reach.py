@@ -59,10 +59,9 @@ def refuse(spec: Spec) -> None:
     beyond = [str(measure) for measure in spec.measures if needs_all_labels(spec, measure)]
     if beyond:
         raise SpecError(
-            f"{', '.join(beyond)}: made of all labels of a query, also of items that are not "
-            "shown, and a sheet asks for those that are; estimate others "
-            f"({', '.join(_instead(spec))}), or say that the labels are complete: "
-            "--complete-labels"
+            f"{', '.join(beyond)}: computed from all labels of a query, and a sheet only has the "
+            f"items that were shown; estimate other metrics ({', '.join(_instead(spec))}), or "
+            "declare the labels complete with --complete-labels"
         )
 
 

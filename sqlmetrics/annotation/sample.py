@@ -104,7 +104,9 @@ class Sample:
         """
         if self.keys != plan.shape.query_keys:
             has = "has no days" if "metric_date" in plan.shape.query_keys else "has days"
-            raise SpecError(f"the sample {has}, the spec's rankings do not agree: draw it again")
+            raise SpecError(
+                f"the sample {has}, unlike the rankings of the spec; draw the sample again"
+            )
         texts = {key: pa.array(map(str, self.column(key)), pa.string()) for key in self.keys}
         table = engine.register("sqlmetrics_sample", pa.table(texts))
         types = {"metric_date": "date", "query_id": "varchar"}
@@ -116,20 +118,23 @@ class Sample:
     def _problems(self) -> Iterator[str]:
         queries = Counter(self.of(self.keys))
         if len(queries) < len(self.rows):
-            yield f"the query {queries.most_common(1)[0][0]} stands twice"
+            yield f"the query {queries.most_common(1)[0][0]} appears twice"
         strata = Counter(self.of(self.strata_names))
         designs = Counter(self.of((*self.strata_names, *DESIGN[:2])))
         for (*stratum, size, n_drawn), n in designs.items():
             stratum_name = ", ".join(stratum) or "the sample"
             if strata[tuple(stratum)] != n:
-                yield f"{stratum_name}: its rows differ in stratum_size or sample_size"
+                yield f"{stratum_name}: the rows differ in stratum_size or sample_size"
             elif n != n_drawn:
                 yield (
-                    f"{stratum_name}: {n_drawn} queries were drawn, {n} rows are "
-                    "there; leave none out"
+                    f"{stratum_name}: {n_drawn} queries were drawn, but the sample has {n} rows; "
+                    "give all of them"
                 )
             elif not 1 <= n_drawn <= size:
-                yield f"{stratum_name}: {n_drawn} of {size} queries cannot have been drawn"
+                yield (
+                    f"{stratum_name}: {n_drawn} of {size} queries cannot have been drawn; "
+                    "draw the sample again"
+                )
 
 
 def _is_stratum(name: str) -> bool:
@@ -143,7 +148,7 @@ def _column_problems(names: Sequence[str]) -> Iterator[str]:
             yield unknown("column", name, columns)
     for name in ("query_id", *DESIGN[:2]):
         if name not in names:
-            yield f"the column {name} is missing; there are {', '.join(names)}"
+            yield f"the column {name} is missing; the columns are {', '.join(names)}"
 
 
 def _values(names: Sequence[str], row: Sequence[str], where: str) -> tuple[Any, ...]:
@@ -155,9 +160,9 @@ def _value(name: str, text: str, where: str) -> Any:
         try:
             return date.fromisoformat(text)
         except ValueError:
-            raise InputError(f"{where}: {name} is no day like 2026-01-31: {text!r}") from None
+            raise InputError(f"{where}: {name} is not a day like 2026-01-31: {text!r}") from None
     if name not in _NUMBERS:
         return text
     if not re.fullmatch(r"\d+" if _NUMBERS[name] is int else r"\d+(\.\d*)?(e[+-]?\d+)?", text):
-        raise InputError(f"{where}: {name} is no number: {text!r}")
+        raise InputError(f"{where}: {name} is not a number: {text!r}")
     return _NUMBERS[name](text)

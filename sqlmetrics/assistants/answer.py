@@ -81,7 +81,7 @@ def answer_text(
     longest = {**head, **cut, "about_texts": DATA_NOTE}
     room = MOST_CHARACTERS - len(json.dumps(longest, ensure_ascii=False)) - 50
     if room < 0:
-        raise InputError(f"the answer is longer than {MOST_CHARACTERS:,} characters: {NARROWER}")
+        raise InputError(f"the answer has more than {MOST_CHARACTERS:,} characters: {NARROWER}")
     n_shown = 0
     for text in texts:
         room -= len(text) + 2

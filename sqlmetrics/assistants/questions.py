@@ -198,7 +198,7 @@ class Questions:
             JSON: sentences, a row a metric and system with interval, n and verdict, and movers.
         """
         if not 0 <= movers <= MOST_MOVERS:
-            raise SpecError(f"movers is a number from 0 to {MOST_MOVERS}, given {movers}")
+            raise SpecError(f"movers must be a number from 0 to {MOST_MOVERS}, given {movers}")
         the_spec = self._spec(spec)
         options: dict[str, Any] = {
             "systems": tuple(systems or ()),
@@ -278,7 +278,7 @@ class Questions:
             "days": plain(explanation.day),
             "segment": ALL,
             "n": 1,
-            "interval": "none: one query has none",
+            "interval": "none: a single query has no interval",
             "baseline": plain(explanation.baseline),
             "lists": {
                 plain(system): [
@@ -355,7 +355,7 @@ class Questions:
             raise SpecError(unknown("metric", metric, {days.metric for days in history}))
         meanings = {row.name: row.meaning for row in described(the_spec)}
         head = {"spec": the_spec.title, "metric": metric, "segment": plain(segment)}
-        head["meaning"] = meanings.get(metric, "the spec asks for it no more")
+        head["meaning"] = meanings.get(metric, "the spec no longer has this metric")
         if metric in map(str, the_spec.measures):
             alone = the_spec.having(metrics=(metric,), online=(), checks=())
             head["sql"] = shortened(compile_sql(alone), LONGEST_SQL)
@@ -426,7 +426,9 @@ def _span(days: Sequence[Any]) -> dict[str, Any]:
 
 def _days_text(first: date, last: date) -> str:
     """The first and the last day; of rankings without days the one that stands for none."""
-    no_days = f" ({NO_DATE} stands for rankings without days)" if str(first) == NO_DATE else ""
+    no_days = (
+        f" (rankings without days are stored under {NO_DATE})" if str(first) == NO_DATE else ""
+    )
     return f"{first} to {last}{no_days}"
 
 
@@ -440,7 +442,7 @@ def _cut_lists(lists: Mapping[str, Sequence[Any]]) -> Iterator[str]:
     """Which lists are longer than what is shown of them."""
     for system, items in lists.items():
         if len(items) > MOST_NAMES:
-            yield f"the first {MOST_NAMES} of {len(items):,} items of {system} are shown"
+            yield f"only the first {MOST_NAMES} of {len(items):,} items of {system} are shown"
 
 
 def _place(row: Mapping[str, Any]) -> str:

@@ -166,11 +166,14 @@ def check_token(host: str, token: str) -> None:
     """Raise SpecError for a host that others reach without a token, or for a short token."""
     if not token and host not in LOOPBACK:
         raise SpecError(
-            f"--host {host} is reached by others, so a token is needed: set {TOKEN_VARIABLE}, or "
-            "listen on 127.0.0.1"
+            f"--host {host} can be reached from other machines, so a token is needed: set "
+            f"{TOKEN_VARIABLE}, or listen on 127.0.0.1"
         )
     if token and len(token) < SHORTEST_TOKEN:
-        raise SpecError(f"{TOKEN_VARIABLE} has {len(token)} characters, give {SHORTEST_TOKEN}")
+        raise SpecError(
+            f"{TOKEN_VARIABLE} has {len(token)} characters; give a token of {SHORTEST_TOKEN} "
+            "or more"
+        )
 
 
 def serve_stdio(server: MCPServer[Any]) -> None:

@@ -196,9 +196,11 @@ def read_formula(text: str, formula: str, parse: Callable[[str], Measure]) -> Ar
     except (SyntaxError, ValueError, KeyError, AttributeError, RecursionError, OverflowError):
         raise SpecError(_unreadable(text)) from None
     if is_large:
-        raise SpecError(f"metric {text!r}: its numbers come to more than {LARGEST:g}")
+        raise SpecError(f"metric {text!r}: the numbers in it come to more than {LARGEST:g}")
     if not 0 < len(measures) <= MOST:
-        raise SpecError(f"metric {text!r}: name 1 to {MOST} metrics, given {len(measures)}")
+        raise SpecError(
+            f"metric {text!r}: a formula has 1 to {MOST} metrics, given {len(measures)}"
+        )
     return arithmetic
 
 

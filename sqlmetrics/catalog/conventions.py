@@ -653,7 +653,7 @@ def read(name: str, value: object) -> Value:
         return value  # type: ignore[return-value]  # a parameter, or told by problems_of
     bad = [(g, v) for g, v in value.items() if not is_number(g) or not _is_gain(v)]
     if bad:
-        raise SpecError(f"{name}: a table maps grades to gains, both numbers; given {bad}")
+        raise SpecError(f"{name}: a table maps grades to gains, and both are numbers; given {bad}")
     return GainTable(sorted((float(grade), float(gain)) for grade, gain in value.items()))
 
 

@@ -193,7 +193,7 @@ def counterfactual_metric(text: str) -> CounterfactualMeasure:
         raise SpecError(unknown("counterfactual metric", name, METRICS))
     metric, k = METRICS[name], int(match[2]) if match[2] else None
     if k == 0 or (k is not None and metric.cutoff == "none"):
-        raise SpecError(f"counterfactual metric {text!r}: {name} takes no such cutoff")
+        raise SpecError(f"counterfactual metric {text!r}: {name} does not take this cutoff")
     if k is None and metric.cutoff == "needed":
         raise SpecError(f"counterfactual metric {text!r}: {name} needs a cutoff, like {name}@10")
     return CounterfactualMeasure(metric, k)

@@ -189,7 +189,9 @@ def parse(text: str) -> Measure:
             cutoff is wrong; it names the nearest known one.
     """
     if len(text) > LONGEST:
-        raise SpecError(f"a metric's text has at most {LONGEST} characters, given {len(text):,}")
+        raise SpecError(
+            f"the text of a metric has at most {LONGEST} characters, given {len(text):,}"
+        )
     if named := NAMED.fullmatch(text):
         return _composite(named["name"], named["formula"], text)
     written_name, written_settings, k = _split(text)
@@ -207,22 +209,31 @@ def _composite(name: str, formula: str, text: str) -> Measure:
     """A number made of several metrics, under a name of its own."""
     name = name.casefold()
     if name in {*ONLINE, *WITH_SETTINGS, *GROUPS} or _is_metric(name) or _is_metric(f"{name}@1"):
-        raise SpecError(f"metric {text!r}: {name!r} has a meaning here; choose another name")
+        raise SpecError(
+            f"metric {text!r}: {name!r} already has a meaning here; choose another name"
+        )
     if len(name) > LONGEST_NAME or not name.isascii():
         raise SpecError(
-            f"metric {text!r}: the name must have at most {LONGEST_NAME} characters: a to z, "
-            "digits and _"
+            f"metric {text!r}: a name has at most {LONGEST_NAME} characters: a to z, digits and _"
         )
     if RESERVED.fullmatch(name):
-        raise SpecError(f"metric {text!r}: {name!r} is a column of its own; choose another name")
+        raise SpecError(
+            f"metric {text!r}: a column is already called {name!r}; choose another name"
+        )
     if is_reserved(name):
-        raise SpecError(f"metric {text!r}: {name!r} is a word of SQL; choose another name")
+        raise SpecError(f"metric {text!r}: {name!r} is a keyword of SQL; choose another name")
     arithmetic = read_formula(text, formula, parse)
     if len(str(arithmetic)) > LONGEST - len(f"{name} = "):  # what is printed can be read again
-        raise SpecError(f"metric {text!r}: the formula, written out, is longer than {LONGEST:,}")
+        raise SpecError(
+            f"metric {text!r}: the formula, with its metrics written out, has more than "
+            f"{LONGEST:,} characters; shorten it"
+        )
     pooled = [str(measure) for measure in arithmetic.components if measure.metric.pooled]
     if pooled:
-        raise SpecError(f"metric {text!r}: {pooled[0]} has no value for a single query")
+        raise SpecError(
+            f"metric {text!r}: {pooled[0]} has no value for a single query, so a formula "
+            "cannot use it"
+        )
     return Measure(
         Metric(
             name=name,
@@ -232,8 +243,9 @@ def _composite(name: str, formula: str, text: str) -> Measure:
             better=arithmetic.better,
             cutoff="none",
             over="metrics",
-            empty="undefined, and left out of the mean, where a metric in it is, or a divisor is 0",
-            source="a formula of your own",
+            empty="undefined, and left out of the mean, where one of its metrics is undefined "
+            "or a divisor is 0",
+            source="a formula from your spec",
             needs=tuple(dict.fromkeys(n for m in arithmetic.components for n in m.metric.needs)),
             undefined="skip",
             expected="always",
@@ -338,8 +350,8 @@ def _arguments(settings_text: str, text: str) -> dict[str, object]:
         return dict(pairs)
     except (SyntaxError, ValueError, TypeError):
         raise SpecError(
-            f"metric {text!r}: {settings_text!r} cannot be read; write settings like "
-            "(rel=2, gain=linear)"
+            f"metric {text!r}: {settings_text!r} cannot be read; write options like (rel=2, "
+            "gain=linear)"
         ) from None
 
 
@@ -445,15 +457,17 @@ def _setting_problems(metric: Metric, settings: Mapping[str, Setting], text: str
         elif key == "ties" and value == "include" and not metric.of_set:
             sets = ", ".join(metric.name for metric in listed() if metric.of_set)
             problems.append(
-                f"metric {text!r}: {metric.name} looks at more than what the top k holds; "
-                f"ties=include is for {sets}"
+                f"metric {text!r}: ties=include is only for metrics that ignore the order of the "
+                f"top k ({sets}); leave it out of {metric.name}"
             )
         elif key in OPTIONS and not _is_own(metric, key, value):
-            problems.append(f"metric {text!r}: {key} holds for all metrics; set it beside them")
+            problems.append(
+                f"metric {text!r}: {key} applies to all metrics; set it outside of the metric"
+            )
         elif key in metric.settings:
             problems += [f"metric {text!r}: {p}" for p in problems_of(key, value)]
         elif key in OPTIONS:
-            problems.append(f"metric {text!r}: {metric.name} has no {key}")
+            problems.append(f"metric {text!r}: {metric.name} has no option {key}")
         else:
             problems.append(f"metric {text!r}: {unknown('setting', key, metric.settings)}")
     return problems
@@ -473,7 +487,7 @@ def _cutoff_problems(metric: Metric, k: int | None, text: str) -> list[str]:
         alternative = f"; {set_metric} has none" if set_metric in catalog() else ""
         return [f"metric {text!r} needs a cutoff, like {metric.name}@10{alternative}"]
     if k is not None and metric.deepest is not None and k > metric.deepest:
-        reason = "its ideal list is chosen one by one, each in a stage of the SQL"
+        reason = "its ideal list is chosen item by item, and each item is one stage of the SQL"
         return [f"metric {text!r}: the cutoff must be at most {metric.deepest}: {reason}"]
     if k is not None and not 0 < k <= LARGEST_CUTOFF:
         return [f"metric {text!r}: the cutoff must be a whole number from 1 to {LARGEST_CUTOFF}"]

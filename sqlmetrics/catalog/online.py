@@ -234,7 +234,7 @@ def online(text: str) -> Online:
         raise SpecError(unknown("online metric", text, ONLINE))
     metric, k = ONLINE[match[1]], int(match[2]) if match[2] else None
     if k is not None and (not metric.cut or not k):
-        raise SpecError(f"online metric {text!r}: {metric.name} takes no such cutoff")
+        raise SpecError(f"online metric {text!r}: {metric.name} does not take this cutoff")
     return Online(metric, k)
 
 

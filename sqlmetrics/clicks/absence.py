@@ -20,7 +20,7 @@ Counts = Mapping[tuple[str, str | None], int]
 
 def of_lists(tables: ClickTables, engine: Database, counts: Counts) -> Problem:
     """Why there is no list."""
-    sentence = f"no impression is left{_when(tables)}, and so there is no list"
+    sentence = f"no impression is left{_when(tables)}, so there is no list to evaluate"
     message = _with(sentence, counts, (IMPRESSIONS,))
     return Problem("impressions", message, 0, may_come=not _is_logged(tables, engine, counts))
 
@@ -43,7 +43,7 @@ def of_labels(tables: ClickTables, engine: Database, counts: Counts) -> Problem:
     if label_settings.pools:
         return of_judgments(tables, engine)
     if stray := stray_events(tables, engine):
-        return Problem("events", f"{stray}; so no item has a label", 0)
+        return Problem("events", f"{stray}, so no item has a label", 0)
     graded = [action for action, grade in label_settings.grades.items() if grade > 0]
     sentence = (
         f"no event with a grade is left{_when(tables)} ({', '.join(graded) or 'none has one'})"
@@ -62,7 +62,7 @@ def of_judgments(tables: ClickTables, engine: Database) -> Problem:
     """Why there is no judgment of a query and an item."""
     label_settings = tables.clicks.labels
     when = (
-        f" on the days from which they are learned ({label_settings.window})"
+        f" on the days that the labels are learned from ({label_settings.window})"
         if label_settings.window
         else ""
     )
@@ -70,22 +70,22 @@ def of_judgments(tables: ClickTables, engine: Database) -> Problem:
     if not n_shown:
         reason = f"no impression is left{when}"
     elif not worded:
-        reason = f"none of {n_shown:,} impressions{when} has a query's text"
+        reason = f"none of {n_shown:,} impressions{when} has the text of its query"
     elif label_settings.min_impressions > 1:
         reason = (
-            f"no item was shown for a query {label_settings.min_impressions} times{when}, which is "
-            f"min_impressions; there are {worded:,} impressions"
+            f"no item was shown {label_settings.min_impressions} times or more for a query{when} "
+            f"(min_impressions); there are {worded:,} impressions"
         )
     else:
         reason = (
             f"{clicked or 0:,} of {worded:,} impressions{when} were clicked, so no rate is known"
         )
-    return Problem("labels", f"there is no judgment: {reason}", 0)
+    return Problem("labels", f"there are no judgments: {reason}", 0)
 
 
 def _when(tables: ClickTables) -> str:
     days = tables.clicks.evaluation
-    return f" on the days that are evaluated ({days})" if days else ""
+    return f" on the evaluated days ({days})" if days else ""
 
 
 def _with(sentence: str, counts: Counts, kinds: tuple[str, ...] | list[str]) -> str:

@@ -188,8 +188,8 @@ def _check_name(role: str, relation: Relation) -> None:
     *schema, name = map(str.casefold, parts(relation.place))
     if name in HIDING and name != role and not schema:
         raise SpecError(
-            f"clicks.{role}: a stage of the query is called {name!r} too, and would hide the "
-            f"table; name it with its schema, like main.{name}"
+            f"clicks.{role}: the query has a stage called {name!r}, which would hide the table; "
+            f"name the table with its schema, like main.{name!r}"
         )
 
 

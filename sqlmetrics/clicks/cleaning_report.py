@@ -12,18 +12,18 @@ from sqlmetrics.tables.table import Table
 IMPRESSIONS = "impressions"
 UNUSED = "not used"
 REASONS = {
-    UNUSED: "no label, metric or success names its action",
+    UNUSED: "the action has no label, and no metric or success uses it",
     "test traffic": "the request meets the condition for test traffic",
-    "bot": "the user has more events in an hour than a person has",
-    "incomplete": "its request, item or position is missing",
-    "unreadable time": "its time is there, and is none that can be read",
-    "same position": "another item stands at the same position",
-    "below the last click": "too far below the last click of the request to have been seen",
+    "bot": "the user has more events in an hour than a person can have",
+    "incomplete": "the request, item or position is missing",
+    "unreadable time": "the time cannot be read",
+    "same position": "another item has the same position",
+    "below the last click": "the item is too far below the last click to have been seen",
     "no impression": "the item was not shown in that request",
-    "before the impression": "it happened before the item was shown",
-    "after the window": "it happened too long after the item was shown",
+    "before the impression": "the event happened before the item was shown",
+    "after the window": "the event happened too long after the item was shown",
     "short stay": "the user left the item at once",
-    "repeated": "the same again: an item of a request, or an action on it",
+    "repeated": "the row repeats an item of a request, or an action on it",
 }
 """Why a row is left out."""
 

@@ -105,6 +105,9 @@ def log_tables(spec: Spec, translation: Translation, *, only_days: bool = False)
         name for name, relation in relations.items() if translation.changes and not relation.is_sql
     ]
     if files:
-        remedy = f"{translation.dialect.title} reads no files; load it, and give the relation"
+        remedy = (
+            f"{translation.dialect.title} cannot read files; load the file into a table and "
+            "name it as the relation"
+        )
         raise SpecError([f"{name}: {remedy}" for name in files])
     return click_tables(spec.clicks, relations, translation, only_days=only_days)

@@ -57,8 +57,8 @@ def doubts(tables: ClickTables, engine: Database) -> Iterator[str]:
     if n_early >= max(LEAST_EARLY, MANY_EARLY * n_on_shown):
         yield (
             f"times: {n_early:,} of {n_on_shown:,} events on shown items are before their "
-            "impression; has one table local times and the other UTC? A time without a zone is "
-            "taken for UTC: give it its zone by sql"
+            "impression; if one table has local times and the other UTC, convert it in its sql: "
+            "a time without a zone is read as UTC"
         )
 
 
@@ -77,9 +77,9 @@ def stray_events(tables: ClickTables, engine: Database) -> str:
     column = printable(str(tables.clicks.events.columns.request))
     few = "none" if n_stray == n_events else "few"
     return (
-        f"{n_stray:,} of {n_events:,} events are of no request that was shown: {column} (request "
+        f"{n_stray:,} of {n_events:,} events have a request that was not shown: {column} (request "
         f"in clicks.events.columns) has {few} of the values of {request_column} (request in "
-        "clicks.impressions.columns); name the column that has the request, not that of a visit"
+        "clicks.impressions.columns); name the column of the request, not of a visit"
     )
 
 
@@ -112,7 +112,7 @@ def null_systems(tables: ClickTables, engine: Database) -> Problem | None:
         int(n_rows),
         tuple(sql_by_column),
         examples,
-        f'leave these rows out by clicks.{table}.where: "{name} is not null", or fill them in',
+        f'leave these rows out with clicks.{table}.where: "{name} is not null", or fill them in',
     )
 
 
@@ -134,10 +134,10 @@ def _sessions(tables: ClickTables, engine: Database) -> Iterator[str]:
     likely = _likely(tables, engine)
     table = "log" if tables.clicks.log is not None else "impressions"
     remedy = (
-        f"{printable(likely)} has one item at each position: give "
-        f"clicks.{table}.columns.request: {printable(likely)}"
+        f"{printable(likely)} has one item at each position: set clicks.{table}.columns.request: "
+        f"{printable(likely)}"
         if likely
-        else "name the column of the list that was shown at once, not that of a visit"
+        else "name the column that identifies a shown list, not a visit"
     )
     yield (
         f"request: {n_odd:,} of {n_requests:,} requests {reason}, so "

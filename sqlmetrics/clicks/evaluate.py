@@ -83,11 +83,11 @@ def evaluate_clicks(
             return replace(result, notes=(note, *result.notes))
     if metrics or by or time_zone:
         raise SpecError(
-            "a spec says its metrics, segments and zone: leave out metrics, by and time_zone"
+            "the spec already has metrics, segments and a zone; leave out metrics, by and time_zone"
         )
     spec = log
     if spec.clicks is None:
-        raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
+        raise SpecError("the spec has no clicks; use evaluate for rankings and labels")
     check_confidence(confidence)
     with (
         connect(connection) as engine,

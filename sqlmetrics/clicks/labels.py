@@ -90,9 +90,9 @@ SUBTRACTS = ("ctr", "coec", "purchase_rate")
 """The rates of which what a request did itself can be subtracted."""
 
 POOL_NOTE = (
-    "labels of pool query_item are learned from the requests that they judge, so metrics come out "
-    "too high: labels.window and evaluation keep them apart, clicks --compare-labels says by how "
-    "much"
+    "labels of pool query_item are learned from the requests that they judge, so metrics come "
+    "out too high: set labels.window and evaluation to keep them apart, or see by how much with "
+    "clicks --compare-labels"
 )
 
 
@@ -140,10 +140,9 @@ def pooled(tables: ClickTables) -> str:
     label_settings = tables.clicks.labels
     if not label_settings.pools:
         raise SpecError(
-            "judgments are labels that all requests of a query share; add to the spec: "
-            "clicks: "
-            f"{{labels: {{pool: query_item}}}}, given pool {label_settings.pool}; those of single "
-            "requests are clicks --show labels"
+            "judgments are labels shared by all requests of a query; add to the spec: clicks: "
+            f"{{labels: {{pool: query_item}}}}, given pool {label_settings.pool}; for labels of "
+            "single requests use clicks --show labels"
         )
     return with_stages(_stages(tables), "select *\nfrom pooled")
 

@@ -56,8 +56,8 @@ def check_columns(
                 message = f"{unknown('column', name, kind_by_column)} (wanted as {role})"
                 problems.append(Problem(table, message, 1))
             elif role == "day" and not folded[name.casefold()].startswith((*TIMES, *TEXTS)):
-                message = f"{name} has the type {folded[name.casefold()]}, and is wanted as day"
-                remedy = "make it a date, or a text like 2026-01-31, in sql"
+                message = f"{name} is used as day but has the type {folded[name.casefold()]}"
+                remedy = "convert it to a date, or a text like 2026-01-31, in the sql of the source"
                 problems.append(Problem(table, message, 1, remedy=remedy))
     problems += _condition_problems(clicks, relations, engine)
     if problems:
@@ -219,13 +219,13 @@ def _of_flags(log: Log, kinds: Mapping[str, str]) -> Iterator[_Rule]:
         condition = is_unclear(kinds.get(name.casefold(), ""))
         if condition:
             problem = "is neither 1 nor 0"
-            remedy = f"{name} says whether there was a {action}: make it 1 or 0, true or false"
+            remedy = f"{name} says whether there was a {action}; make it 1 or 0, true or false"
             yield _Rule(RowCheck(action, condition, problem, remedy), identifier(name), name)
 
 
 def _no_number(role: str) -> RowCheck:
     condition = "{column} is not null and {number} is null"
-    return RowCheck(role, condition, "is no number", NO_NUMBER)
+    return RowCheck(role, condition, "is not a number", NO_NUMBER)
 
 
 def _of_positions(clicks: Clicks, kinds: Mapping[str, str]) -> Iterator[_Rule]:
@@ -242,17 +242,17 @@ def _of_positions(clicks: Clicks, kinds: Mapping[str, str]) -> Iterator[_Rule]:
 
 
 def _of_position(column: str, name: str, first: object, kind: str) -> Iterator[_Rule]:
-    leave_out = "leave these rows out with where, or mend them"
+    leave_out = "fix these rows, or leave them out with where"
     if kind.startswith(TEXTS):
         yield _Rule(_no_number("position"), column, name)
     if not kind.startswith(WHOLE):
-        whole_check = RowCheck("position", _THERE + _NOT_WHOLE, "is no whole number", leave_out)
+        whole_check = RowCheck("position", _THERE + _NOT_WHOLE, "is not a whole number", leave_out)
         yield _Rule(whole_check, column, name)
     below = RowCheck("position", _THERE + "{number} < 0", "is negative", leave_out)
     yield _Rule(below, column, name)
     if first == 1:
-        remedy = "give first_position: 0, or each where some lists start at 0 and some at 1"
-        zero = RowCheck("position", _THERE + "{number} = 0", "is 0, and lists start at 1", remedy)
+        remedy = "set first_position: 0, or each if some lists start at 0 and some at 1"
+        zero = RowCheck("position", _THERE + "{number} = 0", "is 0, but lists start at 1", remedy)
         yield _Rule(zero, column, name)
 
 
@@ -271,7 +271,7 @@ def _broken(
             message = f"{rule.name} {rule.check.problem} in {many(count, 'row')}"
             remedy = rule.check.remedy
             if is_csv and remedy == NO_NUMBER and any("," in str(text) for (text,) in rows):
-                remedy += f'; for decimal commas give clicks.{table}.decimal: ","'
+                remedy += f'; for decimal commas set clicks.{table}.decimal: ","'
             yield Problem(table, message, int(count), (rule.name,), rows, remedy)
 
 
@@ -286,10 +286,10 @@ def _unread(tables: ClickTables, engine: Database) -> Iterator[Unread]:
             f"min(case when {is_bad} then cast({time_column} as varchar) end) from {source}"
         )[0]
         if count and count == total:
-            message = f"no time of {count:,} can be read, like {example!r}"
+            message = f"none of {count:,} times can be read, like {example!r}"
             remedy = (
-                "times are timestamps, texts like 2026-01-31T08:00:00+08:00, or numbers since "
-                "1970; of numbers say the time_unit: s, ms, us or ns"
+                "give timestamps, texts like 2026-01-31T08:00:00+08:00, or numbers since 1970 "
+                "with their time_unit: s, ms, us or ns"
             )
             raise InputError(
                 Problem(_shown(tables.clicks, table), message, int(count), remedy=remedy)
@@ -348,9 +348,11 @@ class _StoredDays:
             return None
         name = self.tables.clicks.day_column(self.source)
         message = (
-            f"{name} has {rows[0][0]!r}, and is wanted as day: a date, or a text like 2026-01-31"
+            f"{name} is used as day but has {rows[0][0]!r}; give a date, or a text like 2026-01-31"
         )
-        return Problem(self.source, message, 1, remedy=f"make {name} a date in sql")
+        return Problem(
+            self.source, message, 1, remedy=f"convert {name} to a date in the sql of the source"
+        )
 
     def far(self) -> Iterator[Problem]:
         """Rows that are stored beyond the margin: others, which are not read, may be so too."""
@@ -373,8 +375,8 @@ class _StoredDays:
         )
         if count:
             message = (
-                f"{many(int(count), 'row')} stored further from their time than "
-                f"{many(before, 'day')}, like {its_day} for {its_time}: others may not be read"
+                f"{many(int(count), 'row')} stored more than {many(before, 'day')} from their "
+                f"time, like {its_day} for {its_time}, so rows may be missed"
             )
-            remedy = f"give clicks.day_margin: {before + 1} or more, or leave out columns.day"
+            remedy = f"set clicks.day_margin: {before + 1} or more, or leave out columns.day"
             yield Problem(self.source, message, int(count), remedy=remedy)

@@ -149,10 +149,11 @@ def _unknown_actions(tables: ClickTables, counts: Mapping[str, int]) -> Iterable
     if not counts or counts.keys() & {*tables.actions}:
         return
     message = (
-        f"no event has an action that is looked at ({', '.join(tables.actions)})"
-        f"{did_you_mean(tables.actions[0], counts) or ';'} {describe_counts(counts)}"
+        "no event has one of the actions that count "
+        f"({', '.join(tables.actions)}){did_you_mean(tables.actions[0], counts) or ';'} "
+        f"{describe_counts(counts)}"
     )
-    remedy = f"name them in labels: {{grades: {{{next(iter(counts))}: 1}}}}"
+    remedy = f"name the action in labels: {{grades: {{{next(iter(counts))}: 1}}}}"
     yield Problem("events", message, sum(counts.values()), remedy=remedy)
 
 
@@ -174,11 +175,9 @@ def _no_event(
     ((n_impressions,),) = engine.rows(f"select count(*) as n_rows from {source}")
     if not n_impressions:
         return
-    message = (
-        f"there is no event beside {n_impressions:,} impressions, and so every click is missing"
-    )
+    message = f"{n_impressions:,} impressions have no event at all, so every click is missing"
     if n_impressions >= FEW:
         chosen = tables.clicks.events.where if tables.clicks.events else None
-        remedy = "look at clicks.events: its place, and its condition (where)"
+        remedy = "check clicks.events: the table, and its condition (where)"
         raise refusal([Problem("events", message, 0, remedy=remedy, may_come=not chosen)])
     yield f"events: {message}"

@@ -66,7 +66,7 @@ def _check(tables: ClickTables, online_measures: Sequence[Online]) -> None:
     lacks = [measure for measure in online_measures if not has[measure.metric.needs]]
     if lacks:
         needs = "; ".join(f"{measure} needs {NEEDS[measure.metric.needs]}" for measure in lacks)
-        raise SpecError(f"the log lacks what metrics need: {needs}")
+        raise SpecError(f"the log lacks what its metrics need: {needs}")
 
 
 def per_request(tables: ClickTables, online_measures: Sequence[Online]) -> Iterator[Stage]:

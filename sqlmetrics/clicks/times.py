@@ -99,7 +99,7 @@ def reading(
     if type_name.startswith(NUMBERS):
         return Reading(column, unit or "auto", is_number=True)
     raise InputError(
-        f"{column} is wanted as time, and has the type {kind}; times are timestamps, texts like "
+        f"{column} is used as time but has the type {kind}; give timestamps, texts like "
         "2026-01-31T08:00:00+08:00, or numbers since 1970"
     )
 

@@ -110,12 +110,12 @@ def settled(
         return clicks
     has_hits = HITS in kinds.get("requests", {})
     if clicks.lists_from == "hit_ids" and not has_hits:
-        raise InputError(f"requests: there is no column {HITS}, and lists_from is hit_ids")
+        raise InputError(f"requests: the column {HITS} is missing, and lists_from is hit_ids")
     if clicks.lists_from or _is_shown(clicks, relations["events"], engine):
         return clicks
     if not has_hits:
         raise InputError(
-            "nothing says what was shown: no event has the action_name 'impression', and "
+            "the log does not say what was shown: no event has the action_name 'impression', and "
             f"{'the queries have no column' if clicks.requests else 'no queries are given, with'} "
             f"{HITS}"
         )

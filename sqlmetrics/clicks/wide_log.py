@@ -83,10 +83,9 @@ def wide_log(
     if lacks := [role for role in NEEDED if role not in roles]:
         usual_names = "; ".join(f"{role}: {', '.join(NAMES[role].split()[:3])}" for role in lacks)
         raise InputError(
-            f"log: no column is known as {' or '.join(lacks)}; it has "
-            f"{', '.join(existing_columns)}. "
-            f"Known are names like these, with or without marks and capitals: {usual_names}; "
-            "a spec names any others (clicks.log.columns)"
+            f"log: no column is known as {' or '.join(lacks)}; the columns are "
+            f"{', '.join(existing_columns)}. Known are names like these, in any case and with or "
+            f"without marks: {usual_names}; name other columns in a spec (clicks.log.columns)"
         )
     segments = tuple(name for name in by if name != "query_text")
     log = {**location, "columns": {**roles, "actions": actions, "segments": segments}}
@@ -97,7 +96,7 @@ def wide_log(
         by=tuple(by),
     )
     summary = ", ".join(f"{name} as {role}" for role, name in (roles | actions).items())
-    return spec, f"log: taken {summary}; a spec names others"
+    return spec, f"log: using {summary}; name other columns in a spec"
 
 
 def _roles(

@@ -215,7 +215,7 @@ def test_a_model_without_an_opinion_is_left_out() -> None:
             assert found.estimate.standard_error == pytest.approx(alone.standard_error)
     nothing = PairedStratum(Stratum(9, [None, None]), [1.0, 0.0], 9, 4.0, 9.0)
     assert prediction_powered.mean([nothing]).estimate.value is None
-    with pytest.raises(sm.InputError, match="2 queries labelled by people are not among 1"):
+    with pytest.raises(sm.InputError, match="2 queries labelled by people are missing among the 1"):
         prediction_powered.mean([PairedStratum(Stratum(9, [1.0, 0.0]), [1.0, 0.0], 1, 1.0, 1.0)])
 
 

@@ -97,7 +97,9 @@ def test_allocation_adds_up_and_gives_two_to_each() -> None:
     assert allocate([3, 3], 100, [3, 3]) == [3, 3]  # all there are
     assert allocate([5, 5, 90], 12, [1, 1, 1]) == [4, 4, 4]
     assert allocate([2, 50], 40, [1.0, 0.0]) == [2, 38]  # no traffic left: the rest all the same
-    with pytest.raises(sm.SpecError, match="too small for 3 strata: two queries of each make 6"):
+    with pytest.raises(
+        sm.SpecError, match="needs 6 queries or more, two from each of the 3 strata"
+    ):
         allocate([10, 10, 10], 5, [1, 1, 1])
 
 
@@ -263,9 +265,12 @@ def test_items_without_a_label_are_counted_in_the_sampled_lists_alone() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda rows: rows[:-1], "2 queries were drawn, 1 rows are there; leave none out"),
+        (
+            lambda rows: rows[:-1],
+            "2 queries were drawn, but the sample has 1 rows; give all of them",
+        ),
         (lambda rows: [*rows, rows[-1]], "stands twice"),
-        (lambda rows: [rows[0] | {"stratum_size": "x"}], "stratum_size is no number: 'x'"),
+        (lambda rows: [rows[0] | {"stratum_size": "x"}], "stratum_size is not a number: 'x'"),
         (lambda rows: [row | {"by_country": "z"} for row in rows[:1]] + rows[1:], "are there"),
         (lambda rows: [row | {"size": 1} for row in rows], "unknown column 'size'"),
         (

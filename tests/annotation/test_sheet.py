@@ -275,11 +275,11 @@ def test_a_sheet_as_excel_saves_it(tmp_path: Path) -> None:
         ("query_id,item_id,grad\nq,a,1\n", "unknown column 'grad'; did you mean 'grade'?"),
         ("query_id,grade\nq,1\n", "the column item_id is missing"),
         ("query_id,item_id,grade\nq,a,good\nq,b,-1\nq,c,nan\nq,d,1e999\n", "4 of 4 rows"),
-        ('query_id,item_id,grade\nq,a,"2,5"\n', "a grade is no number of 0 or more"),
-        ("query_id,item_id,grade\nq,a,1\nq,a,1\n", "a pair stands twice: 1 of 2 rows"),
-        ("query_id,item_id,grade\nq,a,1\nq,a,\n", "a pair stands twice"),
+        ('query_id,item_id,grade\nq,a,"2,5"\n', "a grade is not a number of 0 or more"),
+        ("query_id,item_id,grade\nq,a,1\nq,a,1\n", "a query and item appear twice: 1 of 2 rows"),
+        ("query_id,item_id,grade\nq,a,1\nq,a,\n", "a query and item appear twice"),
         ("query_id,item_id,grade\n,a,1\n", "an id is empty"),
-        ("query_id,item_id,grade\nq,a\n", "line 2 has 2 fields, its heading 3"),
+        ("query_id,item_id,grade\nq,a\n", "line 2 has 2 fields, but its header has 3"),
         ("query_id,item_id,grade,grade\nq,a,1,2\n", "two columns 'grade'"),
         ('query_id,item_id,grade\nq,"a,1\n', "line 2: "),
         ("", "no line of column names"),
@@ -308,7 +308,9 @@ def test_ids_that_a_spreadsheet_changed_are_found(tmp_path: Path) -> None:
     path.write_text(f"query_id,item_id,grade,row_key\nq,007,1,{key}\n")
     assert graded_sheet.read(path).grades == {("q", "007"): 1.0}
     path.write_text(f"query_id,item_id,grade,row_key\nq,7,1,{key}\n")
-    with pytest.raises(sm.InputError, match="ids were changed since the export: 1 of 1 rows"):
+    with pytest.raises(
+        sm.InputError, match="some ids differ from those that were exported: 1 of 1 rows"
+    ):
         graded_sheet.read(path)
 
 
@@ -344,7 +346,9 @@ def test_conflicts_are_told_and_can_be_kept(tmp_path: Path) -> None:
     labels = tmp_path / "labels.csv"
     labels.write_bytes(OLD)
     path = _sheet(tmp_path, "q2,a,0", "q3,b,1")
-    with pytest.raises(sm.InputError, match="grades that the sheet has otherwise: 1") as refused:
+    with pytest.raises(
+        sm.InputError, match="labels that have another grade in the sheet: 1"
+    ) as refused:
         add(path, str(labels), COLUMNS)
     assert "2.5" in str(refused.value)
     assert labels.read_bytes() == OLD
@@ -395,7 +399,7 @@ def test_labels_of_days(tmp_path: Path) -> None:
 def test_new_labels(tmp_path: Path, name: str) -> None:
     labels = tmp_path / name
     path = _sheet(tmp_path, "q,a,1", "q,b,0.5")
-    with pytest.raises(sm.SpecError, match=r"there is no file .*; --new makes it"):
+    with pytest.raises(sm.SpecError, match=r"there is no file .*; add --new to create it"):
         add(path, str(labels), COLUMNS)
     assert add(path, str(labels), COLUMNS, new=True).n_added == 2
     with pytest.raises(sm.SpecError, match="is there already"):
@@ -438,7 +442,7 @@ def test_nothing_is_lost_if_somebody_else_writes(
         labels.write_bytes(theirs)
 
     monkeypatch.setattr(os, "fsync", meanwhile)
-    with pytest.raises(sm.InputError, match="was changed meanwhile; import again"):
+    with pytest.raises(sm.InputError, match="was changed during the import; import again"):
         add(_sheet(tmp_path, "q9,a,1"), str(labels), COLUMNS)
     assert labels.read_bytes() == theirs
 
@@ -510,7 +514,7 @@ def test_the_sql_alone(shop: Path) -> None:
         (["sheet", "search.yml", "--sample", "no.csv"], "cannot read 'no.csv'"),
         (["sheet", "search.yml", "--out", "no/sheet.csv"], "cannot write"),
         (["sheet-import", "no.csv", "--labels", "labels.csv"], "cannot read 'no.csv'"),
-        (["sheet-import", "labels.csv", "--labels", "no.csv"], "--new makes it"),
+        (["sheet-import", "labels.csv", "--labels", "no.csv"], "add --new to create it"),
         (["sheet-import", "labels.csv", "--labels", "labels.xlsx"], ".csv, .parquet, .pq"),
         (["sheet-import", "labels.csv"], "Missing option '--labels'"),
         (

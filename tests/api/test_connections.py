@@ -720,7 +720,9 @@ def test_a_dry_run_of_files_elsewhere_says_what_to_do(folder: Path, kind: str) -
         (folder / "files.yml").write_text(f"{log}output: {{relation: metrics}}\n")
     line = ["run", "files.yml", "--dry-run", "--connection", "sqlite://"]
     told = sqlmetrics(*line, folder=folder, expect=2).stderr
-    assert "SQLite reads no files; load it, and give the relation" in told
+    assert (
+        "SQLite cannot read files; load the file into a table and name it as the relation" in told
+    )
 
 
 # -- what is said -------------------------------------------------------------------------

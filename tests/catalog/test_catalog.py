@@ -399,18 +399,18 @@ PROBLEMS = [
     ("rprec@5", "rprec takes no cutoff"),
     ("num_q_5", "num_q takes no cutoff"),
     # its settings
-    ("ndcg(linear)@5", r"'linear' cannot be read; write settings like (rel=2, gain=linear)"),
+    ("ndcg(linear)@5", r"'linear' cannot be read; write options like (rel=2, gain=linear)"),
     ("ndcg(gain=)@5", "'gain=' cannot be read"),
     ("ndcg(gain=f(1))@5", "cannot be read"),
     ("ndcg(gain=linear@5", "cannot be read"),
     ("recall(rel=1)+(rel=2)@5", "cannot be read"),
     ("recall(rell=2)@5", "unknown setting 'rell'; did you mean 'rel'?"),
-    ("recall(gain=exp)@5", "recall has no gain"),
-    ("num_q(average=median)", "num_q has no average"),
-    ("auc(average=median)", "auc has no average"),
-    ("hit(no_relevant=zero)@5", "hit has no no_relevant"),
-    ("recall(ties=best)@5", "ties holds for all metrics; set it beside them"),
-    ("recall(ties=id_desc)@5", "ties holds for all metrics; set it beside them"),
+    ("recall(gain=exp)@5", "recall has no option gain"),
+    ("num_q(average=median)", "num_q has no option average"),
+    ("auc(average=median)", "auc has no option average"),
+    ("hit(no_relevant=zero)@5", "hit has no option no_relevant"),
+    ("recall(ties=best)@5", "ties applies to all metrics; set it outside of the metric"),
+    ("recall(ties=id_desc)@5", "ties applies to all metrics; set it outside of the metric"),
     ("recall(rel=high)@5", "rel must be a number above 0, given 'high'"),
     ("recall(rel=True)@5", "rel must be a number above 0, given True"),
     ("recall(rel=0)@5", "rel must be a number above 0, given 0"),
@@ -428,7 +428,7 @@ PROBLEMS = [
     ("ndcg(gain={})@5", "gain=table needs the table itself"),
     ("ndcg(gain={1: -1})@5", "gains must be 0 or more and finite, at most 1e100, given"),
     ("ndcg(gain={1: 1e999})@5", "finite, at most 1e100, given {1: inf}"),
-    ("ndcg(gain={'high': 1})@5", r"a table maps grades to gains, both numbers"),
+    ("ndcg(gain={'high': 1})@5", r"a table maps grades to gains, and both are numbers"),
 ]
 
 
@@ -512,7 +512,7 @@ MISFITS = [
     ({"gain": "lineer"}, "unknown value for gain 'lineer'; did you mean 'linear'?"),
     ({"gain": ["exp", "lineer"]}, "unknown value for gain 'lineer'; did you mean 'linear'?"),
     ({"gain": "table"}, "gain=table needs the table itself, like gain={1: 1, 2: 3}"),
-    ({"gain": {"a": 1}}, "a table maps grades to gains, both numbers"),
+    ({"gain": {"a": 1}}, "a table maps grades to gains, and both are numbers"),
     ({"ties": ["id_asc", "id_desc"]}, "ties holds for all metrics: give one value, not a list"),
     ({"preset": "trec"}, "unknown preset 'trec'; did you mean 'trec_eval'?"),
 ]

@@ -133,7 +133,7 @@ def test_without_a_click_there_is_no_cutoff() -> None:
     result = found(wide(log_of("a:...")))
     assert (result.ends, result.cutoffs) == ((), ())
     assert "requests with a click: 0" in repr(result)
-    assert repr(found(wide([]))) == "nothing was shown"
+    assert repr(found(wide([]))) == "no list was shown"
 
 
 @pytest.mark.parametrize("share", [0.0, 1.5, -0.1])
@@ -150,8 +150,8 @@ def test_it_prints() -> None:
         "       3      2        0  0.0000           0  100.0%            0  100.0%",
         "",
         "requests with a click: 2",
-        "k = 2 covers 80%: 100.0% end there or above",
-        "k = 2 covers 95%: 100.0% end there or above",
+        "k = 2 covers 80%: 100.0% of these requests end at this position or above",
+        "k = 2 covers 95%: 100.0% of these requests end at this position or above",
     ]
     deep = repr(found(wide(log_of("a:c" + "." * 99))))
     assert f"... {100 - LONGEST} more, down to position 100" in deep

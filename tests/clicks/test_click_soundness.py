@@ -337,15 +337,16 @@ def test_bad_lists_are_refused() -> None:
 def test_likeness_prints() -> None:
     found = compared({"r1": "abcd", "r2": "abcd"}, {"r1": "acxd", "r2": "abcd"}, 4)
     assert repr(found).splitlines() == [
-        "shown beside ranked: 2 requests with both",
+        "shown and ranked lists: 2 requests have both",
         f"overlap@4 0.8750, rbo {found.rbo:.4f}; requests that differ: 1 (50.0%)",
         "",
         "reason    items  requests",
-        "skipped   1      1         ranked, and not shown though the list goes on: filters, stock",
+        "skipped   1      1         "
+        "ranked but not shown, although the list goes on: filters, stock",
         "cut       0      0         "
-        "ranked in the first k, below the end of what was shown: page size, filters",
-        "injected  1      1         shown, and nowhere in the ranked list",
-        "turned    0      0         in both, in another order than the others that are in both",
+        "ranked in the first k, but below the end of the shown list: page size, filters",
+        "injected  1      1         shown but not in the ranked list",
+        "turned    0      0         in both lists, but in a different order",
     ]
 
 

@@ -249,7 +249,7 @@ def test_numbers_are_times_of_a_unit(unit: str | None, factor: int) -> None:
         del given["time_unit"]
         clicks = {"impressions": {"data": shown, **given}, "events": {"data": done, **given}}
         with pytest.raises(
-            sm.InputError, match=r"(?s)no time of 1 can be read, like '5.*time_unit"
+            sm.InputError, match=r"(?s)none of 1 times can be read, like '5.*time_unit"
         ):
             evaluate_clicks(sm.Spec(clicks=clicks, metrics=["ctr"]))
 
@@ -503,9 +503,9 @@ def wide(positions: Sequence[Any], **more: Any) -> Row:
 @pytest.mark.parametrize(
     ("positions", "told"),
     [
-        ([0, 1, 2], "position is 0, and lists start at 1 in 1 row"),
+        ([0, 1, 2], "position is 0, but lists start at 1 in 1 row"),
         (["0", "1", "2"], "give first_position: 0, or each where some lists start at 0"),
-        ([1.0, 1.4, 2.0], "position is no whole number in 1 row"),
+        ([1.0, 1.4, 2.0], "position is not a whole number in 1 row"),
         ([-1, 1, 2], "position is negative in 1 row"),
         (["1", "2", "last"], "position is no number in 1 row"),
     ],
@@ -552,8 +552,8 @@ def test_actions_in_another_case_are_told() -> None:
     for given, told in (
         (["CLICK", "CLICK", "view"], "2 events have the action 'CLICK', which is not 'click'; "
          "there are CLICK (2), view (1)"),
-        (["clicked", "view"], "no event has an action that is looked at (click, purchase); did you "
-         "mean 'clicked'? there are clicked (1), view (1)"),
+        (["clicked", "view"], "no event has one of the actions that count (click, purchase); did "
+         "you mean 'clicked'? there are clicked (1), view (1)"),
     ):  # fmt: skip
         for metrics in (["ctr"], ["mrr"]):
             with pytest.raises(sm.InputError) as caught:
@@ -566,17 +566,20 @@ def test_a_log_without_a_label_says_why() -> None:
     spec = sm.Spec(clicks=two_tables([], evaluation=days), metrics=["mrr"])
     with pytest.raises(sm.InputError) as caught:
         evaluate_clicks(spec)
-    assert "no event with a grade is left on the days that are evaluated (from 2026-01-01 and " in (
+    assert "no event with a grade is left on the evaluated days (from 2026-01-01 and " in (
         str(caught.value)
     )
     assert "(click); there is no event" in str(caught.value)
     early = sm.Spec(clicks=two_tables(["click"]), metrics=["mrr"])
     assert evaluate_clicks(early).offline is not None
     late = two_tables(["click"], cleaning={"attribution_window": "0.5s"})
-    with pytest.raises(sm.InputError, match="1 of click left out: after the window"):
+    with pytest.raises(
+        sm.InputError,
+        match="1 of click left out: after the window",
+    ):
         evaluate_clicks(sm.Spec(clicks=late, metrics=["mrr"]))
     never = sm.Spec(clicks=two_tables(["click"], evaluation={"end": "2025-01-01"}), metrics=["mrr"])
-    with pytest.raises(sm.InputError, match="no impression is left on the days that are evaluated"):
+    with pytest.raises(sm.InputError, match="no impression is left on the evaluated days"):
         evaluate_clicks(never)
 
 
@@ -603,7 +606,7 @@ def test_local_times_beside_utc_are_told() -> None:
 def test_judgments_of_no_row_say_why() -> None:
     """Nobody asked anything: the text is NULL."""
     clicks = Clicks(**two_tables(["click"], labels={"pool": "query_item"}))
-    told = "there is no judgment: none of 2 impressions has a query's text"
+    told = "there are no judgments: none of 2 impressions has the text of its query"
     with connect() as engine, cleaned_log(clicks, engine) as log:
         assert log.judgments().num_rows == 0
         with pytest.raises(sm.InputError, match=told):

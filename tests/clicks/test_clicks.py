@@ -214,7 +214,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["-m", "ctr", "--by", "country"], "country=DE  new"),
         (["-m", "ctr", "--per-query"], "--per-query is of metrics of lists"),
         (["--show", "judgments"], "pool: query_item"),
-        (["--show", "judgments"], "those of single requests are clicks --show labels"),
+        (["--show", "judgments"], "for labels of single requests use clicks --show labels"),
         (["--show", "days", "-m", "ctr"], "beside those of lists; add -m ndcg@10"),
         (["-m", "ctr", "--by", "land"], "clicks.impressions.columns.segments names"),
         (["--ubi", "a", "b"], "give a spec, a log, or the two files of --ubi"),
@@ -420,7 +420,12 @@ CASES: Mapping[str, tuple[Any, Any, Any, Any]] = {
         {"unseen": 0},
         [{"request_id": "r3", "item_id": "a", "position": 9}],
         [],
-        {("impressions", "below the last click"): 2},  # c of r1, b of r2; r3 has no click
+        {
+            (
+                "impressions",
+                "below the last click",
+            ): 2
+        },  # c of r1, b of r2; r3 has no click
     ),
     "an impression without an item": (
         {},
@@ -455,7 +460,14 @@ def test_the_report_has_all_that_was_logged() -> None:
     assert result.rows["view"] == (2, 0)
     idle = [(step.what, step.why) for step in result.steps if not step.removed]
     assert idle == [
-        *(("impressions", why) for why in ("test traffic", "bot", "below the last click")),
+        *(
+            ("impressions", why)
+            for why in (
+                "test traffic",
+                "bot",
+                "below the last click",
+            )
+        ),
         *(("click", why) for why in ("after the window", "short stay")),
     ]
     assert steps_of(result)["impressions", "repeated"] == 1
@@ -503,7 +515,7 @@ def test_what_is_wrong_with_a_log_is_said_in_its_own_words() -> None:
             "columns": {**columns, "request": "visit", "action": "action"},
         },
     }
-    stray = "20 of 20 events are of no request that was shown: visit .request in clicks.events"
+    stray = "20 of 20 events have a request that was not shown: visit .request in clicks.events"
     with pytest.raises(sm.InputError, match=stray):
         sm.evaluate_clicks(sm.Spec(clicks=log, metrics=["mrr"]))
     log["events"]["data"] = pa.Table.from_pylist(

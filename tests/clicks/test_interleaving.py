@@ -242,7 +242,9 @@ def test_credits_by_hand() -> None:
     gained = 1 / 0.8 - 0.6 / 0.8 + 0.6 / 0.4 - 0.4 / 0.4, 0.4 / 0.8 - 1 / 0.8
     assert debiased.difference.value == pytest.approx(sum(gained) / 3, rel=1e-12)
     assert (debiased.wins, debiased.losses) == (1, 1)
-    assert "left out, since their lists are no such merge: 1 requests" in repr(debiased)
+    assert "1 requests are left out, since their lists are not a merge of these two" in repr(
+        debiased
+    )
 
 
 def test_propensities_of_the_spec_are_taken() -> None:
@@ -284,12 +286,14 @@ def test_a_wrong_baseline_is_told(method: str, given: dict[str, str], error: str
 
 def test_what_is_no_pair_or_no_merge_is_told() -> None:
     log, rankings = small({"r1": ""}, {"r1": "dcba"})
-    with pytest.raises(InputError, match="none of 1 shows items as balanced of new and old would"):
+    with pytest.raises(
+        InputError, match="in none of 1 requests is the shown list a balanced merge of new and old"
+    ):
         found(clicks_of(log, rankings, "balanced"))
     three = pa.concat_tables(
         [rankings, pa.Table.from_pylist([rankings.to_pylist()[0] | {"system": "third"}])]
     )
-    with pytest.raises(InputError, match=r"compares two systems; .* has 3: new, old, third"):
+    with pytest.raises(InputError, match=r"compares two systems, but .* has 3: new, old, third"):
         found(clicks_of(log, three, "balanced"))
     with pytest.raises(ValidationError, match="balanced needs rankings"):
         Clicks(log={"data": log}, interleaving={"method": "balanced"})

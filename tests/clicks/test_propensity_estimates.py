@@ -158,7 +158,7 @@ def test_rounds_of_em_are_told_and_rise(caplog: pytest.LogCaptureFixture) -> Non
     told = reference.moved(pairs)
     each = sum(n for at in told.values() for n, _ in at.values()) / len(told)
     assert f"em learns {len(told)} attractions from {each:.1f} impressions each" in doubts
-    assert "em did not come to rest in 3 rounds" in doubts
+    assert "em did not converge in 3 rounds" in doubts
     assert "em" not in " ".join(estimated({"method": "harvest"}).warnings()).split()
     early = estimated({"method": "em", "tolerance": 0.5})
     assert len(early.rounds) == 1, "the first round changes less than a half"
@@ -338,7 +338,7 @@ REFUSED = [
     (
         {"items": ("ab", "ba", "ab"), "clicked": "ab"},
         {"positions": 2, "min_clicks": 50},
-        "harvest cannot tell .*positions hang on too few clicks \\(min_clicks: 50\\): 2 on 3",
+        "harvest cannot tell .*positions depend on too few clicks \\(min_clicks: 50\\): 2 on 3",
     ),
     (
         {"items": ("abcd", "bacd", "abdc"), "clicked": "abcd"},

@@ -342,7 +342,7 @@ def test_that_correction_does_not_help_is_said_wherever_it_is_used(call: str, od
     is_report |= call == "diagnose odd.yml"
     told = " ".join((done.stdout if is_report else done.stderr).split())
     assert "correction adds more noise" in told
-    assert "55.6% of the impressions stood below position 4" in told
+    assert "55.6% of the impressions were below position 4" in told
 
 
 @by_turns(0.9)
@@ -364,4 +364,4 @@ def test_what_cannot_be_corrected_is_told() -> None:
     assert "max_weight cuts off 50% of the weight of clicks" in told(True)
     assert "cuts off" not in told(True, max_weight=20)
     alike = told(True, given={1: 1, 2: 1})
-    assert "there is nothing to correct: how often items were looked at differs by 0.0%" in alike
+    assert "there is nothing to correct: positions change the mean rate by only 0.0%" in alike

@@ -402,12 +402,15 @@ def test_odd_sizes_work(tmp_path: Path) -> None:
     ("given", "told"),
     [
         ({"model": "positoin"}, "unknown click model 'positoin'; did you mean 'position'?"),
-        ({"requests": 0}, "requests is a whole number, 1 or more, given 0"),
-        ({"late": 1.5}, "late is a share from 0 to 1, given 1.5"),
+        ({"requests": 0}, "requests must be a whole number, 1 or more, given 0"),
+        ({"late": 1.5}, "late must be a share from 0 to 1, given 1.5"),
         ({"late": 0.2, "hurried": 0.2}, "come to 0.42 of the clicks"),
         ({"trust": 1}, "trust 1 has too many results clicked .* at most 0.77"),
         ({"model": "cascade", "trust": 0.1}, "trust is for the model position"),
-        ({"systems": ["a", "a"]}, r"systems are one name or more, each once, given \['a', 'a'\]"),
+        (
+            {"systems": ["a", "a"]},
+            r"systems must be one or more names, each once, given \['a', 'a'\]",
+        ),
         ({"bots": 1}, "bots are 2,000 of 2,000 users"),
         ({"requests": 10**9, "users": 10**4}, "too many for 10,000 users"),
         ({"queries": 0, "days": 0.5}, "the spec has 2 problems"),

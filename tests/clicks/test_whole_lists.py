@@ -148,7 +148,7 @@ def test_by_hand() -> None:
     assert result["hit@2 ips"] == 5 / 4
     first = result.estimates[0]
     assert (first.naive, first.ess, first.sample, first.n, first.n_clicks) == (0.5, 2.0, 2, 4, 1)
-    assert "only 1 click to go by" in first.warnings
+    assert "the estimate rests on 1 click only" in first.warnings
     assert result.method == "logged"
 
 
@@ -186,7 +186,7 @@ def test_what_cannot_be_weighed_is_refused() -> None:
     }.items():
         with pytest.raises(ValueError, match=said):
             clicks_of(rows, **dict(more))
-    with pytest.raises(InputError, match="is no probability in 1 request:"):
+    with pytest.raises(InputError, match="is not a probability in 1 request:"):
         found([*rows[4:], *({**row, "list_score": 0.0} for row in rows[:4])])
     with pytest.raises(InputError, match="differs within 1 request:"):
         found([{**rows[0], "list_score": 0.5}, *rows[1:]])

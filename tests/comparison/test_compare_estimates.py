@@ -240,7 +240,7 @@ def test_by_hand() -> None:
         "requests  of baseline",
         "the baseline is shown, what the log showed",
         "p: paired t of ratios, by Holm",
-        "only 1 click to go by",
+        "the estimate rests on 1 click only",
     ):
         assert said in text, said
     assert "create temp table sqlmetrics_estimated_requests" in found.executed_sql.replace(

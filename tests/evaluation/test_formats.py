@@ -864,7 +864,7 @@ def test_usual_names_are_taken_for_their_roles_and_named(tmp_path: Path) -> None
     told = sm.reconcile(runs, truth, "mrr", ".5").notes  # whatever reads the tables says it
     assert told == result.notes[:2]
     ranked = runs.rename_columns(["topic", "sku", "position"])
-    with pytest.raises(sm.InputError, match="position is no whole number"):
+    with pytest.raises(sm.InputError, match="position is not a whole number"):
         sm.evaluate(ranked, truth, "mrr")
     ranked = ranked.set_column(2, "position", pa.array([1, 2]))
     (tmp_path / "truth.csv").write_text("topic,sku,rating\n1,b,2\n")

@@ -98,7 +98,7 @@ WRONG: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"grades": {"clik": 1, "purchase": 3}}, ("action 'clik'", "did you mean 'click'?", THERE)),
     ({"grades": {"CLICK": 1}}, ("action 'CLICK'", "did you mean 'click'?", THERE)),
     ({"baseline": "nwe"}, ("system 'nwe'", "did you mean 'new'? there are ")),
-    ({"where": "action = 'none'", "metrics": ["ctr"]}, ("there is no event beside",)),
+    ({"where": "action = 'none'", "metrics": ["ctr"]}, ("impressions have no event at all",)),
     *(({"unit": unit}, (f"not in {unit}, but in ms", "time_unit: ms")) for unit in ("s", "us")),
 ]
 

@@ -182,7 +182,7 @@ def test_a_day_has_the_numbers_that_are_shown_of_it(writer: str, servers: Any) -
     with opened(servers, writer) as engine:
         for ends in ((3, 6), (1, 5), (0, 2)):
             report = write(spec(), engine, days(*ends))
-        assert any("clicks to go by" in note for note in report.notes)
+        assert any("estimate rests on" in note for note in report.notes)
         check(engine, spec())
         other = {"policy": POLICY, "prior": 3, "clip": 1.5}
         write(spec(other), engine, full_refresh=True, allow_loss=4, adopt=True)
@@ -293,10 +293,10 @@ def test_days_of_which_the_log_has_nothing_are_no_data(servers: Any) -> None:
             with pytest.raises(NoDataError):
                 write(spec(metrics=own), engine, days(2, 3))
         write(spec(metrics=["ctr"]), engine, days(2, 3), check=False)
-        with pytest.raises(InputError, match="no list is of a query of the log"):
+        with pytest.raises(InputError, match="no list matches a query of the log"):
             write(spec(), engine, days(5, 6))
         report = write(spec(), engine, days(5, 6), check=False)
-        assert "25 requests without a new list: they are left out" in report.notes
+        assert "25 requests without a new list are left out" in report.notes
         assert not rows(engine)
 
 
@@ -346,7 +346,7 @@ def test_what_decides_a_number_is_in_its_definition() -> None:
 def test_a_text_for_a_database_that_reads_no_files_has_no_lists_of_a_file() -> None:
     columns = {"query": "list", "item": "item", "score": "score"}
     asked = spec(LISTS | {"rankings": {"file": "new.parquet", "columns": columns}})
-    with pytest.raises(SpecError, match="PostgreSQL reads no files"):
+    with pytest.raises(SpecError, match="PostgreSQL cannot read files"):
         job_text(asked, Translation(dialect("postgres")), days(3, 5), "'a run'", "now()")
 
 

@@ -538,8 +538,8 @@ def test_a_margin_that_is_too_small_is_told() -> None:
         with pytest.raises(sm.InputError) as told:
             write(by_day(), engine, days(2, 3))
         message = str(told.value)
-        assert "stored further from their time than 1 day, like 2026-01-0" in message
-        assert "give clicks.day_margin: 2 or more" in message
+        assert "stored more than 1 day from their time, like 2026-01-0" in message
+        assert "set clicks.day_margin: 2 or more" in message
         for ends in ((0, 2), (2, 5)):
             write(by_day(day_margin=2), engine, days(*ends))
         check_clicks(facts(engine, "log"), click_log(1))
@@ -548,8 +548,8 @@ def test_a_margin_that_is_too_small_is_told() -> None:
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        (20260101, "ds has the type BIGINT, and is wanted as day"),
-        ("20260101", "ds has '20260101', and is wanted as day"),
+        (20260101, "ds is used as day but has the type BIGINT"),
+        ("20260101", "ds is used as day but has '20260101'"),
     ],
 )
 def test_a_column_that_is_no_day_is_refused(value: Any, told: str) -> None:

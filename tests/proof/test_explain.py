@@ -401,5 +401,5 @@ def test_a_preset_changes_no_online_metric() -> None:
     assert "presets     xgboost changes nothing: " in sm.explain("p_skip", "xgboost")
     with pytest.raises(sm.SpecError, match="unknown preset 'xgbost'; did you mean 'xgboost'"):
         sm.explain("ctr", "xgbost")
-    with pytest.raises(sm.SpecError, match="takes no such cutoff"):
+    with pytest.raises(sm.SpecError, match="does not take this cutoff"):
         sm.explain("p_skip@3")

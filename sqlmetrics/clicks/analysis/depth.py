@@ -115,7 +115,7 @@ class Depth(Tabular):
 
     def _blocks(self) -> Iterator[Block]:
         if not self.systems:
-            yield "nothing was shown"
+            yield "no list was shown"
         names = ["position", "shown", "clicked", "ctr", "last click", "so far", "last answer"]
         for system in self.systems:
             rows = [position for position in self.positions if position.system == system]
@@ -146,7 +146,10 @@ class Depth(Tabular):
         for cutoff in self.cutoffs:
             if cutoff.system == system:
                 share = f"{100 * cutoff.share:.4g}%"
-                yield f"k = {cutoff.k} covers {share}: {cutoff.covered:.1%} end there or above"
+                yield (
+                    f"k = {cutoff.k} covers {share}: {cutoff.covered:.1%} of these requests "
+                    "end at this position or above"
+                )
 
 
 def depth(log: CleanLog, *, title: str = "log", shares: Sequence[float] = (0.8, 0.95)) -> Depth:
@@ -161,7 +164,7 @@ def depth(log: CleanLog, *, title: str = "log", shares: Sequence[float] = (0.8, 
         SpecError: If a share is not above 0 and up to 1.
     """
     if wrong := [share for share in shares if not 0 < share <= 1]:
-        raise SpecError(f"shares are above 0 and up to 1, like 0.95; given {wrong[0]}")
+        raise SpecError(f"shares must be above 0 and at most 1, like 0.95; given {wrong[0]}")
     shown_as = log.tables.evaluates
     system = f"coalesce({shown_as}.system, {literal(log.system_of_none(title))})"
     view = {"of": log.tables.of, "shown": shown_as, "system": system, "ends": ENDS}

@@ -166,7 +166,7 @@ class Soundness(Tabular):
 
     def _blocks(self) -> Iterator[Block]:
         if not self._parts:
-            yield "one system and no ranked lists: nothing to look at"
+            yield "the log has one system and no ranked lists, so there is no experiment to check"
         for part in self._parts.values():
             yield from part.blocks()
 
@@ -201,7 +201,7 @@ def soundness(
     """
     has_users = "user" in log.tables.names.impressions
     if unit == "users" and not has_users:
-        raise SpecError("the log has no column of users; unit: requests counts its requests")
+        raise SpecError("the log has no column of users; set unit: requests to count its requests")
     unit = unit or ("users" if has_users else "requests")
     with Step(SERVED, _served(log, title)).there(log.engine):
         assigned = log.engine.rows(print_template("clicks/assigned", {"served": SERVED}))
@@ -241,7 +241,7 @@ def mismatch(
     got = {system: counts.get(system, 0) for system in weights}
     total, weight = sum(got.values()), sum(weights.values())
     if len(got) < 2 or not total:
-        raise SpecError(f"two systems with {unit} are needed, given {dict(counts)}")
+        raise SpecError(f"the test needs two systems with {unit}, given {dict(counts)}")
     expected = {system: total * share / weight for system, share in weights.items()}
     chi_square = sum((n - expected[system]) ** 2 / expected[system] for system, n in got.items())
     df = len(got) - 1
@@ -257,7 +257,7 @@ def _weights(counts: Mapping[str, int], shares: Mapping[str, float] | None) -> d
         if system not in shares:
             raise SpecError(unknown("system in the log", system, shares))
     if wrong := {system: share for system, share in shares.items() if not 0 < share < float("inf")}:
-        raise SpecError(f"shares are above 0; given {wrong}")
+        raise SpecError(f"shares must be above 0; given {wrong}")
     return {system: float(share) for system, share in shares.items()}
 
 

@@ -94,15 +94,15 @@ def compare_labels(spec: Spec, engine: Database) -> LabelComparison:
     """
     clicks = spec.clicks
     if clicks is None:
-        raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
+        raise SpecError("the spec has no clicks; use evaluate for rankings and labels")
     if not clicks.labels.pools:
         raise SpecError(
-            "labels of pool impression are what was done in the request itself, and no other ones "
-            "take their place; write below clicks, in place of labels.grades: "
-            "labels: {pool: query_item, rate: ctr}"
+            "labels of pool impression are what users did in the request itself, so no other "
+            "labels can replace them; write below clicks, in place of labels.grades: labels: "
+            "{pool: query_item, rate: ctr}"
         )
     if not spec.metrics:
-        raise SpecError("labels are compared by metrics of lists; add -m ndcg@10")
+        raise SpecError("labels are compared by list metrics; add -m ndcg@10")
     return _Comparing(spec, clicks, engine).compared()
 
 
@@ -190,7 +190,10 @@ class _Comparing:
             rows += _rows(ALL_DAYS, later)
             return
         if len(days) < 2:
-            notes.append("labels of earlier days: the log has no two days to learn and evaluate")
+            notes.append(
+                "labels of earlier days: the log needs two days, one to learn from and one "
+                "to evaluate"
+            )
             return
         learned, later_days = days[: len(days) // 2], days[len(days) // 2 :]
         first = Days(start=learned[0], end=later_days[0])
@@ -236,9 +239,9 @@ def _lifts(rows: Sequence[Row]) -> Iterator[str]:
         other_value = value.get((OTHERS, system, metric))
         if labels == AS_SAID and own_value is not None and other_value is not None:
             yield (
-                f"{metric} of {system} is {own_value:.4f}, and {other_value:.4f} where "
-                "each request is judged "
-                f"by the others alone: {own_value - other_value:+.4f} by judging itself"
+                f"{metric} of {system} is {own_value:.4f}, but {other_value:.4f} where each "
+                "request is judged only by the other requests: judging by itself adds "
+                f"{own_value - other_value:+.4f}"
             )
 
 

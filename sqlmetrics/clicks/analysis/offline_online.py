@@ -92,7 +92,9 @@ def _values(rows: Rows, family: str) -> dict[tuple[date, Place], dict[str, float
         name = f"{row['metric']}@{row['k']}" if row["k"] else str(row["metric"])
         if (key, name) in seen_keys:
             where = f"{row['metric_date']}, system {group[0]!r}, {group[1]} {group[2]!r}"
-            raise SpecError(f"{family}: {name} has two values for {where}; give rows of one spec")
+            raise SpecError(
+                f"{family}: {name} has two values for {where}; give the rows of one spec"
+            )
         seen_keys.add((key, name))
         if row["value"] is not None:
             value_by_metric[name] = float(row["value"])

@@ -29,10 +29,10 @@ RANKED, SHOWN = "ranked", "shown"
 """What the two lists of a request are called, as systems."""
 
 REASONS: Mapping[str, str] = {
-    "skipped": "ranked, and not shown though the list goes on: filters, stock",
-    "cut": "ranked in the first k, below the end of what was shown: page size, filters",
-    "injected": "shown, and nowhere in the ranked list",
-    "turned": "in both, in another order than the others that are in both",
+    "skipped": "ranked but not shown, although the list goes on: filters, stock",
+    "cut": "ranked in the first k, but below the end of the shown list: page size, filters",
+    "injected": "shown but not in the ranked list",
+    "turned": "in both lists, but in a different order",
 }
 """Why a shown list is not the ranked one -> what is counted."""
 
@@ -105,7 +105,7 @@ class ListComparison(Tabular):
         return {**tables, **({} if requests is None else {"requests": lambda: requests})}
 
     def _blocks(self) -> Iterator[Block]:
-        heading = f"shown beside ranked: {self.n_requests:,} requests with both"
+        heading = f"shown and ranked lists: {self.n_requests:,} requests have both"
         alone = [
             f"{n:,} only {name}"
             for name, n in ((RANKED, self.n_only_ranked), (SHOWN, self.n_only_shown))
@@ -153,8 +153,9 @@ def shown_vs_ranked(
         n_both, n_only_ranked, n_only_shown = (int(n or 0) for n in met)
         if not n_both:
             raise SpecError(
-                f"no request has both lists: of {n_all:,}, {n_only_ranked:,} were only ranked "
-                f"and {n_only_shown:,} only shown; are the request ids the same?"
+                f"no request has both lists: of {n_all:,}, {n_only_ranked:,} have only a ranked "
+                f"list and {n_only_shown:,} only a shown one; check that both tables have the "
+                "same request ids"
             )
         spec = _spec(k)
         result = run(spec, opened(spec, engine), engine, per_query=per_request)

@@ -31,8 +31,8 @@ def check_cleaning(clicks: Clicks) -> None:
     """Raise SpecError if the cleaning leaves out what was not looked at."""
     if clicks.cleaning.unseen is not None:
         raise SpecError(
-            "what was not shown is estimated from whole lists: leave out cleaning.unseen, which "
-            "takes away what stands below the last click"
+            "lists that were not shown are estimated from whole lists; leave out "
+            "cleaning.unseen, which removes the items below the last click"
         )
 
 
@@ -72,7 +72,7 @@ def lists(items: Stage, engine: Database, *, has_shown: bool = False) -> None:
         *_repeated(engine, items, ["system", "list_id", "item_id"], "an item of a list"),
     ]
     if has_shown:
-        message = "a system is called shown, as what the log showed is: name it otherwise ({n})"
+        message = "a system is called shown, the name of the logged lists; rename it ({n})"
         problems += _rows(engine, items, f"system = {literal(SHOWN)}", message)
     if problems:
         raise refusal(problems)
@@ -100,10 +100,10 @@ def matched(
     if required and not n_matched_requests:
         other_match = "query" if counterfactual.match == "request" else "request"
         raise InputError(
-            f"{LISTS}: no list is of a {counterfactual.match} of the log "
-            f"({many(n_requests, 'request')}); "
-            f"lists by {'the text of the query' if other_match == 'query' else 'request'} take "
-            f"match: {other_match}"
+            f"{LISTS}: no list matches a {counterfactual.match} of the log "
+            f"({many(n_requests, 'request')}); for lists by "
+            f"{'the text of the query' if other_match == 'query' else 'request'} set match: "
+            f"{other_match}"
         )
     return int(n_requests) - int(n_matched_requests)
 
@@ -123,15 +123,15 @@ def positions(
     if curve.groups != (None,) and not layout_of(tables, curve):
         raise SpecError(
             f"the propensities differ by layout ({', '.join(map(str, curve.groups))}); name the "
-            "column that tells it: clicks: {propensity: {by: device}}"
+            "column of the layout: clicks: {propensity: {by: device}}"
         )
     for group in curve.groups:
         places = range(1, last + 1)
         if beyond := [position for position in places if curve.at(position, group) is None]:
             suffix = f" of {group}" if group is not None else ""
             raise SpecError(
-                f"clicks@{last} needs a propensity of each place down to {last}; none is known of "
-                f"{_places(beyond)}{suffix}"
+                f"clicks@{last} needs the propensity of each position down to {last}; it is "
+                f"unknown for {_places(beyond)}{suffix}"
             )
     stage_name = tables.evaluates
     view = {"of": tables.of, "shown": stage_name, "system": f"coalesce({stage_name}.system, '')"}
@@ -143,13 +143,15 @@ def positions(
     lacking = [row for row in rows if any(curve.at(int(row[0]), g) is None for g in curve.groups)]
     lacks = {int(position) for position, *_ in lacking}
     if rows and len(lacking) == len(rows):
-        raise SpecError(f"no propensity is known of {_places(lacks)}, all that the log has")
+        raise SpecError(
+            f"no propensity is known for {_places(lacks)}, and the log has no other positions"
+        )
     if not lacks:
         return ()
     n_shown, n_clicked = (sum(int(row[index]) for row in lacking) for index in (1, 2))
     return (
-        f"no propensity is known of {_places(lacks)}: what stood there counts as not shown, "
-        f"{many(n_shown, 'impression')} with {many(n_clicked, 'click')}",
+        f"no propensity is known for {_places(lacks)}, so what was shown there counts as not "
+        f"shown: {many(n_shown, 'impression')} with {many(n_clicked, 'click')}",
     )
 
 
@@ -165,8 +167,8 @@ def logged(tables: ClickTables, engine: Database) -> int:
     ((n_wrong, n_items),) = engine.rows(with_stages(actions(tables), last))
     if n_wrong:
         raise InputError(
-            f"propensity_score is no probability in {many(int(n_wrong), 'impression')}: the "
-            "logging policy chose what it showed with a chance above 0 and up to 1"
+            f"propensity_score is not a probability in {many(int(n_wrong), 'impression')}: it "
+            "must be above 0 and at most 1, the chance that the logging policy showed the item"
         )
     return int(n_items)
 
@@ -184,13 +186,13 @@ def logged_lists(tables: ClickTables, engine: Database) -> None:
     ((n_wrong, n_differ),) = engine.rows(with_stages(tables.stages(stage_name), last))
     if n_wrong:
         raise InputError(
-            f"{score} is no probability in {many(int(n_wrong), 'request')}: the logging policy "
-            "showed the list with a chance above 0 and up to 1"
+            f"{score} is not a probability in {many(int(n_wrong), 'request')}: it must be above 0 "
+            "and at most 1, the chance that the logging policy showed the list"
         )
     if n_differ:
         raise InputError(
-            f"{score} differs within {many(int(n_differ), 'request')}: it is that of the whole "
-            "list, in all its rows"
+            f"{score} differs within {many(int(n_differ), 'request')}: it belongs to the whole "
+            "list, so all rows of a request must have the same value"
         )
 
 
@@ -202,7 +204,8 @@ def uniform(n_actions: int | None, n_items: int) -> int:
     """
     if n_actions is not None and n_actions < n_items:
         raise SpecError(
-            f"clicks.counterfactual.actions: the log has {n_items} items, given {n_actions}"
+            f"clicks.counterfactual.actions: the log has {n_items} items, but actions is "
+            f"{n_actions}; give {n_items} or more"
         )
     return n_actions or n_items
 
@@ -241,8 +244,8 @@ def policy(source: Policy, rows: Stage, tables: ClickTables, engine: Database) -
     ]
     if off:
         raise InputError(
-            f"{POLICY}: the probabilities add up to {', '.join(off[:EXAMPLES])}, and to 1 in a "
-            "policy; give those of all items that it can choose"
+            f"{POLICY}: the probabilities of a policy must add up to 1, and here they add up to "
+            f"{', '.join(off[:EXAMPLES])}; give those of all items that it can choose"
         )
     if by_position:
         logged_at = "select distinct position from actions"

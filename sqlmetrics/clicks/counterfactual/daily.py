@@ -152,9 +152,8 @@ def estimates_step(tables: ClickTables, spec: Spec, translation: Translation) ->
     )
     if relation is not None and translation.changes and not relation.is_sql:
         raise SpecError(
-            f"clicks.counterfactual: {translation.dialect.title} reads no files; load "
-            "it, and give the "
-            "relation"
+            f"clicks.counterfactual: {translation.dialect.title} cannot read files; load the file "
+            "into a table and name it as the relation"
         )
     yield Step(NEW_ESTIMATES, _question(tables, counterfactual, relation, curve, spec.by).select)
 
@@ -206,7 +205,7 @@ def _notes(
 ) -> Iterator[str]:
     """What holds for all days together."""
     if about.n_left_out:
-        yield f"{many(about.n_left_out, 'request')} without a new list: they are left out"
+        yield f"{many(about.n_left_out, 'request')} without a new list are left out"
     yield from about.notes
     sums = ", ".join(f"sum({name}) as {name}" for name in question.sums)
     rows = log.engine.records(

@@ -275,12 +275,12 @@ def _estimate(
 def _warned(estimate: CounterfactualEstimate, clip: float | None) -> Iterator[str]:
     """Why not to believe an estimate."""
     if estimate.n_clicks < FEWEST:
-        yield f"only {many(estimate.n_clicks, 'click')} to go by"
+        yield f"the estimate rests on {many(estimate.n_clicks, 'click')} only"
     if estimate.sample and estimate.ess < FEWEST <= estimate.n_clicks:
-        yield f"the weights leave an effective sample of {estimate.ess:,.0f}"
+        yield f"the weights leave an effective sample of only {estimate.ess:,.0f}"
     elif estimate.sample and estimate.ess < UNEVEN * estimate.sample:
         share = f"{estimate.ess:,.0f} of {estimate.sample:,}"
-        yield f"a few large weights decide: an effective sample of {share}"
+        yield f"a few large weights decide the estimate: the effective sample is {share}"
     if (
         estimate.estimator == "clipped_ips"
         and clip is not None
@@ -289,7 +289,7 @@ def _warned(estimate: CounterfactualEstimate, clip: float | None) -> Iterator[st
         share = f"{estimate.clipped_share:.0%} of the weight is above the clip of {clip:g}"
         yield f"{share}: the value is too low by about as much"
     if estimate.unknown_share > UNKNOWN:
-        yield f"{estimate.unknown_share:.0%} of what it counts are items that the log did not show"
+        yield f"the log did not show {estimate.unknown_share:.0%} of the items that count"
 
 
 def _off(row: Mapping[str, Any], n: int) -> Iterator[str]:
@@ -299,6 +299,6 @@ def _off(row: Mapping[str, Any], n: int) -> Iterator[str]:
     error = max(squares / n - mean * mean, 0.0) ** 0.5 / n**0.5
     if abs(mean - 1) > FAR * error and abs(mean - 1) > 1e-6:
         yield (
-            f"the weights have a mean of {mean:.3f}, and 1 if the logged probabilities are right "
-            "and cover what is estimated"
+            f"the mean weight is {mean:.3f}; it is 1 if the logged probabilities are right and "
+            "cover the new lists"
         )

@@ -130,8 +130,8 @@ def _asked(
     if counterfactual is None:
         if clicks.counterfactual is None:
             raise SpecError(
-                "nothing is asked of rankings that were not shown; add to the spec: "
-                "clicks: {counterfactual: {rankings: {file: new.parquet}}}"
+                "the spec has no rankings that were not shown; add to it: clicks: "
+                "{counterfactual: {rankings: {file: new.parquet}}}"
             )
         return clicks.counterfactual
     checked = (
@@ -161,7 +161,7 @@ def _lists(
     )
     notes = checks.positions(log.tables, curve, log.engine, last)
     if curve.method != "given":
-        notes = (f"the propensities are estimated ({curve.method}); ± takes them for known", *notes)
+        notes = (f"the propensities are estimated ({curve.method}); ± treats them as known", *notes)
     return items, n_left_out, notes
 
 

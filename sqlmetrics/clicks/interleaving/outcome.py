@@ -139,11 +139,15 @@ class InterleavingOutcome(Tabular):
     def _below(self) -> Iterator[str]:
         yield f"sign test: p = {self.sign_test:.3g}"
         if self.n_left_out:
-            yield f"left out, since their lists are no such merge: {self.n_left_out:,} requests"
+            yield (
+                f"{self.n_left_out:,} requests are left out, since their lists are not a "
+                "merge of these two"
+            )
         if (p := sign_test(self.n_began, self.n_told - self.n_began)) < UNFAIR:
             yield (
                 f"{printable(self.system)} began in {self.n_began:,} of {self.n_told:,} requests "
-                f"that tell it: no fair coin (p = {p:.2g}), do not trust the rest"
+                f"that say who began: the coin is not fair (p = {p:.2g}), so do not trust the "
+                "verdict"
             )
 
 
@@ -190,8 +194,8 @@ def interleaving_outcome(
     interleaving = log.tables.clicks.interleaving
     if interleaving is None:
         raise SpecError(
-            "the spec does not say how lists were interleaved; add clicks: {interleaving: {method: "
-            "team_draft}}, or balanced, or debiased_balanced"
+            "the spec does not say how lists were interleaved; add clicks: {interleaving: "
+            "{method: team_draft}}, or balanced, or debiased_balanced"
         )
     curve = (curve or _curve(log, by)) if interleaving.method == DEBIASED else None
     source = _source(log, interleaving)
@@ -202,7 +206,7 @@ def interleaving_outcome(
     def of_rows(rows: Rows) -> InterleavingOutcome:
         group_curve = curve.of_group(rows.value) if curve else None
         if curve and group_curve is None:
-            raise InputError(f"no propensity of {printable(rows.value)} is known")
+            raise InputError(f"the propensities of {printable(rows.value)} are unknown")
         group_merge = replace(merge, curve=group_curve)
         (sums,) = log.engine.records(credit_sums(log.tables, group_merge, rows))
         return _outcome(interleaving.method, group_merge, sums, confidence)
@@ -217,9 +221,9 @@ def _curve(log: CleanLog, by: str | None) -> PropensityCurve:
     propensity_settings = clicks.propensity
     if propensity_settings.by not in (None, by):
         raise SpecError(
-            f"propensities differ by {propensity_settings.by}, and interleaving by "
-            f"{DEBIASED} takes such as are "
-            f"alike for all requests; ask for each value by itself: by {propensity_settings.by}"
+            f"the propensities differ by {propensity_settings.by}, but {DEBIASED} needs one curve "
+            f"for all requests; set by={propensity_settings.by} (--by {propensity_settings.by}) "
+            "to compute each value by itself"
         )
     if by is None or propensity_settings.given:
         return log.estimate_propensities().curve
@@ -264,7 +268,9 @@ def _pair(log: CleanLog, interleaving: ClickInterleaving, source: Stage | None) 
             else "interleaving.rankings has"
         )
         examples = ", ".join(systems[:5]) or "none"
-        raise InputError(f"interleaving compares two systems; {where} {len(systems)}: {examples}")
+        raise InputError(
+            f"interleaving compares two systems, but {where} {len(systems)}: {examples}"
+        )
     baseline = interleaving.baseline or usual_baseline(systems)[0]
     return next(name for name in systems if name != baseline), baseline
 
@@ -275,8 +281,8 @@ def _outcome(
     n = int(sums["n_requests"])
     if not n:
         raise InputError(
-            f"no request is interleaved: none of {int(sums['n_left_out']):,} shows items as "
-            f"{method} of {merge.system} and {merge.baseline} would"
+            f"no request is interleaved: in none of {int(sums['n_left_out']):,} requests is the "
+            f"shown list a {method} merge of {merge.system} and {merge.baseline}"
         )
     wins, losses = int(sums["n_wins"]), int(sums["n_losses"])
 

@@ -26,15 +26,16 @@ NEAR = 0.01
 """A model whose perplexity above 1 is less than so much larger than that of the best fits alike."""
 
 FOLLOWS: Mapping[str, str] = {
-    "position_based": "a click hangs on the position and the item alone: correct labels and "
+    "position_based": "a click depends only on the position and the item: correct labels and "
     "metrics with propensities of positions",
-    "sdbn": "what was clicked above decides what is looked at: propensities of positions alone "
-    "do not tell this; learn labels with clicks.labels.rate: sdbn",
-    "cascade": "people stop at the first click: propensities of positions alone do not tell "
-    "this; learn labels with clicks.labels.rate: sdbn",
-    "ctr": "the item's click rate says as much as any model of positions: leave it uncorrected",
-    "position_ctr": "no model knows more than the position: items are shown too seldom to learn "
-    "from, or clicks do not tell them apart",
+    "sdbn": "clicks above decide how far users look, which propensities of positions cannot "
+    "show; learn labels with clicks.labels.rate: sdbn",
+    "cascade": "users stop at the first click, which propensities of positions cannot show; learn "
+    "labels with clicks.labels.rate: sdbn",
+    "ctr": "the click rate of an item predicts as well as any model of positions: leave it "
+    "uncorrected",
+    "position_ctr": "no model predicts more than the position does: items are shown too rarely to "
+    "learn from, or clicks do not tell them apart",
 }
 """Model -> what to do where it fits best."""
 
@@ -145,12 +146,12 @@ class ModelFits(Tabular):
     def _said(self) -> Iterator[str]:
         yield f"best: {self.best.model}: {FOLLOWS[self.best.model]}"
         if near := [fit.model for fit in self.fits[1:] if self._is_near(fit)]:
-            yield f"hardly worse: {', '.join(near)}; a larger log may tell"
+            yield f"hardly worse: {', '.join(near)}; a larger log may separate them"
         likeliest = max(self.fits, key=lambda fit: fit.log_likelihood)
         if likeliest is not self.best and likeliest.log_likelihood > self.best.log_likelihood:
             yield (
-                f"by log-likelihood, which knows the clicks above, {likeliest.model} is best: "
-                "people do not all click by one model"
+                f"{likeliest.model} is best by log-likelihood, which uses the clicks above: users "
+                "do not all click by one model"
             )
         yield from self.notes
 
@@ -257,11 +258,11 @@ def _check(log: CleanLog, parts: HeldOut, rows: Sequence[Mapping[str, Any]]) -> 
     if not rows:
         raise InputError(
             f"no request is held out ({parts.words}): models learn from some requests and are "
-            "held against others; give a longer log"
+            "tested on others; give a longer log"
         )
     if not rows[0]["n_learned"]:
         raise InputError(
-            f"no click is left to learn from: models learn from the requests that are not held "
+            "no click is left to learn from: models learn from the requests that are not held "
             f"out ({parts.words}); give a longer log"
         )
 

@@ -54,9 +54,10 @@ class Correction:
     def __str__(self) -> str:
         share = self.effective_clicks / self.n_clicks
         return (
-            f"{self.n_clicks:,.0f} clicks weigh as {self.effective_clicks:,.0f} equal ones "
-            f"({share:.0%}); {self.clipped:.1%} of the weight is clipped; correction takes out a "
-            f"bias of {self.bias:.0%} of the mean rate, and adds noise of {self.noise:.0%}"
+            f"{self.n_clicks:,.0f} clicks weigh as much as {self.effective_clicks:,.0f} equal "
+            f"ones ({share:.0%}); {self.clipped:.1%} of the weight is clipped; the correction "
+            f"removes a bias of {self.bias:.0%} of the mean rate and adds noise of "
+            f"{self.noise:.0%}"
         )
 
     def warning(self) -> str:
@@ -65,13 +66,13 @@ class Correction:
             return ""
         if self.bias < ALIKE:
             return (
-                "there is nothing to correct: how often items were looked at differs by "
-                f"{self.bias:.1%} of the mean rate alone; rate: ctr is as good; see {PAGE}"
+                "there is nothing to correct: positions change the mean rate by only "
+                f"{self.bias:.1%}, so rate: ctr is as good; see {PAGE}"
             )
         return (
-            f"correction adds more noise ({self.noise:.0%} of the mean rate) than the bias it "
-            f"takes out ({self.bias:.0%}): where the ranker is good, rate: ctr ranks items "
-            f"better; see {PAGE}"
+            f"the correction adds more noise ({self.noise:.0%} of the mean rate) than it removes "
+            f"bias ({self.bias:.0%}): if the ranker is good, rate: ctr ranks items better; see "
+            f"{PAGE}"
         )
 
 
@@ -143,9 +144,9 @@ def _propensities(tables: ClickTables) -> Iterator[Stage]:
 def not_in_text(method: str) -> SpecError:
     """The error of propensities that only a log tells, where its text alone is printed."""
     return SpecError(
-        f"propensities by {method} are estimated while the log is read, so a text of "
-        "SQL cannot have them: let `sqlmetrics clicks SPEC --show propensities` print them, "
-        "and give them as propensity: {method: given, given: {1: 1, 2: ...}}"
+        f"propensities by {method} are estimated while the log is read, so a text of SQL cannot "
+        "contain them; print them with `sqlmetrics clicks SPEC --show propensities` and give "
+        "them as propensity: {method: given, given: {1: 1, 2: ...}}"
     )
 
 

@@ -85,26 +85,25 @@ class PropensityEstimate(Tabular):
         if self.rounds and self.moves and self.moves.each < SPARSE:
             yield (
                 f"em learns {self.moves.n_pairs:,.0f} attractions from {self.moves.each:,.1f} "
-                "impressions each: where that is few, it finds the lower positions too often "
-                "looked at; method: harvest does not"
+                "impressions each, which is few: it overestimates how often users look at lower "
+                "positions; use method: harvest"
             )
         for last_round in self._last_rounds:
             if last_round.change > self.tolerance:
                 suffix = "" if last_round.group is None else f" of {printable(last_round.group)}"
-                yield f"em{suffix} did not come to rest in {last_round.number} rounds (max_rounds)"
+                yield f"em{suffix} did not converge in {last_round.number} rounds (max_rounds)"
         if self.below > MUCH:
             advice = "give" if self.curve.method == "given" else "raise propensity.positions for"
             yield f"{self._told_below}; {advice} the propensities of more positions"
         if self.correction is None:
             yield (
-                "none of the impressions whose propensity is known was clicked: corrected rates "
-                "are 0"
+                "none of the impressions with a known propensity was clicked: corrected rates are 0"
             )
             return
         if self.correction.clipped > MUCH:
             yield (
-                f"max_weight cuts off {self.correction.clipped:.0%} of the weight of clicks: lower "
-                "positions are corrected by that much too little"
+                f"max_weight cuts off {self.correction.clipped:.0%} of the weight of clicks, so "
+                "lower positions are under-corrected by that much"
             )
         if warning := self.correction.warning():
             yield warning
@@ -113,7 +112,7 @@ class PropensityEstimate(Tabular):
     def _told_below(self) -> str:
         last = max(row.position for row in self.curve.rows)
         return (
-            f"{self.below:.1%} of the impressions stood below position {last}, and have no part in "
+            f"{self.below:.1%} of the impressions were below position {last} and do not count in "
             "corrected rates"
         )
 
@@ -166,7 +165,7 @@ def estimate(
     """
     propensity_settings = tables.clicks.propensity
     if not propensity_settings.is_known:
-        raise SpecError("clicks.propensity has method none; give harvest, em, randomised or given")
+        raise SpecError("clicks.propensity has method none; set harvest, em, randomised or given")
     position_tables = replace(tables, keeps_positions=True)
     step = Step(ITEM_POSITIONS, select_of(position_tables.stages_of("item_positions")))
     with nullcontext() if tables.keeps_positions else step.there(engine):
@@ -276,7 +275,7 @@ def _of_random_traffic(
         if not reaches:
             raise InputError(
                 f"no impression{f' of {group}' if group else ''} meets propensity.randomised: "
-                f"{propensity_settings.randomised}, so no propensity can be told"
+                f"{propensity_settings.randomised}, so propensities cannot be estimated"
             )
         can[group] = Identifiability(reaches, (tuple(sums),), (), propensity_settings.min_clicks)
     _check(can, propensity_settings.method)
@@ -308,8 +307,8 @@ def _nothing(tables: ClickTables, stood: Sequence[Standing]) -> str:
     days = f" of requests ({tables.learned[0]})" if tables.learned else ""
     n_shown = sum(standing.n_impressions for standing in stood)
     return (
-        f"no propensity can be told: none of {n_shown:,.0f} impressions{days} at positions 1 to "
-        f"{tables.clicks.propensity.positions} was clicked"
+        f"propensities cannot be estimated: none of {n_shown:,.0f} impressions{days} at positions "
+        f"1 to {tables.clicks.propensity.positions} was clicked"
     )
 
 
@@ -340,7 +339,7 @@ def _curve_blocks(
         table = Table(names, cells, table.n_labels)
     yield table
     weakest = (_weakest(group, identified) for group, identified in can.items())
-    method = f"method: {curve.method}; against position 1"
+    method = f"method: {curve.method}; relative to position 1"
     lines = wrapped([method, *weakest, *extra_lines], break_on_hyphens=False)
     yield f"{lines}\ngiven: {format_curve(curve)}"
 
@@ -357,7 +356,7 @@ def _weakest(group: str | None, identified: Identifiability) -> str:
         if identified.links
         else ""
     )
-    return f"{prefix}{linked}the worst tied position hangs on {identified.weakest:,.0f} clicks"
+    return f"{prefix}{linked}the worst tied position depends on {identified.weakest:,.0f} clicks"
 
 
 def format_curve(curve: PropensityCurve) -> str:

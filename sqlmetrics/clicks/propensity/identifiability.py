@@ -64,13 +64,13 @@ class Identifiability:
         group = self.positions[0].group
         prefix = f"of {printable(group)}: " if group is not None else ""
         if self.positions[0].position != 1:
-            yield f"{prefix}nothing stood at position 1, to which propensities are relative"
+            yield f"{prefix}no item was shown at position 1, which propensities are relative to"
             return
         first, *other_components = self.components
         if other_components:
             groups = " | ".join(map(spans, self.components))
             yield (
-                f"{prefix}positions {groups} are not connected: no item that was clicked stood in "
+                f"{prefix}positions {groups} are not connected: no clicked item was shown in "
                 "several of these groups for the same query"
             )
         tied = (reach for reach in self.positions if reach.position in first)
@@ -78,8 +78,8 @@ class Identifiability:
         if weak:
             examples = ", ".join(f"{reach.position} on {reach.link_clicks:,.0f}" for reach in weak)
             yield (
-                f"{prefix}positions hang on too few clicks (min_clicks: "
-                f"{self.min_clicks}): {examples}"
+                f"{prefix}positions depend on too few clicks (min_clicks: {self.min_clicks}): "
+                f"{examples}"
             )
 
     def known(self) -> int:
@@ -184,6 +184,6 @@ def refusal(identifiability_by_group: Mapping[str | None, Identifiability], meth
         "propensities that you know (method: given)",
     ]
     return (
-        f"{method} cannot tell how often positions are looked at: {'; '.join(problems)}; use "
+        f"{method} cannot tell how often users look at each position: {'; '.join(problems)}; use "
         + (", ".join(ways[:-1]) + " or " + ways[-1])
     )

@@ -110,8 +110,8 @@ class Moves:
 
     def __str__(self) -> str:
         return (
-            f"{self.n_pairs:,.0f} pairs of a query and an item stood at several positions and were "
-            f"clicked, with {self.each:,.1f} impressions each"
+            f"{self.n_pairs:,.0f} pairs of a query and an item were shown at several positions "
+            f"and clicked, with {self.each:,.1f} impressions each"
         )
 
 

@@ -100,44 +100,45 @@ class Settings:
             yield unknown("click model", self.model, MODELS)
         yield from self._out_of_range()
         if not self.systems or len(set(self.systems)) < len(self.systems):
-            yield f"systems are one name or more, each once, given {list(self.systems)!r}"
+            yield f"systems must be one or more names, each once, given {list(self.systems)!r}"
 
     def _out_of_range(self) -> Iterator[str]:
         if not isinstance(self.seed, int):
-            yield f"seed is a whole number, given {self.seed!r}"
+            yield f"seed must be a whole number, given {self.seed!r}"
         for name, least in COUNTS.items():
             value = getattr(self, name)
             if not isinstance(value, int) or value < least:
-                yield f"{name} is a whole number, {least} or more, given {value!r}"
+                yield f"{name} must be a whole number, {least} or more, given {value!r}"
         for name in SHARES:
             value = getattr(self, name)
             if not isinstance(value, int | float) or not 0 <= value <= 1:
-                yield f"{name} is a share from 0 to 1, given {value!r}"
+                yield f"{name} must be a share from 0 to 1, given {value!r}"
 
     def _impossible(self) -> Iterator[str]:
         """What no log can have, though each argument is in its range."""
         planted = sum(self.fates.values())
         if planted > MOST_PLANTED:
             yield (
-                f"late, early, orphans and hurried come to {planted:.4g} of the clicks; there are "
-                f"results enough that nobody clicked for {MOST_PLANTED}"
+                f"late, early, orphans and hurried come to {planted:.4g} of the clicks; give at "
+                f"most {MOST_PLANTED}"
             )
         likeliest = LIKELIEST + (1 - LIKELIEST) * self.trust
         if self.trust and likeliest * (1 + planted) > 1:
             most = (1 / (1 + planted) - LIKELIEST) / (1 - LIKELIEST)
             yield (
-                f"trust {self.trust:.4g} has too many results clicked to leave {planted:.4g} of "
-                f"the clicks for late, early, orphans and hurried; at most {most:.2g}"
+                f"trust {self.trust:.4g} leaves too few unclicked results to plant {planted:.4g} "
+                "of the clicks as late, early, orphans and hurried; give a trust of at most "
+                f"{most:.2g}"
             )
         if self.model == "cascade" and (self.cascade or self.trust):
             argument = "cascade" if self.cascade else "trust"
-            yield f"{argument} is for the model position, some of whose users do otherwise"
+            yield f"{argument} only applies to the model position"
         if self.n_bots >= self.users:
             yield f"bots are {self.n_bots:,} of {self.users:,} users; leave one for people"
         elif self._busiest() > CROWDED / 2:
             yield (
                 f"{self.requests:,} requests in {self.days:,} days are too many for "
-                f"{self.users:,} users: people would look like bots; give more users or days"
+                f"{self.users:,} users, who would look like bots; give more users or days"
             )
 
     def _busiest(self) -> float:
