@@ -11,7 +11,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape as html_text
 from itertools import chain
 from textwrap import wrap
@@ -23,6 +23,9 @@ DECIMALS = 4
 """So many decimals a metric's value is printed with, unless a preset's tool has others."""
 
 GAP = 2
+
+MOST_ROWS = 500
+"""As many rows of a table a terminal shows."""
 
 BAR = "rgba(70, 130, 180, .25)"
 """The colour of bars, on a light and on a dark page."""
@@ -82,18 +85,27 @@ class Table:
     def text(self, *, full_width: bool = False, styled: bool = False) -> str:
         """Aligned columns without lines, no wider than the terminal.
 
-        Where it is too wide, texts go on in the next line; where that is not enough, the numbers
+        A terminal shows the first rows of a long table, and how many more there are. Where it is
+        too wide, texts go on in the next line; where that is not enough, the numbers
         stand in several tables below one another, each with the texts.
 
         Args:
             full_width: Whether it may be as wide as it is, for a file.
             styled: Whether styles are shown, by marks of terminals.
         """
+        if not full_width and sys.stdout.isatty() and len(self.rows) > MOST_ROWS:
+            return self._beginning().text(styled=styled)
         width = None if full_width else terminal_width()
         parts = [self] if width is None else self.split(width)
         tables = [_Grid(part, styled).text(width) for part in parts]
         texts = [visible(self.title), *tables, visible("\n".join(self.notes))]
         return "\n\n".join(filter(None, texts))
+
+    def _beginning(self) -> Table:
+        """The first rows, and how many more there are."""
+        rest = many(len(self.rows) - MOST_ROWS, "more row")
+        note = f"{rest}: files, pipes and to_dicts() have all"
+        return replace(self, rows=self.rows[:MOST_ROWS], notes=[note, *self.notes])
 
     def split(self, width: int) -> list[Table]:
         """Tables of columns of numbers that stand side by side, each with the texts."""

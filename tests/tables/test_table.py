@@ -106,3 +106,13 @@ def test_numbers_stand_in_several_tables_where_the_terminal_is_narrow(
     assert max(map(len, table.text().splitlines())) <= 16
     assert "\x1b[1m4.0000" in table.text(styled=True)
     assert "2.0000" in table.text(full_width=True).splitlines()[1]
+
+
+def test_a_terminal_shows_the_first_rows_of_a_long_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table(["system", "mrr"], [[f"s{n}", "1.0000"] for n in range(1_500)], 1, notes=["so"])
+    assert len(table.text().splitlines()) == 1_503
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    *lines, empty, more, note = table.text().splitlines()
+    assert (len(lines), lines[-1].split()[0], empty, note) == (501, "s499", "", "so")
+    assert more == "1,000 more rows: files, pipes and to_dicts() have all"
+    assert len(table.text(full_width=True).splitlines()) == 1_503

@@ -345,11 +345,8 @@ class _Layouts:
                 id(row): round(row["value"], self.facts.decimals) * sign for row in valued_rows
             }
             if len(set(value_by_row.values())) > 1:
-                yield from (
-                    row
-                    for row, value in value_by_row.items()
-                    if value == max(value_by_row.values())
-                )
+                best = max(value_by_row.values())
+                yield from (row for row, value in value_by_row.items() if value == best)
 
 
 def _mean(measure: Columned, row: Row, decimals: int) -> str:
