@@ -10,6 +10,7 @@ PAGES = sorted([*ROOT.glob("README*.md"), ROOT / "CONTRIBUTING.md", *ROOT.glob("
 OWN_STATE = [page for page in PAGES if page.parent.name in ("how-to", "concepts")]
 OWN_STATE += [
     ROOT / "docs" / "tutorial.md",
+    ROOT / "docs" / "compare.md",
     ROOT / "docs" / "counterfactual.md",
     ROOT / "README.md",
 ]
