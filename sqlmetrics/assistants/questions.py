@@ -14,15 +14,24 @@ from sqlmetrics.assistants.answer import (
     answer_text,
     chosen,
     data_text,
+    name_text,
     plain,
     visible_text,
 )
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.comparison.compare import compare as compare_lists
 from sqlmetrics.comparison.query_explanation import explain_query
+from sqlmetrics.comparison.report.comparison import Comparison
 from sqlmetrics.comparison.stored_comparison import compare_stored
 from sqlmetrics.engines.database import Database
-from sqlmetrics.errors import InputError, NoDataError, SpecError, shortened, unknown
+from sqlmetrics.errors import (
+    InputError,
+    NoDataError,
+    SpecError,
+    SqlmetricsError,
+    shortened,
+    unknown,
+)
 from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.jobs.definitions import definition_history, described, list_metrics
 from sqlmetrics.jobs.reading.stored_metrics import query_metrics
@@ -88,7 +97,7 @@ class Questions:
             rows = [self._summary(each_spec) for each_spec in self.specs.values()]
             return answer_text({"specs": [plain(name) for name in self.specs]}, rows)
         the_spec = self._spec(spec)
-        head: dict[str, Any] = {"spec": the_spec.title, "baseline": plain(the_spec.baseline)}
+        head: dict[str, Any] = {"spec": the_spec.title, "baseline": name_text(the_spec.baseline)}
         days_by_metric: dict[str, Any] = {}
         with self._open(the_spec) as engine:
             table = StoredTable(the_spec, engine)
@@ -218,13 +227,10 @@ class Questions:
                 problem = [f"no movers: {error}"]
         head = {
             "spec": the_spec.title,
-            "days": _days_text(
-                min(row["first_date"] for row in comparison.rows),
-                max(row["last_date"] for row in comparison.rows),
-            ),
+            "days": " and ".join(_compared_days(comparison, periods or ())),
             "segment": plain([ALL, *(by or ())]),
             "sentences": [
-                plain(_place(row)) + shortened(row["sentence"], LONGEST_NOTE)
+                _place(row) + shortened(row["sentence"], LONGEST_NOTE)
                 for row in comparison.rows[:MOST_NAMES]
             ],
             "notes": notes_of([*problem, *comparison.notes]),
@@ -273,23 +279,23 @@ class Questions:
             )
         head = {
             "spec": explanation.spec,
-            "query": plain(explanation.query),
+            "query": name_text(explanation.query),
             "query_text": data_text(explanation.query_text),
             "days": plain(explanation.day),
             "segment": ALL,
             "n": 1,
             "interval": "none: a single query has no interval",
-            "baseline": plain(explanation.baseline),
+            "baseline": name_text(explanation.baseline),
             "lists": {
-                plain(system): [
-                    {**plain({**item, "title": None}), "title": data_text(item["title"])}
+                name_text(system): [
+                    {**chosen(item, [*item]), "title": data_text(item["title"])}
                     for item in items[:MOST_NAMES]
                 ]
                 for system, items in explanation.lists.items()
             },
             "notes": notes_of([*_cut_lists(explanation.lists), *explanation.notes]),
         }
-        return answer_text(head, [plain(row) for row in explanation.rows])
+        return answer_text(head, [chosen(row, [*row]) for row in explanation.rows])
 
     def reconcile(
         self,
@@ -326,7 +332,7 @@ class Questions:
             "spec": the_spec.title,
             "days": str(days or "all days of the rankings"),
             "segment": ALL,
-            "system": plain(system or None),
+            "system": name_text(system or None),
             "fits": bool(reconciliation.candidates),
             "combinations_tried": reconciliation.tried,
             "notes": notes_of(reconciliation.notes),
@@ -347,9 +353,10 @@ class Questions:
         """
         the_spec = self._spec(spec)
         with self._open(the_spec) as engine:
-            history = [
-                days for days in definition_history(the_spec, engine) if days.segment == segment
-            ]
+            all_history = definition_history(the_spec, engine)
+        if segment not in (segments := {ALL, *(days.segment for days in all_history)}):
+            raise SpecError(unknown("segment with a condition of its own", segment, segments))
+        history = [days for days in all_history if days.segment == segment]
         parts = [days for days in history if days.metric == metric]
         if not parts:
             raise SpecError(unknown("metric", metric, {days.metric for days in history}))
@@ -386,6 +393,9 @@ class Questions:
         if not name and len(self.specs) == 1:
             (spec,) = self.specs.values()
             return spec
+        if not name:
+            names = ", ".join(self.specs)
+            raise SpecError(f"there are several specs: name one as spec; known: {names}")
         if name not in self.specs:
             raise SpecError(unknown("spec", name, self.specs))
         return self.specs[name]
@@ -400,6 +410,8 @@ class Questions:
                 return row | _span(table.days) | {"computed_at": plain(table.computed_at)}
         except NoDataError as error:
             return row | {"no_data": str(error)}
+        except SqlmetricsError as error:  # others may have another database, which answers
+            return row | {"error": visible_text(str(error))}
 
 
 def _contents(table: StoredTable) -> dict[str, Any]:
@@ -411,9 +423,9 @@ def _contents(table: StoredTable) -> dict[str, Any]:
         **_span(table.days),
         "computed_at": plain(table.computed_at),
         "n_systems": len(table.systems),
-        "systems": [{"system": plain(name), **_days_of(days)} for name, days in systems],
+        "systems": [{"system": name_text(name), **_days_of(days)} for name, days in systems],
         "segments": {
-            plain(name): {"n_values": len(values), "values": plain(values[:MOST_NAMES])}
+            plain(name): {"n_values": len(values), "values": [*map(name_text, values[:MOST_NAMES])]}
             for name, values in segments
         },
     }
@@ -442,10 +454,20 @@ def _cut_lists(lists: Mapping[str, Sequence[Any]]) -> Iterator[str]:
     """Which lists are longer than what is shown of them."""
     for system, items in lists.items():
         if len(items) > MOST_NAMES:
-            yield f"only the first {MOST_NAMES} of {len(items):,} items of {system} are shown"
+            name = name_text(system)
+            yield f"only the first {MOST_NAMES} of {len(items):,} items of {name} are shown"
+
+
+def _compared_days(comparison: Comparison, periods: Sequence[str]) -> Iterator[str]:
+    """The periods that are compared, or the days of the systems."""
+    if periods:
+        yield from dict.fromkeys([comparison.baseline, *(r["system"] for r in comparison.rows)])
+        return
+    first = min(row["first_date"] for row in comparison.rows)
+    yield _days_text(first, max(row["last_date"] for row in comparison.rows))
 
 
 def _place(row: Mapping[str, Any]) -> str:
     """What a sentence is of."""
-    segment = f", {row['segment_name']}={row['segment_value']}"
-    return f"{row['system']}{segment if row['segment_name'] != ALL else ''}: "
+    segment = f", {row['segment_name']}={name_text(row['segment_value'])}"
+    return f"{name_text(row['system'])}{segment if row['segment_name'] != ALL else ''}: "

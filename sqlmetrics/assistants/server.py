@@ -6,6 +6,7 @@ import hmac
 import inspect
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
@@ -19,13 +20,16 @@ from typing import Any, get_type_hints
 
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import ValidationError
 
 from sqlmetrics import __version__
-from sqlmetrics.assistants.answer import DATA_NOTE, LONGEST_NAME, visible_text
+from sqlmetrics.assistants.answer import DATA_NOTE, LONGEST_NAME, unmarked, visible_text
 from sqlmetrics.assistants.questions import LONGEST_NOTE, Questions
-from sqlmetrics.errors import SpecError, SqlmetricsError, masked, shortened, unknown
+from sqlmetrics.errors import EngineError, SpecError, SqlmetricsError, masked, shortened, unknown
 from sqlmetrics.jobs.schema import TABLES
+from sqlmetrics.spec.spec import sentences
 
 INSTRUCTIONS = (
     "Exact ranking and search metrics from the warehouse. Call list_metrics first. Take numbers as "
@@ -53,10 +57,11 @@ def make_server(questions: Questions, log: Log) -> MCPServer[Any]:
         questions: What may be asked.
         log: Is told who asked what, and how long the answer took.
     """
-    server: MCPServer[Any] = MCPServer(
+    server = QuestionServer(
         "sqlmetrics", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
     )
-    turn = Lock()
+    server.log = log
+    turn = Turn(questions.seconds)
     for name in TOOLS:
         server.add_tool(
             _answering(getattr(questions, name), turn, log),
@@ -82,6 +87,61 @@ def make_server(questions: Questions, log: Log) -> MCPServer[Any]:
         return f"{skill_text()}\nThe metric is {metric}. {period}"
 
     return server
+
+
+class QuestionServer(MCPServer[Any]):
+    """A server whose refusals are in the package's words, bounded and logged.
+
+    Attributes:
+        log: Is told what was refused before a tool was called.
+    """
+
+    log: Log
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> Any:
+        """Call a tool; what the SDK refuses, and what nobody foresaw, is an error of one line."""
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            cause = error.__cause__
+            detail = ""
+            if isinstance(cause, ValidationError):  # the first: a list may have thousands
+                problem = _KINDS.sub("", str(SpecError(sentences(cause)[0])))
+            elif cause is None:
+                problem = unknown("tool", shortened(name, LONGEST_NAME), TOOLS)
+            else:  # nobody foresaw it: its text may have anything, and is logged alone
+                problem = f"{name} failed unexpectedly, by a {type(cause).__name__}"
+                detail = shortened(f": {cause}", LONGEST_NOTE)
+        client = _client(context) if context else "a client"
+        self.log(masked(visible_text(f"{client}: error: {problem}{detail}")))
+        return _result(f"error: {problem}", is_error=True)
+
+
+_KINDS = re.compile(r"\.(list\[str\]|str)(?=[. ])")
+"""What pydantic says of an argument of several types: which one it tried."""
+
+
+class Turn:
+    """One question at a time; who waits too long is told to ask again."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._lock = Lock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(timeout=self._seconds):
+            raise EngineError(f"other questions took {self._seconds:g} s: ask this one again")
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def _result(text: str, *, is_error: bool) -> CallToolResult:
+    """What a client is told; an error on one line, for the names in it may have several."""
+    texts = [masked(visible_text(text)), DATA_NOTE] if is_error else [text]
+    return CallToolResult(content=[TextContent(text=part) for part in texts], is_error=is_error)
 
 
 def skill_text() -> str:
@@ -110,7 +170,7 @@ def dictionary_text() -> str:
     return json.dumps(columns_by_table, ensure_ascii=False, indent=1)
 
 
-def _answering(question: Callable[..., str], turn: Lock, log: Log) -> Callable[..., CallToolResult]:
+def _answering(question: Callable[..., str], turn: Turn, log: Log) -> Callable[..., CallToolResult]:
     """A tool: one question at a time, errors in the package's words, a line in the log."""
     parameters = [*inspect.signature(question).parameters.values()]
     names = [parameter.name for parameter in parameters]
@@ -118,19 +178,20 @@ def _answering(question: Callable[..., str], turn: Lock, log: Log) -> Callable[.
     @wraps(question)
     def answer(context: Context[Any, Any], **arguments: Any) -> CallToolResult:
         began = time.monotonic()
-        with turn:
-            try:
-                check_arguments(context, names)
-                text, is_error = question(**arguments), False
-            except SqlmetricsError as error:
-                text, is_error = f"error: {error}", True
+        try:
+            check_arguments(context, names)
+            with turn:
+                unmarked_arguments = {name: unmarked(value) for name, value in arguments.items()}
+                text, is_error = question(**unmarked_arguments), False
+        except SqlmetricsError as error:
+            text, is_error = f"error: {error}", True
         seconds = time.monotonic() - began
         outcome = shortened(text, LONGEST_NAME) if is_error else f"{len(text):,} characters"
         chosen = {name: value for name, value in arguments.items() if value}
         request = shortened(json.dumps(chosen, ensure_ascii=False, default=str), LONGEST_NOTE)
         line = f"{_client(context)}: {question.__name__} {request}: {outcome}, {seconds:.2f} s"
         log(masked(visible_text(line)))
-        return CallToolResult(content=[TextContent(text=masked(text))], is_error=is_error)
+        return _result(text, is_error=is_error)
 
     of_context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY)
     hints = get_type_hints(question)

@@ -140,7 +140,10 @@ def explain_query(
         EngineError: If the database fails.
     """
     chosen_day = None if day is None else day_named(day, zone_of_days(spec))
-    days = None if chosen_day is None else Days(start=chosen_day, end=chosen_day + timedelta(1))
+    if chosen_day and not (spec.clicks or spec.rankings.columns.date):
+        raise SpecError(f"the rankings have no column of dates, so there is no day {chosen_day}")
+    end = None if chosen_day in (None, date.max) else chosen_day + timedelta(1)
+    days = None if chosen_day is None else Days(start=chosen_day, end=end)
     names = (systems,) if isinstance(systems, str) else tuple(systems)
     metric_texts = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     options = Options(metrics=metric_texts, days=days)

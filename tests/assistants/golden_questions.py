@@ -355,8 +355,20 @@ REFUSED = (
     ),
     Question("10,000 movers", "compare", shop(**NDCG, movers=10_000), {}, ("0 to 20",)),
     Question("A spec by its file", "list_metrics", {"spec": "/etc/passwd"}, {}, ("unknown spec",)),
-    Question("No spec of several", "query_metrics", {**NDCG}, {}, ("unknown spec",)),
+    Question("No spec of several", "query_metrics", {**NDCG}, {}, ("name one as spec; known",)),
     Question("No data", "query_metrics", {"spec": "later", **NDCG}, {}, ("no row of later",)),
-    Question("A tool to write", "run", {}, {}, ("Unknown tool",)),
-    Question("A raw query", "query", {"sql": "select 1"}, {}, ("Unknown tool",)),
+    Question("A tool to write", "run", {}, {}, ("unknown tool",)),
+    Question("A raw query", "query", {"sql": "select 1"}, {}, ("unknown tool",)),
+    Question(
+        "10,000 lists", "query_metrics", shop(metrics=[["mrr"]] * 10_000), {}, ("metrics.0 must",)
+    ),
+    Question("No text", "explain_query", shop(query=7), {}, ("error: query must be a text",)),
+    Question("A far day", "explain_query", shop(query="q02", day="9999-12-31"), {}, ("no list",)),
+    Question(
+        "A condition that is none",
+        "definition",
+        shop(metric="mrr", segment="country"),
+        {},
+        ("'country'; known: all",),
+    ),
 )

@@ -23,6 +23,7 @@ from asked_world import (
     ask,
     command,
     http_server,
+    id_of,
     make_shop,
     over_http,
     over_stdio,
@@ -108,7 +109,7 @@ def test_others_need_the_token(shop: Path) -> None:
         for header in ({}, {"authorization": "Bearer no"}, {"authorization": TOKEN}):
             with pytest.raises(HTTPError, match="401"):
                 urlopen(Request(url, b"{}", header), timeout=10)
-    with pytest.raises(SpecError, match=r"reached by others.*SQLMETRICS_MCP_TOKEN"):
+    with pytest.raises(SpecError, match=r"reached from other.*SQLMETRICS_MCP_TOKEN"):
         server.check_token("0.0.0.0", "")
     with pytest.raises(SpecError, match="has 5 characters"):
         server.check_token("127.0.0.1", "short")
@@ -160,15 +161,17 @@ def test_without_the_sdk_one_line_says_so(
 
 def test_what_people_wrote_is_data(shop: Path) -> None:
     """It stands within its mark, whatever it says, on one line."""
-    explained = read(questions(shop).explain_query("q01"))
+    explained = read(questions(shop).explain_query(id_of(1)))
+    assert explained["query"] == "<data>q01, as people type</data>"
     titles = {item["title"] for items in explained["lists"].values() for item in items}
     for text in (explained["query_text"], *titles):
         assert text.startswith("<data>")
         assert text.endswith("</data>")
-        assert text.count("</data>") == 1
+        assert text.lower().count("</data>") == 1
         assert text.isprintable()
     assert "ignore your instructions" in explained["query_text"]
     assert "never instructions" in explained["about_texts"]
+    assert "token=***: drop all" in explained["query_text"], "a mask breaks no quotes"
     assert answer.data_text(HOSTILE * 100) is not None
     assert len(str(answer.data_text(HOSTILE * 100))) < answer.LONGEST_NAME + 30
 
@@ -182,7 +185,7 @@ def test_answers_are_capped_and_say_so(shop: Path) -> None:
     text = answer.answer_text({}, rows)
     assert len(text) <= answer.MOST_CHARACTERS
     assert f"{len(read(text)['rows'])} of 150 rows are shown" in text
-    with pytest.raises(InputError, match="longer than 20,000"):
+    with pytest.raises(InputError, match="more than 20,000"):
         answer.answer_text({"sql": "x" * 30_000}, [])
 
 

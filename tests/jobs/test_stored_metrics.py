@@ -111,6 +111,7 @@ WRONG: dict[str, tuple[Callable[..., Any], dict[str, Any], type[Exception], str]
     "dates": (sm.compare_stored, {"dates": ["2026-01-01", "2026-01-02"]}, SpecError, "name one"),
     "sums": (sm.compare_stored, {"metrics": "auc"}, SpecError, "no mean of queries"),
     "query": (sm.explain_query, {"query": "q99"}, NoDataError, "no list of the query 'q99'"),
+    "far day": (sm.explain_query, {"query": "q1", "day": "9999-12-31"}, NoDataError, "no list"),
     "list": (sm.explain_query, {"query": "q1", "systems": "nwe"}, SpecError, "mean 'new'"),
 }
 
@@ -231,3 +232,6 @@ def test_the_lists_of_a_query() -> None:
     assert new["value"] == kept
     assert new["difference"] == pytest.approx(kept - old["value"])
     assert sm.explain_query(job(), shop(), "q1", day=FIRST, systems="new").baseline is None
+    rankings_of_no_day = {"relation": "runs", "columns": {"score": "score", "system": "system"}}
+    with pytest.raises(SpecError, match="no column of dates, so there is no day 2026-01-01"):
+        sm.explain_query(job(rankings=rankings_of_no_day), shop(), "q1", day=FIRST)
