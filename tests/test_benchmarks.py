@@ -62,6 +62,7 @@ SMALL = {
     "growth": "--engine chdb --rows 1e4 --memory 1GB",
     "interleaving": "--requests 200 --seeds 1 --gaps 0.3",
     "nights": "duckdb --days 1",
+    "reconcile": "--queries 2 --tools 0",
     "trace": "",
     "spark_days": "--rows 20000 --runs 1",
     "position_bias": "--sizes 30_000 --seeds 1",

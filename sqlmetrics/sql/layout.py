@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from textwrap import indent
 
@@ -27,6 +28,7 @@ _NAME = re.compile(r" (?=as \S+$)")
 _CLOSED = ("\n)", "\nend")
 _WINDOW = re.compile(r" (?=over \(.*\)$)")
 _CLAUSE = re.compile(r" (?=order by |rows between )")
+_DEEPER = {"(": 1, "case": 1, ")": -1, "end": -1}
 _KEYS = re.compile(r"((?:partition|order) by) ")
 
 
@@ -156,6 +158,8 @@ def _is_whole(inner: str) -> bool:
 
 def _split(text: str, pattern: re.Pattern[str], depth: int = 0) -> list[str]:
     """The parts between the places of a kind that stand so deep in parentheses and cases."""
+    if not pattern.search(text):
+        return [text]
     ends = [
         position
         for position, level in _depths(text)
@@ -165,9 +169,12 @@ def _split(text: str, pattern: re.Pattern[str], depth: int = 0) -> list[str]:
     return [text[a + 1 : b] for a, b in pairwise(places)]
 
 
-def _depths(text: str) -> Iterator[tuple[int, int]]:
+@lru_cache(maxsize=16)
+def _depths(text: str) -> Sequence[tuple[int, int]]:
     """Each place of a text outside of quotes, and how deep it is."""
     depth = 0
+    places = []
     for token in _TOKEN.finditer(text):
-        depth += {"(": 1, "case": 1, ")": -1, "end": -1}.get(token[0], 0)
-        yield token.start(), depth
+        depth += _DEEPER.get(token[0], 0)
+        places.append((token.start(), depth))
+    return places

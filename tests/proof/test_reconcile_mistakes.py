@@ -16,6 +16,9 @@ from marked import by_turns, long, sliced
 from memory import database, evaluate
 
 import sqlmetrics as sm
+from benchmarks.hand_written import QUERIES
+from benchmarks.reconcile import names, reconciled_of
+from benchmarks.reconcile import world as new_world
 from sqlmetrics.proof.reconcile.mistakes import AVERAGED, CAPS, MISTAKES, REPEATED
 
 pytestmark = by_turns(0.3)
@@ -299,4 +302,59 @@ def test_the_page_has_every_mistake() -> None:
 
 def test_every_mistake_is_tested() -> None:
     at_k = {"ideal_capped_at_5", "ideal_of_hits_capped_at_5"}
-    assert {one.name for one in MISTAKES} - NAIVE.keys() == at_k | {"ideal_as_long_as_the_list"}
+    tested = {*NAIVE, *(name for written in QUERIES.values() for name in written.is_mistake)}
+    assert {one.name for one in MISTAKES} - tested == at_k | {"ideal_as_long_as_the_list"}
+
+
+@by_turns(2)
+@pytest.mark.parametrize("name", sliced("hand-written numbers", 0.04, QUERIES))
+def test_what_was_written_by_hand_is_named_in_the_first_lines(name: str) -> None:
+    """Other cutoffs, other metrics, percentages and mistakes, to six digits."""
+    written, tables = QUERIES[name], new_world(21)
+    found = reconciled_of(written, tables, digits=6)
+    assert names(found, written), str(found)
+
+
+@by_turns(1)
+def test_a_neighbour_is_told_in_words_and_only_where_nothing_fits() -> None:
+    tables = new_world(24)
+    result = evaluate(*tables, ["precision@15", "precision@10"])
+    found = sm.reconcile(*tables, "P@10", f"{result['precision@15']:.6f}", departures=0)
+    assert str(found).startswith(
+        f"precision@10 = {result['precision@15']:.6f}: this is precision@15\n"
+    )
+    first = found.candidates[0]
+    assert (first.metric, first.other_metric, first.distance) == ("precision@15", True, 1)
+    assert "house" in first.presets
+    assert evaluate(*tables, first.metric)[first.metric] == pytest.approx(first.value)
+    right = sm.reconcile(*tables, "P@10", f"{result['precision@10']:.6f}", departures=0)
+    assert not any(line.other_metric for line in right.candidates)
+
+
+@by_turns(1)
+def test_a_number_of_groups_of_labels() -> None:
+    """The items of a group count once each, whatever groups a label has beside it."""
+    lists = {f"q{n}": {item: -float(place) for place, item in enumerate("abcdef")} for n in "12"}
+    rows = [
+        ("q1", "b", "x"),
+        ("q1", "b", "y"),
+        ("q1", "d", "x"),
+        ("q2", "c", "x"),
+        ("q2", "z", "y"),
+    ]
+    labels = pa.table(
+        {
+            "query_id": [row[0] for row in rows],
+            "item_id": [row[1] for row in rows],
+            "group": [row[2] for row in rows],
+            "grade": [1.0] * len(rows),
+        }
+    )
+    for text in ("alpha_ndcg@5", "subtopic_recall@5", "nerr_ia@5"):
+        value = evaluate(lists, labels, text)[text]
+        found = sm.reconcile(lists, labels, text, f"{value:.5f}", departures=1)
+        assert "house" in found.candidates[0].presets
+        assert not found.candidates[0].distance
+    third = evaluate(lists, labels, "alpha_ndcg@3")["alpha_ndcg@3"]
+    found = sm.reconcile(lists, labels, "alpha_ndcg@5", f"{third:.6f}", departures=0)
+    assert found.candidates[0].metric == "alpha_ndcg@3"

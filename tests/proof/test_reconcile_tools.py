@@ -9,31 +9,22 @@ from __future__ import annotations
 
 import math
 import random
-import re
 import time
-from collections.abc import Iterator
 
-import pyarrow as pa
 import pytest
-from live_tools import DOUBLE, LIVE, NONE, Compared, apart, marks, world
+from live_tools import DOUBLE, LIVE, Compared, apart, marks, world
 from marked import by_turns, sliced
 from memory import database, evaluate
 from slices import seed
-from tools import Labels, Lists
+from tool_numbers import EACH, PRINTED, is_first, is_of, named, numbers, tables
 
 import sqlmetrics as sm
-from sqlmetrics.catalog.measure import parse
 from sqlmetrics.catalog.presets import PRESETS
-from sqlmetrics.proof.reconcile.result import Candidate
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the tools' own
 
-EACH = 20
 MISSED = 0.05
-LINES = 3
 SECONDS = 5
-PRINTED = (4, 5)
-"""How many decimals people copy."""
 
 
 @pytest.mark.parametrize(
@@ -53,49 +44,6 @@ def test_a_tool_s_number_names_it_in_the_first_lines(compared: Compared) -> None
     assert len(missed) <= MISSED * EACH, missed
 
 
-def is_first(named: list[bool], found: sm.Reconciliation) -> bool:
-    """Whether one of the first lines is named, and none before it is a mistake alone."""
-    place = named.index(True) if True in named else LINES
-    return place < LINES and all(line.presets for line in found.candidates[:place])
-
-
-def named(line: Candidate, compared: Compared, asked: str, value: float) -> bool:
-    """Whether a line names the tool with what its metric's text says, or a tool that is equal."""
-    said = set(re.findall(r"(\w+)=", asked))
-    is_it = compared.preset in line.presets and set(line.departures) <= said
-    return is_it or (not line.departures and apart(line.value, value) <= compared.tolerance)
-
-
-def numbers(compared: Compared) -> Iterator[tuple[str, float, str, pa.Table, pa.Table]]:
-    """What the tool prints: the metric, the number, its digits, and the tables it is of."""
-    rng = random.Random(f"{seed()} {compared}")
-    for _ in range(EACH):
-        ties = compared.tied != NONE and rng.random() < 0.5
-        texts = [text for text in compared.texts(ties=ties) if _is_of(compared.preset, text)]
-        text = rng.choice(texts)
-        data = compared.world(rng.randrange(1, 10_000), ties=ties)
-        value = compared.adapter.mean(data.lists, data.labels, text)
-        printed = f"{value:.{rng.choice(PRINTED)}f}"
-        yield text, value, printed, *tables(data.lists, data.labels)
-
-
-def _is_of(preset: str, text: str) -> bool:
-    metric = parse(text)
-    return PRESETS[preset].has(metric.metric.name, metric.k)
-
-
-def tables(lists: Lists, labels: Labels) -> Iterator[pa.Table]:
-    """The lists and the labels as tables."""
-    columns: list[tuple[str, Lists | Labels]] = [("score", lists), ("grade", labels)]
-    for column, found in columns:
-        rows = [
-            {"query_id": query, "item_id": item, column: float(number)}
-            for query, items in found.items()
-            for item, number in items.items()
-        ]
-        yield pa.Table.from_pylist(rows)
-
-
 # --- Without the tools ----------------------------------------------------------------------------
 
 METRICS = [
@@ -110,7 +58,7 @@ def test_a_preset_s_number_names_it_in_the_first_lines(preset: str) -> None:
     """On lists of many lengths, of few and of many queries, with grades and without."""
     rng = random.Random(f"{seed()} {preset}")
     for _ in range(2):
-        text = rng.choice([text for text in METRICS if _is_of(preset, text)])
+        text = rng.choice([text for text in METRICS if is_of(preset, text)])
         lengths, queries = (1, rng.choice((5, 15, 30))), rng.choice((10, 30, 60))
         ties, world_seed = rng.random() < 0.5, rng.randrange(1, 10_000)
         data = world(world_seed, ties=ties, lengths=lengths, queries=queries)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.catalog.metric import catalog
 from sqlmetrics.engines.database import Database
 from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.plan.shape import segment
@@ -23,7 +24,7 @@ from sqlmetrics.plan.tables import Tables
 from sqlmetrics.proof.reconcile.mistakes import AVERAGED, MISTAKES, Dcg, Mistake, MistakenValue
 from sqlmetrics.proof.reconcile.space import DEFAULTS
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.stage import Column, Stage, equal, print_template, with_stages
+from sqlmetrics.sql.stage import Column, Stage, Window, equal, print_template, with_stages
 from sqlmetrics.sql.template import case, conditions, double
 
 GAINS = ("exp", "linear", "binary")
@@ -76,7 +77,7 @@ class Handwritten:
             for over, words in _OVER.items()
             if value_column.mistake and (mean := self._mean(rows, value_column, over)) is not None
         ]
-        mistaken += self._averages(rows)
+        mistaken += [*self._averages(rows), *self._multiples(rows), *self._of_means(rows)]
         return mistaken, [value for value in right if value is not None]
 
     @cached_property
@@ -84,7 +85,7 @@ class Handwritten:
         """The statement."""
         stages = [*self._plan.inputs, *self._plan.per_query]
         if self._wrong:
-            stages += self._dcg_stages()
+            stages += self._wrong_stages()
         keys = [*self._groups.values(), "is_ranked"]
         counted = [
             column
@@ -110,7 +111,20 @@ class Handwritten:
         }
         conventions = {**given_conventions, "ties": ties if ties in ORDERS else "id_asc"}
         metrics = [str(measure) for measure in self._bases]
+        metrics += map(str, self._parts.values())
+        if self.spec.measures[0].metric.name in ("ndcg", "dcg"):
+            metrics += ["hit(ties=include)@1"]  # its rows have the ranks that equal scores share
         return plan(self.spec.having(metrics=metrics, conventions=conventions), self.tables)
+
+    @cached_property
+    def _parts(self) -> dict[str, Measure]:
+        """What mistakes are made of beside the metric, at its cutoff."""
+        names = {"recall": ("num_rel_ret",), "f1": ("precision", "recall")}
+        measure = self.spec.measures[0]
+        return {name: measure.part(catalog()[name]) for name in names.get(measure.metric.name, ())}
+
+    def _column(self, part: str) -> str:
+        return self._plan.spec.measure(str(self._parts[part])).column
 
     @cached_property
     def _bases(self) -> list[Measure]:
@@ -129,7 +143,10 @@ class Handwritten:
 
     @property
     def _columns(self) -> list[_Value]:
-        return [*self._right, *self._wrong]
+        return [*self._right, *self._wrong, *map(self._part_value, self._parts)]
+
+    def _part_value(self, part: str) -> _Value:
+        return _Value(self._column(part), self._column(part), self._parts[part], None)
 
     @cached_property
     def _right(self) -> list[_Value]:
@@ -142,10 +159,17 @@ class Handwritten:
 
     @cached_property
     def _wrong(self) -> list[_Value]:
-        """The ways to write DCG that no option has."""
+        """The ways to write DCG that no option has, and what else is wrong in a query."""
         value_columns = []
         for mistake in MISTAKES:
-            if mistake.dcg is None or not mistake.is_of(self.spec.measures[0]):
+            if not mistake.is_of(self.spec.measures[0]):
+                continue
+            if mistake.sql:
+                sql = mistake.sql.format(**{part: self._column(part) for part in self._parts})
+                value_columns.append(_Value(mistake.name, sql, self._bases[0], mistake))
+            if mistake.dcg is None:
+                continue
+            if mistake.dcg.rank != "rnk" and not self._has_scores:
                 continue
             for gain in self.gains:
                 if gain == mistake.options.get("gain", gain):
@@ -153,6 +177,10 @@ class Handwritten:
                     base = self._bases[self.gains.index(gain)]
                     value_columns.append(_Value(name, self._ratio(name), base, mistake))
         return value_columns
+
+    @property
+    def _has_scores(self) -> bool:
+        return "score" in self._plan.shape.columns["rankings"]
 
     def _ratio(self, name: str) -> str:
         top = f"coalesce({name}_dcg, 0e0)"
@@ -162,21 +190,45 @@ class Handwritten:
     def _divides(self) -> bool:
         return self.spec.measures[0].metric.name == "ndcg"
 
-    def _dcg_stages(self) -> Iterator[Stage]:
+    def _wrong_stages(self) -> Iterator[Stage]:
+        """One row per query with what each mistake needs."""
+        names, joins = [], []
         shape = self._plan.shape
-        tops, bottoms = list(self._sums("dcg")), list(self._sums("idcg"))
-        yield self._sums_stage("list_dcg", "ranked", shape.keys, tops)
-        if self._divides:
-            yield self._sums_stage("label_dcg", "ideal", shape.label_keys, bottoms)
-        on_lists = conditions(equal("list_dcg", "per_query", shape.keys))
-        on_labels = conditions(equal("label_dcg", "per_query", shape.label_keys))
-        names = [column.name for column in (*tops, *bottoms)] if self._divides else []
-        names = list(dict.fromkeys([*names, *(column.name for column in tops)]))
+        if any(value_column.mistake and value_column.mistake.dcg for value_column in self._wrong):
+            tops, bottoms = list(self._sums("dcg")), list(self._sums("idcg"))
+            yield self._ranks_stage()
+            yield self._sums_stage("list_dcg", "list_ranks", shape.keys, tops)
+            joins.append(("list_dcg", shape.keys))
+            if bottoms:
+                yield self._sums_stage("label_dcg", "ideal", shape.label_keys, bottoms)
+                joins.append(("label_dcg", shape.label_keys))
+            names += [column.name for column in (*tops, *bottoms)]
+        else:
+            labels = shape.names["labels"]
+            counts = [Column("count(*)", "n_labels")]
+            yield self._sums_stage("label_counts", labels, shape.label_keys, counts)
+            joins.append(("label_counts", shape.label_keys))
+            names.append("n_labels")
         text = "-- one row per query: its sums by each mistake\nselect\n    per_query.*,\n    "
-        text += ",\n    ".join(names) + "\nfrom per_query\n"
-        text += f"left join list_dcg\n    on {on_lists}"
-        text += f"\nleft join label_dcg\n    on {on_labels}" if self._divides else ""
+        text += ",\n    ".join(names) + "\nfrom per_query"
+        for stage, keys in joins:
+            text += f"\nleft join {stage}\n    on {conditions(equal(stage, 'per_query', keys))}"
         yield Stage("handwritten", "text", {"text": text})
+
+    def _ranks_stage(self) -> Stage:
+        """What else is taken for a rank: by `dense_rank()`, and by the grades of the top k."""
+        keys = self._plan.shape.keys
+        columns = [Column("*", "*")]
+        if self._has_scores:
+            window = Window(keys, ["tied_rnk asc"])
+            columns.append(Column(f"dense_rank() over {window}", "dense_rnk"))
+        is_top = case(f"rnk <= {self.spec.measures[0].k}", "1") if self.spec.measures[0].k else "1"
+        columns.append(
+            Column(f"row_number() over {Window([*keys, is_top], ['grade desc'])}", "best_rnk")
+        )
+        lines = ",\n    ".join("*" if column.name == "*" else str(column) for column in columns)
+        about = "-- what else is taken for a rank"
+        return Stage("list_ranks", "text", {"text": f"{about}\nselect\n    {lines}\nfrom ranked"})
 
     def _sums_stage(
         self, name: str, source: str, keys: Sequence[str], columns: list[Column]
@@ -185,26 +237,34 @@ class Handwritten:
         return Stage(name, "proof/dcg_sums", view)
 
     def _sums(self, part: str) -> Iterator[Column]:
-        """DCG over `ranked`, or IDCG over `ideal`; IDCG of the hits is one over `ranked` too."""
+        """DCG over the list, or IDCG over `ideal`; that of the list itself is beside its DCG."""
         for value_column in self._wrong:
             dcg = value_column.mistake.dcg if value_column.mistake else None
             if dcg is None:
                 continue
             gain = str(value_column.metric.setting("gain") or DEFAULTS["gain"])
             if part == "dcg":
-                yield Column(self._sum(dcg, gain, None), f"{value_column.column}_dcg")
-                if dcg.of_hits:
-                    yield Column(self._of_hits(dcg.deepest or 0), f"{value_column.column}_idcg")
-            elif not dcg.of_hits:
-                ideal = self._sum(dcg, dcg.ideal_gain or gain, dcg.deepest)
-                yield Column(ideal, f"{value_column.column}_idcg")
+                yield Column(self._sum(dcg, gain), f"{value_column.column}_dcg")
+            if self._divides and (part == "dcg") == (dcg.of_hits or dcg.of_top):
+                yield Column(self._ideal(dcg, gain), f"{value_column.column}_idcg")
 
-    def _sum(self, dcg: Dcg, gain: str, deepest: int | None) -> str:
+    def _ideal(self, dcg: Dcg, gain: str) -> str:
+        """The sum of the list that is taken for the ideal one."""
+        if dcg.of_hits:
+            return self._of_hits(dcg.deepest or 0)
+        ideal_dcg = replace(dcg, discount=dcg.ideal_discount or dcg.discount, rank="rnk")
+        if dcg.of_top:
+            return self._sum(
+                replace(ideal_dcg, discount=dcg.discount.format(rank="best_rnk")), gain
+            )
+        return self._sum(ideal_dcg, dcg.ideal_gain or gain, deepest=dcg.deepest)
+
+    def _sum(self, dcg: Dcg, gain: str, *, deepest: int | None = None) -> str:
         grade = dcg.grade.format(grade="grade")
         gain_sql = OPTIONS["gain"].choice(gain).sql.format(grade=grade, relevant=self._relevant)
-        term = f"{gain_sql} * {dcg.discount.format(rank='rnk')}"
+        term = f"{gain_sql} * {dcg.discount.format(rank=dcg.rank)}"
         k = min(filter(None, (deepest, self.spec.measures[0].k)), default=None)
-        return f"sum({case(f'rnk <= {k}', term) if k else term})"
+        return f"sum({case(f'{dcg.rank} <= {k}', term) if k else term})"
 
     def _of_hits(self, most: int) -> str:
         """The sum of the discounts of as many ranks as there are hits, from a table of a few."""
@@ -234,6 +294,27 @@ class Handwritten:
                         yield MistakenValue(
                             AVERAGED, mean, str(value_column.metric), grouping, words
                         )
+
+    def _of_means(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[MistakenValue]:
+        """The harmonic mean of means."""
+        for mistake in MISTAKES:
+            if not mistake.of_means or not mistake.is_of(self.spec.measures[0]):
+                continue
+            for over, words in _OVER.items():
+                means = [self._mean(rows, self._part_value(part), over) for part in self._parts]
+                if all(means):
+                    mean = len(means) / sum(1 / mean for mean in means if mean)
+                    yield MistakenValue(mistake, mean, str(self._bases[0]), beside=words)
+
+    def _multiples(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[MistakenValue]:
+        """The means that are too large by a factor."""
+        for mistake in MISTAKES:
+            if mistake.factor == 1.0 or not mistake.is_of(self.spec.measures[0]):
+                continue
+            for value_column in self._right:
+                mean = self._mean(rows, value_column, _ALL)
+                if mean is not None:
+                    yield MistakenValue(mistake, mistake.factor * mean, str(value_column.metric))
 
     def _mean(
         self, rows: Sequence[Mapping[str, Any]], value_column: _Value, over: str

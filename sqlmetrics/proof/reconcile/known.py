@@ -48,7 +48,7 @@ def _tried(space: Space, name: str) -> list[Setting]:
 def wrong(space: Space) -> Iterator[tuple[Mistake, Point]]:
     """The mistakes that options make too, each in every query that is right but for it."""
     for mistake in MISTAKES:
-        if mistake.dcg is None and mistake.is_of(space.measure):
+        if mistake.has_options and mistake.is_of(space.measure):
             for point in right(space):
                 settings = {**dict(zip(space.tried, point, strict=True)), **mistake.options}
                 mistaken_point = space.like("house", settings)
@@ -62,7 +62,7 @@ def by_options(tally: Tally) -> tuple[list[MistakenValue], list[float]]:
     mistaken = [
         MistakenValue(mistake, value, str(space.measure))
         for mistake, point in wrong(space)
-        if tally.holds(point) and (value := tally.mean(point)) is not None
+        if tally.holds(point) and (value := tally.mean(point, mistake.order)) is not None
     ]
     means = (tally.mean(point) for point in right(space) if tally.holds(point))
     return mistaken, [mean for mean in means if mean is not None]
@@ -104,21 +104,7 @@ class Known:
                 lines.append(self._alone(value, mistakes, target))
         first = [candidate for candidate in remaining if not candidate.distance]
         lines = [candidate for candidate in lines if candidate not in first]
-        other_candidates = [
-            candidate
-            for candidate in remaining
-            if candidate not in first and candidate not in lines
-        ]
-        candidates = (
-            *first,
-            *sorted(lines, key=lambda candidate: candidate.distance),
-            *other_candidates,
-        )
-        return replace(
-            reconciliation,
-            candidates=candidates,
-            nearest=() if candidates else reconciliation.nearest,
-        )
+        return with_lines(reconciliation, remaining, lines)
 
     def _classes(self, target: Target) -> dict[float, list[MistakenValue]]:
         """Value -> the mistakes that give it, one on its own before those beside another."""
@@ -147,6 +133,23 @@ class Known:
             by_chance=chance.expected(values, target.number, target.unit),
         )
         return _marked(plain, mistakes)
+
+
+def with_lines(
+    reconciliation: Reconciliation, candidates: Sequence[Candidate], lines: Sequence[Candidate]
+) -> Reconciliation:
+    """The same with lines that come before what departs, and behind what does not."""
+    exact = [candidate for candidate in candidates if not candidate.distance]
+    other_candidates = [
+        candidate for candidate in candidates if candidate not in exact and candidate not in lines
+    ]
+    ordered = sorted(lines, key=lambda line: (line.distance, line.by_chance or 0.0))
+    together = (*exact, *ordered, *other_candidates)
+    return replace(
+        reconciliation,
+        candidates=together,
+        nearest=() if together else reconciliation.nearest,
+    )
 
 
 def _alike(value: float | None, other_value: float) -> bool:

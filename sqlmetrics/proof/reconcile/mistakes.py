@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlmetrics.catalog.measure import Measure, Setting
+from sqlmetrics.proof.reconcile.orders import WORST_FIRST
 
 LOG2 = "ln(2e0) / ln({rank} + 1e0)"
 CAPS = (2, 3, 4, 5)
@@ -22,6 +23,9 @@ class Dcg:
         ideal_gain: The gain of the ideal list, empty for that of the list itself.
         deepest: How many ranks the ideal list has at most, None for all to the cutoff.
         of_hits: Whether the ideal list is made of the relevant items of the top k.
+        ideal_discount: What a rank is worth in the ideal list, empty for the same.
+        rank: What is taken for the rank in the list, as a column of `list_ranks`.
+        of_top: Whether the ideal list is the top k itself, best first.
     """
 
     discount: str = LOG2
@@ -29,11 +33,14 @@ class Dcg:
     ideal_gain: str = ""
     deepest: int | None = None
     of_hits: bool = False
+    ideal_discount: str = ""
+    rank: str = "rnk"
+    of_top: bool = False
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """One mistake. It is a set of options, a way to write DCG, or a mean of means.
+    """One mistake: options, an order, a factor, a way to write DCG, or a mean of means.
 
     Attributes:
         name: A short name.
@@ -42,6 +49,10 @@ class Mistake:
         metrics: The metrics in which it is made, empty for all.
         options: The options that do the same on purpose.
         dcg: How it writes DCG, where no option does it.
+        order: In which order it reads lists, where no option does it.
+        sql: A value of a query, over the columns of `per_query` and `n_labels`.
+        of_means: Whether it is the harmonic mean of the means of what it is made of.
+        factor: How many times too large it makes the number.
     """
 
     name: str
@@ -50,6 +61,15 @@ class Mistake:
     metrics: tuple[str, ...] = ()
     options: Mapping[str, Setting] = field(default_factory=dict)
     dcg: Dcg | None = None
+    order: str = ""
+    sql: str = ""
+    of_means: bool = False
+    factor: float = 1.0
+
+    @property
+    def has_options(self) -> bool:
+        """Whether options, or an order, do the same."""
+        return not (self.dcg or self.sql or self.of_means) and self.factor == 1.0
 
     def is_of(self, measure: Measure) -> bool:
         """Whether the mistake can be made in a metric, at its cutoff."""
@@ -166,6 +186,61 @@ MISTAKES: tuple[Mistake, ...] = (
         "divide by log2(rank + 1)",
         _DCG,
         dcg=Dcg("case when {rank} > 1 then ln(2e0) / ln({rank}) end"),
+    ),
+    Mistake(
+        "worst_first",
+        "the lists are read from their end: lowest score first",
+        "order by score desc; by asc for ranks and distances",
+        order=WORST_FIRST,
+    ),
+    Mistake(
+        "rank_from_0_in_dcg",
+        "log2(rank + 2), the formula of ranks from 0, in DCG alone",
+        "divide by log2(rank + 1) in both sums",
+        _RATIO,
+        dcg=Dcg("ln(2e0) / ln({rank} + 2e0)", ideal_discount=LOG2),
+    ),
+    Mistake(
+        "shared_ranks",
+        "rank() gives equal scores one rank, and more than k items a place in the top k",
+        "number the rows: row_number() over (... order by score desc, item_id)",
+        _DCG,
+        dcg=Dcg(rank="tied_rnk"),
+    ),
+    Mistake(
+        "dense_ranks",
+        "dense_rank() counts scores, not items",
+        "number the rows: row_number() over (... order by score desc, item_id)",
+        _DCG,
+        dcg=Dcg(rank="dense_rnk"),
+    ),
+    Mistake(
+        "ideal_of_top",
+        "the ideal list is the shown top k itself, best first",
+        _IDEAL,
+        _RATIO,
+        dcg=Dcg(of_top=True),
+    ),
+    Mistake(
+        "grade_0_in_recall",
+        "recall divides by all labels, also those that are not relevant",
+        "count the relevant labels",
+        ("recall",),
+        sql="{num_rel_ret} / n_labels",
+    ),
+    Mistake(
+        "f1_of_means",
+        "F1 is made of mean precision and mean recall",
+        "compute F1 of each query, then the mean",
+        ("f1",),
+        of_means=True,
+    ),
+    Mistake(
+        "doubled",
+        "a join doubles each hit: the number is twice as large",
+        "keep one row per query and item before the join",
+        ("recall", "precision", "ndcg", "dcg", "ap"),
+        factor=2.0,
     ),
     Mistake(
         "linear_over_exp",

@@ -17,6 +17,9 @@ from sqlmetrics.proof.reconcile.worlds import Evaluations, Rule
 from sqlmetrics.sql.stage import Column, Stage, Window, equal
 from sqlmetrics.sql.template import identifier, literal
 
+WORST_FIRST = "worst_first"
+"""The order of a list that is sorted the wrong way round, where a rule has the name of `ties`."""
+
 
 @dataclass(frozen=True)
 class Lists:
@@ -58,6 +61,11 @@ class Lists:
         """The stage of the labels, without duplicates."""
         merges = self.shape.spec.options["duplicate_labels"] == "max_grade"
         return "unique_labels" if merges or self.shape.has_groups else self.shape.names["labels"]
+
+    @property
+    def grouped_labels(self) -> str:
+        """The stage of the labels that the evaluations read: with their groups, if it has some."""
+        return self.shape.names["labels"] if self.shape.has_groups else self.labels
 
     @property
     def has_ranks(self) -> bool:
@@ -112,15 +120,21 @@ class Lists:
         return Stage(name, "proof/orders", {"rules": selects, "about": about})
 
     def _rank(self, rule: Rule) -> Column:
+        ties, precision = rule
+        if ties == WORST_FIRST:
+            return Column(self._from_border(self._worst_first(precision), precision), "given_rank")
         if self.has_ranks:
             return Column("given_rank", "given_rank")
-        ties, precision = rule
         score, choice = f"score_{precision} desc", OPTIONS["ties"].choice(ties)
         order = [score, *choice.sql.split(", ")]
         rank = f"row_number() over {Window(self._keys, order)}"
         if choice.widens:  # equal scores have equal ranks
             rank = f"rank() over {Window(self._keys, [score])}"
         return Column(self._from_border(rank, precision), "given_rank")
+
+    def _worst_first(self, precision: str) -> str:
+        order = ["given_rank desc"] if self.has_ranks else [f"score_{precision} asc", "item_id asc"]
+        return f"row_number() over {Window(self._keys, order)}"
 
     def _score(self, rule: Rule) -> Column:
         _, precision = rule

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -18,8 +19,10 @@ from sqlmetrics.plan.shape import GROUPS, Shape
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.proof.reconcile import repeats
 from sqlmetrics.proof.reconcile.handwritten import Handwritten
-from sqlmetrics.proof.reconcile.known import Known, by_options, gains, right, wrong
+from sqlmetrics.proof.reconcile.known import Known, by_options, gains, right, with_lines, wrong
 from sqlmetrics.proof.reconcile.matching import MeanMatch, ValuesMatch
+from sqlmetrics.proof.reconcile.neighbours import NextDoor
+from sqlmetrics.proof.reconcile.orders import WORST_FIRST
 from sqlmetrics.proof.reconcile.result import Reconciliation
 from sqlmetrics.proof.reconcile.space import ORDER, Point, space
 from sqlmetrics.proof.reconcile.statement import GivenTable, Statement
@@ -87,22 +90,22 @@ def reconcile(
         spec, tables = question(engine, rankings, labels, metric, **keywords)
         measure = _one_measure(spec)
         _asks(spec, tables)
-        target: Target | GivenValues
+        readings: list[Target] | list[GivenValues]
         unfit = None
         if values is None:
-            target, unfit = _read(value, measure)
+            readings, unfit = _readings(value, measure)
         else:
             query = keywords.get("query", "query_id")
-            target = read_seen(values, column, query, measure, engine)
+            readings = [read_seen(values, column, query, measure, engine)]
         is_given = repeats.OPTION in keywords
         reconciliation = _matches(
-            spec, tables, target, departures, engine, check=check, is_given=is_given
+            spec, tables, readings, departures, engine, check=check, is_given=is_given
         )
         id_notes = () if "identical_ids" in keywords else _own_ids(spec, tables, engine)
         notes = (*tables.notes, *_days(spec, tables, engine), *id_notes)
     if unfit and not reconciliation.candidates:
         raise unfit
-    return replace(reconciliation, notes=notes)
+    return replace(reconciliation, notes=(*_as_percent(reconciliation, value), *notes))
 
 
 def reconcile_spec(
@@ -153,11 +156,15 @@ def reconcile_spec(
         tables = opened(tables_alone, engine).on(days.ends if days else None)
         measure = _one_measure(tables_alone)
         _asks(tables_alone, tables)
-        target, unfit = _read(value, measure)
+        readings, unfit = _readings(value, measure)
         reconciliation = _matches(
-            tables_alone, tables, target, departures, engine, check=True, is_given=False
+            tables_alone, tables, readings, departures, engine, check=True, is_given=False
         )
-        notes = (*tables.notes, *_days(tables_alone, tables, engine))
+        notes = (
+            *_as_percent(reconciliation, value),
+            *tables.notes,
+            *_days(tables_alone, tables, engine),
+        )
     if unfit and not reconciliation.candidates:
         raise unfit
     return replace(reconciliation, notes=notes)
@@ -166,7 +173,7 @@ def reconcile_spec(
 def _matches(
     spec: Spec,
     tables: Tables,
-    target: Target | GivenValues,
+    readings: Sequence[Target] | Sequence[GivenValues],
     departures: int,
     engine: Database,
     *,
@@ -176,9 +183,12 @@ def _matches(
     """What gives the number, however repeated items are counted."""
     ways = _checked(spec, tables, engine, is_given=is_given) if check else ()
     if not ways:
-        return _found(spec, tables, target, departures, engine)
+        return _found(spec, tables, readings, departures, engine)
     return repeats.together(
-        {way: _found(repeats.having(spec, way), tables, target, departures, engine) for way in ways}
+        {
+            way: _found(repeats.having(spec, way), tables, readings, departures, engine)
+            for way in ways
+        }
     )
 
 
@@ -192,26 +202,55 @@ def _checked(spec: Spec, tables: Tables, engine: Database, *, is_given: bool) ->
 
 
 def _found(
-    spec: Spec, tables: Tables, target: Target | GivenValues, departures: int, engine: Database
+    spec: Spec,
+    tables: Tables,
+    readings: Sequence[Target] | Sequence[GivenValues],
+    departures: int,
+    engine: Database,
 ) -> Reconciliation:
-    """What gives the number, if repeats are what the spec says."""
-    tally, points = _counted(spec, tables, target, departures, engine)
-    if isinstance(target, GivenValues):
-        return ValuesMatch(tally, points, departures, target).reconciled()
-    known_mistakes = _known(spec, tables, tally, engine)
-    reconciliation = MeanMatch(tally, points, departures, target).reconciled()
-    return known_mistakes.told(reconciliation, target) if known_mistakes else reconciliation
+    """What gives the number by its first reading that fits, if repeats are what the spec says."""
+    tally, points = _counted(spec, tables, readings[0], departures, engine)
+    known_mistakes = None
+    if isinstance(readings[0], Target):
+        known_mistakes = _known(spec, tables, tally, engine)
+    next_door = NextDoor(spec.having(by=()), tables, _needless(spec, tables, readings[0]), engine)
+    for target in readings:
+        if isinstance(target, GivenValues):
+            return ValuesMatch(tally, points, departures, target).reconciled()
+        reconciliation = MeanMatch(tally, points, departures, target).reconciled()
+        if known_mistakes:
+            reconciliation = known_mistakes.told(reconciliation, target)
+        if all(candidate.distance for candidate in reconciliation.candidates):
+            lines = next_door.candidates(target)
+            reconciliation = with_lines(reconciliation, reconciliation.candidates, lines)
+        if reconciliation.candidates:
+            break
+    return reconciliation
 
 
-def _read(value: object, measure: Measure) -> tuple[Target, SpecError | None]:
-    """The number, and why it cannot be the metric's, if a mistake in SQL still can make it."""
+def _readings(value: object, measure: Measure) -> tuple[list[Target], SpecError | None]:
+    """The number; if it cannot be the metric's, the percentage too that it may be, and why.
+
+    A mistake in SQL can make it, or it is another metric's.
+    """
     target = read(value)
     try:
-        return checked(target, measure.metric), None
+        return [checked(target, measure.metric)], None
     except SpecError as error:
-        if not 1 < target.number <= HIGHEST:
+        if target.number <= 1:
             raise
-        return target, error
+        readings = [target]
+        with suppress(SpecError):  # it is no percentage either
+            readings.append(checked(read(f"{target.text}%"), measure.metric))
+        return sorted(readings, key=lambda reading: reading.number > HIGHEST), error
+
+
+def _as_percent(reconciliation: Reconciliation, value: object) -> tuple[str, ...]:
+    """A note where a number was read as a percentage that does not say that it is one."""
+    target = reconciliation.target
+    if target is None or target.text == str(value).strip():
+        return ()
+    return (f"{value} is read as a percentage, {target.text}",)
 
 
 def _known(spec: Spec, tables: Tables, tally: Tally, engine: Database) -> Known | None:
@@ -284,11 +323,9 @@ def _asks(spec: Spec, tables: Tables) -> None:
             f"reconcile tries means of values of queries; {measure} is a quantile of them: leave "
             "out average, or give evaluate the presets that come into question"
         )
-    if spec.needed:
-        need_texts = {"baseline": "a second system", GROUPS: "the groups of labels"}
-        needs = " and ".join(
-            dict.fromkeys(need_texts.get(n, "a table of items") for n in spec.needed)
-        )
+    if needed := [need for need in spec.needed if need != GROUPS]:
+        need_texts = {"baseline": "a second system"}
+        needs = " and ".join(dict.fromkeys(need_texts.get(n, "a table of items") for n in needed))
         raise SpecError(f"reconcile takes rankings and labels alone; {measure} needs {needs}")
     compares = Needs(spec).reads_score and not _has_ranks(spec, tables)
     if compares and spec.options["depth"] != "none":
@@ -325,7 +362,9 @@ def _counted(
     if isinstance(target, GivenValues):
         given_table = GivenTable(engine.register("sqlmetrics_values", target.table), target.unit)
     tried = dict.fromkeys([*points, *right(around), *(point for _, point in wrong(around))])
-    statement = Statement(spec, tables, worlds_of(around, tried, spec), given_table)
+    orders = () if isinstance(target, GivenValues) else (WORST_FIRST,)
+    worlds = worlds_of(((around, point) for point in tried), spec, orders)
+    statement = Statement(spec, tables, worlds, given_table)
     tally = Tally(around, statement, engine.table(statement.text).to_pylist())
     return tally, {point: far for point, far in points.items() if tally.holds(point)}
 

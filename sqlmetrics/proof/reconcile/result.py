@@ -12,7 +12,7 @@ from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular, arrow_tables, k
 
 _OF_JSON = (
     *("presets", "departures", "cut", "decimals", "words", "metric", "value", "same"),
-    *("by_chance", "explained", "beyond", "mistakes", "advice"),
+    *("by_chance", "explained", "beyond", "mistakes", "advice", "other_metric"),
 )
 """What the JSON of a candidate has, in this order."""
 
@@ -38,6 +38,8 @@ class Candidate:
         advice: What to write instead of the first of them.
         decimals: To how many decimals the tools of these presets had rounded the mean, where
             the number shows that; 0 where it does not.
+        other_metric: Whether they give it for another metric or cutoff than the one that was
+            named: `metric` is that one.
     """
 
     presets: tuple[str, ...]
@@ -53,11 +55,15 @@ class Candidate:
     mistakes: tuple[str, ...] = ()
     advice: str = ""
     decimals: int = 0
+    other_metric: bool = False
 
     @property
     def distance(self) -> int:
-        """How many departures it takes; that a number is cut off is one, and so is a mistake."""
-        return len(self.departures) + self.cut + (not self.presets)
+        """How many departures it takes.
+
+        That a number is cut off is one, and so are a mistake and another metric.
+        """
+        return len(self.departures) + self.cut + (not self.presets) + self.other_metric
 
     @property
     def conventions(self) -> dict[str, Setting]:

@@ -106,7 +106,7 @@ class Statement:
         names, source = self._lists.shape.names, self._lists.source(world)
         tables = Tables(
             Relation("table", source),
-            Relation("table", self._lists.labels),
+            Relation("table", self._lists.grouped_labels),
             Relation("table", names["queries"]) if "queries" in names else None,
         )
         shape = Shape(spec, tables)
@@ -125,6 +125,7 @@ class Statement:
         base = self._lists.shape
         date = {"date": "metric_date"} if "metric_date" in base.keys else {}
         labelled = {"date": "metric_date"} if "metric_date" in base.label_keys else {}
+        labelled |= {"group": "group_id"} if base.has_groups else {}
         weight = {"weight": "weight"} if base.weighted == "rankings" else {}
         order = {"score": "score"} if self._lists.by_score(world) else {"rank": "given_rank"}
         columns = {"query": "query_id", "item": "item_id", "system": "rule"} | order
@@ -141,7 +142,7 @@ class Statement:
                 "relation": self._lists.source(world),
                 "columns": columns | date | weight,
             },
-            labels={"relation": self._lists.labels, "columns": labelled},
+            labels={"relation": self._lists.grouped_labels, "columns": labelled},
             queries=queries,
             metrics=[str(measure) for measure in world.metrics()],
             conventions=conventions_of(self.spec, world),

@@ -52,8 +52,13 @@ class Tally:
         counts = (*marks_of(self.space, point), known_of(self.space, point))
         return all(mark in world.marks for mark in counts if mark)
 
-    def mean(self, point: Point) -> float | None:
-        """The summary of the metric; None if it runs over no query, or is no number."""
+    def mean(self, point: Point, order: str = "") -> float | None:
+        """The summary of the metric; None if it runs over no query, or is no number.
+
+        Args:
+            point: The combination of options.
+            order: The order of the lists instead of the point's rule for equal scores.
+        """
         formula, way = self.space.formula(point), summed(self.space, point)
         weight = name_column(formula, "weight")
         parts = name_column(formula, "total", way), weight
@@ -61,7 +66,7 @@ class Tally:
             parts = name_column(formula, "numerator"), name_column(formula, "denominator")
         filling = self._filled(point)
         top = bottom = unfilled = 0.0
-        for row in self._counted(point):
+        for row in self._counted(point, order):
             top += row[parts[0]] or 0
             bottom += row[parts[1]] or 0
             undefined, filled = row["weight"] - row[weight], filling(row)
@@ -102,12 +107,13 @@ class Tally:
         name = has(known_mark)
         return lambda row: float(not row["is_ranked"] and not row[name])
 
-    def _counted(self, point: Point) -> Iterator[Row]:
-        return (row for row, counts in self._rows(point) if counts)
+    def _counted(self, point: Point, order: str) -> Iterator[Row]:
+        return (row for row, counts in self._rows(point, order) if counts)
 
-    def _rows(self, point: Point) -> Iterator[tuple[Row, bool]]:
+    def _rows(self, point: Point, order: str = "") -> Iterator[tuple[Row, bool]]:
         """The rows of a point's world and order, each with whether its queries count."""
-        world_key, rule = place_of(self.space, point)
+        world_key, (ties, precision) = place_of(self.space, point)
+        rule = (order or ties, precision)
         flags = [*OPTIONS["average_over"].choice(self.space.value(point, "average_over")).only]
         if self.space.value(point, "missing") == "drop":
             flags.append("is_ranked")

@@ -62,7 +62,8 @@ def _head(reconciliation: Reconciliation) -> str:
     if reconciliation.target is None:
         heading += f", {many(reconciliation.given, 'per-query value')}"
     if reconciliation.candidates:
-        return heading
+        first = reconciliation.candidates[0]
+        return f"{heading}: this is {first.metric}" if first.other_metric else heading
     return _wrapped(f"{heading}: no combination that was tried gives it. The nearest:")
 
 

@@ -117,13 +117,23 @@ def _hits(space: Space, point: Point, over: Setting | None) -> Measure:
     return alike.part(catalog()["num_rel_ret"]).having("average_over", over)  # type: ignore[arg-type]
 
 
-def worlds_of(space: Space, points: Iterable[Point], spec: Spec) -> dict[Place, Evaluations]:
-    """What has to be evaluated for points; formulas that their world refuses are left out."""
+def worlds_of(
+    points: Iterable[tuple[Space, Point]], spec: Spec, orders: Iterable[str] = ()
+) -> dict[Place, Evaluations]:
+    """What has to be evaluated for points; formulas that their world refuses are left out.
+
+    Args:
+        points: Each with the space that it is of.
+        spec: What is given.
+        orders: Orders of a list that no option has, like `orders.WORST_FIRST`.
+    """
     worlds: dict[Place, Evaluations] = {}
-    for point in points:
+    for space, point in points:
         world_key, rule = place_of(space, point)
         world = worlds.setdefault(world_key, Evaluations(*world_key))
         world.rules[rule] = None
+        if not world.all_orders:
+            world.rules |= dict.fromkeys((order, rule[1]) for order in orders)
         world.formulas.setdefault(space.formula(point), {})[summed(space, point)] = None
         counts = [*marks_of(space, point), known_of(space, point)]
         world.marks |= dict.fromkeys(mark for mark in counts if mark)
