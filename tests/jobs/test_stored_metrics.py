@@ -78,6 +78,9 @@ def test_a_day_is_as_the_table_has_it() -> None:
     facts = sorted(map(str, rows.fetchall()))
     assert len(facts) == 5 * 2 * 6
     assert sorted(str(tuple(row[name] for name in columns)) for row in stored.rows) == facts
+    other_level = job(confidence=0.9)
+    assert "90 % by the spec" in sm.query_metrics(other_level, shop(), every="day").notes[-1]
+    assert "90 %" not in "".join(sm.query_metrics(other_level, shop()).notes)
 
 
 def test_all_days_are_those_of_the_view() -> None:

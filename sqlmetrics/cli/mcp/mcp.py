@@ -9,7 +9,7 @@ import click
 
 from sqlmetrics.cli.common import INPUT, error_options, say
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.errors import SpecError, keep_secret
+from sqlmetrics.errors import EngineError, SpecError, keep_secret
 
 if TYPE_CHECKING:
     from sqlmetrics.spec.spec import Spec
@@ -81,9 +81,12 @@ def mcp(
         timeout,
         memory or "",
     )
-    for spec in spec_by_title.values():  # a database that cannot be opened is told at once
-        with questions.open_database(spec):
-            pass
+    for spec in spec_by_title.values():
+        try:
+            with questions.open_database(spec):
+                pass
+        except EngineError as error:  # it may be written just now, or not be up yet
+            say(f"{error}; serving nevertheless: it is opened anew for each question")
     context = click.get_current_context()
 
     def log(line: str) -> None:

@@ -20,6 +20,7 @@ from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.days import Days, day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal
+from sqlmetrics.stats import CONFIDENCE
 from sqlmetrics.tables.table import Table, printable
 from sqlmetrics.tables.tabular import Block, Row, Tabular
 
@@ -62,7 +63,8 @@ class StoredMetrics(Tabular):
 
         `value` is numerator over denominator, summed over `n_days` days from `first_date` to
         `last_date`; NULL for what cannot be added up, unless there is one day alone. `ci_low` and
-        `ci_high` bound it at 95 %; NULL where the table does not tell. `n_queries` counts a query
+        `ci_high` bound it at 95 %, of one day at the `confidence` of the spec; NULL where the table
+        does not tell. `n_queries` counts a query
         once a day.
         """
         return [*self.rows]
@@ -163,7 +165,7 @@ def query_metrics(
         rows = [_row(record) for record in _in_order(engine, text, keys)]
         gaps = tuple(_gaps(table, days, [row["system"] for row in rows]))
     is_cut = limit is not None and len(rows) > limit
-    notes = (*gaps, *_other_definitions(rows), *_not_added(rows))
+    notes = (*gaps, *_other_definitions(rows), *_not_added(rows), *_levels(spec, rows))
     return StoredMetrics(spec.title, stored_days, tuple(rows[:limit]), notes, is_cut)
 
 
@@ -247,6 +249,15 @@ def _other_definitions(rows: Iterable[Row]) -> Iterator[str]:
                 f"({', '.join(metric_hashes)}): their days have rows of their own and no common "
                 "mean; definition says what changed"
             )
+
+
+def _levels(spec: Spec, rows: Iterable[Row]) -> Iterator[str]:
+    """What intervals cover, where it is not the same for a day and for several."""
+    if spec.confidence != CONFIDENCE and any(row["n_days"] == 1 for row in rows):
+        yield (
+            f"the interval of a single day is the one that was stored, {100 * spec.confidence:g} % "
+            f"by the spec; that of several days covers {100 * CONFIDENCE:g} %"
+        )
 
 
 def _not_added(rows: Iterable[Row]) -> Iterator[str]:
