@@ -51,7 +51,7 @@ from trace_seams import TraceSetup
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.jobs.checks.verdict import HAS_ROW
+from sqlmetrics.evaluation.report.failure import HAS_ROW
 from sqlmetrics.jobs.schema import BASELINE
 
 SEED = seed()

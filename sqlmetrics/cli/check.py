@@ -140,11 +140,13 @@ def tell(
 
 def _leave(verdicts: Sequence[Verdict]) -> None:
     """The last line: how many checks hold; then the exit code: 1 if one fails, 4 without a day."""
-    counts = Counter(verdict.status for verdict in verdicts)
+    checks = [verdict for verdict in verdicts if not verdict.is_pause]
+    counts = Counter(verdict.status for verdict in checks)
+    n_warnings = sum(verdict.status == "warn" for verdict in verdicts)
     days = sorted({str(verdict.day) for verdict in verdicts if verdict.day})
     on = f" on {days[0]}" + (f" to {days[-1]}" if len(days) > 1 else "") if days else ""
-    warned = f"; {many(counts['warn'], 'warning')}" if counts["warn"] else ""
-    say(f"{counts['ok']:,} of {len(verdicts):,} checks hold{on}{warned}", "checks")
+    warned = f"; {many(n_warnings, 'warning')}" if n_warnings else ""
+    say(f"{counts['ok']:,} of {len(checks):,} checks hold{on}{warned}", "checks")
     if verdicts and all(verdict.is_of_gap for verdict in verdicts):
         sys.exit(NoDataError.exit_code)
     if counts["FAILED"]:

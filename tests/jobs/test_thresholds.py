@@ -23,6 +23,7 @@ from job_days import FIRST, MORE, days, engine, job, log, numbers_of
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
+from sqlmetrics.cli.check import tell
 from sqlmetrics.engines.database import connect
 from sqlmetrics.jobs.checks.verdict import Verdict, verdicts
 from sqlmetrics.jobs.run import write
@@ -259,11 +260,11 @@ def test_segments(shop: Any) -> None:
     )
     assert one.value == pytest.approx(value("mrr", segment="DE"))
     (gone,) = looked(shop, {"metric": "mrr", "min": 0, "segment": {"country": "FR"}})
-    lacks = "no such row on this day: unknown country 'FR'; known: DE, US"
+    lacks = "unknown country 'FR'; known: DE, US"
     assert (gone.holds, gone.note) == (False, lacks)
 
 
-def test_keys_that_stand_twice_fail() -> None:
+def test_keys_that_stand_twice_fail(capsys: pytest.CaptureFixture[str]) -> None:
     """As where no index keeps them: sums count these rows twice, and no threshold shows it."""
     check = {"metric": "ndcg@3", "min": 0}
     with connect() as engine:
@@ -287,13 +288,16 @@ def test_keys_that_stand_twice_fail() -> None:
         for change in ({"system": "new"}, {"against": "old's", "max_drop": 0.1}):
             pause = looked(engine, {"metric": "ndcg@3", "min": 0} | change)[-1]
             assert (pause.holds, pause.system) == (False, "new"), "a system that pauses is named"
-            assert (
-                f"no such row on this day; last rows: new on {LAST - timedelta(1)}; run"
-                in pause.note
-            )
+            assert pause.note.startswith(f"its last rows are of {LAST - timedelta(1)}; run this")
+            assert f"ndcg@3 of new on {LAST} has no row: its last" in str(pause.failure)
         *_, pause, of_old = looked(engine, check)
         assert (pause.status, pause.system, of_old.system) == ("warn", "new", "old's")
-        assert f"last rows: new on {LAST - timedelta(1)}" in pause.note
+        assert pause.is_pause
+        assert f" new on {LAST} has no row: its last rows are of {LAST - timedelta(1)}; run" in (
+            str(pause.failure)
+        )
+        tell([pause, of_old], job())
+        assert f"1 of 1 checks hold on {LAST}; 1 warning" in capsys.readouterr().err
         of_one_system = looked(engine, check | {"system": "old's"})
         assert "new" not in [verdict.system for verdict in of_one_system]
 

@@ -16,6 +16,9 @@ LONGEST_QUERY = 60
 
 QUERIES = "query", "queries"
 
+HAS_ROW = "has a row"
+"""The rule that a system and a segment have a number on the day at all."""
+
 
 @dataclass(frozen=True)
 class Change:
@@ -65,7 +68,7 @@ class Failure:
 
     Attributes:
         rule: What it breaks, like `worse` or `max_drop 0.01 against previous`.
-        metric: The metric, or what is asked of a table.
+        metric: The metric, or what is asked of a table; empty for all rows of a system.
         spec: The spec; empty if there is none.
         when: The day or days, like `on 2026-01-31`; empty where the data have none.
         system: The system; empty for a table as a whole.
@@ -117,15 +120,18 @@ class Failure:
         }
 
     def __str__(self) -> str:
+        system = printable(self.system) if self.system else ""
+        of_system = [f"of {system}"] if system else []
         subject = " ".join(
             [
-                printable(self.metric),
-                *([f"of {printable(self.system)}"] if self.system else []),
+                *([printable(self.metric), *of_system] if self.metric else [system]),
                 *([f"({printable(self.segment)})"] if self.segment else []),
                 *([self.when] if self.when else []),
             ]
         )
         spec = f"{printable(self.spec)}: " if self.spec else ""
+        if self.rule == HAS_ROW:
+            return f"{spec}{subject} has no row{f': {self.note}' if self.note else ''}"
         note = f" ({self.note})" if self.note else ""
         line = f"{spec}{subject} {', '.join(self._numbers())}: {self.rule}{note}"
         return "\n".join([line, *self._lost()])

@@ -66,6 +66,8 @@ def newly_paused(
 
 def since(paused: Mapping[str, date]) -> str:
     """When systems that pause had their last rows, and what to do; empty if none does."""
+    remedy = "run this day again once the rows are there, or check a day that has them (--date)"
+    if len(paused) == 1:
+        return f"its last rows are of {next(iter(paused.values()))}; {remedy}"
     last = ", ".join(f"{system} on {day}" for system, day in paused.items())
-    remedy = "run this day again once its rows are there, or check a day that has them (--date)"
-    return f"; last rows: {last}; {remedy}" if paused else ""
+    return f"the last rows are those of {last}; {remedy}" if paused else ""

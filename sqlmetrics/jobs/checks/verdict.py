@@ -13,7 +13,7 @@ from sqlmetrics.catalog.direction import direction
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import CheckError, NoDataError, SpecError, did_you_mean, unknown
-from sqlmetrics.evaluation.report.failure import Change, Failure
+from sqlmetrics.evaluation.report.failure import HAS_ROW, Change, Failure
 from sqlmetrics.jobs.checks.calendar import Calendar, calendar
 from sqlmetrics.jobs.checks.lost_queries import lost_queries
 from sqlmetrics.jobs.checks.pauses import newly_paused, paused_systems, since
@@ -38,9 +38,6 @@ from sqlmetrics.tables.table import Table
 from sqlmetrics.tables.tabular import ArrowTables, Tabular, arrow_tables, kinds_of
 
 Row = Mapping[str, Any]
-
-HAS_ROW = "has a row"
-"""The rule that a system and a segment have a number on the day at all."""
 
 
 FAIL_ON: Mapping[str, tuple[str, ...]] = {"failed": ("FAILED",), "warn": ("FAILED", "warn")}
@@ -89,6 +86,11 @@ class Verdict:
     def is_of_gap(self) -> bool:
         """Whether it tells of a day that has no row."""
         return self.what == "rows" and not self.value
+
+    @property
+    def is_pause(self) -> bool:
+        """Whether it warns that a system has no rows on the day, which no check asks."""
+        return self.what == "rows" and self.rule == HAS_ROW
 
     def to_dict(self) -> dict[str, Any]:
         """It as values that JSON has."""
@@ -199,7 +201,7 @@ def _explained(verdict: Verdict, spec: Spec) -> Verdict:
     if verdict.holds:
         return verdict
     failure = replace(
-        verdict.failure or Failure(verdict.rule, verdict.what),
+        verdict.failure or Failure(verdict.rule, "" if verdict.is_pause else verdict.what),
         rule=verdict.rule,
         spec=spec.title,
         when=f"on {verdict.day}" if verdict.day else "",
@@ -350,7 +352,7 @@ class _Look:
             told |= {verdict.system} if is_name else {*verdict.system.split(", ")}
         present = {str(row["system"]) for row in self.rows} | told
         for system, last in newly_paused(last_days, present, self.day).items():
-            note = f"no row on this day{since({system: last})}; a check with system: {system} fails"
+            note = f"{since({system: last})}; a check with system: {system} would fail"
             verdict = Verdict("rows", HAS_ROW, system, "", self.day, None, None, False, note)
             yield replace(verdict, severity="warn")
 
@@ -371,7 +373,7 @@ class _Look:
                 None,
                 None,
                 False,
-                f"no such row on this day{since(paused) or self._unknown(threshold)}",
+                since(paused) or self._unknown(threshold) or "the day has rows, but not this one",
             )
         for row in rows:
             yield from self._of_row(row, threshold)
@@ -388,7 +390,7 @@ class _Look:
             names.append((segment, value, {EACH, *(row["segment_value"] for row in rows)}))
         for kind, name, existing_names in names:
             if name not in existing_names:
-                return f": {unknown(kind, name, existing_names - {EACH})}"
+                return unknown(kind, name, existing_names - {EACH})
         return ""
 
     def _is_meant(self, row: Row, threshold: Threshold) -> bool:
