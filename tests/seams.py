@@ -224,7 +224,7 @@ class World:
 
     @property
     def unlabelled(self) -> tuple[int, int]:
-        """How many lists are of queries without a label, and how many there are."""
+        """How many lists belong to queries without a label, and how many there are."""
         lists = {(row["ds"], row["system"], row["query_id"]) for row in self.rankings}
         return sum(query not in self.labelled for *_, query in lists), len(lists)
 

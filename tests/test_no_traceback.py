@@ -65,7 +65,7 @@ def test_days_that_python_has_not_are_refused(folder: Path) -> None:
     for day in ("10000-01-01", "-0044-03-15", "infinity", "-infinity"):
         (folder / "runs.csv").write_text(RUNS.replace("2026-01-01", day, 1))
         for line in (["show", "s.yml"], ["run", "s.yml", "--db", "m.duckdb"]):
-            assert "is no day from 0001-01-01 to 9999-12-30 in 1 row" in refused(folder, *line)
+            assert "is not a day from 0001-01-01 to 9999-12-30 in 1 row" in refused(folder, *line)
     (folder / "runs.csv").write_text(RUNS)
     told = refused(folder, "run", "s.yml", "--db", "m.duckdb", "--lookback", "99999999")
     assert "lookback is at most" in told
@@ -91,7 +91,7 @@ def test_texts_of_scores_that_differ_beyond_a_double_do_not_tie(folder: Path) ->
     ):
         scores = f"query_id,item_id,score\nq,a,{one}\nq,b,{other}\n"
         told = refused(folder, "evaluate", "runs.csv", "labels.csv", "-m", "mrr", runs_csv=scores)
-        assert "scores that differ, and are the same number as a DOUBLE: 1" in told
+        assert "scores that differ but are the same number as a DOUBLE: 1" in told
     scores = "query_id,item_id,score\nq,a,0.30000000000000004\nq,b,0.3000000000000000400000\n"
     (folder / "runs.csv").write_text(scores)
     sqlmetrics("evaluate", "runs.csv", "labels.csv", "-m", "mrr", folder=folder)

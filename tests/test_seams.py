@@ -529,7 +529,9 @@ class Walk:
             assert differences(there, self.expected) == []
         self._read_back()
         without, every = self.made.unlabelled
-        told = f"{without:,} of {every:,} lists are of queries without a label" if without else ""
+        told = (
+            f"{without:,} of {every:,} lists belong to queries without a label" if without else ""
+        )
         assert told in done.stderr
 
     def _read_back(self) -> None:

@@ -201,7 +201,7 @@ def test_empty_lists_count_as_far_as_they_can_be_told() -> None:
     found = sm.evaluate(lists, PAIRS[1], "ap", **asked)
     assert found["ap"] == pytest.approx(1 / 2 / 2 / 2, abs=1e-12)
     lists = {"query_id": ["both", "neither"], "items": [["x", "a", "b"], []]}
-    with pytest.raises(sm.InputError, match="cannot be told from missing ones: 1"):
+    with pytest.raises(sm.InputError, match="cannot be told from missing lists: 1"):
         sm.evaluate(lists, PAIRS[1], "ap", **asked)
 
 
@@ -251,7 +251,7 @@ def test_metrics_without_a_cutoff_look_at_whole_lists() -> None:
 
 # -- ids that never meet, and lists without labels ------------------------------------------
 
-NOWHERE = "no labelled item stands in any list: none of 2 there has a label"
+NOWHERE = "no labelled item appears in any list: none of 2 ranked items has a label"
 
 
 @by_turns(1.4)
@@ -300,7 +300,7 @@ def test_systems_are_told_in_whose_lists_no_labelled_item_stands(
     at = servers.open(name)
     found = sm.evaluate(lists, labels, ["mrr", "num_ret"], system="model", connection=at)
     assert found.notes == (
-        "1 of 3 lists are of queries without a label: they count in no mean",
+        "1 of 3 lists belong to queries without a label, so they count in no mean",
         f"bad: {NOWHERE}",
     )
     assert all(f"note: {note}" in repr(found) for note in found.notes)
@@ -323,7 +323,7 @@ def test_ranked_queries_without_labels_are_told(name: str, servers: Servers) -> 
         "score": [1.0] * 200,
     }
     labels = {"query_id": [f"q{i}" for i in range(5)], "item_id": ["a"] * 5, "grade": [1] * 5}
-    note = "195 of 200 ranked queries have no label: they count in no mean"
+    note = "195 of 200 ranked queries have no label, so they count in no mean"
     at = servers.open(name)
     assert sm.evaluate(lists, labels, "mrr", connection=at).notes == (note,)
     for over in ("rankings", "either"):
@@ -336,7 +336,7 @@ def test_every_plan_counts_the_lists(tmp_path: Path) -> None:
     lists = {"query_id": [f"q{i}" for i in range(40)], "item_id": ["a"] * 40, "rank": [1] * 40}
     lists["score"] = [1.0] * 40
     labels = {"query_id": ["q1"], "item_id": ["a"], "grade": [1]}
-    note = ("39 of 40 ranked queries have no label: they count in no mean",)
+    note = ("39 of 40 ranked queries have no label, so they count in no mean",)
     for plan in ("window", "lists", "counts"):
         assert sm.evaluate(lists, labels, "ndcg@3", plan=plan).notes == note
     assert sm.evaluate(lists, labels, "ndcg@3", rank="rank").notes == note
@@ -347,7 +347,7 @@ def test_notes_stand_beside_what_programs_read(tmp_path: Path) -> None:
     (tmp_path / "lists.csv").write_text("query_id,item_id,score\nq,a,2\nr,b,1\n")
     (tmp_path / "labels.csv").write_text("query_id,item_id,grade\nq,a,1\n")
     line = ["evaluate", "lists.csv", "labels.csv", "-m", "mrr"]
-    note = "note: 1 of 2 ranked queries have no label: they count in no mean\n"
+    note = "note: 1 of 2 ranked queries have no label, so they count in no mean\n"
     for output in ("json", "csv"):
         done = sqlmetrics(*line, "-o", output, folder=tmp_path)
         assert "note" not in done.stdout
@@ -365,7 +365,7 @@ def test_a_run_says_what_its_input_lacks(tmp_path: Path) -> None:
         "output: {relation: facts}\n"
     )
     line = ["run", "job.yml", "--db", "facts.duckdb"]
-    note = "1 of 2 ranked queries have no label: they count in no mean"
+    note = "1 of 2 ranked queries have no label, so they count in no mean"
     assert f"note: {note}\n" in sqlmetrics(*line, folder=tmp_path).stderr
     many = [f"q,a{i},{i}" for i in range(12)]
     (tmp_path / "lists.csv").write_text("query_id,item_id,score\n" + "\n".join(many))
@@ -395,7 +395,7 @@ def test_ids_are_no_numbers_with_fractions(name: str, servers: Servers) -> None:
     if name == "duckdb":  # as pandas keeps whole numbers beside a NaN
         found = sm.evaluate(lists, floats, "mrr")
         assert found["mrr"] == 1
-        assert "labels: item_id has fractions of 0 alone" in repr(found)
+        assert "labels: item_id has only whole numbers as floats" in repr(found)
         return
     with pytest.raises(sm.InputError, match="labels: item_id has the type DOUBLE, and ids are"):
         sm.evaluate(lists, floats, "mrr", connection=servers.open(name))
@@ -404,7 +404,7 @@ def test_ids_are_no_numbers_with_fractions(name: str, servers: Servers) -> None:
 # -- scores that a DOUBLE cannot hold -------------------------------------------------------
 
 BIG = 2**53
-CLOSE = "scores that differ, and are the same number as a DOUBLE: 1"
+CLOSE = "scores that differ but are the same number as a DOUBLE: 1"
 
 
 def close(scores: pa.Array) -> pa.Table:
@@ -442,7 +442,9 @@ def test_scores_of_many_digits_never_tie_in_silence(tmp_path: Path) -> None:
     near = [Decimal("1.00000000000000000002"), Decimal("1.00000000000000000001")]
     with pytest.raises(sm.InputError, match=CLOSE) as refused:
         sm.evaluate(close(pa.array(near, pa.decimal128(38, 20))), ONE, "mrr")
-    assert "choose score_precision=exact; or subtract what they share" in str(refused.value)
+    assert "set score_precision=exact, or subtract what the scores have in common" in str(
+        refused.value
+    )
     exact = {"score_precision": "exact", "metrics": ["mrr", "gauc"]}
     lists = close(pa.array(near, pa.decimal128(38, 20)))
     assert sm.evaluate(lists, ONE | {"item_id": ["a"]}, **exact)["mrr"] == 0.5

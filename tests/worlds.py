@@ -362,8 +362,8 @@ def _with_formula(texts: list[str], options: Options) -> list[str]:
 
 
 _AVERAGES = (
-    *(" has no micro average", "its queries weigh differently"),
-    *("its summary is no plain mean", "has no value for a single query"),
+    *(" has no micro average", "only a mean can weigh queries"),
+    *("a formula needs a plain mean", "has no value for a single query"),
 )
 """What refuses the average of one metric."""
 

@@ -116,7 +116,7 @@ def check_columns(
     ]
     if missing:
         problems = [
-            f"{table}: {unknown('column', n, existing_columns)} (wanted as {r})" for r, n in missing
+            f"{table}: {unknown('column', n, existing_columns)} (used as {r})" for r, n in missing
         ]
         raise InputError(problems)
 

@@ -461,9 +461,7 @@ def _setting_problems(metric: Metric, settings: Mapping[str, Setting], text: str
                 f"top k ({sets}); leave it out of {metric.name}"
             )
         elif key in OPTIONS and not _is_own(metric, key, value):
-            problems.append(
-                f"metric {text!r}: {key} applies to all metrics; set it outside of the metric"
-            )
+            problems.append(f"metric {text!r}: {key} applies to all metrics; set it outside them")
         elif key in metric.settings:
             problems += [f"metric {text!r}: {p}" for p in problems_of(key, value)]
         elif key in OPTIONS:

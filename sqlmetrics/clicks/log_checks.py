@@ -53,7 +53,7 @@ def check_columns(
         kinds[table] = folded = {name.casefold(): kind for name, kind in kind_by_column.items()}
         for role, name in _wanted(clicks, table, source):
             if name.casefold() not in folded:
-                message = f"{unknown('column', name, kind_by_column)} (wanted as {role})"
+                message = f"{unknown('column', name, kind_by_column)} (used as {role})"
                 problems.append(Problem(table, message, 1))
             elif role == "day" and not folded[name.casefold()].startswith((*TIMES, *TEXTS)):
                 message = f"{name} is used as day but has the type {folded[name.casefold()]}"

@@ -166,8 +166,8 @@ def _state(plan: Plan) -> str:
     for table, relation in plan.shape.tables.items():
         file = Path(relation.place)
         if relation.is_sql or not file.is_file():
-            reason = f"the {table} are no single file"
-            raise SpecError(f"a checkpoint must know if its tables change: {reason}")
+            reason = f"the {table} are not a single file"
+            raise SpecError(f"a checkpoint needs to know whether its tables change: {reason}")
         state = file.stat()
         lines.append(f"{file.resolve()} {state.st_size} {state.st_mtime_ns}")
     return "\n".join(lines)

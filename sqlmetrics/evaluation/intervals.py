@@ -31,7 +31,7 @@ def method_of(confidence: float, units: str = "") -> str:
 def check_confidence(confidence: float | None) -> None:
     """Raise SpecError for one that is not a share."""
     if confidence is not None and not 0 < confidence < 1:
-        raise SpecError(f"confidence is above 0 and below 1, like 0.95, given {confidence:g}")
+        raise SpecError(f"confidence must be above 0 and below 1, like 0.95, given {confidence:g}")
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,10 @@ def question(
     spec, tables = arguments.read(rankings, labels)
     if are_swapped(spec, tables, engine):
         spec, tables = arguments.spec(labels, rankings)
-        note = "the first table has grades and the second one scores: they are taken as that"
+        note = (
+            "the first table has grades and the second has scores, so they are used as "
+            "labels and rankings"
+        )
     tables = replace(
         tables,
         notes=(*filter(None, [left_out, note]), *shape_notes, *tables.notes),
@@ -169,7 +172,7 @@ class Inputs:
         """Raise SpecError for what a spec says itself."""
         if self.arguments or self.labels is not None:
             extras = ", ".join(self.arguments) or "labels"
-            raise SpecError(f"the spec says it all but the comparison: leave out {extras}")
+            raise SpecError(f"the spec already says this; leave out {extras}")
 
 
 @dataclass(frozen=True)
@@ -413,7 +416,7 @@ def _check_names(
         suggestion = ", ".join(
             f"{name}={value!r}" for name, value in conventions["conventions"].items()
         )
-        raise SpecError(f"conventions are arguments of their own: give {suggestion}")
+        raise SpecError(f"conventions are arguments by themselves; give {suggestion}")
     for name in conventions.keys() - OPTIONS.keys():
         names = [*arguments, *OPTIONS]
         near = nearest(name, names)

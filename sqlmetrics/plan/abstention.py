@@ -67,16 +67,16 @@ class AbstentionQuery:
         shape = self.plan.shape
         if "rank" in shape.columns["rankings"]:
             yield (
-                "abstention needs scores, which a confidence is made of; the rankings have "
-                "ranks alone: give their column as the score, not the rank"
+                "abstention needs scores to make a confidence of, and the rankings have only "
+                "ranks; name their column of scores"
             )
         if shape.weighted:
-            yield "abstention counts each query once; leave the weight out"
+            yield "abstention counts each query once; leave out the weight"
         if not self._finals:
             metric_names = ", ".join(map(str, self.plan.measures))
             yield (
-                f"abstention needs a metric that is a mean over queries, like ndcg@10; "
-                f"{metric_names} is none"
+                "abstention needs a metric that is a mean over queries, like ndcg@10; "
+                f"{metric_names} is not"
             )
 
     @cached_property

@@ -146,14 +146,14 @@ class Segments:
         name = self.having(TRAFFIC)
         if name and not weighted:
             yield (
-                f"segments.{name}: head, torso and tail need traffic: name a weight among the "
-                "columns of the rankings or the queries"
+                f"segments.{name}: head, torso and tail need the traffic of each query; name its "
+                "column as weight in rankings.columns or queries.columns"
             )
         name = self.having(QUERY_LENGTH)
         if name and not self.text:
             yield (
-                f"segments.{name}: the length of queries needs their texts: give queries, and "
-                "name its column of texts (queries.columns.text)"
+                f"segments.{name}: the length of queries needs their texts; name the column in "
+                "queries.columns.text"
             )
 
 

@@ -386,7 +386,10 @@ class Shape:
         dialect = self.at.translation.dialect.title
         for table, relation in self._sources.items():
             if not relation.is_sql:
-                yield f"{table}: {dialect} reads no files; load it, and give the relation"
+                yield (
+                    f"{table}: {dialect} cannot read files; load the file into a table and name it "
+                    "as the relation"
+                )
             elif relation.lists:
                 yield f"{table}: rows that hold lists are read by DuckDB alone; unfold them in sql"
 

@@ -157,7 +157,7 @@ def choose(
                 plan_name, reason, _last_rank(needs, table_statistics), most, suspects, gathers
             )
     if name:
-        raise SpecError(f"the plan {name} cannot be taken: {obstacles[0]}")
+        raise SpecError(f"the plan {name} cannot be used: {obstacles[0]}")
     return Strategy(WINDOW, obstacles[0])
 
 

@@ -30,7 +30,7 @@ def usual_baseline(systems: Sequence[str]) -> tuple[str, str]:
     named_baseline = _named(systems)
     baseline = named_baseline or min(systems)
     rule = "as its name says" if named_baseline else "the first by name"
-    return baseline, f"the baseline is {baseline}, {rule}; --baseline names another"
+    return baseline, f"the baseline is {baseline}, {rule}; name another with --baseline"
 
 
 def _named(systems: Sequence[str]) -> str | None:

@@ -24,7 +24,7 @@ def seconds(value: object) -> object:
     try:
         return float(number) * UNITS[unit]
     except (KeyError, ValueError):
-        raise ValueError("is a duration like 30m: a number and s, m, h or d") from None
+        raise ValueError("is not a duration like 30m: give a number and s, m, h or d") from None
 
 
 Seconds = Annotated[

@@ -30,7 +30,10 @@ class ClickInterleaving(Model):
     @model_validator(mode="after")
     def _of_its_method(self) -> ClickInterleaving:
         if self.method == TEAM_DRAFT and self.rankings is not None:
-            raise ValueError(f"rankings: not for method {TEAM_DRAFT}, which needs columns.team")
+            raise ValueError(
+                f"rankings: method {TEAM_DRAFT} does not use them; leave them out and name "
+                "columns.team"
+            )
         if self.method != TEAM_DRAFT and self.rankings is None:
             raise ValueError(f"method {self.method} needs rankings, the lists before the merge")
         return self

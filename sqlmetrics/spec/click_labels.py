@@ -64,15 +64,17 @@ class ClickLabels(Model):
         for pool, names in OF_POOL.items():
             set_names = [name for name in names if getattr(self, name) != fields[name].default]
             if set_names and pool != self.pool:
-                raise ValueError(f"{', '.join(set_names)}: only for pool {pool}, not {self.pool}")
+                raise ValueError(
+                    f"{', '.join(set_names)}: only for pool {pool}, and the pool is {self.pool}"
+                )
         return self
 
     @model_validator(mode="after")
     def _as_opensearch_has_it(self) -> ClickLabels:
         if self.rate == OPENSEARCH and self.prior:
-            raise ValueError(f"rate {OPENSEARCH} has no prior; rate: coec has one")
+            raise ValueError(f"rate {OPENSEARCH} has no prior; leave prior out, or set rate: coec")
         if self.rate != OPENSEARCH and self.max_rank is not None:
-            raise ValueError(f"max_rank: only for rate {OPENSEARCH}, not {self.rate}")
+            raise ValueError(f"max_rank: only for rate {OPENSEARCH}, and the rate is {self.rate}")
         return self
 
     @model_validator(mode="after")
@@ -80,9 +82,9 @@ class ClickLabels(Model):
         if self.cuts and self.quantiles:
             raise ValueError("give cuts or quantiles, not both")
         if list(self.cuts or self.quantiles) != sorted(set(self.cuts or self.quantiles)):
-            raise ValueError("cuts and quantiles must rise")
+            raise ValueError("cuts and quantiles must rise; write them in ascending order")
         if any(not 0 < quantile < 1 for quantile in self.quantiles):
-            raise ValueError("quantiles lie between 0 and 1")
+            raise ValueError("quantiles must be between 0 and 1")
         highest = 1 if self.rate in ("ctr", "purchase_rate", "sdbn") else inf
         if any(not 0 < cut <= highest or cut == inf for cut in self.cuts):
             raise ValueError(f"cuts of {self.rate} are above 0" + " and at most 1" * (highest == 1))

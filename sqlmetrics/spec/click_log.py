@@ -99,17 +99,17 @@ class Clicks(Model):
         }
         if source_names not in forms_by_format[self.format]:
             raise ValueError(
-                "give impressions and events, or log, or format: ubi with its events "
-                f"(and requests: its queries); given {', '.join(sorted(source_names)) or 'none'}"
+                "give impressions and events, or a log, or format: ubi with events (and the "
+                f"queries as requests); given {', '.join(sorted(source_names)) or 'none'}"
             )
         return self
 
     @model_validator(mode="after")
     def _lists_of_ubi(self) -> Clicks:
         if self.lists_from and self.format != "ubi":
-            raise ValueError("lists_from is only for format: ubi")
+            raise ValueError("lists_from only applies to format: ubi; leave it out")
         if self.lists_from == "hit_ids" and self.requests is None:
-            raise ValueError("lists_from: hit_ids needs requests, the queries")
+            raise ValueError("lists_from: hit_ids needs the table of queries; name it as requests")
         return self
 
     @model_validator(mode="after")
@@ -127,7 +127,7 @@ class Clicks(Model):
                 "impressions and events by sql without a format"
             )
         if self.cleaning.min_dwell is not None:
-            raise ValueError("cleaning: min_dwell needs a dwell, which format: ubi has not")
+            raise ValueError("cleaning: format: ubi has no dwell, so leave out min_dwell")
         return self
 
     @model_validator(mode="after")
@@ -178,8 +178,8 @@ class Clicks(Model):
             self.format != "ubi" or self.lists_from == "hit_ids"
         ):
             raise ValueError(
-                f"rate {OPENSEARCH} takes the positions of events as they are logged: it is for "
-                "format: ubi with events of the action impression; rate: coec is for every log"
+                f"rate {OPENSEARCH} uses the positions of the logged events, so it needs format: "
+                "ubi with events of the action impression; for other logs set rate: coec"
             )
         return self
 
@@ -188,8 +188,8 @@ class Clicks(Model):
         propensity, rate = self.propensity, self.labels.rate
         if self.labels.corrects and not propensity.is_known:
             raise ValueError(
-                f"rate {rate} needs to know how often positions are looked at; add "
-                "propensity: {method: harvest}, or another method"
+                f"rate {rate} needs the propensities of positions; add propensity: {{method: "
+                "harvest}, or another method"
             )
         if propensity.method in ("harvest", "em") and self.columns and self.columns.query is None:
             raise ValueError(f"propensity by {propensity.method} needs {self._place}.columns.query")
@@ -197,7 +197,7 @@ class Clicks(Model):
         if propensity.by is not None and propensity.by not in segments:
             where = f"{self._place}.columns.segments" if self.columns else "format: ubi"
             raise ValueError(
-                f"propensity.by is a column of the segments, given {propensity.by}; {where} has "
+                f"propensity.by must be a segment, given {propensity.by}; {where} has "
                 f"{', '.join(segments) or 'none'}"
             )
         return self
@@ -247,8 +247,9 @@ class Clicks(Model):
             )
         if self.labels.pools and not (learned and evaluated):
             raise ValueError(
-                "labels.window and evaluation go together, else labels are learned from requests "
-                f"that are evaluated; given only {'labels.window' if learned else 'evaluation'}"
+                "labels.window and evaluation belong together: without both, labels are learned "
+                "from evaluated requests; given only "
+                f"{'labels.window' if learned else 'evaluation'}"
             )
         for section, columns in self._timed.items():
             if columns.time is None:
@@ -259,23 +260,33 @@ class Clicks(Model):
     def _stored_by_day(self) -> Clicks:
         stored = [name for name, source in self.sources.items() if self.day_column(name)]
         if self.day_margin is not None and not stored:
-            raise ValueError("day_margin is of columns that are named as the day of a table")
+            raise ValueError(
+                "day_margin needs a table with a day column; name it in columns.day, or "
+                "leave day_margin out"
+            )
         for name in stored:
             if getattr(self.sources[name].columns, "time", None) is None:
                 raise ValueError(f"{name}.columns.day needs {name}.columns.time")
         if self.log and self.log.columns.request is None and stored:
-            raise ValueError("log.columns.day needs a column of requests")
+            raise ValueError("log.columns.day needs log.columns.request, a column of requests")
         return self
 
     @model_validator(mode="after")
     def _each_by_itself(self) -> Clicks:
         if self.impressions and self.impressions.columns.request is None:
-            raise ValueError("impressions need a column of requests; only a log can be without")
+            raise ValueError(
+                "impressions need a column of requests; name it as impressions.columns.request"
+            )
         if self.log and self.log.columns.request is None:
             if self.requests is not None:
-                raise ValueError("a log without a column of requests has no table of requests")
+                raise ValueError(
+                    "requests: a log without a column of requests cannot be joined to them; "
+                    "leave requests out, or name log.columns.request"
+                )
             if self.log.first_position == "each":
-                raise ValueError("first_position: each needs a column of requests")
+                raise ValueError(
+                    "first_position: each needs log.columns.request, a column of requests"
+                )
         return self
 
     @model_validator(mode="after")
@@ -355,9 +366,7 @@ def lowered(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     own_tables = [name for name in ("rankings", "labels") if values.get(name) is not None]
     if own_tables and not _is_lowered(values.get("rankings")):
-        raise SpecError(
-            f"clicks take the place of rankings and labels; given {', '.join(own_tables)} too"
-        )
+        raise SpecError(f"clicks replace rankings and labels; leave out {', '.join(own_tables)}")
     log = _read(values["clicks"])
     metrics = values.get("metrics", ())
     metrics = (metrics,) if isinstance(metrics, str) else metrics

@@ -32,11 +32,11 @@ def wrong_curve(curve: Mapping[int, float]) -> str:
     wrong = [f"{k}: {p:g}" for k, p in curve.items() if k < 1 or not 0 < p < inf]
     if wrong:
         return (
-            "propensities are numbers above 0 by position, which count from 1; "
-            f"given {', '.join(wrong)}"
+            "propensities must be numbers above 0 by position, and positions count from 1; given "
+            f"{', '.join(wrong)}"
         )
     positions = ", ".join(map(str, sorted(curve))) or "none"
-    relative = f"propensities are relative to position 1: give it too; given {positions}"
+    relative = f"propensities are relative to position 1; give it too, given {positions}"
     return "" if 1 in curve else relative
 
 
@@ -87,19 +87,25 @@ class ClickPropensity(Model):
             set_names = [name for name in names if getattr(self, name) != fields[name].default]
             if set_names and method != self.method:
                 raise ValueError(
-                    f"{', '.join(set_names)}: only for method {method}, not {self.method}"
+                    f"{', '.join(set_names)}: only for method {method}, and the method is "
+                    f"{self.method}"
                 )
         if self.method == "given" and not self.given:
-            raise ValueError("method given needs given, like {1: 1, 2: 0.6}")
+            raise ValueError(
+                "method given needs the propensities by position; write given: {1: 1, 2: 0.6}"
+            )
         if self.method == "randomised" and self.randomised is None:
-            raise ValueError("method randomised needs randomised, a condition of the impressions")
+            raise ValueError(
+                "method randomised needs randomised, a condition that holds for impressions "
+                "in random order"
+            )
         return self
 
     @model_validator(mode="after")
     def _are_propensities(self) -> ClickPropensity:
         if self.given and (self.by is None) != (None in self.curves):
             example = "{phone: {1: 1, 2: 0.4}}" if self.by else "{1: 1, 2: 0.6}; by is not said"
-            raise ValueError(f"given is like {example}")
+            raise ValueError(f"given must be like {example}")
         for name, curve in self.curves.items():
             if problem := wrong_curve(curve):
                 raise ValueError(f"given{f' of {name}' if name is not None else ''}: {problem}")

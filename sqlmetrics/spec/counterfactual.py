@@ -89,32 +89,32 @@ class Counterfactual(Model):
     @model_validator(mode="after")
     def _one_question(self) -> Counterfactual:
         if (self.rankings is None) == (self.policy is None):
-            raise ValueError("give rankings (lists that were not shown) or policy, one of both")
+            raise ValueError("give either rankings (lists that were not shown) or policy")
         of_policy = {"actions"} if self.policy == UNIFORM else set()
         of_lists = {"match"} if self.rankings else set()
         misplaced = self.model_fields_set & ({"actions", "match"} - of_policy - of_lists)
         if self.system is not None and self.rankings and self.rankings.columns.system:
             raise ValueError(
-                f"the lists have a column of systems, {self.rankings.columns.system}: leave out "
-                "system, or the column"
+                f"the lists have a column of systems, {self.rankings.columns.system}; leave out "
+                "system, or leave out the column"
             )
         if misplaced:
-            raise ValueError(f"{min(misplaced)} is only for {_ONLY[min(misplaced)]}")
+            raise ValueError(f"{min(misplaced)} only applies to {_ONLY[min(misplaced)]}")
         kind = "lists" if self.rankings else "policy"
         wrong = [
             metric for metric in self.metrics if counterfactual_metric(metric).metric.of != kind
         ]
         if wrong:
             subject = "a policy" if kind == "policy" else "rankings"
-            raise ValueError(f"metrics: {wrong[0]} is no metric of {subject}")
+            raise ValueError(f"metrics: {wrong[0]} cannot be estimated for {subject}")
         self._check_lists()
         if self.rankings:
             columns = self.rankings.columns
             extra_roles = [name for name in ("date", "weight", "grade") if getattr(columns, name)]
             if extra_roles:
                 raise ValueError(
-                    "rankings.columns: lists have query, item, rank or score, and system; "
-                    f"given {', '.join(extra_roles)} too"
+                    "rankings.columns: lists have query, item, rank or score, and system; leave "
+                    f"out {', '.join(extra_roles)}"
                 )
         return self
 
@@ -125,9 +125,8 @@ class Counterfactual(Model):
         if list_metrics and len(list_metrics) < len(measures):
             item_metric = next(measure for measure in measures if not measure.metric.whole)
             raise ValueError(
-                f"metrics: {list_metrics[0]} weighs whole lists, and {item_metric} "
-                "their items: ask for them "
-                "in specs of their own"
+                f"metrics: {list_metrics[0]} weighs whole lists but {item_metric} weighs items; "
+                "estimate them in two specs"
             )
         if list_metrics and not any(
             estimator in list_metrics[0].metric.estimators for estimator in self.estimators
@@ -137,14 +136,14 @@ class Counterfactual(Model):
         if self.list_depth is None:
             return
         if not list_metrics:
-            raise ValueError("list_depth is only for mrr and hit")
+            raise ValueError("list_depth only applies to mrr and hit; leave it out")
         deep = [
             measure for measure in list_metrics if measure.k is None or measure.k > self.list_depth
         ]
         if deep:
             raise ValueError(
-                f"metrics: {deep[0]} looks below the first {self.list_depth} items of a list, "
-                "and nothing is known of these (list_depth)"
+                f"metrics: {deep[0]} needs more than the first {self.list_depth} items of a list; "
+                "raise list_depth or lower the cutoff"
             )
 
     @property
@@ -208,16 +207,14 @@ def lacks(counterfactual: Counterfactual, columns: ImpressionColumns | None, sec
     """
     if counterfactual.policy is not None and not (columns and columns.propensity_score):
         return (
-            f"counterfactual.policy needs {section}.propensity_score: how likely the "
-            "logging policy "
-            "was to choose each item that it showed"
+            f"counterfactual.policy needs {section}.propensity_score, the probability that the "
+            "logging policy showed each item"
         )
     if counterfactual.weighs_lists and not (columns and columns.list_propensity_score):
         (first, *_) = map(counterfactual_metric, counterfactual.measured)
         return (
-            f"counterfactual.metrics: {first} {FIRST}; or name "
-            f"{section}.list_propensity_score, how "
-            "likely the logging policy was to show the list"
+            f"counterfactual.metrics: {first} {FIRST}; or name {section}.list_propensity_score, "
+            "the probability that the logging policy showed the list"
         )
     if counterfactual.rankings is None or columns is None or columns.query is not None:
         return ""
@@ -225,8 +222,7 @@ def lacks(counterfactual: Counterfactual, columns: ImpressionColumns | None, sec
         return f"counterfactual.match: query needs {section}.query"
     if "dr" in counterfactual.estimators and not counterfactual.weighs_lists:
         return (
-            f"counterfactual.estimators: dr needs {section}.query: its model is the "
-            "rate of a query "
-            "and item; without it name ips, clipped_ips, snips"
+            f"counterfactual.estimators: dr needs {section}.query, since its model is the rate of "
+            "a query and item; without it name ips, clipped_ips, snips"
         )
     return ""

@@ -31,7 +31,7 @@ class Days(Model):
         if self.are_all:
             raise ValueError("give start, end or both")
         if self.start and self.end and self.start >= self.end:
-            raise ValueError(f"the end must come after the start: no day is {self}")
+            raise ValueError(f"the end must come after the start; no day is {self}")
         return self
 
     @property
@@ -154,8 +154,8 @@ def day_of(value: object) -> date:
         return date.fromisoformat(str(value)[:10])
     except ValueError:
         raise InputError(
-            f"{str(value)[:40]!r} is no day of the years 1 to 9999; mend the dates, or see if the "
-            "times are in another unit"
+            f"{str(value)[:40]!r} is not a day of the years 1 to 9999; fix the dates, or check "
+            "whether the times are in another unit"
         ) from None
 
 

@@ -34,8 +34,8 @@ def read_segments(value: object) -> object:
         wrong = [kind for kind in value if kind not in KINDS]
         if wrong:
             raise ValueError(
-                f"without a name there is {', '.join(KINDS)}; give a condition a name, like "
-                f"new_users: signup_days <= 7, given {wrong[0]!r}"
+                f"only {', '.join(KINDS)} need no name; give a condition a name, like new_users: "
+                f"signup_days <= 7, given {wrong[0]!r}"
             )
         return {kind: kind for kind in value}
     if not isinstance(value, Mapping):

@@ -226,7 +226,9 @@ class Source(Model):
             name for name in ("separator", "decimal") if getattr(self, name) is not None
         ]
         if given_options and not is_separated(self.file):
-            raise ValueError(f"{' and '.join(given_options)}: only of files {', '.join(SEPARATED)}")
+            raise ValueError(
+                f"{' and '.join(given_options)}: only for files {', '.join(SEPARATED)}"
+            )
         return self
 
     @model_validator(mode="after")
@@ -343,7 +345,9 @@ class Output(Model):
         if text == "none" or (match and not int(match[1])):
             return "none"
         if match is None or isinstance(keep, bool):
-            raise ValueError(f"keep is a number of runs, days like 30 days, or none; given {keep}")
+            raise ValueError(
+                f"keep must be a number of runs, days like 30 days, or none; given {keep}"
+            )
         return f"{int(match[1])} days" if (match[2] or "").startswith("day") else int(match[1])
 
     def named(self, suffix: str) -> str:

@@ -360,13 +360,13 @@ class Spec(Model):
         settings = self.settings(measure)
         if settings["average"] == "micro" and not measure.metric.micro:
             problems.append(
-                f"{measure} has no micro average; set average=micro on the metrics that "
-                "have one, like recall(average=micro)@10"
+                f"{measure} has no micro average; set average=micro on metrics that have one, "
+                "like recall(average=micro)@10"
             )
         if "gain" in measure.metric.options and not self._uses_rel(measure):
             problems.append(
-                f"{measure}: rel does not touch the gains; it needs gain=binary or "
-                "average_over=hits"
+                f"{measure}: rel does not change the gains; set gain=binary or average_over=hits, "
+                "or leave rel out"
             )
         problems += [
             f"{measure}: {name} needs {choice}"
@@ -376,13 +376,15 @@ class Spec(Model):
         repeats = self.options["duplicate_rankings"]
         if repeats in ("first", "count") and not measure.metric.by_grades:
             problems.append(
-                f"{measure} looks at items, not at grades by rank: it needs each item once; "
-                f"take duplicate_rankings=best_score instead of {repeats}"
+                f"{measure} needs each item once; set duplicate_rankings=best_score instead of "
+                f"{repeats}"
             )
         if self._weighted and not measure.adds_up:
-            problems.append(f"{measure} has no weighted form; leave out the weight")
+            problems.append(f"{measure} cannot be weighted; leave out the weight")
         if settings.weighs and measure.quantile is not None:
-            problems.append(f"{measure}: its queries weigh differently, which only a mean can have")
+            problems.append(
+                f"{measure}: only a mean can weigh queries; leave out the weight or the average"
+            )
         return problems + self._unmet(measure)
 
     def _unfit_formula(self, measure: Measure) -> Iterator[str]:
@@ -390,8 +392,8 @@ class Spec(Model):
         for component in measure.components:
             if not (self.settings(component).is_mean or component.metric.count):
                 yield (
-                    f"{component}: its summary is no plain mean over queries, so it can be no "
-                    "part of a formula; leave out its average or weights"
+                    f"{component}: a formula needs a plain mean over queries; leave out its "
+                    "average or weights"
                 )
             else:
                 yield from self.unfit(component)
@@ -400,11 +402,12 @@ class Spec(Model):
             if _many(values) and name in settings:
                 remedy = "set it on other metrics, like mrr(average=median)"
                 yield (
-                    f"{measure}: {name} is {', '.join(map(str, values))}, and a formula has one "
-                    f"number; {remedy if name == 'average' else 'write it on the metrics in it'}"
+                    f"{measure}: a formula is one number, but {name} is "
+                    f"{', '.join(map(str, values))}; "
+                    f"{remedy if name == 'average' else 'write it on the metrics in it'}"
                 )
         if measure.column in {name.casefold() for name in self.query_columns}:
-            yield f"{measure} is the name of a segment too; choose another name"
+            yield f"{measure} is also the name of a segment; choose another name"
 
     @cached_property
     def _given(self) -> Mapping[str, Any]:
@@ -436,7 +439,9 @@ class Spec(Model):
                 parse(text)
             except SpecError as error:
                 online_hint = (
-                    f"; of the log itself: {', '.join(sorted(ONLINE))}" if self.clicks else ""
+                    f"; online metrics, of the log itself: {', '.join(sorted(ONLINE))}"
+                    if self.clicks
+                    else ""
                 )
                 is_name = error.problems[0].startswith("unknown metric")
                 problems += [
@@ -452,14 +457,14 @@ class Spec(Model):
     def _misfits(self) -> list[str]:
         """Metrics, each right in itself, that do not fit the options or one another."""
         folded = [name.casefold() for name in self.by]
-        problems = ["a segment column cannot be called all"] if "all" in folded else []
+        problems = ["a segment column cannot be called all; rename it"] if "all" in folded else []
         if len(set(folded)) < len(folded):
             problems.append(f"by names a column twice: {', '.join(self.by)}")
         if self.clicks:
             user = self.clicks.columns.user if self.clicks.columns else None
             segment_names = (*self.clicks.segments, *self.segments, *([user] if user else []))
             key = f"clicks.{'log' if self.clicks.log else 'impressions'}.columns.segments"
-            hint = f" (and what {key} names)" if self.clicks.columns else ""
+            hint = f" (and the segments of {key})" if self.clicks.columns else ""
             wrong = (name for name in self.query_columns if name not in segment_names)
             problems += [
                 (
@@ -470,10 +475,13 @@ class Spec(Model):
             ]
         if (self.labels is None) != (self.rankings.columns.grade is not None):
             problems.append(
-                "give labels, or the column of grades that the rankings have; one of both"
+                "give either labels or rankings.columns.grade, the grades in the rankings"
             )
         if self.rankings.grades and self.rankings.columns.grade is None:
-            problems.append("rankings.grades: the rankings have no column of grades")
+            problems.append(
+                "rankings.grades: the rankings have no column of grades; name it as "
+                "rankings.columns.grade"
+            )
         problems += self._unlike_baseline()
         columns: dict[str, Measure] = {}
         for measure in self.measures:
@@ -481,7 +489,8 @@ class Spec(Model):
             same_column = columns.setdefault(measure.column, measure)
             if same_column != measure:
                 problems.append(
-                    f"{same_column.text} and {measure.text} would share the column {measure.column}"
+                    f"{same_column.text} and {measure.text} would share the column "
+                    f"{measure.column}; give one of them a name, like best = {measure.text}"
                 )
         return problems
 
@@ -489,7 +498,7 @@ class Spec(Model):
         """A baseline where no row has a system, and checks that need another one."""
         if self.clicks and self.baseline is not None and self.rankings.columns.system is None:
             key = f"clicks.{'log' if self.clicks.log else 'impressions'}.columns.system"
-            yield f"baseline {self.baseline!r} is a system; name its column as {key}"
+            yield f"baseline {self.baseline!r} is a system; name the column of systems as {key}"
         for threshold in self.checks:
             yield from threshold.unfit(self.baseline)
 
@@ -515,11 +524,14 @@ class Spec(Model):
         }
         problems = []
         if all_orders and self.options["duplicate_rankings"] == "first":
-            problems.append(f"{measure}: duplicate_rankings=first needs one order of ties")
+            problems.append(
+                f"{measure}: duplicate_rankings=first needs one order of ties; set ties to "
+                "something other than average"
+            )
         if all_orders and not known_by_rule[measure.metric.expected]:
             problems.append(
-                f"{measure}: its mean over all orders of ties is not known; "
-                "set ties to something else than average"
+                f"{measure}: its mean over all orders of ties is not known; set ties to something "
+                "other than average"
             )
         for name in (name for name in measure.metric.settings if name in OPTIONS):
             choice = settings.choice(name)
@@ -637,9 +649,9 @@ def _option(name: str, value: Any) -> list[str]:
     if not _many(value):
         return problems_of(name, value)
     if name in OPTIONS and OPTIONS[name].scope == "spec":
-        return [f"{name} holds for all metrics: give one value, not a list"]
+        return [f"{name} applies to all metrics; give one value, not a list"]
     if not value:
-        return [f"{name}: the list of values is empty"]
+        return [f"{name}: the list of values is empty; give one or more"]
     return [problem for element in value for problem in problems_of(name, element)]
 
 

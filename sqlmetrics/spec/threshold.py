@@ -78,7 +78,7 @@ class Threshold(Model):
         """Why it does not fit a spec with such a baseline; nothing if it does."""
         if self.confidence == ALWAYS and self.against not in (PREVIOUS, baseline):
             yield (
-                f"checks: confidence: {ALWAYS} against {self.against} takes the sums that a run "
+                f"checks: confidence: {ALWAYS} against {self.against} needs the sums that a run "
                 f"stores beside a baseline; add to the spec: baseline: {self.against}"
             )
 
@@ -87,11 +87,15 @@ class Threshold(Model):
         of_metric = [name for name in LIMITS if getattr(self, name) is not None]
         of_table = [name for name in OF_TABLE if getattr(self, name) is not None]
         if self.metric is None and of_metric:
-            raise ValueError(f"{', '.join(of_metric)}: of which metric?")
+            raise ValueError(
+                f"{', '.join(of_metric)}: name the metric of this limit, like metric: ndcg@10"
+            )
         if self.metric is not None and not of_metric:
-            raise ValueError(f"say what must hold of {self.metric}: {', '.join(LIMITS)}")
+            raise ValueError(f"{self.metric} has no limit; give one of {', '.join(LIMITS)}")
         if not of_metric and not of_table:
             raise ValueError(f"give a metric and a limit, or {' or '.join(OF_TABLE)}")
         if self.since is not None and self.confidence != ALWAYS:
-            raise ValueError(f"since is the first day of confidence: {ALWAYS}; give that too")
+            raise ValueError(
+                f"since is the first day of confidence: {ALWAYS}; add that, or leave since out"
+            )
         return self

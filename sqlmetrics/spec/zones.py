@@ -48,8 +48,8 @@ def zone_of(table: str, column: str, kind: str, time_zone: str | None) -> str:
         return time_zone or UTC
     if time_zone and kind:
         raise ValueError(
-            f"{table}.time_zone: the column {column} is a {kind}, no time with a zone, "
-            "whose days are the same everywhere; leave it out"
+            f"{table}.time_zone: the column {column} is a {kind}, which has no time zone, so its "
+            "days are the same everywhere; leave time_zone out"
         )
     return time_zone or ""
 

@@ -58,7 +58,7 @@ def test_one_value_is_a_float_and_several_a_result() -> None:
     assert two.summary()["value"].to_pylist() == [0.5, 0.75]
     assert two.per_query().column_names == ["system", "query_id", "mrr"]
     assert "ndcg" not in repr(two)
-    with pytest.raises(KeyError, match="ap was not computed; there are mrr, ndcg@3"):
+    with pytest.raises(KeyError, match="ap was not computed; the result has mrr, ndcg@3"):
         _ = one["ap"]
 
 
@@ -136,7 +136,7 @@ def test_the_per_query_table_may_stay_where_it_is() -> None:
     assert repr(summary) == repr(whole)
     assert "from sqlmetrics_per_query;" not in summary.executed_sql.partition("from summary")[2]
     for result in (summary, summary["mrr"]):
-        with pytest.raises(sm.SpecError, match="was not fetched; evaluate with per_query=True"):
+        with pytest.raises(sm.SpecError, match="was not kept; evaluate with per_query=True"):
             result.per_query()
 
 

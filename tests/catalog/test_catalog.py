@@ -409,8 +409,8 @@ PROBLEMS = [
     ("num_q(average=median)", "num_q has no option average"),
     ("auc(average=median)", "auc has no option average"),
     ("hit(no_relevant=zero)@5", "hit has no option no_relevant"),
-    ("recall(ties=best)@5", "ties applies to all metrics; set it outside of the metric"),
-    ("recall(ties=id_desc)@5", "ties applies to all metrics; set it outside of the metric"),
+    ("recall(ties=best)@5", "ties applies to all metrics; set it outside them"),
+    ("recall(ties=id_desc)@5", "ties applies to all metrics; set it outside them"),
     ("recall(rel=high)@5", "rel must be a number above 0, given 'high'"),
     ("recall(rel=True)@5", "rel must be a number above 0, given True"),
     ("recall(rel=0)@5", "rel must be a number above 0, given 0"),
@@ -481,7 +481,7 @@ TABLES = {"rankings": {"relation": "rankings"}, "labels": {"relation": "labels"}
 
 MISFITS = [
     ({"average": "micro"}, "mrr has no micro average"),
-    ({"metrics": ["ndcg(rel=2)@5"]}, "rel does not touch the gains; it needs gain=binary"),
+    ({"metrics": ["ndcg(rel=2)@5"]}, "rel does not change the gains; set gain=binary"),
     ({"metrics": ["ndcg(ideal=hits)@3"]}, "ndcg(ideal=hits)@3: ideal=hits needs gain=binary"),
     ({"metrics": ["ndcg(gain=binary, ideal=all_k)"]}, "ideal=all_k needs a cutoff"),
     ({"metrics": ["ap(ap_denominator=k)"]}, "ap_denominator=k needs a cutoff"),
@@ -513,7 +513,7 @@ MISFITS = [
     ({"gain": ["exp", "lineer"]}, "unknown value for gain 'lineer'; did you mean 'linear'?"),
     ({"gain": "table"}, "gain=table needs the table itself, like gain={1: 1, 2: 3}"),
     ({"gain": {"a": 1}}, "a table maps grades to gains, and both are numbers"),
-    ({"ties": ["id_asc", "id_desc"]}, "ties holds for all metrics: give one value, not a list"),
+    ({"ties": ["id_asc", "id_desc"]}, "ties applies to all metrics; give one value, not a list"),
     ({"preset": "trec"}, "unknown preset 'trec'; did you mean 'trec_eval'?"),
 ]
 

@@ -108,18 +108,18 @@ def test_names_are_given_by_mappings_and_in_the_words_of_a_tool() -> None:
     with pytest.raises(sm.SpecError, match="loss is 1 - mrr in this spec"):
         spec.measure("loss = 1 - ap")
     for conventions, reason in (
-        ({"gain": ["exp", "linear"]}, "gain is exp, linear, and a formula has one number"),
-        ({"average": "median"}, "average is median, and a formula has one number"),
+        ({"gain": ["exp", "linear"]}, "a formula is one number, but gain is exp, linear"),
+        ({"average": "median"}, "a formula is one number, but average is median"),
     ):
         with pytest.raises(sm.SpecError, match=reason):
             sm.Spec(**tables, metrics=["x = 1 - ndcg@3"], conventions=conventions)
-    with pytest.raises(sm.SpecError, match="is the name of a segment too"):
+    with pytest.raises(sm.SpecError, match="is also the name of a segment"):
         sm.Spec(**tables, metrics=["shop = 1 - mrr"], by=["Shop"])
     with pytest.raises(sm.SpecError, match="x = mrr and x = ap would share the column x"):
         sm.Spec(**tables, metrics=["x = mrr", "x = ap"])
     with pytest.raises(sm.SpecError, match="write the formula of x as a text"):
         sm.Spec(**tables, metrics=[{"x": None}])
-    with pytest.raises(sm.SpecError, match="its summary is no plain mean"):
+    with pytest.raises(sm.SpecError, match="a formula needs a plain mean"):
         sm.Spec(**tables, metrics=["x = mrr + ndcg(average=p10)@3"])
 
 

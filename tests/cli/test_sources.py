@@ -314,7 +314,11 @@ def test_the_id_of_an_object_can_be_named(tmp_path: Path) -> None:
         ("--label-column", "query=query_id"),
     )
     for words, value, note in (
-        (("objects.jsonl", *own, "--item", "contexts"), 1.0, "its doc_id; take chunk_id by item="),
+        (
+            ("objects.jsonl", *own, "--item", "contexts"),
+            1.0,
+            "using doc_id as the id of a document; for chunk_id use item=",
+        ),
         (("objects.jsonl", *own, "--item", "contexts.doc_id"), 1.0, "read as traces"),
         (("objects.jsonl", *own, "--item", "contexts.chunk_id"), 0.0, "read as traces"),
         (
@@ -398,7 +402,7 @@ def test_a_column_that_tells_systems_apart_is_named_first(tmp_path: Path) -> Non
     (tmp_path / "labels.csv").write_text(LABELS, encoding="utf-8")
     words = ("evaluate", "both.csv", "labels.csv", "-m", "mrr")
     told = sqlmetrics(*words, folder=tmp_path, expect=2).stderr
-    assert "-> ab_bucket tells them apart: name it, --system ab_bucket" in told
+    assert "-> ab_bucket distinguishes them, so use --system ab_bucket" in told
     (tmp_path / "both.csv").write_text(text.replace(",x", ",y"), encoding="utf-8")
     told = sqlmetrics(*words, folder=tmp_path, expect=2).stderr
     assert "tells them apart" not in told

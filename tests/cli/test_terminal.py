@@ -259,7 +259,9 @@ def test_a_row_over_all_days_and_nothing_that_goes_without_saying() -> None:
         ["all", "days", "new", "1.0000", "6", "3"],
         ["all", "days", "old", "0.5000", "4", "2"],
     ]
-    assert days[9:] == ["all days are not the same days for each system: new of 3, old of 2"]
+    assert days[9:] == [
+        "the means over all days use different days for each system: new of 3, old of 2"
+    ]
     assert str(result()).count("\n") == 2, "nothing skipped, nothing missing, the house"
     assert "conventions: house, rr_of=all" in str(result(rr_of="all", metrics=["mrr"]))
 

@@ -507,7 +507,7 @@ def wide(positions: Sequence[Any], **more: Any) -> Row:
         (["0", "1", "2"], "give first_position: 0, or each where some lists start at 0"),
         ([1.0, 1.4, 2.0], "position is not a whole number in 1 row"),
         ([-1, 1, 2], "position is negative in 1 row"),
-        (["1", "2", "last"], "position is no number in 1 row"),
+        (["1", "2", "last"], "position is not a number in 1 row"),
     ],
 )
 def test_positions_that_would_count_wrongly_are_refused(positions: Any, told: str) -> None:

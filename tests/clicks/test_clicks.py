@@ -808,7 +808,7 @@ def test_columns_that_are_not_there_are_told() -> None:
         evaluate_clicks(spec)
     told = str(caught.value)
     assert "log: unknown column 'clik'; did you mean 'click'?" in told
-    assert "(wanted as user)" in told
+    assert "(used as user)" in told
 
 
 @by_turns(1)

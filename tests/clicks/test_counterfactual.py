@@ -249,7 +249,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "unknown": (BY_QUERY | {"metrics": ["dgc@5"]}, "did you mean 'dcg'"),
     "no cutoff": (BY_QUERY | {"metrics": ["precision"]}, "needs a cutoff, like precision@10"),
     "estimator": (BY_QUERY | {"estimators": ["dm"]}, "unknown estimator 'dm'"),
-    "of a policy": (BY_QUERY | {"metrics": ["ctr"]}, "ctr is no metric of rankings"),
+    "of a policy": (BY_QUERY | {"metrics": ["ctr"]}, "ctr cannot be estimated for rankings"),
     "actions": (BY_QUERY | {"actions": 5}, "actions is only for policy: uniform"),
     "no scores": ({"policy": "uniform"}, "needs log.columns.propensity_score"),
     "twice": (BY_QUERY | {"rankings": LISTS | {"data": TWICE}}, "more than once"),

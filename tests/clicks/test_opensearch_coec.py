@@ -115,8 +115,11 @@ def test_days_of_the_window_are_those_of_the_events() -> None:
 @pytest.mark.parametrize(
     ("labels", "why"),
     [
-        ({"prior": 1}, "rate opensearch_coec has no prior; rate: coec has one"),
-        ({"rate": "ctr", "max_rank": 3}, "max_rank: only for rate opensearch_coec, not ctr"),
+        ({"prior": 1}, "rate opensearch_coec has no prior; leave prior out, or set rate: coec"),
+        (
+            {"rate": "ctr", "max_rank": 3},
+            "max_rank: only for rate opensearch_coec, and the rate is ctr",
+        ),
     ],
 )
 def test_what_it_has_not_is_refused(labels: dict[str, Any], why: str) -> None:

@@ -220,7 +220,10 @@ def test_the_sql_of_random_traffic_gives_the_labels_of_an_evaluation() -> None:
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"labels": {"pool": "query_item", "rate": "ips"}}, r"add propensity: {method: harvest}"),
     ({"propensity": {"method": "harvest", "tolerance": 0.1}}, "tolerance: only for method em"),
-    ({"propensity": {"method": "given"}}, r"method given needs given, like {1: 1, 2: 0.6}"),
+    (
+        {"propensity": {"method": "given"}},
+        r"method given needs the propensities by position; write given: {1: 1, 2: 0.6}",
+    ),
     ({"propensity": {"method": "randomised"}}, "needs randomised, a condition"),
     ({"propensity": {"method": "given", "given": {2: 0.5}}}, "relative to position 1: give it too"),
     ({"propensity": {"method": "given", "given": {1: 0}}}, "numbers above 0 .*given 1: 0"),

@@ -179,9 +179,9 @@ def compare_shown(engine: Any = None) -> None:
 def test_what_cannot_be_weighed_is_refused() -> None:
     rows = small_log(1)
     for more, said in {
-        (("metrics", ("mrr@3", "dcg@3")),): "mrr@3 weighs whole lists, and dcg@3 their items",
-        (("metrics", ("mrr",)),): "mrr looks below the first 3 items of a list",
-        (("metrics", ("dcg@3",)),): "list_depth is only for mrr and hit",
+        (("metrics", ("mrr@3", "dcg@3")),): "mrr@3 weighs whole lists but dcg@3 weighs items",
+        (("metrics", ("mrr",)),): "mrr needs more than the first 3 items of a list",
+        (("metrics", ("dcg@3",)),): "list_depth only applies to mrr and hit; leave it out",
         (("estimators", ("dr",)),): "mrr@2 has ips, clipped_ips, snips",
     }.items():
         with pytest.raises(ValueError, match=said):
@@ -191,7 +191,7 @@ def test_what_cannot_be_weighed_is_refused() -> None:
     with pytest.raises(InputError, match="differs within 1 request:"):
         found([{**rows[0], "list_score": 0.5}, *rows[1:]])
     spec = sm.Spec(name="log", clicks=clicks_of(rows), metrics=["ctr"])
-    with pytest.raises(SpecError, match="weighs whole lists, and dcg@3"):
+    with pytest.raises(SpecError, match="weighs whole lists but dcg@3"):
         sm.compare(spec, metrics=["mrr(estimator=ips)@3", "dcg(estimator=ips)@3"])
 
 

@@ -626,8 +626,8 @@ def test_a_system_that_is_not_there_on_the_chosen_days_is_told_from_an_unknown_o
         return str(failure.value)
 
     assert told("old") == (
-        "no list of this system: old is a system, and has no list on the chosen days; it has lists "
-        "on 3 other days: 2026-01-01 to 2026-01-03; on the chosen ones there are a, new"
+        "this system has no list: old has no list on the chosen days; it has lists "
+        "on 3 other days: 2026-01-01 to 2026-01-03; the chosen days have a, new"
     )
     assert "unknown system 'odl'" in told("odl")
     spec = sm.Spec(
@@ -636,7 +636,7 @@ def test_a_system_that_is_not_there_on_the_chosen_days_is_told_from_an_unknown_o
         metrics=["mrr"],
         baseline="old",
     )
-    with pytest.raises(sm.InputError, match="no list of this system: old is a system, and has"):
+    with pytest.raises(sm.InputError, match="this system has no list: old has"):
         sm.compare(spec, start="2026-01-05")
 
 

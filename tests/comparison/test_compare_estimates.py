@@ -285,14 +285,14 @@ def test_what_does_not_go_together_is_refused() -> None:
         (("dates", "2026-01-01,2026-01-02"), ("paired", True)): "a request is of one day",
         (("dates", "2026-01-01,2026-01-02"),): "dates compare one system with itself",
         (("metrics", (one, "mrr")),): "mrr is of lists that were shown",
-        (("metrics", ("ctr(estimator=ips)",)),): "is no metric of rankings",
+        (("metrics", ("ctr(estimator=ips)",)),): "cannot be estimated for rankings",
         (("metrics", ("dcg(estimator=dm)@3",)),): "unknown estimator 'dm'",
         (("systems", ("shown",)),): "there is one system, shown, and compare needs two",
         (("by", "locale"),): "unknown segment 'locale'; known: device",
     }.items():
         with pytest.raises(SpecError, match=said):
             sm.compare(asked, **dict(more))
-    with pytest.raises(InputError, match="no list of this system: unknown system 'three'"):
+    with pytest.raises(InputError, match="this system has no list: unknown system 'three'"):
         sm.compare(asked, baseline="three")
     with pytest.raises(SpecError, match="give a spec with clicks"):
         sm.compare({"a": "a.csv", "b": "b.csv"}, "labels.csv", one)

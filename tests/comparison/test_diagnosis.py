@@ -296,7 +296,7 @@ def test_a_log_of_one_system_is_looked_at_by_itself() -> None:
     told = " ".join(repr(sm.diagnose(pooled)).split())
     assert "recall, hits and judged items were not looked at" in told
     assert "learned from the requests that they judge" in told
-    with pytest.raises(sm.InputError, match="no list of this system: unknown system 'nwe'"):
+    with pytest.raises(sm.InputError, match="this system has no list: unknown system 'nwe'"):
         sm.diagnose(spec_of({"new": OLD, "old": OLD}), baseline="nwe")
 
 
@@ -323,7 +323,7 @@ def test_the_users_of_a_log_are_clusters() -> None:
     told = " ".join(repr(sm.compare(alone, paired=False)).split())
     assert "requests could have shown" in told or "requests of baseline" in told
     assert " queries" not in told.partition("p: ")[0]
-    remedy = r"user_id varies: 2(.|\n)*clicks.impressions.where: user_id is not null"
+    remedy = r"differ in user_id: 2(.|\n)*clicks.impressions.where: user_id is not null"
     with pytest.raises(sm.InputError, match=remedy):
         sm.compare(nobody, paired=False, cluster="user_id")
     with pytest.raises(sm.SpecError, match="unknown segment 'user'; did you mean 'user_id'"):
@@ -358,7 +358,7 @@ def test_tied_scores_are_counted() -> None:
 def test_the_system_whose_name_says_so_is_the_baseline(
     systems: tuple[str, ...], baseline: str, rule: str
 ) -> None:
-    told = f"the baseline is {baseline}, {rule}; --baseline names another"
+    told = f"the baseline is {baseline}, {rule}; name another with --baseline"
     assert usual_baseline(systems) == (baseline, told)
     assert usual_baseline(systems[::-1]) == (baseline, told)
 
@@ -372,7 +372,7 @@ def test_one_rule_chooses_the_baseline_of_all_verbs() -> None:
     of_log = sm.diagnose(spec_of({"new": OLD, "old": OLD}))
     assert [compared.baseline, diagnosed and diagnosed.baseline, reported.baseline] == ["old"] * 3
     for notes in (compared.notes, reported.notes, of_log.notes):
-        assert "the baseline is old, as its name says; --baseline names another" in notes
+        assert "the baseline is old, as its name says; name another with --baseline" in notes
     assert sm.compare(rankings, truth, "mrr", baseline="new").baseline == "new"
 
 

@@ -317,7 +317,7 @@ def test_what_enters_late_is_told() -> None:
     ("asked", "what"),
     [
         ({"stage": "stge"}, "unknown column 'stge'"),
-        ({"stage": "query_id"}, "'query_id' is the query (wanted as the stage of a row"),
+        ({"stage": "query_id"}, "'query_id' is the query (used as the stage of a row"),
         ({"order": ("recall", "rnk")}, "no row of this stage: unknown stage 'rnk'"),
         ({"order": ("recall", "recall")}, "order names the stage 'recall' twice"),
         ({"order": ("recall",)}, "there is one stage, recall"),

@@ -276,8 +276,8 @@ def test_days_that_cannot_be_compared_are_refused_with_what_to_do() -> None:
             sm.compare(rankings, labels, "cg@1", dates=dates, **{"date": "ds"} | more)
 
     refused("needs two or more", "2026-01-01")
-    refused("'next' is no day like", "2026-01-01,next")
-    refused("'2026-01-08..2026-01-01' is no day like", ["2026-01-08..2026-01-01"])
+    refused("'next' is not a day like", "2026-01-01,next")
+    refused("'2026-01-08..2026-01-01' is not a day like", ["2026-01-08..2026-01-01"])
     refused("have a day in common", "2026-01-01..2026-01-03,2026-01-02")
     refused("no query on 2026-01-05", "2026-01-01,2026-01-05", sm.InputError)
     refused("unknown baseline '2026-01-02'", "2026-01-01,2026-01-08", baseline="2026-01-02")

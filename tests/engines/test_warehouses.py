@@ -257,7 +257,7 @@ def test_numbers_that_are_texts_are_refused(name: str, servers: Servers) -> None
         if engine.dialect == "duckdb":
             assert sm.evaluate(held, labels, "num_q", connection=engine)["num_q"] == 7
             return
-        with pytest.raises(InputError, match="VARCHAR, and is wanted as score"):
+        with pytest.raises(InputError, match="used as score, a number, but has the type VARCHAR"):
             sm.evaluate(held, labels, "mrr", connection=engine)
 
 

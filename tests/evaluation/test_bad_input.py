@@ -214,8 +214,8 @@ TYPED = {
     "grade infinite": ({"grade": -math.inf}, "grade is NaN or infinite in 1 row"),
     "grade negative": ({"grade": -1}, "grade is negative in 1 row"),
     "grade null": ({"grade": None}, "grade is NULL in 1 row"),
-    "score of dates": ({"score": pd.Timestamp("2026-03-01")}, "score is no number in 1 row"),
-    "score of lists": ({"score": [1.0]}, "score is no number in 1 row"),
+    "score of dates": ({"score": pd.Timestamp("2026-03-01")}, "score is not a number in 1 row"),
+    "score of lists": ({"score": [1.0]}, "score is not a number in 1 row"),
     "query null": ({"query_id": None}, "query_id is NULL in 1 row"),
 }
 
@@ -313,12 +313,12 @@ def test_a_folder_is_the_table_of_its_files_or_refused(
     monkeypatch.chdir(tmp_path)
     Path("runs/below").mkdir(parents=True)
     labels = pa.table({"query_id": ["q"], "item_id": ["a"], "grade": [1]})
-    with pytest.raises(sm.InputError, match=r"a folder without a file of Parquet, CSV or JSON"):
+    with pytest.raises(sm.InputError, match=r"a folder without Parquet, CSV or JSON files"):
         evaluate("runs", labels, "mrr")
     Path("runs/below/a.csv").write_text("query_id,item_id,score\nq,a,1\n")
     assert evaluate("runs", labels, "mrr")["mrr"] == 1.0
     Path("runs/b.json").write_text('{"query_id": "q", "item_id": "b", "score": 2}\n')
-    with pytest.raises(sm.InputError, match=r"a folder with files \.csv and \.json; name its"):
+    with pytest.raises(sm.InputError, match=r"a folder with files \.csv and \.json; name the"):
         evaluate("runs/", labels, "mrr")
 
 
@@ -458,8 +458,8 @@ def test_repeated_rows_are_told_beside_bad_values() -> None:
         ("rankings", "score is NULL in 1 row", 1),
         ("rankings", "score is NaN in 1 row", 1),
         ("labels", "grade is NULL in 1 row", 1),
-        ("rankings", "items that stand more than once under the same query: 1", 1),
-        ("labels", "items that stand more than once under the same query: 1", 1),
+        ("rankings", "items that appear more than once for the same query: 1", 1),
+        ("labels", "items that appear more than once for the same query: 1", 1),
     ]
 
 
@@ -484,7 +484,7 @@ def test_checks_of_a_share_of_the_queries(connection: str) -> None:
     assert 250 < problem.count < 550
     with pytest.raises(sm.SpecError, match="a share of the queries"):
         sm.evaluate(lists, labels, ["mrr"], check=1.5)
-    with pytest.raises(sm.InputError, match="there is no row in it"):
+    with pytest.raises(sm.InputError, match="the table has no rows"):
         sm.evaluate(lists.slice(0, 0), labels, ["mrr"], connection=connection, check=0.1)
     with pytest.raises(sm.InputError, match="none of 8,000 rows meets the condition score > 1e9"):
         sm.evaluate(lists, labels, ["mrr"], connection=connection, where="score > 1e9")

@@ -31,7 +31,7 @@ def test_a_good_order_of_bad_candidates_is_told() -> None:
     (note,) = result.notes
     assert note == (
         "rankings: ndcg(ideal=shown_at_k)@10 is 1.0000, but ndcg@10 0.3590 and recall@10 0.2000: "
-        "the shown items are in a good order, and most good items are not shown"
+        "the shown items are in a good order, but most good items are not shown"
     )
     assert f"note: {note}" in repr(result)
 
@@ -55,8 +55,8 @@ def test_a_bad_order_hides_nothing() -> None:
 def test_the_order_of_the_shown_items_alone_is_said_to_be_that() -> None:
     (note,) = sm.evaluate(*world(2), "ndcg@10", preset="evidently").notes
     assert note == (
-        "ndcg@10 tells the order of the shown items alone; candidates@10 puts it beside ndcg, "
-        "dcg and recall"
+        "ndcg@10 only measures the order of the shown items; add candidates@10 to see it beside "
+        "ndcg, dcg and recall"
     )
 
 

@@ -112,12 +112,12 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
     "commas and points": (
         separated(";", ",") + "r;e;1.5\n",
         {},
-        r"score is no number in 3 rows[\s\S]*--decimal ,",
+        r"score is not a number in 3 rows[\s\S]*--decimal ,",
     ),
     "perhaps thousands": (
         "query_id;item_id;score\nq;a;1,000\nq;b;2,500\n",
         {},
-        r"score is no number in 2 rows[\s\S]*--decimal ,",
+        r"score is not a number in 2 rows[\s\S]*--decimal ,",
     ),
     "thousands": (separated(";", ",") + "r;e;1.000\n", {"decimal": ","}, '"1.000"'),
     "two values too many": (separated(",", ","), {}, "split at ',' it has rows with more or fewer"),
@@ -147,7 +147,7 @@ FOREIGN = {
     "runs.xlsx": (b"PK\x03\x04" + b"\0" * 99, "is a spreadsheet"),
     "runs.feather": (b"ARROW1\0\0" + b"\0" * 99, "is Arrow or Feather"),
     "runs.csv": ("\ufeffquery_id".encode("utf-16"), "UTF-16: save it as 'CSV UTF-8'"),
-    "runs": (b"PAR1" + b"\0" * 99, "let its name end in .parquet"),
+    "runs": (b"PAR1" + b"\0" * 99, "rename it to end in .parquet"),
     "runs.bin": (b"q\0\0\1" * 99, "is no text"),
 }
 
@@ -238,7 +238,7 @@ def test_days_that_are_texts_are_read_alike_or_refused(
             f"{place}.runs", labels, "mrr", date="ds", where=where, connection=engine
         )
         assert [row["metric_date"] for row in result.to_dicts()] == [date(2026, 1, 2)]
-        with pytest.raises(sm.InputError, match="ds is no date") as refused:
+        with pytest.raises(sm.InputError, match="ds is not a date") as refused:
             sm.evaluate(f"{place}.runs", labels, "mrr", date="ds", connection=engine)
         assert refused.value.details[0].count == len(bad)
         with pytest.raises(sm.InputError, match="number"):

@@ -409,7 +409,7 @@ def test_a_key_may_come_late(tmp_path: Path) -> None:
     rows = [{"query_id": "q", "item_id": f"i{n}", "score": n} for n in range(30_000)]
     rows.append({"query_id": "q", "item_id": "b", "score": -1, "country": "de"})
     run = text_file(tmp_path / "run.jsonl", lines_of(rows))
-    with pytest.raises(sm.InputError, match="country varies"):
+    with pytest.raises(sm.InputError, match="differ in country"):
         evaluate(run, LABELS, "mrr", by="country")
 
 
@@ -420,7 +420,7 @@ JSON = {
     "other_keys": ('{"q": "q", "item_id": "a", "score": 2}\n', "unknown column 'query_id'"),
     "scalars": ("1\n2\n", "unknown column"),
     "nulls": ('{"query_id": null, "item_id": "a", "score": 2}\n', "query_id is NULL in 1 row"),
-    "text": ('{"query_id": "q", "item_id": "a", "score": "2,5"}\n', "score is no number"),
+    "text": ('{"query_id": "q", "item_id": "a", "score": "2,5"}\n', "score is not a number"),
     "nan": ('{"query_id": "q", "item_id": "a", "score": NaN}\n', "score is NaN"),
 }
 
@@ -720,15 +720,15 @@ BAD_DATA: Mapping[str, tuple[Any, str]] = {
     "number": ({"q": 3}, "rankings: query 'q' has 3: neither a list nor a dict of items"),
     "text": ({"q": "ab"}, "no file or table .ab"),
     "set": ({"q": {"a"}}, "a set has no order"),
-    "both": ({"q": ["a"], "r": {"a": 1}}, "for all queries give lists, or for all dicts"),
+    "both": ({"q": ["a"], "r": {"a": 1}}, "give lists for all queries, or dicts for all"),
     "fraction": ({"q": [1.5]}, "item_id must hold texts or whole numbers, given 1.5"),
     "flag": ({True: ["a"]}, "query_id must hold texts or whole numbers, given True"),
     "no id": ({"q": [None]}, "item_id is NULL"),
     "scores": ({"q": {"a": "x", "b": 1.0}}, "cannot be read"),
-    "no number": ({"q": {"a": "x"}}, "score is no number"),
+    "no number": ({"q": {"a": "x"}}, "score is not a number"),
     "no score": ({"q": {"a": None}}, "score is NULL"),
-    "nothing": ({}, "there is no row in it"),
-    "no rows": ([], "there is no row in it"),
+    "nothing": ({}, "the table has no rows"),
+    "no rows": ([], "the table has no rows"),
     "rows of numbers": (
         [1, 2],
         r"a row must be a dict, a NamedTuple or \(query_id, item_id, score\)",
@@ -803,7 +803,7 @@ def test_arrays_of_numpy() -> None:
             assert evaluate(run, labels, "ndcg(gain=linear)@10")["ndcg(gain=linear)@10"] == wanted
     assert evaluate(np.array([["a", "b"]]), [("0", "b", 1)], "mrr")["mrr"] == 0.5
     assert evaluate(best.astype(str), grades > 1, "mrr")["mrr"] == 0.385
-    with pytest.raises(sm.InputError, match="may be scores or ids"):
+    with pytest.raises(sm.InputError, match="may be scores or item ids"):
         evaluate(best, grades, "mrr")
     for shape in ((3,), (2, 2, 2), (2, 0), ()):
         with pytest.raises(
@@ -844,7 +844,7 @@ def test_an_empty_list_is_refused_where_it_cannot_be_told_from_a_missing_one() -
     labels = {"q1": ["a"], "q2": ["b"]}
     assert evaluate(runs, labels, "mrr")["mrr"] == 0.5
     for options in ({"missing": "drop"}, {"average_over": "common"}):
-        with pytest.raises(sm.InputError, match="cannot be told from missing ones: 1"):
+        with pytest.raises(sm.InputError, match="cannot be told from missing lists: 1"):
             evaluate(runs, labels, "mrr", **options)
     assert evaluate({"q1": ["a"]}, labels, "mrr", missing="drop")["mrr"] == 1.0
 
@@ -855,12 +855,10 @@ def test_usual_names_are_taken_for_their_roles_and_named(tmp_path: Path) -> None
     truth = pa.table({"user_id": [1], "docno": ["b"], "relevance": [1], "score": [0.0]})
     result = sm.evaluate(runs, truth, "mrr")
     assert result["mrr"] == 0.5
-    said = (
-        "qid is taken as the query, Doc-ID is taken as the item, similarity is taken as the score"
-    )
+    said = "using qid as the query and Doc-ID as the item and similarity as the score"
     assert result.notes[0] == f"rankings: {said}; name others by query= or --query"
-    assert "user_id is taken as the query" in result.notes[1]
-    assert "relevance is taken as the grade" in result.notes[1]
+    assert "user_id as the query" in result.notes[1]
+    assert "relevance as the grade" in result.notes[1]
     told = sm.reconcile(runs, truth, "mrr", ".5").notes  # whatever reads the tables says it
     assert told == result.notes[:2]
     ranked = runs.rename_columns(["topic", "sku", "position"])

@@ -32,7 +32,7 @@ def test_the_qrels_of_a_diversity_task_have_groups(tmp_path: Path) -> None:
     qrels.write_text(QRELS)
     found = evaluate(RUN, qrels, ["alpha_nDCG@5", "ndcg@5"])
     assert found["alpha_ndcg@5"] == PRINTED
-    assert "the iteration of the qrels, their second field, is taken as the group" in str(found)
+    assert "using the iteration of the qrels, their second field, as the group" in str(found)
     with pytest.raises(sm.InputError, match=r"duplicate_labels=max_grade; or, .*--group iteration"):
         evaluate(RUN, qrels, "ndcg@5")
     alone = evaluate(RUN, qrels, "ndcg@5", group="iteration", label_columns={"item": "item_id"})
@@ -42,7 +42,7 @@ def test_the_qrels_of_a_diversity_task_have_groups(tmp_path: Path) -> None:
 def test_a_column_is_taken_as_the_group_where_a_metric_needs_one() -> None:
     found = evaluate(RUN, labels("Nugget_ID"), "alpha_ndcg@5")
     assert found["alpha_ndcg@5"] == PRINTED
-    assert "labels: Nugget_ID is taken as the group" in str(found)
+    assert "labels: using Nugget_ID as the group" in str(found)
     with pytest.raises(sm.InputError, match="same query: 1"):  # and nowhere else
         evaluate(RUN, labels("nugget"), "ndcg@5")
     with pytest.raises(sm.SpecError, match="needs the groups of labels: name their column"):

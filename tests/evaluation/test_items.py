@@ -69,28 +69,28 @@ def test_an_unknown_baseline_is_told_with_the_nearest() -> None:
         evaluated("rbo", baseline="prdo")
 
 
-LENGTHS = r"not equally long: lengths: 2\n.*dimensions .*\n  2 +2 +b *\n  1 +1 +a *\n"
+LENGTHS = r"of different lengths: 2\n.*dimensions .*\n  2 +2 +b *\n  1 +1 +a *\n"
 """The most common length first, with the first item that has it."""
 
 
 @pytest.mark.parametrize(
     ("metric", "table", "problem"),
     [
-        ("novelty@2", items(item_id=["a", "b", "b"]), "items that stand more than once .*: 1"),
+        ("novelty@2", items(item_id=["a", "b", "b"]), "items that appear more than once .*: 1"),
         ("novelty@2", items(item_id=["a", "b", None]), "item_id is NULL in 1 row"),
         ("novelty@2", items(popularity=[1, 2, None]), "popularity is NULL in 1 row"),
-        ("novelty@2", items(popularity=["1", "2", "x"]), "popularity is no number in 1 row"),
+        ("novelty@2", items(popularity=["1", "2", "x"]), "popularity is not a number in 1 row"),
         ("novelty@2", items(popularity=[1, 2, -1]), "popularity is negative or not finite in 1"),
-        ("novelty@2", items(popularity=[1, 0, 1]), "have no popularity, or 0, .*: 2"),
-        ("novelty@2", ITEMS.slice(0, 0), "items: there is no row in it"),
+        ("novelty@2", items(popularity=[1, 0, 1]), "have no popularity .* or 0: 2"),
+        ("novelty@2", ITEMS.slice(0, 0), "items: the table has no rows"),
         ("ils@2", items(category=["u", None, "v"]), "category is NULL in 1 row"),
-        ("ils@2", ITEMS.slice(0, 1), "ranked items that the items table lacks: 2"),
+        ("ils@2", ITEMS.slice(0, 1), "ranked items that are not in the items table: 2"),
         ("vector", items(vector=[[1.0], [1.0, 2.0], [3.0, 4.0]]), LENGTHS),
         ("vector", items(vector=[[1.0], [0.0], [2.0]]), "vector has the length 0, .* in 1 row"),
         ("vector", items(vector=[[1.0], [], [2.0]]), "vector has the length 0, .* in 1 row"),
         ("vector", items(vector=[[1.0], [None], [2.0]]), "vector holds NULL, NaN or infinite"),
         ("vector", items(vector=[[1.0], [float("nan")], [2.0]]), "vector holds NULL, NaN or"),
-        ("vector", items(vector=["x", "[1]", "[2]"]), "vector is no list of numbers in 1 row"),
+        ("vector", items(vector=["x", "[1]", "[2]"]), "vector is not a list of numbers in 1 row"),
         ("vector", items(vector=[[1.0], None, [2.0]]), "vector is NULL in 1 row"),
     ],
 )

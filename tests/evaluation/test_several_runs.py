@@ -155,7 +155,7 @@ BAD = {
     "bytes.txt": (b"\x00\x01\xff" * 900, "is no text"),
     "cut.txt": (b"q1 Q0 a 1 2.0 cut\nq1 Q0 d3\n", "has 1 row of less than six fields"),
     "latin.txt": (b"q1 Q0 caf\xe9 1 2.0 latin\n", "is not UTF-8"),
-    "text.txt": (b"q1 Q0 a 1 high text\n", "has 1 row without a number as score"),
+    "text.txt": (b"q1 Q0 a 1 high text\n", "has 1 row without a number as the score"),
     "empty.txt": (b"", "is empty"),
 }
 
@@ -211,7 +211,7 @@ def test_repeated_rows_of_several_files_say_how_systems_are_named(folder: Path) 
         lines = ["query_id,item_id,score,model", f"q1,d1,{score},x", f"q1,d1,{score},x"]
         (folder / f"{name}.csv").write_text("\n".join(lines[: 2 if name == "b" else 3]) + "\n")
     told_by_place: dict[Any, str] = {
-        ("a.csv", "bad.csv"): "several systems each, by model, name it, --system model",
+        ("a.csv", "bad.csv"): "several systems each, named in model, use --system model",
         "[ab]*.csv": "'[ab]*.csv' is 3 files, read as one system: give each by itself",
     }
     for rankings, hint in told_by_place.items():
@@ -272,7 +272,7 @@ def test_what_is_one_table_stays_one(folder: Path) -> None:
     [
         ({"score": None}, "rankings: dense: unknown column 'score'"),
         ({"item_id": 1.5}, "rankings: dense: item_id has the type DOUBLE"),
-        ({"score": None, "rank": 1}, "dense is ordered by a rank, bm25 by a score"),
+        ({"score": None, "rank": 1}, "dense is ordered by a rank, but bm25 by a score"),
     ],
 )
 def test_a_run_unlike_the_others_is_named(wrong: dict[str, Any], said: str) -> None:
@@ -285,7 +285,7 @@ def test_a_run_unlike_the_others_is_named(wrong: dict[str, Any], said: str) -> N
 def test_a_run_without_a_row_is_named() -> None:
     run = pd.DataFrame(rows("bm25"))
     runs = {"bm25": run, "dense": run.iloc[:0]}
-    with pytest.raises(sm.InputError, match="rankings: dense: there is no row in it"):
+    with pytest.raises(sm.InputError, match="rankings: dense: the table has no rows"):
         sm.evaluate(runs, QRELS, ["mrr"])
 
 
@@ -304,7 +304,7 @@ def test_rankings_and_labels_in_the_other_order(folder: Path) -> None:
     ]
     result = sm.evaluate(pd.DataFrame(labels), pd.DataFrame(run), ["mrr"], system="system")
     assert result["mrr"] == pytest.approx(0.5)
-    assert "the first table has grades and the second one scores" in result.notes[0]
+    assert "the first table has grades and the second has scores" in result.notes[0]
     assert sm.evaluate("qrels.txt", "bm25.v2.trec", ["mrr"])["mrr"] == pytest.approx(0.5)
 
 
@@ -319,7 +319,7 @@ def test_rankings_as_search_apis_log_them(folder: Path) -> None:
     pq.write_table(pa.Table.from_pylist(plain), "log.parquet")
     by_score = sm.evaluate("log.jsonl", QRELS, ["mrr"])
     assert by_score["mrr"] == pytest.approx(2 / 3)  # b has the higher one now
-    assert "hits is taken as the item" in by_score.notes[0]
+    assert "hits as the item" in by_score.notes[0]
     assert sm.evaluate("log.parquet", QRELS, ["mrr"])["mrr"] == pytest.approx(0.5)
     spec = sm.Spec(
         rankings={"file": "log.jsonl", "columns": {"query": "query", "item": "hits"}},

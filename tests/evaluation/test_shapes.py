@@ -237,15 +237,25 @@ REFUSED: Mapping[str, tuple[Any, Any, dict[str, Any], str]] = {
         IDS,
         np.zeros((2, 2)),
         {},
-        "shape 2 x 3, up to 2, and labels of the shape 2 x 2",
+        "shape 2 x 3, up to 2, do not fit labels of the shape 2 x 2",
     ),
-    "whole numbers": (IDS, np.zeros(IDS.shape), {}, r"may be scores or ids .*\.astype\(float\)"),
+    "whole numbers": (
+        IDS,
+        np.zeros(IDS.shape),
+        {},
+        r"may be scores or item ids .*\.astype\(float\)",
+    ),
     "whole numbers twice": ([[3, 3]], {"0": {"3": 1}}, {}, "come again in a row .* say which"),
     "grades or ids": (IDS[:, :2], [[1, 0, 2], [2, 0, 1]], {}, "may be grades of the items 0, 1, 2"),
     "grades beside texts": ([["a", "b"]], [[1, 0]], {}, "whole numbers beside rankings of texts"),
-    "mask": (SAME, SAME, {"mask": TURNED}, "mask: it has the shape of the rankings, 6 x 5; given"),
+    "mask": (
+        SAME,
+        SAME,
+        {"mask": TURNED},
+        "mask: its shape must be that of the rankings, 6 x 5; given",
+    ),
     "mask of rows": (TRUTH, TRUTH, {"mask": SAME}, "mask: it is of a matrix of rankings"),
-    "odd types": ([["a", 1.0]], SAME, {}, "a list of lists has texts and numbers in it"),
+    "odd types": ([["a", 1.0]], SAME, {}, "a list of lists holds texts and numbers"),
     "times": (np.zeros((2, 2), "datetime64[D]"), SAME, {}, "a matrix holds numbers or texts"),
     "huge": ({"q": ["x" * 9_000, 1.5]}, TRUTH, {}, "characters left out|must hold texts"),
     "huge dict": ({f"q{n}": object() for n in range(9_000)}, TRUTH, {}, "neither a list nor"),
@@ -274,8 +284,8 @@ def test_whole_numbers_are_never_told_in_silence() -> None:
     ids = np.array([[5, 3, -1], [7, -1, -1]])
     result = sm.evaluate(ids, {"0": {"3": 1}, "1": {"7": 1}}, "mrr")
     assert result["mrr"] == 0.75
-    assert "rankings: 3 ids of -1: padding, no item" in result.notes
-    assert "rankings: whole numbers are taken as ids of items, best first" in result.notes
+    assert "rankings: 3 ids of -1 are padding, not items" in result.notes
+    assert "rankings: whole numbers are read as item ids, best first" in result.notes
     result = sm.evaluate(ids, [[3], [7]], "mrr")
     assert result["mrr"] == 0.75
     assert any("taken as ids of relevant items" in note for note in result.notes)
@@ -283,7 +293,10 @@ def test_whole_numbers_are_never_told_in_silence() -> None:
     assert sm.evaluate(IDS.astype(str), [[0, 1, 0], [1, 0, 0]], "mrr")["mrr"] == 0.75
     scores = sm.evaluate([[1, 3, 3], [4, 1, 1]], [[0, 1, 0], [1, 0, 0]], "mrr")
     assert scores["mrr"] == 1
-    assert "rankings: whole numbers in a matrix of the labels' shape are scores" in scores.notes
+    assert (
+        "rankings: whole numbers in a matrix with the shape of the labels are read as scores"
+        in scores.notes
+    )
 
 
 def test_labels_of_ids_alone_have_grade_1(tmp_path: Any) -> None:
@@ -301,7 +314,7 @@ def test_labels_of_ids_alone_have_grade_1(tmp_path: Any) -> None:
     for labels in (*shapes, frame.rename(columns={"query_id": "qid", "item_id": "docno"})):
         result = sm.evaluate(run, labels, "mrr")
         assert result["mrr"] == 0.5
-        assert "labels: there is no grade, and each counts as grade 1" in result.notes
+        assert "labels: they have no column of grades, so each counts as grade 1" in result.notes
     with pytest.raises(sm.InputError, match="unknown column 'grade'"):
         sm.evaluate(run, frame.assign(stars=1), "mrr")
 

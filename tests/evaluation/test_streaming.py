@@ -257,11 +257,17 @@ def test_weights_count_and_empty_rows_do_not() -> None:
         ({"preds": [[1.0]], "target": [1]}, r"one shape, \[batch, n\] or \[n\]; given \[1, 1\]"),
         ({"preds": [math.nan, 1], "target": [0, 1]}, "1 of 2 preds are NaN"),
         ({"preds": [1, 2], "target": [0, 1], "indexes": [1]}, "with indexes, all three"),
-        ({"preds": [1], "target": [0], "indexes": [0.5]}, "indexes are whole numbers; given float"),
+        (
+            {"preds": [1], "target": [0], "indexes": [0.5]},
+            "indexes must be whole numbers; given float",
+        ),
         ({"preds": ["a"], "target": [0]}, "preds holds no numbers"),
-        ({"preds": [[1]], "target": [[0]], "weight": [1, 2]}, "weight has 1 numbers, one a row"),
-        ({"preds": [[1]], "target": [[0]], "mask": [1]}, "mask has the shape of preds"),
-        ({"preds": [1], "target": [0], "indexes": [1], "mask": [1]}, "leave them out beside"),
+        (
+            {"preds": [[1]], "target": [[0]], "weight": [1, 2]},
+            "weight must have 1 numbers, one per row",
+        ),
+        ({"preds": [[1]], "target": [[0]], "mask": [1]}, "mask must have the shape of preds"),
+        ({"preds": [1], "target": [0], "indexes": [1], "mask": [1]}, "leave them out with"),
         ({"preds": [2, 1], "target": [-100, 1]}, "grade is negative in 1 row"),
         ({"preds": [2, 1], "target": [-100, 1], "indexes": [4, 4]}, "grade is negative"),
         ({"preds": [2, 1], "target": [math.inf, 1]}, "grade is NaN or infinite"),
@@ -279,16 +285,19 @@ def test_a_batch_that_is_none_is_refused(given: dict[str, Any], message: str) ->
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"metrics": "auc"}, "auc is a number of all lists together; StreamingMetric takes means"),
+        (
+            {"metrics": "auc"},
+            "auc is a number of all lists together; StreamingMetric computes means",
+        ),
         ({"metrics": "num_ret"}, "num_ret is a count"),
         ({"metrics": "ils@3"}, "ils@3 needs more than scores and labels"),
         ({"metrics": "nfcg@3"}, "did you mean"),
         ({"metrics": "err@3"}, "mean over all orders of ties is not known"),
         ({"metrics": "ndcg@3", "ties": "id_asc"}, "unknown ties, for items without ids, 'id_asc'"),
         ({"metrics": "precision@3", "preset": "trulens"}, "ties, for items without ids, 'include'"),
-        ({"metrics": "hole@3", "ties": "best"}, "without a label or one with label 0 is first"),
+        ({"metrics": "hole@3", "ties": "best"}, "order of an unlabelled item and one of label 0"),
         ({"metrics": "ndcg@3", "identical_ids": "drop"}, "items have no ids here"),
-        ({"metrics": "ndcg@3", "min_score": 0.5}, "leave out items with mask"),
+        ({"metrics": "ndcg@3", "min_score": 0.5}, "leave items out with mask"),
         ({"metrics": "ndcg@3", "gane": "exp"}, "gain"),
     ],
 )
@@ -298,5 +307,5 @@ def test_a_metric_that_no_batches_add_up_to_is_refused(asked: dict[str, Any], me
 
 
 def test_others_of_other_metrics_are_not_merged() -> None:
-    with pytest.raises(sm.SpecError, match="same texts and conventions"):
+    with pytest.raises(sm.SpecError, match="texts and conventions are the same"):
         sm.StreamingMetric("hit@1").merge(sm.StreamingMetric("hit@2"))

@@ -64,7 +64,7 @@ def test_an_export_gives_the_numbers_of_plain_python(cell: str, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("tool", "told"),
-    [("MLflow", "retrieved_context holds objects that are no JSON"), ("LangSmith", "known forms")],
+    [("MLflow", "retrieved_context holds objects that are not JSON"), ("LangSmith", "known forms")],
 )
 def test_objects_as_python_prints_them_are_refused(tool: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(sm.InputError, match=told):
@@ -367,7 +367,7 @@ def test_lists_in_a_csv_file_are_traces_beside_labels_and_beside_one_another(
 
 def test_what_is_no_traces_is_told_with_the_forms_that_are_known() -> None:
     rows = [{"prompt": "q", "answer": "a"}]
-    with pytest.raises(sm.InputError, match="columns are prompt, answer, with neither") as told:
+    with pytest.raises(sm.InputError, match="columns prompt, answer have neither") as told:
         evaluate(rows, metrics="mrr")
     for form in filter(lambda form: form.reference, TRACE_FORMS):
         assert form.example in str(told.value)
@@ -380,7 +380,7 @@ def test_what_is_no_traces_is_told_with_the_forms_that_are_known() -> None:
     [
         ({"where": "1 = 1; drop table x"}, sm.SpecError, "must be one condition"),
         ({"where": "nope = 1"}, sm.InputError, "where 'nope = 1'.*nope"),
-        ({"date": "day"}, sm.InputError, r"unknown column 'day'.*\(wanted as date\)"),
+        ({"date": "day"}, sm.InputError, r"unknown column 'day'.*\(used as date\)"),
     ],
 )
 def test_what_is_asked_of_columns_is_looked_at(

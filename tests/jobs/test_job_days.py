@@ -322,7 +322,7 @@ def test_runs_in_any_order_leave_what_the_last_of_each_day_wrote(engine: Any) ->
             "refresh": {*range(9)},
         }.get(what, there)  # days without data that nobody named stay
         if not there & replaced:
-            with pytest.raises(sm.NoDataError, match="there is no row in it"):
+            with pytest.raises(sm.NoDataError, match="the table has no rows"):
                 write(job(), engine, asked)
             write(job(), engine, asked, check=False)
         else:

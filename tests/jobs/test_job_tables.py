@@ -488,7 +488,7 @@ def test_tables_of_others_are_not_written_to(tmp_path: Path) -> None:
     assert not (tmp_path / "new.duckdb").exists()
     (tmp_path / "shop.yml").write_text(spec + "{relation: facts}")
     done = CliRunner().invoke(cli, [*line, "--start", "2026-02-01"])
-    assert "there is no row in it from 2026-02-01" in str(done.exception)
+    assert "the table has no rows from 2026-02-01" in str(done.exception)
 
 
 def test_a_file_that_cannot_be_opened_says_why(tmp_path: Path, monkeypatch: Any) -> None:

@@ -197,7 +197,7 @@ def test_validate_tells_wrong_types(folder: Path) -> None:
     with duckdb.connect(str(folder / "shop.duckdb")) as connection:
         connection.execute("alter table truth alter grade type date using date '2026-01-01'")
     done = sqlmetrics("validate", spec(folder), "--db", "shop.duckdb", folder=folder, expect=2)
-    assert "grade has the type DATE, and is wanted as grade, a number" in done.stderr
+    assert "grade is used as grade, a number, but has the type DATE" in done.stderr
 
 
 def test_verify_compares_every_metric(folder: Path) -> None:
@@ -245,7 +245,7 @@ def test_errors_can_be_read_by_programs(folder: Path) -> None:
     assert told["problems"] == [
         {
             "table": "labels",
-            "problem": "items that stand more than once under the same query: 1",
+            "problem": "items that appear more than once for the same query: 1",
             "count": 1,
             "examples": [{"query_id": "q1", "item_id": "b", "rows": 2}],
             "remedy": "remove the repeated rows, or choose duplicate_labels=max_grade",

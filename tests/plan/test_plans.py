@@ -267,7 +267,7 @@ def test_where_the_window_is_taken_after_all_nothing_is_missed(tmp_path: Path) -
     with duckdb.connect() as connection:
         connection.execute(f"copy ({rows}) to '{rankings}'")
     told = _told(rankings, labels, 1)
-    assert "items that stand more than once under the same query: 60" in told
+    assert "items that appear more than once for the same query: 60" in told
     assert told == _told(rankings, labels, 1, plan=WINDOW)
 
 
@@ -354,7 +354,7 @@ def test_a_checkpoint_needs_files(tmp_path: Path) -> None:
     with duckdb.connect() as connection:
         connection.execute(f"create table labels as from '{labels}'")
         given = {"checkpoint": tmp_path, "connection": connection}
-        with pytest.raises(sm.SpecError, match="the labels are no single file"):
+        with pytest.raises(sm.SpecError, match="the labels are not a single file"):
             sm.evaluate(rankings, "labels", "ap", **given)
 
 
@@ -362,9 +362,9 @@ def test_a_checkpoint_needs_files(tmp_path: Path) -> None:
     ("given", "problem"),
     [
         ({"plan": "list"}, "unknown plan 'list'; did you mean 'lists'"),
-        ({"plan": "ranks"}, "the plan ranks cannot be taken: no ranks are given"),
+        ({"plan": "ranks"}, "the plan ranks cannot be used: no ranks are given"),
         ({"memory": "much"}, "memory is a size like 4GB, given 'much'"),
-        ({"plan": "lists", "ties": "average"}, "the plan lists cannot be taken: ties=average"),
+        ({"plan": "lists", "ties": "average"}, "the plan lists cannot be used: ties=average"),
     ],
 )
 def test_what_cannot_be_carried_out_is_told(

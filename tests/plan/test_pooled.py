@@ -72,7 +72,7 @@ def test_the_script_runs_as_it_is_printed() -> None:
 
 
 def test_a_metric_of_all_lists_is_not_weighted() -> None:
-    with pytest.raises(sm.SpecError, match="auc has no weighted form; leave out the weight"):
+    with pytest.raises(sm.SpecError, match="auc cannot be weighted; leave out the weight"):
         evaluate(RUN, TRUTH, ["auc"], weight="traffic")
 
 
@@ -121,16 +121,16 @@ def test_items_that_the_catalogue_lacks_are_refused_with_examples() -> None:
     with pytest.raises(sm.InputError) as told:
         evaluate(RUN, TRUTH, ["coverage@1"], items=ITEMS.slice(2))
     (problem,) = told.value.problems
-    assert "ranked items that the items table does not have: 2" in problem
+    assert "ranked items that are not in the items table: 2" in problem
     assert "\n  a\n  b\n" in problem
 
 
 @pytest.mark.parametrize(
     ("items", "problem"),
     [
-        ([*"abca"], "items that stand more than once in the items table: 1"),
+        ([*"abca"], "items that appear more than once in the items table: 1"),
         (["a", "b", None], "item_id is NULL in 1 row"),
-        ([], "there is no row in it"),
+        ([], "the table has no rows"),
     ],
 )
 def test_a_bad_catalogue_is_refused(items: list[str | None], problem: str) -> None:

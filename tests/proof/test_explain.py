@@ -260,7 +260,7 @@ def test_a_name_alone_takes_a_cutoff_where_it_needs_one() -> None:
         ("ndcg(gian=linear)", "unknown setting 'gian'; did you mean 'gain'?"),
         ("P@0", "the cutoff must be a whole number"),
         ("num_q@3", "num_q takes no cutoff"),
-        ("ndcg(rel=2)", "rel does not touch the gains"),
+        ("ndcg(rel=2)", "rel does not change the gains"),
         ("", "cannot be read"),
     ],
 )

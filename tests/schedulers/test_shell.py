@@ -60,4 +60,4 @@ def test_the_steps_of_github_take_three_days(tmp_path: Path) -> None:
     assert (tmp_path / "summary.json").exists()
     assert (tmp_path / "checks.xml").exists()
     late = {"START": "2020-01-01", "END": "2020-01-02"}
-    assert "there is no row in it" in shell(steps["run"], tmp_path, expect=4, **late)
+    assert "the table has no rows" in shell(steps["run"], tmp_path, expect=4, **late)

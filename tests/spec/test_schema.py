@@ -105,7 +105,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "table without the table": {"conventions": {"gain": "table"}},
     "a negative gain": {"conventions": {"gain": {1: -1}}},
     "a fraction of a rank": {"conventions": {"depth": 2.5}},
-    "a border that is no number": {"conventions": {"min_score": "high"}},
+    "a border that is not a number": {"conventions": {"min_score": "high"}},
     "a depth of 0": {"conventions": {"depth": 0}},
     "two places": {"rankings": {"file": "r.csv", "relation": "r"}},
     "no place": {"rankings": {"columns": {"score": "s"}}},

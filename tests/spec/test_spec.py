@@ -62,7 +62,10 @@ REFUSED = {
     "value": ({"conventions": {"gain": "expo"}}, "value for gain 'expo'; did you mean 'exp'?"),
     "value of a list": ({"conventions": {"gain": ["exp", "lin"]}}, "unknown value for gain 'lin'"),
     "list of all": ({"conventions": {"missing": ["zero", "drop"]}}, "give one value, not a list"),
-    "empty list": ({"conventions": {"gain": []}}, "gain: the list of values is empty"),
+    "empty list": (
+        {"conventions": {"gain": []}},
+        "gain: the list of values is empty; give one or more",
+    ),
     "metric": ({"metrics": ["ndgc@10"]}, "unknown metric 'ndgc'; did you mean 'ndcg'?"),
     "no metric": ({"metrics": []}, "metrics is empty"),
     "metrics as keys": ({"metrics": {"mrr": 10}}, "write the formula of mrr as a text"),
@@ -78,7 +81,7 @@ REFUSED = {
         "give exactly one of relation, sql and file",
     ),
     "source as text": ({"labels": "labels.csv"}, "labels must be keys and values"),
-    "source missing": ({"labels": None}, "give labels, or the column of grades"),
+    "source missing": ({"labels": None}, "give either labels or rankings.columns.grade"),
     "score and rank": (
         {"rankings": RANKINGS | {"columns": {"score": "s", "rank": "r"}}},
         "give score or rank, not both",
@@ -86,14 +89,14 @@ REFUSED = {
     "micro": ({"metrics": ["mrr(average=micro)"]}, "mrr(average=micro) has no micro average"),
     "micro for all": (
         {"conventions": {"average": "micro"}},
-        "mrr has no micro average; set average=micro on the metrics that have one",
+        "mrr has no micro average; set average=micro on metrics that have one",
     ),
     "rel without effect": (
         {"metrics": ["ndcg(rel=2)@10"]},
-        "rel does not touch the gains; it needs gain=binary or average_over=hits",
+        "rel does not change the gains; set gain=binary or average_over=hits, or leave rel out",
     ),
-    "rel without effect in dcg": ({"metrics": ["dcg(rel=2)"]}, "rel does not touch the gains"),
-    "setting of all": ({"metrics": ["mrr(ties=id_asc)"]}, "ties holds for all metrics"),
+    "rel without effect in dcg": ({"metrics": ["dcg(rel=2)"]}, "rel does not change the gains"),
+    "setting of all": ({"metrics": ["mrr(ties=id_asc)"]}, "ties applies to all metrics"),
 }
 
 
@@ -136,7 +139,9 @@ def test_two_metrics_cannot_share_a_column(monkeypatch: pytest.MonkeyPatch) -> N
     """No two metrics of today do; the guard is for those to come."""
     monkeypatch.setattr(Measure, "column", property(lambda measure: measure.metric.name[:1]))
     told = problems(metrics=["recall@10", "rprec", "mrr"])
-    assert told == ("recall@10 and rprec would share the column r",)
+    assert told == (
+        "recall@10 and rprec would share the column r; give one of them a name, like best = rprec",
+    )
 
 
 def test_a_spec_cannot_be_changed() -> None:
@@ -466,7 +471,9 @@ def test_an_order_of_rows_cannot_be_asked_of_a_table() -> None:
 
 def test_ties_are_included_in_sets_alone() -> None:
     """Beside them metrics keep their order by id; streams have no ids to fall back on."""
-    with pytest.raises(sm.SpecError, match=r"ndcg looks at more.*ties=include is for cg, f, f1"):
+    with pytest.raises(
+        sm.SpecError, match=r"ties=include is only for .*cg, f, f1.*leave it out of ndcg"
+    ):
         spec(metrics=["ndcg(ties=include)@3"])
     asked = spec(metrics=["precision@3", "precision(ties=include)@3", "ndcg@3"])
     assert [str(one) for one in asked.measures] == [*asked.metrics]

@@ -48,7 +48,7 @@ def columns(source: Source, relation: Relation, spec_key: str, engine: Database)
     if order := getattr(source.columns, "order", None):
         column_by_role |= {"score": order} if "rank" not in column_by_role else {}
     problems = [
-        Problem(spec_key, f"{unknown('column', name, existing_columns)} (wanted as {role})", 1)
+        Problem(spec_key, f"{unknown('column', name, existing_columns)} (used as {role})", 1)
         for role, name in column_by_role.items()
         if name.casefold() not in folded
     ]

@@ -79,13 +79,11 @@ def check_column(plan: Plan, column: str, engine: Database, purpose: str) -> Map
     existing_columns = engine.columns(source_text(protect_query(rankings, engine.translation)))
     if column.casefold() not in map(str.casefold, existing_columns):
         raise SpecError(
-            f"rankings: {unknown('column', column, existing_columns)} (wanted as {purpose})"
+            f"rankings: {unknown('column', column, existing_columns)} (used as {purpose})"
         )
     role_by_column = {value: role for role, value in plan.shape.columns["rankings"].items()}
     if column in role_by_column:
-        raise SpecError(
-            f"rankings: {column!r} is the {role_by_column[column]} (wanted as {purpose})"
-        )
+        raise SpecError(f"rankings: {column!r} is the {role_by_column[column]} (used as {purpose})")
     return existing_columns
 
 

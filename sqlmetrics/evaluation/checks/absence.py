@@ -29,17 +29,15 @@ def why_absent(name: str, systems: Collection[str], plan: Plan, engine: Database
     chosen = _days(name, plan, engine)
     if chosen:
         on = f"on the chosen days ({_listed(chosen)})"
-        return f"{name} has lists {on}, and none is of a labelled query"
+        return f"{name} has lists {on}, but none of them has a labelled query"
     every = []
     if shape.at.ends:
         every = _days(name, planned(plan.spec, shape.at.on_all_days), engine)
     if not every:
         return ""
     listed = f"it has lists on {many(len(every), 'other day')}: {_listed(every)}"
-    present_systems = (
-        f"; on the chosen ones there are {', '.join(sorted(systems))}" if systems else ""
-    )
-    return f"{name} is a system, and has no list on the chosen days; {listed}{present_systems}"
+    present_systems = f"; the chosen days have {', '.join(sorted(systems))}" if systems else ""
+    return f"{name} has no list on the chosen days; {listed}{present_systems}"
 
 
 def _days(name: str, plan: Plan, engine: Database) -> list[str]:
@@ -72,4 +70,4 @@ def check_present(names: Iterable[str], script: Script, plan: Plan, engine: Data
     for name in names:
         reason = "" if name in existing else why_absent(name, existing, plan, engine)
         if reason:
-            raise InputError(f"no list of this system: {reason}")
+            raise InputError(f"this system has no list: {reason}")

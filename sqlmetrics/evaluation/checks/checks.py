@@ -227,15 +227,16 @@ class _Look:
             column_by_role = self.plan.shape.columns[table] | segments
             for role, name in column_by_role.items():
                 if name.casefold() not in folded:
-                    message = f"{unknown('column', name, columns)} (wanted as {role})"
+                    message = f"{unknown('column', name, columns)} (used as {role})"
                     yield Problem(table, message, 1)
                 elif name.casefold() in gaps:
                     message = (
-                        f"{gaps[name.casefold()]!r} has no column {name!r}, as other files have"
+                        f"{gaps[name.casefold()]!r} lacks the column {name!r}, which other files "
+                        "have"
                     )
                     yield Problem(table, message, 1)
                 elif name.casefold() in renamed:
-                    message = f"there are two columns {name!r}, or they differ in case alone"
+                    message = f"two columns are called {name!r}, or differ only in case; rename one"
                     yield Problem(table, message, 1)
 
     def broken_ids(self) -> Iterator[Problem]:
@@ -250,7 +251,9 @@ class _Look:
     def texts(self) -> Iterator[Problem]:
         """Texts that other databases than DuckDB would take for 0, or guess a day from."""
         if self.plan.shape.at.translation.changes:
-            yield from self._of_kinds(("VARCHAR",), "cast it to a number in sql")
+            yield from self._of_kinds(
+                ("VARCHAR",), "convert it to a number in the sql of the source"
+            )
             yield from odd_days(self.plan, self.sources, self.engine)
 
     def _text_scores(self) -> Iterator[Problem]:
@@ -272,7 +275,7 @@ class _Look:
                 kind = kind_by_column.get(name.casefold(), "")
                 is_number = role in NUMBERS and not (mapped and role == "grade")
                 if is_number and kind.startswith(kinds):
-                    message = f"{name} has the type {kind}, and is wanted as {role}, a number"
+                    message = f"{name} is used as {role}, a number, but has the type {kind}"
                     yield Problem(table, message, 1, remedy=remedy)
 
     def _gaps(self, table: str) -> dict[str, str]:
@@ -317,7 +320,7 @@ class _Look:
         source = getattr(spec, table) or spec.truth
         if missing := absent(source, self.engine):
             explanation = (
-                "it is made of the click log, by show, run, compare and evaluate_clicks alone"
+                "this table is made from the click log; use show, run, compare or evaluate_clicks"
             )
             return explanation if spec.clicks else missing
         condition = source.where
@@ -367,7 +370,7 @@ class _Look:
         """That no row is there: of these days, or that meets the condition."""
         shape = self.plan.shape
         relation, days = shape.tables[table], " and ".join(shape.days_of(table))
-        message, n_left_out = "there is no row in it", 0
+        message, n_left_out = "the table has no rows", 0
         if condition := shape.written_condition(table):
             ((n_left_out,),) = self.engine.rows(
                 f"select count(*) from {source_text(relation, days)}"
@@ -399,9 +402,9 @@ class _Look:
             count = self.engine.rows(with_stages(self.plan.inputs, select))[0][0]
             if count:
                 message = (
-                    f"lists without an item, which cannot be told from missing ones: {count:,}"
+                    f"lists without an item, which cannot be told from missing lists: {count:,}"
                 )
-                remedy = "give one row per item, or evaluate without dates, with missing=zero"
+                remedy = "give one row per item, or evaluate without dates and with missing=zero"
                 yield Problem("rankings", message, count, remedy=remedy)
 
     def _lost_lists(self) -> str:
@@ -513,7 +516,7 @@ class _Look:
             return ""
         fits = group_columns(labels, shape.at.labels, self.engine)
         return "".join(
-            f"; or, of graded subtopics, group={column} (--group {column})" for column in fits
+            f"; for graded subtopics use group={column} (--group {column})" for column in fits
         )
 
     def _system_remedy(self, rule: GroupCheck) -> str:
@@ -523,8 +526,8 @@ class _Look:
             return ""
         if column := shape.at.system_column:
             return (
-                f"if the files have several systems each, by {column}, name it, "
-                f"--system {column} (system=); else "
+                f"if the files have several systems each, named in {column}, use --system "
+                f"{column} (system=); else "
             )
         if "system" in shape.keys:
             return ""
@@ -537,12 +540,12 @@ class _Look:
             grouped = ", ".join(map(identifier, [*keys, column]))
             repeated = f"select 1 as n from {source} group by {grouped} having count(*) > 1 limit 1"
             if not self.engine.rows(repeated):
-                return f"{column} tells them apart: name it, --system {column} (system=); else "
+                return f"{column} distinguishes them, so use --system {column} (system=); else "
         path = self.plan.spec.rankings.file
         if path and len(expanded(path)) > 1:
             return (
-                f"{path!r} is {len(expanded(path)):,} files, read as one system: give each by "
-                "itself, like a=FILE b=FILE, if it is a system of its own; else "
+                f"{path!r} is {len(expanded(path)):,} files, read as one system; if each is a "
+                "system, give each by itself, like a=FILE b=FILE; else "
             )
         return ""
 

@@ -64,8 +64,11 @@ def of_fractions(table: str, names: Iterable[str], types: Mapping[str, str]) -> 
     for name in names:
         kind = kinds.get(name.casefold(), "")
         if _BROKEN.match(kind):
-            message = f"{name} has the type {kind}, and ids are texts or whole numbers"
-            remedy = "12.0 is not '12': cast it to bigint in sql, or by astype('Int64') in pandas"
+            message = f"{name} has the type {kind}, but ids are texts or whole numbers"
+            remedy = (
+                "12.0 is not '12': cast it to bigint in the sql of the source, or with "
+                "astype('Int64') in pandas"
+            )
             yield Problem(table, message, 1, remedy=remedy)
 
 
@@ -82,7 +85,7 @@ def merged(plan: Plan, engine: Database, sources: Mapping[str, str]) -> Iterator
     )
     for (table, name), rows in groupby(sorted(equal_ids), key=itemgetter(0, 1)):
         examples = [row[2:] for row in rows]
-        message = f"the collation of {name} takes different ids for equal"
+        message = f"the collation of {name} treats different ids as equal"
         remedy = f'select {name} collate "binary" as {name} instead'
         yield Problem(table, message, len(examples), ("id", "equals"), examples, remedy)
 

@@ -80,11 +80,11 @@ def absent(table: str, names: Iterable[NamedValue], counts: Counts) -> Absent:
             continue
         total = sum(values.values())
         message = (
-            f"{name.place} names the {name.role} {name.value!r}, which no row has"
-            f"{did_you_mean(name.value, values) or ';'} {describe_counts(values)}"
+            f"{name.place} names the {name.role} {name.value!r}, which no row "
+            f"has{did_you_mean(name.value, values) or ';'} {describe_counts(values)}"
         )
         if name.decides and (total >= FEW or nearest(name.value, values) is not None):
-            remedy = "write it as the data do, or leave it out of the spec"
+            remedy = "write it as in the data, or leave it out of the spec"
             absences.problems.append(Problem(table, message, total, remedy=remedy))
         else:
             absences.notes.append(f"{table}: {message}")

@@ -30,7 +30,7 @@ def remedy_for(kind: str, texts: Iterable[object], *, of_file: bool) -> str:
     """
     remedy = f"make it a {kind}"
     if of_file and kind == "number" and any(_COMMAS.fullmatch(str(text)) for text in texts):
-        return f"{remedy}; for decimal commas say decimal=',' (--decimal ,)"
+        return f"{remedy}; for decimal commas use decimal=',' (--decimal ,)"
     return f"{remedy} like 2026-01-31" if kind == "date" else remedy
 
 

@@ -93,15 +93,15 @@ def _null(role: str) -> RowCheck:
 
 def _unreadable(role: str, kind: str = "number") -> RowCheck:
     condition = f"{{column}} is not null and {{{kind}}} is null"
-    return RowCheck(role, condition, f"is no {kind}", f"make it a {kind}", kind)
+    return RowCheck(role, condition, f"is not a {kind}", f"make it a {kind}", kind)
 
 
 _FAR_DAY = RowCheck(
     "date",
     "{date} is not null\n    and {date} not between "
     "cast('0001-01-01' as date) and cast('9999-12-30' as date)",
-    "is no day from 0001-01-01 to 9999-12-30",
-    "mend it, or leave these rows out",
+    "is not a day from 0001-01-01 to 9999-12-30",
+    "fix these rows or leave them out",
 )
 """In place of days beyond, and of infinite ones, Python and other engines show others: an
 infinite one is 9999-12-31 to some."""
@@ -133,7 +133,7 @@ _WEIGHTS = (
         "weight",
         f"({_FINITE} or {{number}} < 0)",
         "is negative or not finite",
-        "weights are 0 or more",
+        "weights must be 0 or more",
     ),
 )
 _GRADES = (
@@ -151,7 +151,7 @@ _NEGATIVE = _outside(
     "grade",
     f"{{number}} < 0 and {{number}} >= {-LARGEST!r}",
     "is negative",
-    "choose negative_grades=unjudged or negative_grades=zero, or mend them",
+    "set negative_grades=unjudged or negative_grades=zero, or fix these rows",
 )
 
 _VECTOR = "try_cast({column} as double[])"
@@ -174,7 +174,7 @@ ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
         _outside("score", _NAN, "is NaN", "score these rows or leave them out"),
         _null("rank"),
         _unreadable("rank"),
-        _outside("rank", _NOT_WHOLE, "is no whole number", "rank the items 1, 2, 3, ..."),
+        _outside("rank", _NOT_WHOLE, "is not a whole number", "rank the items 1, 2, 3, ..."),
         _outside("rank", "{number} < 1", "is below 1", "rank the items 1, 2, 3, ..."),
         _null("weight"),
         _unreadable("weight"),
@@ -211,7 +211,7 @@ ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
             "popularity",
             f"({_FINITE} or {{number}} < 0)",
             "is negative or not finite",
-            "popularity is a count, 0 or more",
+            "popularity must be a count, 0 or more",
         ),
         _huge("popularity"),
         _null("users"),
@@ -220,11 +220,13 @@ ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
             "users",
             f"({_FINITE} or {{number}} < 1)",
             "is below 1 or not finite",
-            "users is how many there are in all, the same for each item",
+            "users must be the number of all users, the same for each item",
         ),
         _huge("users"),
         _null("vector"),
-        RowCheck("vector", f"{_VECTOR} is null", "is no list of numbers", "make it one"),
+        RowCheck(
+            "vector", f"{_VECTOR} is null", "is not a list of numbers", "give a list of numbers"
+        ),
         RowCheck(
             "vector",
             f"list_count({_VECTOR}) < len({_VECTOR}) or not isfinite(list_sum({_VECTOR}))",
@@ -234,14 +236,14 @@ ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
         RowCheck(
             "vector",
             f"len({_VECTOR}) = 0 or list_min({_VECTOR}) = 0 and list_max({_VECTOR}) = 0",
-            "has the length 0, so that it has no direction",
+            "has the length 0, so it has no direction",
             "leave such items out, or give them a vector",
         ),
         RowCheck(
             "vector",
             f"{_LARGEST_SIZE} > {HUGE}\n    or {_LARGEST_SIZE} > 0e0 and {_LARGEST_SIZE} < 1e-100",
             f"has numbers beyond {HUGE}, or none above 1e-100",
-            "scale them: only the direction counts",
+            "scale them; only the direction counts",
         ),
     ),
 }
@@ -262,14 +264,14 @@ def _grouped_digits(plan: Plan, table: str) -> Iterator[RowCheck]:
     for role in [*numbers, *(["grade"] if table == "labels" else [])]:
         if role not in mapped:
             grouped = "typeof({column}) = 'VARCHAR' and contains({text}, '_')"
-            yield RowCheck(role, grouped, "has a _ in it", "write it in digits alone", "number")
+            yield RowCheck(role, grouped, "has a _ in it", "write only digits", "number")
 
 
 def _score_checks(plan: Plan) -> Iterator[RowCheck]:
     is_exact = plan.spec.options["score_precision"] == "exact"
     if is_exact and not plan.shape.at.translation.changes:  # elsewhere no row tells its type
         is_text = "typeof({column}) = 'VARCHAR'"
-        yield RowCheck("score", is_text, "is a text, not compared as a number", TO_NUMBERS)
+        yield RowCheck("score", is_text, "is a text, which is not compared as a number", TO_NUMBERS)
     if plan.spec.options["score_precision"] == "float32":
         too_wide = f"abs({{number}}) between {LARGEST_FLOAT32!r} and {LARGEST!r}"
         remedy = "use score_precision=double"
@@ -306,7 +308,7 @@ def _max_grades(plan: Plan) -> Iterator[float]:
 
 
 def _above(most: float) -> tuple[str, str]:
-    remedy = "name the highest grade there is, like err(max_grade=4)@10"
+    remedy = "give the highest grade of the labels, like err(max_grade=4)@10"
     return f"is above max_grade={number(most)}", remedy
 
 
@@ -352,7 +354,7 @@ def _repeats(plan: Plan) -> Iterator[GroupCheck]:
             "queries",
             "repeated",
             (*plan.shape.known_keys, "rows"),
-            "queries that stand more than once in the queries table",
+            "queries that appear more than once in the queries table",
             "keep one row per query",
             {"table": names["queries"], "keys": plan.shape.known_keys, "with_ids": []},
         )
@@ -361,7 +363,7 @@ def _repeats(plan: Plan) -> Iterator[GroupCheck]:
             "items",
             "repeated",
             ("item_id", "rows"),
-            "items that stand more than once in the items table",
+            "items that appear more than once in the items table",
             "keep one row per item",
             {"table": names["items"], "keys": ("item_id",), "with_ids": []},
         )
@@ -388,7 +390,7 @@ def _orders(plan: Plan) -> Iterator[GroupCheck]:
             "ties",
             (*keys, order, "rows"),
             "equal scores in one list" if order == "score" else "equal ranks in one list",
-            "choose their order: ties=id_asc, id_desc or input_order",
+            "choose an order for them: ties=id_asc, id_desc or input_order",
             {"keys": keys, "order": order, "best": best, "merges": merges, **plan.shape.names},
         )
 
@@ -401,8 +403,8 @@ def _unjudged(plan: Plan) -> Iterator[GroupCheck]:
         "rankings",
         "unjudged",
         (*plan.shape.keys, "item_id"),
-        "ranked items of labelled queries that have no label",
-        "choose unjudged=nonrelevant or unjudged=condensed, or label them",
+        "ranked items without a label, in labelled queries",
+        "set unjudged=nonrelevant or unjudged=condensed, or label them",
         {
             "keys": plan.shape.keys,
             "label_keys": label_keys,
@@ -416,13 +418,13 @@ def _unjudged(plan: Plan) -> Iterator[GroupCheck]:
 def _varying(plan: Plan) -> Iterator[GroupCheck]:
     of_log = plan.spec.clicks is not None
     for name, column in _facts(plan):
-        where = f"clicks.impressions.where: {name} is not null, if it lacks in some" * of_log
+        where = f"clicks.impressions.where: {name} is not null, if some rows lack it" * of_log
         yield GroupCheck(
             "rankings",
             "varying",
             (*plan.shape.query_keys, "one value", "another"),
-            f"queries within which {name} varies",
-            f"it must be one for the query: mend it, or leave rows out ({where or 'where'})",
+            f"queries whose rows differ in {name}",
+            f"a query must have one value: fix these rows, or leave some out ({where or 'where'})",
             {"keys": plan.shape.query_keys, "column": column, **plan.shape.names},
         )
 
@@ -434,17 +436,17 @@ def _undescribed(plan: Plan) -> Iterator[GroupCheck]:
     )
     if described is None:
         return
-    rule_by_problem = {"the items table lacks": ("", "add them to the items table")}
+    rule_by_problem = {"are not in the items table": ("", "add them to the items table")}
     if "popularity" in described["roles"]:
-        remedy = "add them to the items table, or 1 to the popularity of every item"
+        remedy = "add them to the items table, or add 1 to the popularity of every item"
         rule_by_problem = {
-            "have no popularity, or 0, in the items table": ("items.popularity > 0e0", remedy)
+            "have no popularity in the items table, or 0": ("items.popularity > 0e0", remedy)
         }
     if "users" in described["roles"]:
-        message = "have no popularity, or 0, or more than there are users, in the items table"
+        message = "have no popularity in the items table, or 0, or more than there are users"
         among = "items.popularity > 0e0 and items.popularity <= items.users"
         rule_by_problem = {
-            message: (among, "add them to the items table; popularity counts users here, 1 or more")
+            message: (among, "add them to the items table; here popularity counts users, 1 or more")
         }
     for problem, (condition, remedy) in rule_by_problem.items():
         yield GroupCheck(
@@ -461,8 +463,8 @@ def _undescribed(plan: Plan) -> Iterator[GroupCheck]:
             "items",
             "dimensions",
             ("dimensions", "items", "like"),
-            "vectors that are not equally long: lengths",
-            "keep one length, as one model makes them",
+            "vectors of different lengths",
+            "give vectors of one length, from one model",
             described,
         )
 
@@ -491,8 +493,8 @@ def _unknown(plan: Plan) -> Iterator[GroupCheck]:
             "rankings",
             "unknown",
             ("item_id",),
-            "ranked items that the items table does not have",
-            "add them to the items, or rank only items of the catalogue (where)",
+            "ranked items that are not in the items table",
+            "add them to the items table, or rank only items of the catalogue (where)",
             {**plan.shape.names},
         )
 
@@ -508,7 +510,7 @@ def _repeated(plan: Plan, table: str, keys: Sequence[str], policy: str) -> Group
         table,
         "repeated",
         (*keys, "rows"),
-        f"items that stand more than once under the same {_within(keys)}",
+        f"items that appear more than once for the same {_within(keys)}",
         f"remove the repeated rows, or choose {policy}",
         {
             "table": plan.shape.names[table],

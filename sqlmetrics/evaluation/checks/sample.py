@@ -18,7 +18,9 @@ def share_of(check: bool | float) -> float:
     """
     share = float(check)
     if not (math.isfinite(share) and 0 <= share <= 1):
-        raise SpecError(f"check is True, False or a share of the queries like 0.01, given {check}")
+        raise SpecError(
+            f"check must be True, False or a share of the queries like 0.01, given {check}"
+        )
     return share
 
 
@@ -50,6 +52,6 @@ def note(check: bool | float) -> Iterator[str]:
     share = share_of(check)
     if 0 < share < 1:
         yield (
-            f"the input checks looked at {100 * share:g} % of the queries, chosen by their hash; "
-            "duplicates, NULL and NaN of the others are not told"
+            f"the input checks looked at {100 * share:g} % of the queries, chosen by hash; "
+            "duplicates, NULL and NaN in other queries are not reported"
         )

@@ -77,7 +77,9 @@ def texts(name: str, kind: str) -> Iterator[Problem]:
         kind: Its type.
     """
     if kind == "VARCHAR":
-        message = f"{name} has the type {kind}; score_precision=exact compares numbers, not texts"
+        message = (
+            f"{name} has the type {kind}, but score_precision=exact compares numbers, not texts"
+        )
         yield Problem("rankings", message, 1, remedy=TO_NUMBERS)
 
 
@@ -113,9 +115,11 @@ def problems(
     }
     rows = engine.rows(print_template("checks/rounded", view))
     if rows:
-        message = f"scores that differ, and are the same number as a DOUBLE: {rows[0][0]:,}"
+        message = f"scores that differ but are the same number as a DOUBLE: {rows[0][0]:,}"
         cast = ", once they are cast in sql to a type that holds them" * (rounding.exact != name)
-        remedy = remedy or f"choose score_precision=exact{cast}; or subtract what they share"
+        remedy = (
+            remedy or f"set score_precision=exact{cast}, or subtract what the scores have in common"
+        )
         yield Problem(
             "rankings",
             message,

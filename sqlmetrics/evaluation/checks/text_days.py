@@ -38,6 +38,6 @@ def odd_days(plan: Plan, sources: Mapping[str, str], engine: Database) -> Iterat
         rows = engine.rows(f"{days} where {column} is not null limit {MOST}")
         odd = [row for row in rows if not is_day(row[0])]
         if odd:
-            message = f"{name} is no date: {many(len(odd), 'text')}"
+            message = f"{name} is not a date in {many(len(odd), 'text')}"
             remedy = remedy_for("date", [], of_file=False)
             yield Problem(table, message, len(odd), (name,), odd[:EXAMPLES], remedy)

@@ -89,7 +89,7 @@ class _Table:
         }
         valued = {isinstance(entries, Mapping) for entries in items_by_query.values()}
         if len(valued) > 1:
-            raise InputError(f"{self.role}: for all queries give lists, or for all dicts")
+            raise InputError(f"{self.role}: give lists for all queries, or dicts for all")
         if True in valued:
             lists[self.value] = pa.array(
                 [list(entries.values()) for entries in items_by_query.values()]

@@ -60,7 +60,7 @@ def _broken_rows(source: Rankings, relation: Relation, reader: Database) -> str:
     )
     totals = reader.rows(f"select count(*) as n, {counts}\nfrom {text}")[0]
     if not totals[0]:
-        return "has no row"
+        return "has no rows"
     bad = ((problem, count) for problem, count in zip(rules, totals[1:], strict=True) if count)
     problem, count = next(bad, ("", 0))
     return f"has {many(count, 'row')} {problem}" if count else ""
@@ -70,13 +70,16 @@ def _rules(column_by_role: Mapping[str, str], *, is_of_lists: bool) -> Iterator[
     """What is wrong with a row -> when it is."""
     column = {role: identifier(name) for role, name in column_by_role.items()}
     if "run line" in column:
-        yield "of less than six fields: query Q0 item rank score run", f"{column['run line']} < 6"
+        yield (
+            "with less than six fields (query Q0 item rank score run)",
+            f"{column['run line']} < 6",
+        )
     yield "without a query", f"{column['query']} is null"
     yield "without an item", f"{column['item']} is null"
     order = "rank" if "rank" in column else "score"
     if not is_of_lists:
         number = f"try_cast({column[order]} as double)"
-        yield f"without a number as {order}", f"{number} is null or isnan({number})"
+        yield f"without a number as the {order}", f"{number} is null or isnan({number})"
 
 
 def without_bad_files(runs: Mapping[str, Any], problems: Mapping[str, str]) -> tuple[Any, str]:
@@ -95,7 +98,10 @@ def without_bad_files(runs: Mapping[str, Any], problems: Mapping[str, str]) -> t
     if not usable:
         raise InputError(f"rankings: no file can be used: {'; '.join(texts)}{remainder}")
     of_all = f"{len(problems):,} of {many(len(runs), 'file')}"
-    return usable, f"rankings: {of_all} left out: {'; '.join(texts)}{remainder}" if texts else ""
+    return (
+        usable,
+        f"rankings: {of_all} are left out: {'; '.join(texts)}{remainder}" if texts else "",
+    )
 
 
 def sound_files(source: Rankings, relation: Relation, read: Reader) -> Relation:

@@ -8,11 +8,11 @@ from sqlmetrics.engines.file_kinds import kind_of, start_of
 from sqlmetrics.errors import InputError
 
 _SAVE = "save it as Parquet or CSV"
-_OPEN = "open it with {how}, and name a table of it"
-_DECOMPRESS = "decompress it, or use gzip"
+_OPEN = "read it with {how}, and give one of its tables"
+_DECOMPRESS = "decompress it, or compress it with gzip"
 
 REMEDIES = {
-    file_kinds.PARQUET: "let its name end in .parquet",
+    file_kinds.PARQUET: "rename it to end in .parquet",
     **dict.fromkeys(
         (
             file_kinds.ARROW,
@@ -43,6 +43,6 @@ def refuse_foreign(file: str, role: str) -> None:
     if kind in REMEDIES:
         raise InputError(f"{role}: {file!r} is {kind}: {REMEDIES[kind].format(path=file)}")
     if kind == file_kinds.GZIP and not file.casefold().endswith(".gz"):
-        raise InputError(f"{role}: {file!r} is {kind}: let its name end in .gz")
+        raise InputError(f"{role}: {file!r} is {kind}; rename it to end in .gz")
     if not kind and not file.casefold().endswith(".gz"):
-        raise InputError(f"{role}: {file!r} is no text: {_SAVE}")
+        raise InputError(f"{role}: {file!r} is not a text file: {_SAVE}")

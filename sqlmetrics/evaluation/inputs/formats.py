@@ -97,8 +97,8 @@ def format_of(path: str, role: str) -> Format:
             several = form is FORMATS["parquet"] and re.search(r"[*?\[=]", path)
             return PARQUETS if several else form
     if name.endswith(SPECS):
-        raise SpecError(f"{role}: {path!r} is YAML, not a table; give a spec by itself")
+        raise SpecError(f"{role}: {path!r} is YAML, not a table; give a spec alone")
     if role not in TREC:
         suffixes = ", ".join(suffix for form in FORMATS.values() for suffix in form.suffixes)
-        raise SpecError(f"{role}: {path!r} is no file of {suffixes}")
+        raise SpecError(f"{role}: {path!r} is not a file of {suffixes}")
     return TREC[role]

@@ -69,7 +69,7 @@ def _with_grade(
     ids = {columns.query, columns.item, columns.group, columns.date} - {None}
     if not {name.casefold() for name in existing} <= {str(name).casefold() for name in ids}:
         return relation, ""
-    note = "labels: there is no grade, and each counts as grade 1"
+    note = "labels: they have no column of grades, so each counts as grade 1"
     return replace(relation, added=(*relation.added, ("1", identifier(columns.grade)))), note
 
 
@@ -79,13 +79,13 @@ def _with_groups(spec: Spec, tables: Tables, engine: Database) -> tuple[Spec, Ta
     if labels is None or labels.columns.group is not None or GROUPS not in spec.needed:
         return spec, tables
     if (field := dict(tables.labels.columns).get("group")) is not None:
-        note = f"labels: the {field} of the qrels, their second field, is taken as the group"
+        note = f"labels: using the {field} of the qrels, their second field, as the group"
         return spec, replace(tables, notes=(*tables.notes, note))
     fits = group_columns(labels, tables.labels, engine)
     if len(fits) != 1:
         return spec, tables
     columns = labels.columns.model_copy(update={"group": fits[0]})
-    note = f"labels: {fits[0]} is taken as the group; name others by group= or --group"
+    note = f"labels: using {fits[0]} as the group; override with --group (group= in Python)"
     spec = spec.having(labels=labels.model_copy(update={"columns": columns}))
     return spec, replace(tables, notes=(*tables.notes, note))
 
@@ -149,11 +149,10 @@ def guessed(
     columns = source.columns.model_copy(update=column_by_role | unranked)
     if not relation.lists:
         relation = listed(relation, columns, existing, engine.translation)
-    choices = ", ".join(f"{name} is taken as the {role}" for role, name in column_by_role.items())
-    note = (
-        f"{table}: {choices}; name others by {next(iter(column_by_role))}= or "
-        f"--{next(iter(column_by_role))}"
-    )
+    choices = " and ".join(f"{name} as the {role}" for role, name in column_by_role.items())
+    options = ", ".join(f"--{role}" for role in column_by_role)
+    arguments = ", ".join(f"{role}=" for role in column_by_role)
+    note = f"{table}: using {choices}; override with {options} ({arguments} in Python)"
     return source.model_copy(update={"columns": columns}), relation, note
 
 
@@ -207,8 +206,8 @@ def with_whole_ids(
     if engine.rows(f"select 1 as one\nfrom {text}\nwhere {broken}\nlimit 1"):
         return relation, ""
     has, is_read = ("have", "are") if len(ids) > 1 else ("has", "is")
-    message = f"{' and '.join(ids)} {has} fractions of 0 alone"
-    note = f"{table}: {message}, and {is_read} read as whole numbers"
+    message = f"{' and '.join(ids)} {has} only whole numbers as floats"
+    note = f"{table}: {message}, which {is_read} read as whole numbers"
     return replace(relation, whole=tuple(ids)), note
 
 

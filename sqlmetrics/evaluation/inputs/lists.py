@@ -59,8 +59,8 @@ def _exploded(
     if not translation.dialect.explodes or unfolded.template not in ("table", "query"):
         table = "rankings" if isinstance(columns, RankingColumns) else "labels"
         raise InputError(
-            f"{table}: the column {columns.item} holds lists, of which sqlmetrics makes rows on "
-            f"DuckDB and Spark; on {translation.dialect.title} give a query with a row per item"
+            f"{table}: the column {columns.item} holds lists, which sqlmetrics reads on DuckDB "
+            f"and Spark; on {translation.dialect.title} give a query with one row per item"
         )
     kind = {name.casefold(): kind for name, kind in types.items()}[columns.item.casefold()]
     fields = _fields(kind) if holds_hits(kind) else []
@@ -189,21 +189,21 @@ class _Lists:
         held = re.sub(r"\[\d*\]$", "", self._type(columns.item) or "")
         if re.match(r"STRUCT|MAP|UNION|DOUBLE|FLOAT|.*\]$", held):
             forms = (
-                f"; if these are traces, name the key of ids (item={columns.item}.KEY, --item) or "
-                f"give a known form: {known_forms()}"
+                f"; for traces, name the key of the ids (item={columns.item}.KEY, --item) or give "
+                f"a known form: {known_forms()}"
             )
             yield (
                 f"{table}: {columns.item} holds lists of {held}, not of texts or whole numbers"
                 + forms * held.startswith(("STRUCT", "MAP"))
             )
         if self.types is not None and self._is_list(columns.query):
-            yield f"{table}: {columns.query} holds lists, not one query a row"
+            yield f"{table}: {columns.query} holds lists, but each row needs one query"
         order = {role: name for role, name in self._values().items() if role != "grade"}
         for name in order.values():
             if self._type(name) is not None and not self._is_list(name):
                 yield (
-                    f"{table}: {columns.item} holds lists, {name} one value a row: make it a "
-                    "list too, or leave the column out if the order of a list is its rank"
+                    f"{table}: {columns.item} holds lists but {name} holds one value per row; "
+                    "make it a list too, or leave it out if the order of the list is the rank"
                 )
 
     def _is_list(self, name: str) -> bool:

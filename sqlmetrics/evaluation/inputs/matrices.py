@@ -17,7 +17,7 @@ from sqlmetrics.errors import InputError, SpecError
 Array = Any
 """An array of NumPy."""
 
-HOW_TO_SAY = "say which: .astype(float) makes them scores, .astype(str) ids of items"
+HOW_TO_SAY = "say which they are: .astype(float) makes them scores, .astype(str) item ids"
 """What to do with whole numbers that may be scores or ids."""
 
 
@@ -184,7 +184,7 @@ def matrix_of(value: Any, role: str) -> Matrix:
     try:
         import numpy as np
     except ImportError:  # pragma: no cover (who has matrices has it)
-        raise SpecError(f"{role}: a matrix needs NumPy; give: pip install numpy") from None
+        raise SpecError(f"{role}: a matrix needs NumPy; run pip install numpy") from None
     if hasattr(value, "tocoo"):
         return _of_sparse(value, role, np)
     is_nested = isinstance(value, list | tuple)
@@ -216,9 +216,8 @@ def _of_rows(rows: Sequence[Any], role: str, np: Any) -> Matrix:
     if n_missing or (n_texts and n_texts < len(values)):
         content = "None" if n_missing else "texts and numbers"
         raise InputError(
-            f"{role}: a list of lists has {content} in it; a row (query_id, item_id, "
-            "...) is a tuple "
-            "or a dict"
+            f"{role}: a list of lists holds {content}; write a row (query_id, item_id, ...) as a "
+            "tuple or a dict"
         )
     matrix = _of_cells(len(rows), lengths, np.asarray(values), role, np)
     return replace(matrix, is_nested=True)
@@ -244,7 +243,7 @@ def _kind(values: Array, role: str) -> str:
     kinds = {"U": "text", "T": "text", "b": "whole", "i": "whole", "u": "whole", "f": "number"}
     if values.dtype.kind not in kinds:
         raise InputError(
-            f"{role}: a matrix holds numbers or texts; given one of the type {values.dtype}"
+            f"{role}: a matrix must hold numbers or texts, given the type {values.dtype}"
         )
     return kinds[values.dtype.kind]
 
@@ -330,31 +329,31 @@ class Shapes:
         if labels is None or not self._are_numbers(labels):
             if not can_be_ids:
                 raise InputError(
-                    f"{source_name}: whole numbers come again in a row or are negative, "
-                    "so they are no "
-                    f"ids of items; {HOW_TO_SAY}"
+                    f"{source_name}: whole numbers repeat in a row or are negative, so they "
+                    f"cannot be item ids; {HOW_TO_SAY}"
                 )
             return self._taken_as_ids()
         is_equal = (run.n_rows, run.n_columns) == (labels.n_rows, labels.n_columns)
         if can_be_ids and (self._fits_columns(run, labels) or self._may_be_ids(labels)):
             if is_equal:
                 raise InputError(
-                    f"{source_name}: whole numbers in a matrix of the shape of the labels, "
-                    f"{run.shape}, may be scores or ids of items; {HOW_TO_SAY}"
+                    f"{source_name}: whole numbers in a matrix with the shape of the labels, "
+                    f"{run.shape}, may be scores or item ids; {HOW_TO_SAY}"
                 )
             return self._taken_as_ids()
         if not is_equal:
             raise InputError(
                 f"{source_name}: whole numbers of the shape {run.shape}, up to "
-                f"{run.values.max()}, and "
-                f"labels of the shape {labels.shape}: scores have the shape of the labels, ids of "
-                "items are numbers of their columns"
+                f"{run.values.max()}, do not fit labels of the shape {labels.shape}: scores have "
+                "the shape of the labels, and item ids are column numbers"
             )
-        self._note("rankings: whole numbers in a matrix of the labels' shape are scores")
+        self._note(
+            "rankings: whole numbers in a matrix with the shape of the labels are read as scores"
+        )
         return "scores"
 
     def _taken_as_ids(self) -> str:
-        self._note("rankings: whole numbers are taken as ids of items, best first")
+        self._note("rankings: whole numbers are read as item ids, best first")
         return "ids"
 
     @staticmethod
@@ -390,8 +389,8 @@ class Shapes:
         if labels.kind == "text" or labels.n_columns is None:
             if labels.kind == "number":
                 raise InputError(
-                    "labels: grades are a matrix with a column an item; given rows of different "
-                    "lengths"
+                    "labels: grades need a matrix with one column per item; the given rows have "
+                    "different lengths"
                 )
             return "ids"
         if "scores" in kinds.values() or labels.kind == "number" or labels.is_sparse:
@@ -404,7 +403,7 @@ class Shapes:
             if labels.is_nested:
                 raise InputError(
                     "labels: whole numbers may be grades of the items 0, 1, 2, ... or ids of "
-                    "relevant items; give an array of grades, or ids as texts"
+                    "relevant items; give grades as an array, or ids as texts"
                 )
             return "grades"
         return self._whole_label_kind(kinds, labels)
@@ -414,16 +413,16 @@ class Shapes:
         runs = [self._matrices[name] for name in kinds]
         if any(run.kind == "text" and not _are_digits(run.values) for run in runs):
             raise InputError(
-                "labels: whole numbers beside rankings of texts; give the ids of relevant items, "
-                "or {query: {item: grade}}"
+                "labels: whole numbers do not fit rankings of texts; give the ids of relevant "
+                "items, or {query: {item: grade}}"
             )
         if not all(self._fits_columns(_whole(run), labels) for run in runs):
-            self._note("labels: whole numbers are taken as ids of relevant items, each of grade 1")
+            self._note("labels: whole numbers are read as ids of relevant items, each of grade 1")
             return "ids"
         raise InputError(
             f"labels: whole numbers in a matrix of the shape {labels.shape} may be grades of the "
-            "items 0, 1, 2, ... or ids of relevant items; say which: .astype(float) makes them "
-            "grades, .astype(str) ids"
+            "items 0, 1, 2, ... or ids of relevant items; say which they are: .astype(float) "
+            "makes them grades, .astype(str) ids"
         )
 
     def _check_ids(self, kinds: Mapping[str, str], labels: Matrix) -> None:
@@ -446,14 +445,14 @@ class Shapes:
         if self._mask is None:
             return
         if not self._matrices:
-            raise InputError("mask: it is of a matrix of rankings, and there is none; leave it out")
+            raise InputError("mask: the rankings are not a matrix; leave the mask out")
         shape = array_of(self._mask).shape
         for name, run in self._matrices.items():
             if shape != (run.n_rows, run.n_columns):
                 mask_shape = " x ".join(map(str, shape))
                 raise InputError(
-                    f"mask: it has the shape of the rankings, {run.shape}"
-                    f"{f' ({name})' if name else ''}; given {mask_shape}"
+                    "mask: its shape must be that of the rankings, "
+                    f"{run.shape}{f' ({name})' if name else ''}; given {mask_shape}"
                 )
 
     def _run_table(self, name: str, kind: str, columns: tuple[str, str, str]) -> pa.Table:
@@ -466,10 +465,10 @@ class Shapes:
             values = run.values if run.kind == "number" else np.zeros(len(run.values))
             is_masked = np.isneginf(values)
             self._note_left_out(
-                f"{source_name}: {{}} of -inf: masked, not retrieved", is_masked, "score"
+                f"{source_name}: {{}} of -inf are masked, not retrieved", is_masked, "score"
             )
             return run.having(~is_masked).table(*columns)
-        self._note_left_out(f"{source_name}: {{}} of -1: padding, no item", run.padding, "id")
+        self._note_left_out(f"{source_name}: {{}} of -1 are padding, not items", run.padding, "id")
         return run.having(~run.padding).table(*columns[:2], "")
 
     def _without_padding(self, name: str, run: Any) -> Any:
@@ -481,7 +480,7 @@ class Shapes:
         if len(lists) < len(run) or not n_padding or min(map(min, filter(None, lists))) < -1:
             return run
         noun = "ids" if n_padding > 1 else "id"
-        self._note(f"{self._called(name)}: {n_padding:,} {noun} of -1: padding, no item")
+        self._note(f"{self._called(name)}: {n_padding:,} {noun} of -1 are padding, not items")
         unpadded = ([item for item in ids if item != -1] for ids in lists)
         return {query: ids for query, ids in zip(run, unpadded, strict=True) if ids}
 
@@ -493,13 +492,13 @@ class Shapes:
         import numpy as np
 
         if kind == "ids":
-            self._note_left_out("labels: {} of -1: padding, no item", labels.padding, "id")
+            self._note_left_out("labels: {} of -1 are padding, not items", labels.padding, "id")
             return labels.having(~labels.padding).table(*columns[:2], "")
         if self._mask is not None and labels.n_columns == array_of(self._mask).shape[1]:
             labels = labels.unmasked(array_of(self._mask).astype(bool))
         if labels.kind == "number":
             is_missing = np.isnan(labels.values)
-            self._note_left_out("labels: {} of NaN: no label", is_missing, "grade")
+            self._note_left_out("labels: {} of NaN count as no label", is_missing, "grade")
             labels = labels.having(~is_missing)
         if labels.is_sparse:
             labels = _with_empty_rows(labels)

@@ -38,7 +38,9 @@ READ_AS = {
 TOLD_APART = ("double", "exact")
 """The values of `score_precision` by which scores that differ are not equal on purpose."""
 
-IN_THE_DATABASE = "put the table into the database itself; or subtract what they share"
+IN_THE_DATABASE = (
+    "put the table into the database itself, or subtract what the scores have in common"
+)
 """What helps scores that are loaded into a database as doubles, since it has no such type."""
 
 
@@ -165,8 +167,8 @@ def _part_of_traces(
     if part is None and role == "labels" and may_be_traces(types):
         name = source.file or source.relation
         raise InputError(
-            f"labels: {f'{name!r} holds' if name else 'these are'} traces without references; give "
-            "the labels as the last table, or name the column of the references: "
+            f"labels: {f'{name!r} holds' if name else 'these are'} traces without references; "
+            "give the labels as the last table, or name the column of the references: "
             "label_columns={'item': ...} (--label-column item=...)"
         )
     if part is None:
@@ -336,7 +338,7 @@ def _unreadable(
         count = reader.rows(f"select count(*) {wrong}")[0][0]
         if count:
             expected_kind = "date" if kind == "date" else "number"
-            message = f"{name} is no {expected_kind} in {many(count, 'row')}"
+            message = f"{name} is not a {expected_kind} in {many(count, 'row')}"
             rows = reader.rows(f"select {column} {wrong} limit {EXAMPLES}")
             texts = [row[0] for row in rows]
             remedy = remedy_for(expected_kind, texts, of_file=bool(relation.separator))
@@ -352,7 +354,7 @@ def _cell(role: str, name: str, kind: str, column_kind: str, source: Source) -> 
         return f"timezone({literal(zone)}, cast({column} as timestamptz))"
     if column_kind == "VARCHAR":
         is_odd = f"contains({column}, '_')"
-        return f"case when {is_odd} then {column} || ' is no number' else {column} end"
+        return f"case when {is_odd} then {column} || ' is not a number' else {column} end"
     return column
 
 

@@ -109,16 +109,16 @@ def _suffix_in(folders: list[str], path: str, role: str) -> str:
     _without_backslash([str(relative_path) for _, relative_path in below], role)
     problem = ""
     if not suffixes:
-        problem = "is a folder without a file of Parquet, CSV or JSON"
+        problem = "is a folder without Parquet, CSV or JSON files"
     elif lakes:
-        problem = f"is {lakes[0]}, whose files may hold rows that were deleted"
+        problem = f"is {lakes[0]}, whose files may hold deleted rows"
     elif hidden:
-        problem = f"is a folder with files that are hidden or not finished, like {hidden[0]}"
+        problem = f"is a folder with hidden or unfinished files, like {hidden[0]}"
     elif len(suffixes) > 1:
         problem = f"is a folder with files {' and '.join(sorted(suffixes))}"
     if problem:
         example = f"{path.rstrip('/')}/*{min(suffixes, default='.parquet')}"
-        raise InputError(f"{role}: {path!r} {problem}; name its files, like {example}")
+        raise InputError(f"{role}: {path!r} {problem}; name the files, like {example}")
     return suffixes.pop()
 
 
@@ -126,7 +126,7 @@ def _without_backslash(files: list[str], role: str) -> None:
     """Raise InputError for a file that DuckDB would leave out of a glob, without a word."""
     odd = [file for file in files if "\\" in file and os.sep != "\\"]
     if odd:
-        raise InputError(f"{role}: a file has a backslash in its name, like {odd[0]}; rename it")
+        raise InputError(f"{role}: the name of a file has a backslash, like {odd[0]}; rename it")
 
 
 def _tables(folder: str) -> list[Path]:

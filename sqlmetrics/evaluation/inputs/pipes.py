@@ -117,7 +117,7 @@ def _awaited(pipe: IO[bytes], path: str, role: str, patience: float) -> bytes:
             return start
         if time.monotonic() >= end:
             if patience:
-                raise InputError(f"{role}: nobody writes to the pipe {path!r}")
+                raise InputError(f"{role}: no process writes to the pipe {path!r}")
             return b""
         time.sleep(0.02)
 
@@ -125,7 +125,7 @@ def _awaited(pipe: IO[bytes], path: str, role: str, patience: float) -> bytes:
 def _copied(start: bytes, pipe: IO[bytes], path: str, role: str) -> str:
     """A file with all that comes."""
     if not start:
-        raise InputError(f"{role}: nothing was written to the pipe {path!r}")
+        raise InputError(f"{role}: the pipe {path!r} is empty")
     while len(start) < LOOKED_AT and (chunk := pipe.read(LOOKED_AT)):
         start += chunk
 
@@ -137,8 +137,8 @@ def _copied(start: bytes, pipe: IO[bytes], path: str, role: str) -> str:
         except OSError as error:
             folder = os.path.dirname(target)
             raise EngineError(
-                f"cannot keep what {path!r} gives in {folder!r}: {error.strerror}; set TMPDIR to a "
-                "folder with more room"
+                f"cannot store the data of {path!r} in {folder!r}: {error.strerror}; set TMPDIR "
+                "to a folder with more space"
             ) from None
 
     return _named(start, role, write)

@@ -88,8 +88,8 @@ def check_distinct(names: Sequence[str], files: Sequence[object]) -> None:
     if first == second:
         raise InputError(f"rankings: {first!r} is given twice")
     raise InputError(
-        f"rankings: {str(first)!r} and {str(second)!r} are both called {name!r}; "
-        f"name them, like a={first} b={second}, in Python {{name: file}}"
+        f"rankings: {str(first)!r} and {str(second)!r} are both called {name!r}; name them, like "
+        f"a={first} b={second}, or {{name: file}} in Python"
     )
 
 
@@ -180,6 +180,6 @@ def check_tags(files_of_tag: Mapping[str, Sequence[str]]) -> None:
         if len(files) > 1:
             raise InputError(
                 f"rankings: {len(files)} files, like {files[0]!r} and {files[1]!r}, have runs "
-                f"called {tag!r}; name systems by their files (columns: {{system: file}}, --system "
-                "file), or put the parts of one run into one file"
+                f"called {tag!r}; name systems by their files (columns: {{system: file}}, "
+                "--system file), or join the parts of one run into one file"
             )

@@ -292,7 +292,7 @@ def _opened(
         text = source_text(protect_query(relation, engine.translation))
         columns = engine.columns(text)
         if not engine.rows(f"select 1 as one\nfrom {text}\nlimit 1"):
-            raise InputError(f"rankings: {name}: there is no row in it")
+            raise InputError(f"rankings: {name}: the table has no rows")
     except InputError as error:
         if not rankings.file or not str(error).startswith("cannot be read"):
             raise
@@ -300,7 +300,7 @@ def _opened(
     return _Run(name, source, relation, columns)
 
 
-LEAVE_OUT = "--skip-bad (in a spec, skip_bad: true) leaves such files out"
+LEAVE_OUT = "add --skip-bad to leave such files out (in a spec, skip_bad: true)"
 
 
 def opened_run(source: Rankings, engine: Database) -> tuple[Rankings, Relation]:
@@ -315,13 +315,13 @@ def _check(run: _Run, first: Mapping[str, str], name: str) -> None:
     for role, column in run.roles.items():
         if column.casefold() not in existing:
             message = unknown("column", column, list(run.there))
-            raise InputError(f"rankings: {run.name}: {message} (wanted as {role})")
+            raise InputError(f"rankings: {run.name}: {message} (used as {role})")
     orders = [{"rank", "score"} & roles.keys() for roles in (run.roles, first)]
     if orders[0] != orders[1]:
         run_order, first_order = (next(iter(order)) for order in orders)
         message = (
-            f"{run.name} is ordered by a {run_order}, {name} by a {first_order}; "
-            "give all of them the same"
+            f"{run.name} is ordered by a {run_order}, but {name} by a {first_order}; give all of "
+            "them the same"
         )
         raise InputError(f"rankings: {message}")
     ids = [run.roles["query"], run.roles["item"]]
@@ -342,7 +342,7 @@ def _check_tags(runs: Sequence[_Run], engine: Database) -> None:
     check_tags(files_of_tag)
 
 
-ONE_TYPE = "give the scores of all runs one type, and choose score_precision=exact"
+ONE_TYPE = "give the scores of all runs the same type, and set score_precision=exact"
 """What helps where runs with scores of several types become one table."""
 
 

@@ -55,7 +55,10 @@ def relation_of(source: Source, role: str) -> Relation:
     elif source.sql is not None:
         relation = Relation("query", query(source.sql))
     else:
-        raise SpecError(f"{role}: data in memory can be evaluated, not compiled to text")
+        raise SpecError(
+            f"{role}: data in memory can be evaluated, but not compiled to text; give a file "
+            "or a table"
+        )
     if isinstance(source, Rankings | Labels) and source.lists:
         return listed(relation, source.columns)
     return relation
@@ -77,7 +80,7 @@ def refuse_pipes(spec: Spec) -> None:
     for name, source in _sources(spec):
         if source.file and is_pipe(source.file):
             raise SpecError(
-                f"{name}: {source.file!r} is a pipe, which can be read now alone; give a file, or "
+                f"{name}: {source.file!r} is a pipe, which can only be read once; give a file, or "
                 "use run or show"
             )
 
@@ -181,7 +184,7 @@ def source_of(
         InputError: If a text is neither a table nor a file, or the file cannot be read.
     """
     if input_table is None or (isinstance(input_table, str) and not input_table):
-        raise InputError(f"{role}: nothing is given")
+        raise InputError(f"{role}: no table is given")
     if not isinstance(input_table, str | PurePath):
         return {"data": input_table}
     text = str(input_table)

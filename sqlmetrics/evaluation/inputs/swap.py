@@ -33,7 +33,7 @@ def in_order(rankings: Any, labels: Any) -> tuple[Any, Any, str]:
         labels: What was given for them.
     """
     if type(rankings).__name__ == "Qrels" and type(labels).__name__ == "Run":
-        return labels, rankings, "the Qrels are taken as the labels, and the Run as the rankings"
+        return labels, rankings, "using the Qrels as the labels, and the Run as the rankings"
     _check_dicts(rankings, labels)
     runs = list(rankings) if isinstance(rankings, list | tuple) else [rankings]
     if _n_fields(labels, "labels") != RUN:
@@ -43,13 +43,13 @@ def in_order(rankings: Any, labels: Any) -> tuple[Any, Any, str]:
     ]
     if not positions:
         raise InputError(
-            f"labels: {str(labels)!r} is a run (query Q0 item rank score run), not judgments; name "
-            "the labels, last or by --labels"
+            f"labels: {str(labels)!r} is a run (query Q0 item rank score run), not judgments; "
+            "give the labels last, or with --labels"
         )
     if len(positions) != 1:
         return rankings, labels, ""
     qrels, runs[positions[0]] = runs[positions[0]], labels
-    note = f"{qrels} holds judgments, and is taken as the labels"
+    note = f"{qrels} holds judgments, so it is used as the labels"
     return runs if len(runs) > 1 else runs[0], qrels, note
 
 
@@ -66,8 +66,8 @@ def _check_dicts(rankings: Any, labels: Any) -> None:
         grade = next(grade for grade in grades if isinstance(grade, float) and grade % 1)
         raise InputError(
             f"rankings: all scores are whole numbers, like {scores[0]!r}, and labels have grades "
-            f"like {grade!r}: the two seem to be swapped; rankings come first, labels second (if "
-            "they are right, give the scores as floats)"
+            f"like {grade!r}: rankings and labels seem to be swapped. Give rankings first and "
+            "labels second; if they are right, give the scores as floats"
         )
 
 

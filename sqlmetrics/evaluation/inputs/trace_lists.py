@@ -99,8 +99,9 @@ class TraceLists:
         )
         for again, n_rows in rows:
             raise InputError(
-                f"rankings: the query {again!r} ({query}) has {n_rows} rows: name a column that "
-                "tells them apart, like that of a trace's id: query= (--query); or system=, date="
+                f"rankings: the query {again!r} ({query}) has {n_rows} rows; name a column that "
+                "distinguishes them, such as a trace id, with query= (--query), or name system= "
+                "or date="
             )
 
     def _items(self, lists: str) -> str:
@@ -135,9 +136,9 @@ class TraceLists:
             rows = self.reader.rows(f"select distinct unnest(json_keys(d)) as key {objects}")
             document_keys = sorted(key for (key,) in rows)
             raise InputError(
-                f"rankings: not all documents in {column} have an id ({', '.join(keys)}); "
-                f"their keys are {', '.join(document_keys)}: name the id's by item= (--item), like "
-                f"{column}.{document_keys[0]}; keys in keys have a point between them"
+                f"rankings: some documents in {column} have no id ({', '.join(keys)}); their keys "
+                f"are {', '.join(document_keys)}; name the key of the id with item= (--item), "
+                f"like {column}.{document_keys[0]}; write keys inside keys with a dot"
             )
         return n_objects, shared
 
@@ -154,8 +155,8 @@ class TraceLists:
         if not n_objects or len(keys) == 1:
             return ""
         return (
-            f"the id of a document is its {keys[0]}; take {' or '.join(keys[1:])} by "
-            f"item= (--item), like {self.retrieved}.{keys[1]}"
+            f"using {keys[0]} as the id of a document; for {' or '.join(keys[1:])} use item= "
+            f"(--item), like {self.retrieved}.{keys[1]}"
         )
 
     def _check_json(self, lists: str, column: str) -> None:
@@ -166,8 +167,8 @@ class TraceLists:
         )
         for (text,) in printed:
             raise InputError(
-                f"rankings: {column} holds objects that are no JSON: {str(text)[:60]}; "
-                "save the traces as JSON lines or Parquet"
+                f"rankings: {column} holds objects that are not JSON: {str(text)[:60]}; save the "
+                "traces as JSON lines or Parquet"
             )
 
     def rising(self) -> str:
@@ -180,8 +181,8 @@ class TraceLists:
             )[0][0]
             if n_lists:
                 return (
-                    f"{key} rises in {n_lists} of the lists; their order is the rank, unless "
-                    f"score={key!r} (--score {key}) says otherwise"
+                    f"{key} rises in {n_lists} of the lists, so the order of the list is the "
+                    f"rank; use score={key!r} (--score {key}) to rank by it"
                 )
         return ""
 

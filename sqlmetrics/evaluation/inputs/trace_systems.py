@@ -142,8 +142,8 @@ def _shared_columns(tables: list[pa.Table], arguments: Mapping[str, Any]) -> pa.
             elif name in _columns_of_queries(arguments):
                 raise InputError(
                     f"queries: {name} of {many(rows[0][1], 'query', 'queries')} differs between "
-                    f"the traces, like that of {rows[0][0]!r}; give the table of queries by itself "
-                    "(queries=, --queries)"
+                    f"the traces, like that of {rows[0][0]!r}; give the table of queries "
+                    "separately (queries=, --queries)"
                 )
         return reader.table(f"select distinct {', '.join([key_list, *shared])}\nfrom {source}")
 
@@ -178,8 +178,8 @@ def _check_references(traces: Mapping[str, Traces]) -> None:
         )
         raise InputError(
             f"labels: the references of {many(len(differing), 'query', 'queries')} differ between "
-            f"the traces, like {examples}; give the labels as a table of their own "
-            "(labels=, --labels)"
+            f"the traces, like {examples}; give the labels as a separate table (labels=, "
+            "--labels)"
         )
 
 

@@ -288,7 +288,7 @@ class _Table:
             name = self.asked.get(role)
             if name and name not in self.columns:
                 message = unknown("column", name, self.columns)
-                raise InputError(f"rankings: {message} (wanted as {role})")
+                raise InputError(f"rankings: {message} (used as {role})")
         where = self.asked.get("where")
         if not where:
             return
@@ -337,10 +337,10 @@ class _Table:
         if matching_form or self.has_labels or graded & set(map(plain, self.columns)):
             return matching_form
         raise InputError(
-            f"rankings: no labels are given; columns are {', '.join(self.columns)}, with neither "
-            f"{grade} nor the lists of a known form of traces; known forms are "
-            f"{known_forms()}. Give labels as a second table, or name the columns of your lists: "
-            "query=, item=, label_columns={'item': ...} (--query, --item, --label-column item=...)"
+            f"rankings: no labels are given, and the columns {', '.join(self.columns)} have "
+            f"neither {grade} nor the lists of a known form of traces: {known_forms()}. Give "
+            "labels as a second table, or name the columns of your lists: query=, item=, "
+            "label_columns={'item': ...} (--query, --item, --label-column item=...)"
         )
 
     @cached_property

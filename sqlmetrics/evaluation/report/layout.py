@@ -28,8 +28,8 @@ ALL_DAYS = "all days"
 UNIT_RANGE = ("0 to 1", "0 or 1")
 
 LEGEND = {
-    "n_skipped": "skipped: left out of the mean, the metric is undefined there",
-    "n_missing": "missing: labelled queries without a ranking ({missing})",
+    "n_skipped": "skipped: queries for which the metric is undefined; the mean leaves them out",
+    "n_missing": "missing: labelled queries without a ranking; they are {missing}",
 }
 MISSING = {"zero": "counted as empty lists", "drop": "left out", "error": "refused"}
 
@@ -121,7 +121,7 @@ def _days(result: Result) -> Iterator[str]:
     }
     if len(set(days.values())) > 1:
         day_counts = ", ".join(f"{system} of {number:,}" for system, number in days.items())
-        yield f"all days are not the same days for each system: {day_counts}"
+        yield f"the means over all days use different days for each system: {day_counts}"
 
 
 def cells(result: Result, width: int | None = None) -> Table:

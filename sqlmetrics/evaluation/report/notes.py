@@ -90,9 +90,11 @@ def _unlabelled(plan: Plan, script: Script, engine: Database, ranked: int) -> It
     if total > ranked:
         of_query = plan.shape.keys == ("query_id",)
         noun = (
-            "ranked queries have no label" if of_query else "lists are of queries without a label"
+            "ranked queries have no label"
+            if of_query
+            else "lists belong to queries without a label"
         )
-        yield f"{int(total) - ranked:,} of {int(total):,} {noun}: they count in no mean"
+        yield f"{int(total) - ranked:,} of {int(total):,} {noun}, so they count in no mean"
 
 
 @dataclass(frozen=True)
@@ -118,11 +120,11 @@ class _Meeting:
         ranked_items, labelled_items = self._examples()
         pairs = alike(ranked_items, labelled_items)
         if check and len(pairs) >= max(MANY, len(labelled_items) / 2):
-            message = "no labelled item stands in any list, and ids look alike"
+            message = "no labelled item appears in any list, although the ids look alike"
             columns = ("item_id in rankings", "item_id in labels")
             remedy = (
-                "make them one: type, case, spaces, leading zeros; or say that they are different "
-                "items: --skip-input-checks, check=False"
+                "give both tables the same ids: compare type, case, spaces, leading zeros; if "
+                "they are different items, use --skip-input-checks (check=False)"
             )
             raise InputError(Problem("both tables", message, n_items, columns, pairs[:3], remedy))
         ranked_item, labelled_item = next(
@@ -166,7 +168,7 @@ class _Meeting:
 
 
 def _nowhere(n_items: int) -> str:
-    return f"no labelled item stands in any list: none of {n_items:,} there has a label"
+    return f"no labelled item appears in any list: none of {n_items:,} ranked items has a label"
 
 
 def _suspects(spec: Spec, numbers: Iterable[Number]) -> set[str]:

@@ -98,7 +98,7 @@ class Result(Tabular):
         measure = self.spec.measure(text)
         if measure not in self.measures:
             names = ", ".join(str(computed) for computed in self.measures)
-            raise KeyError(f"{measure} was not computed; there are {names}")
+            raise KeyError(f"{measure} was not computed; the result has {names}")
         key = (measure.name, measure.k or 0)
         rows = tuple(row for row in self._rows if (row["metric"], row["k"]) == key)
         if self._is_one:
@@ -155,8 +155,8 @@ class Result(Tabular):
         """
         if not self._lazy:
             raise SpecError(
-                "to_spark reads the tables of a Spark session again: evaluate tables, views or "
-                "DataFrames of it; of others give result.to_pandas() to createDataFrame"
+                "to_spark needs tables, views or DataFrames of a Spark session; for other results "
+                "use createDataFrame(result.to_pandas())"
             )
         return self._lazy[per_query]()
 
@@ -188,7 +188,7 @@ class Result(Tabular):
             SpecError: If the evaluation was asked not to fetch it.
         """
         if self._per_query is None:
-            raise SpecError("the per-query table was not fetched; evaluate with per_query=True")
+            raise SpecError("the per-query table was not kept; evaluate with per_query=True")
         keys = [key for key in KEYS if key in self._per_query.column_names]
         return self._per_query.sort_by([(key, "ascending") for key in keys])
 
@@ -240,7 +240,7 @@ class Result(Tabular):
         rows = [row for row in self._rows if row["segment_name"] == "all"]
         days, systems = ({row[key] for row in rows} for key in ("metric_date", "system"))
         if len(days) > 1:
-            raise SpecError(f"to_dict: there are {len(days)} days; take to_dicts or summary")
+            raise SpecError(f"to_dict: the result has {len(days)} days; use to_dicts or summary")
         name_by_metric = name_metrics(self.measures, names)
         return {
             f"{row['system']}/{name}" if len(systems) > 1 else name: _number(row["value"])

@@ -46,8 +46,8 @@ def caveats(spec: Spec, measures: Iterable[Measure], rows: Iterable[Row]) -> Ite
         ]
         if not ndcgs or not recalls:
             yield (
-                f"{measure} tells the order of the shown items alone; candidates@"
-                f"{measure.k or 10} puts it beside ndcg, dcg and recall"
+                f"{measure} only measures the order of the shown items; add "
+                f"candidates@{measure.k or 10} to see it beside ndcg, dcg and recall"
             )
             continue
         for row in values.values():
@@ -108,8 +108,8 @@ def _hidden(
         f"{candidate} {number:.4f}" for candidate, number in zip(measures, numbers[1:], strict=True)
     )
     yield (
-        f"{row['system']}{day}: {measure} is {numbers[0]:.4f}, but {comparison}: "
-        "the shown items are in a good order, and most good items are not shown"
+        f"{row['system']}{day}: {measure} is {numbers[0]:.4f}, but {comparison}: the shown items "
+        "are in a good order, but most good items are not shown"
     )
 
 

@@ -69,7 +69,7 @@ class StreamingMetric:
         try:
             import numpy as np  # noqa: F401 (looked for before a batch comes)
         except ImportError:  # pragma: no cover (whoever trains a model has it)
-            raise SpecError("StreamingMetric needs NumPy; give: pip install numpy") from None
+            raise SpecError("StreamingMetric needs NumPy; run pip install numpy") from None
         options = streamed_options(preset, conventions)
         texts, refused = all_in_our_words(metric_texts(metrics), preset or "house")
         if refused:
@@ -116,7 +116,7 @@ class StreamingMetric:
         notes = [*low_grades(self._spec.measures, self._spec, self._checks.highest)]
         if self._n_masked:
             noun = "scores" if self._n_masked > 1 else "score"
-            notes.append(f"preds: {self._n_masked:,} {noun} of -inf: masked, not retrieved")
+            notes.append(f"preds: {self._n_masked:,} {noun} of -inf are masked, not retrieved")
         return tuple(notes)
 
     def update(
@@ -145,12 +145,14 @@ class StreamingMetric:
         grades = lists.array(target, "target")
         if scores.shape != grades.shape or scores.ndim not in (1, 2):
             raise InputError(
-                f"preds and target have one shape, [batch, n] or [n]; given {[*scores.shape]} and "
-                f"{[*grades.shape]}"
+                "preds and target must have one shape, [batch, n] or [n]; given "
+                f"{[*scores.shape]} and {[*grades.shape]}"
             )
         if indexes is not None:
             if mask is not None or weight is not None:
-                raise InputError("mask and weight are of a matrix; leave them out beside indexes")
+                raise InputError(
+                    "mask and weight only apply to a matrix; leave them out with indexes"
+                )
             self._add_rows(scores, grades, lists.array(indexes, "indexes"))
             return
         if scores.ndim == 1:
@@ -166,11 +168,13 @@ class StreamingMetric:
         present = None if mask is None else lists.array(mask, "mask").astype(bool)
         if present is not None and present.shape != scores.shape:
             raise InputError(
-                f"mask has the shape of preds, {[*scores.shape]}; given {present.shape}"
+                f"mask must have the shape of preds, {[*scores.shape]}; given {present.shape}"
             )
         weights = np.ones(len(scores)) if weight is None else lists.array(weight, "weight")
         if weights.shape != scores.shape[:1]:
-            raise InputError(f"weight has {len(scores)} numbers, one a row; given {weights.shape}")
+            raise InputError(
+                f"weight must have {len(scores)} numbers, one per row; given {weights.shape}"
+            )
         _refuse_nan(scores if present is None else scores[present])
         if (
             present is not None and not (has_items := present.any(1)).all()
@@ -240,11 +244,11 @@ class StreamingMetric:
 
         if scores.ndim != 1 or query.shape != scores.shape:
             raise InputError(
-                f"with indexes, all three are [n]; given preds {[*scores.shape]} and indexes "
-                f"{[*query.shape]}"
+                f"with indexes, all three must have the shape [n]; given preds {[*scores.shape]} "
+                f"and indexes {[*query.shape]}"
             )
         if query.dtype.kind not in "biu":
-            raise InputError(f"indexes are whole numbers; given {query.dtype}")
+            raise InputError(f"indexes must be whole numbers; given {query.dtype}")
         _refuse_nan(scores)
         self._n_masked += int(np.isneginf(scores).sum()) if scores.dtype.kind == "f" else 0
         self._checks.check_rows(query, grades)
@@ -298,7 +302,7 @@ class StreamingMetric:
         for stream in others:
             if differences := list(_differences(self._spec, stream._spec)):
                 raise SpecError(
-                    "only metrics of the same texts and conventions are merged; "
+                    "metrics can only be merged if their texts and conventions are the same; "
                     f"{'; '.join(differences)}"
                 )
             self._checks.merge(stream._checks)
@@ -364,6 +368,6 @@ def _refuse_nan(scores: Any) -> None:
 
     if scores.dtype.kind == "f" and (missing := int(np.isnan(scores).sum())):
         raise InputError(
-            f"{missing:,} of {scores.size:,} preds are NaN and have no place in a list; leave them "
-            "out, or say so in mask"
+            f"{missing:,} of {scores.size:,} preds are NaN and cannot be ranked; leave them out, "
+            "or mark them in mask"
         )

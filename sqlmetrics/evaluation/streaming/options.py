@@ -22,10 +22,10 @@ def streamed_options(preset: str | None, conventions: Mapping[str, Any]) -> dict
     if conventions.get("identical_ids") == "drop":
         raise SpecError("identical_ids=drop: items have no ids here; leave the option out")
     if conventions.get("min_score", "none") != "none":
-        raise SpecError("min_score: lists are taken whole here; leave out items with mask")
+        raise SpecError("min_score: whole lists are evaluated here; leave items out with mask")
     if conventions.get("score_precision") == "exact":
         raise SpecError(
-            "score_precision=exact: scores of models are floats of 64 bits; leave it out"
+            "score_precision=exact: scores of models are 64-bit floats; leave the option out"
         )
     options = {**conventions, "identical_ids": "keep"}
     of_preset = PRESETS[preset].options if preset and preset in PRESETS else {}
@@ -45,8 +45,8 @@ def refuse_ties(spec: Spec) -> None:
         rule = rules[str(measure)]
         if rule in ("best", "worst") and "num_judged" in measure.metric.parts.values():
             raise SpecError(
-                f"{measure}: ties={rule} orders items by their labels, and does not say whether "
-                "one without a label or one with label 0 is first; take average or input_order"
+                f"{measure}: ties={rule} orders items by their labels and does not define the "
+                "order of an unlabelled item and one of label 0; use average or input_order"
             )
 
 

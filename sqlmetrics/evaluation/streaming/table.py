@@ -45,7 +45,7 @@ def refuse(metrics: Sequence[str], average: str | Sequence[str] | None = None) -
         for reason, applies in reasons.items():
             if applies:
                 raise SpecError(
-                    f"{text} {reason}; StreamingMetric takes means over queries, like ndcg@10, "
+                    f"{text} {reason}; StreamingMetric computes means over queries, like ndcg@10, "
                     "recall@50, mrr"
                 )
 
