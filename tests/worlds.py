@@ -345,7 +345,7 @@ def _fitting(texts: Sequence[str], options: Options) -> list[str]:
         try:
             return bool(sm.Spec(**_NOWHERE, metrics=[text], conventions=options))
         except sm.SpecError as error:
-            needs = (" needs ", "is not known", "does not touch the gains", *_AVERAGES)
+            needs = (" needs ", "is not known", "does not change the gains", *_AVERAGES)
             if any(not any(need in problem for need in needs) for problem in error.problems):
                 raise
             return False
