@@ -129,6 +129,10 @@ def test_names_that_are_in_no_row(wrong: str) -> None:
 def test_a_spec_that_never_ran() -> None:
     with pytest.raises(NoDataError, match=r"no row of later yet: sqlmetrics run"):
         sm.query_metrics(job("later"), shop())
+    connection = duckdb.connect()
+    connection.execute("create table metrics (spec varchar)")
+    with pytest.raises(SpecError, match=r"metrics has no column metric_date, system, segment_name"):
+        sm.query_metrics(job(), connection)
 
 
 def test_pairs_of_a_day_are_those_of_a_comparison() -> None:
@@ -211,6 +215,9 @@ def test_two_definitions_have_no_common_number() -> None:
     paused = sm.query_metrics(job(), connection, "mrr", end="2026-01-05")
     assert "new has no rows on 2026-01-02" in "".join(paused.notes)
     assert "no rows on 2026-01-03, 2026-01-04; the last day" in "".join(paused.notes)
+    connection.execute("update metrics set metric_date = '9999-12-31' where system = 'new'")
+    far = sm.query_metrics(job(), connection, "mrr", start="9999-12-01")
+    assert "9999-12-05 and 25 more days; the last day that has any is 9999" in "".join(far.notes)
 
 
 def test_the_lists_of_a_query() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, ClassVar
 
 from sqlmetrics.catalog.dimension import RATIO, TOTAL, row_of
@@ -26,6 +26,9 @@ from sqlmetrics.tables.tabular import Block, Row, Tabular
 
 EVERY = ("day", "week", "month")
 """The periods that days may be put together by; weeks begin on Monday."""
+
+MOST_DAYS = 5
+"""As many days are named at most in a note."""
 
 _KINDS = {
     **dict.fromkeys(("metric", "system", "segment_name", "segment_value"), "string"),
@@ -216,25 +219,26 @@ def _gaps(table: StoredTable, days: Days | None, systems: Iterable[str]) -> Iter
     """Days that were asked for and have no row, and days on which a system has none."""
     stored = table.days_in(days)
     first = days.start if days and days.start else stored[0]
-    end = days.end if days and days.end else stored[-1] + timedelta(1)
-    missing = [day for day in _calendar(first, end) if day not in {*stored}]
+    last = days.end - timedelta(1) if days and days.end else stored[-1]
+    stored_days = {*stored}
+    calendar = (first + timedelta(number) for number in range((last - first).days + 1))
+    missing = [*islice((day for day in calendar if day not in stored_days), MOST_DAYS)]
+    n_missing = (last - first).days + 1 - len(stored)
     if missing:
-        yield f"no rows on {_listed(missing)}; the last day that has any is {table.days[-1]}"
+        names = _listed(missing, n_missing)
+        yield f"no rows on {names}; the last day that has any is {table.days[-1]}"
     days_by_system = table.days_by_system(days)
     for system in dict.fromkeys(systems):
         paused = [day for day in stored if day not in days_by_system[system]]
         if paused:
-            yield f"{system} has no rows on {_listed(paused)}, where other systems have some"
+            names = _listed(paused, len(paused))
+            yield f"{system} has no rows on {names}, where other systems have some"
 
 
-def _calendar(first: date, end: date) -> Iterator[date]:
-    return (first + timedelta(number) for number in range(min((end - first).days, 10_000)))
-
-
-def _listed(days: Sequence[date]) -> str:
-    """Days as a text: the first ones by name."""
-    names = ", ".join(map(str, days[:5]))
-    return names if len(days) <= 5 else f"{names} and {len(days) - 5:,} more days"
+def _listed(days: Sequence[date], n: int) -> str:
+    """So many days as a text: the first ones by name."""
+    names = ", ".join(map(str, days[:MOST_DAYS]))
+    return names if n <= MOST_DAYS else f"{names} and {n - MOST_DAYS:,} more days"
 
 
 def _other_definitions(rows: Iterable[Row]) -> Iterator[str]:

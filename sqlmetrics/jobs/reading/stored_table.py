@@ -12,6 +12,7 @@ from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import NoDataError, SpecError, unknown
 from sqlmetrics.jobs.definitions import read_metric_key
+from sqlmetrics.jobs.schema import FACTS
 from sqlmetrics.jobs.tables import columns_of, targets
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.days import Days, day_of
@@ -64,9 +65,16 @@ class StoredTable:
 
         Raises:
             NoDataError: If there is no table yet, or no row of the spec.
+            SpecError: If it is no table of runs, or of such an old one that columns are not there.
         """
-        if not columns_of(self.name, self.engine):
+        columns = {column.casefold() for column in columns_of(self.name, self.engine)}
+        if not columns:
             raise NoDataError(f"there is no table {self.name} yet: sqlmetrics run writes it")
+        if missing := [column for column in FACTS if column not in columns]:
+            raise SpecError(
+                f"{self.name} has no column {', '.join(missing[:3])}: the next sqlmetrics run adds "
+                "it, if the table is of an older one"
+            )
         if not self.days:
             raise NoDataError(
                 f"{self.name} has no row of {self.spec.title} yet: sqlmetrics run writes them"
