@@ -241,7 +241,7 @@ def verify(spec: Spec, connection: Any = None) -> list[Agreement]:
         return compared(part, engine)[1]
 
 
-def explain(name: str, preset: str | None = None) -> str:
+def explain(name: str, preset: str | None = None, metrics_from: Any = None) -> str:
     """All about a metric, an option or a preset, to read at 80 columns.
 
     Args:
@@ -249,6 +249,7 @@ def explain(name: str, preset: str | None = None) -> str:
             name of an option, like `ties`, or of a preset, like `xgboost`.
         preset: The conventions that hold where the metric's text says nothing else; if it
             is given, a metric of lists is also shown on one data set under every preset.
+        metrics_from: Folders of metrics of your own, a file each.
 
     Returns:
         The text; a notebook shows its lines as they are.
@@ -264,7 +265,7 @@ def explain(name: str, preset: str | None = None) -> str:
 
     if is_online(name):
         return Text(explain_online(name, preset, compile, _online_rows))
-    return Text(explained(name, preset))
+    return Text(explained(name, preset, metrics_from))
 
 
 def _online_rows(spec: Spec) -> list[Mapping[str, Any]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sqlmetrics.catalog.counterfactual import EstimatedMetric, estimated_metric, is_estimated
-from sqlmetrics.catalog.measure import Measure, parse
-from sqlmetrics.catalog.metric import at_cutoff, limits, metric_of
+from sqlmetrics.catalog.measure import Measure, parse, word
+from sqlmetrics.catalog.metric import at_cutoff, column_at_cutoff, limits, metric_of
 from sqlmetrics.catalog.online import Online, is_online, online
 
 RATIO, TOTAL, NEVER = "ratio", "total", "none"
@@ -109,13 +110,17 @@ def row_of(metric: str, k: int) -> MetricRow:
 
 
 def column_of(metric: str, k: int) -> str:
-    """The column of a metric that a fact table holds; of a formula's name, that name.
+    """The column of a metric that a fact table holds, be it a formula or a file of others.
 
-    >>> column_of("recall(rel=2)", 10), column_of("north_star", 0)
-    ('recall_rel2_at_10', 'north_star')
+    >>> column_of("recall(rel=2)", 10), column_of("north_star", 0), column_of("revenue(t=2)", 10)
+    ('recall_rel2_at_10', 'north_star', 'revenue_t2_at_10')
     """
-    is_name = metric.isidentifier() and not (k or metric_of(metric) or is_online(metric))
-    return metric if is_name else row_of(metric, k).column
+    name, *settings = re.split(r"[(=, )]+", metric.strip(")"))
+    if not name.isidentifier() or metric_of(name) or is_online(name):
+        return row_of(metric, k).column
+    pairs = zip(settings[::2], settings[1::2], strict=False)
+    words = [f"{key}{'' if value[:1].isdigit() else '_'}{word(value)}" for key, value in pairs]
+    return column_at_cutoff("_".join([name, *words]), k)
 
 
 def _meaning(measure: Measure | Online | EstimatedMetric) -> str:

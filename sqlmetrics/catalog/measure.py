@@ -12,6 +12,7 @@ from typing import Any
 from sqlmetrics.catalog.arithmetic import NAMED, read_formula
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read
 from sqlmetrics.catalog.metric import (
+    NO_FILES,
     Metric,
     Parameter,
     at_cutoff,
@@ -188,16 +189,21 @@ def parse(text: str) -> Measure:
         SpecError: If the text cannot be read, or the metric, a setting, a value or the
             cutoff is wrong; it names the nearest known one.
     """
+    return parse_beside(text, NO_FILES)
+
+
+def parse_beside(text: str, files: Mapping[str, Metric]) -> Measure:
+    """The same beside metrics of the user's own: name -> metric of a file."""
     if len(text) > LONGEST:
         raise SpecError(
             f"the text of a metric has at most {LONGEST} characters, given {len(text):,}"
         )
     if named := NAMED.fullmatch(text):
-        return _composite(named["name"], named["formula"], text)
-    written_name, written_settings, k = _split(text)
+        return _composite(named["name"], named["formula"], text, files)
+    written_name, written_settings, k = _split(text, files)
     name, implied_settings = WITH_SETTINGS.get(written_name.casefold(), (written_name, {}))
     settings = _translated({**implied_settings, **written_settings})
-    metric = _named(name, settings, k, text)
+    metric = _named(name, settings, k, text, files)
     problems = _setting_problems(metric, settings, text) + _cutoff_problems(metric, k, text)
     if problems:
         raise SpecError(problems)
@@ -205,24 +211,24 @@ def parse(text: str) -> Measure:
     return Measure(metric, _ordered(metric, spelled), k)
 
 
-def _composite(name: str, formula: str, text: str) -> Measure:
+def name_problem(name: str) -> str:
+    """Why a metric of the user's own cannot have a name; empty if it can."""
+    if name in {*ONLINE, *WITH_SETTINGS, *GROUPS} or _is_metric(name) or _is_metric(f"{name}@1"):
+        return f"{name!r} already has a meaning here; choose another name"
+    if len(name) > LONGEST_NAME or not re.fullmatch(r"[a-z_][a-z0-9_]*", name):
+        return f"a name has at most {LONGEST_NAME} characters: a to z, digits and _"
+    if RESERVED.fullmatch(name):
+        return f"a column is already called {name!r}; choose another name"
+    return f"{name!r} is a keyword of SQL; choose another name" if is_reserved(name) else ""
+
+
+def _composite(name: str, formula: str, text: str, files: Mapping[str, Metric]) -> Measure:
     """A number made of several metrics, under a name of its own."""
     name = name.casefold()
-    if name in {*ONLINE, *WITH_SETTINGS, *GROUPS} or _is_metric(name) or _is_metric(f"{name}@1"):
-        raise SpecError(
-            f"metric {text!r}: {name!r} already has a meaning here; choose another name"
-        )
-    if len(name) > LONGEST_NAME or not name.isascii():
-        raise SpecError(
-            f"metric {text!r}: a name has at most {LONGEST_NAME} characters: a to z, digits and _"
-        )
-    if RESERVED.fullmatch(name):
-        raise SpecError(
-            f"metric {text!r}: a column is already called {name!r}; choose another name"
-        )
-    if is_reserved(name):
-        raise SpecError(f"metric {text!r}: {name!r} is a keyword of SQL; choose another name")
-    arithmetic = read_formula(text, formula, parse)
+    problem = f"{name!r} is the metric of {files[name].file}" if name in files else ""
+    if problem := problem or name_problem(name):
+        raise SpecError(f"metric {text!r}: {problem}")
+    arithmetic = read_formula(text, formula, lambda metric: parse_beside(metric, files))
     if len(str(arithmetic)) > LONGEST - len(f"{name} = "):  # what is printed can be read again
         raise SpecError(
             f"metric {text!r}: the formula, with its metrics written out, has more than "
@@ -315,13 +321,13 @@ def spelled_out(text: str) -> list[str]:
     return [f"{several[1]}_{cutoff}" for cutoff in several[3].split(",")]
 
 
-def _split(text: str) -> tuple[str, dict[str, object], int | None]:
+def _split(text: str, files: Mapping[str, Metric]) -> tuple[str, dict[str, object], int | None]:
     """Name, settings as written, and cutoff."""
     if level := AT_RECALL.fullmatch(text):
         return "iprec", {**_arguments(level["inside"] or "", text), "recall": float(level[2])}, None
     trec = re.fullmatch(r"\s*([A-Za-z]\w*?)(_at_|[_.])(\d{1,10})\s*", text, re.IGNORECASE)
     is_cut = trec and (trec[2] != "." or trec[1].casefold() in DOTTED)
-    if trec and is_cut and metric_of(trec[1]) and not metric_of(text):
+    if trec and is_cut and metric_of(trec[1], files) and not metric_of(text, files):
         return trec[1], {}, int(trec[3])
     body, at_sign, cutoff = text.rpartition("@") if re.search(r"@[^)]*$", text) else (text, "", "")
     if at_sign and not re.fullmatch(r"\s*\d{1,10}\s*", cutoff):
@@ -371,12 +377,18 @@ def _translated(written_settings: Mapping[str, object]) -> dict[str, Setting]:
     return settings
 
 
-def _named(name: str, settings: Mapping[str, Setting], k: int | None, text: str) -> Metric:
+def _named(
+    name: str,
+    settings: Mapping[str, Setting],
+    k: int | None,
+    text: str,
+    files: Mapping[str, Metric],
+) -> Metric:
     """The metric of a name; a few aliases hold only with certain settings."""
     full_name = f"{name}({', '.join(settings)})"
-    match = (settings and metric_of(full_name)) or metric_of(name)
+    match = (settings and metric_of(full_name)) or metric_of(name, files)
     if match is None:
-        known_names = [*(metric.name for metric in listed()), *WITH_SETTINGS]
+        known_names = [*(metric.name for metric in listed()), *WITH_SETTINGS, *files]
         aliases = {
             alias.removesuffix("@k").casefold(): metric.name
             for metric in listed()

@@ -7,6 +7,7 @@ table, the command line's help, the errors and the tests all read this catalogue
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 import tomllib
@@ -14,7 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.sql.template import environment, folder
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 Parameter = float | int
 COMMON_OPTIONS = ("rounding", "average_over")
+NO_FILES: Mapping[str, Metric] = MappingProxyType({})
+"""Where the user has no metric of his own."""
 _OF_ITEMS = {
     *("pairs", "item_features", "rank_agreement", "pooled_items", "pooled_scores"),
     *("group_hits", "shown_groups", "evidence"),
@@ -79,6 +83,10 @@ class Metric:
         listed: Whether users are told of it; else it is only a part of others.
         macros: What its template has, where its text is not the value itself.
         arithmetic: What it is, where it has no template and is made of several metrics.
+        template: The text of its template, where that is a file of the user's own.
+        file: Where that is.
+        examples: Lists, labels and the values worked out, that prove such a file.
+        part_metrics: The parts of such a file that are files too, by their names.
     """
 
     name: str
@@ -107,6 +115,10 @@ class Metric:
     listed: bool = True
     macros: tuple[str, ...] = ()
     arithmetic: Arithmetic | None = None
+    template: str = field(default="", repr=False)
+    file: str = field(default="", compare=False)
+    examples: tuple[Mapping[str, Any], ...] = field(default=(), compare=False, repr=False)
+    part_metrics: Mapping[str, Metric] = field(default_factory=dict, hash=False, repr=False)
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -120,6 +132,14 @@ class Metric:
         return tuple(dict.fromkeys((*metric_settings, *ties, *policy, *average, *COMMON_OPTIONS)))
 
     @property
+    def digest(self) -> str:
+        """A short hash of all in a file of the user's own that decides the metric's numbers."""
+        deciding = (self.over, self.needs, self.parts, self.undefined, self.micro, self.count)
+        part_digests = {name: metric.digest for name, metric in self.part_metrics.items()}
+        text = f"{self.template.strip()} {deciding} {sorted(part_digests.items())}"
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
     def pooled(self) -> bool:
         """Whether it is a number of all lists together, and none of a single query."""
         return self.over.startswith("pooled")
@@ -127,8 +147,12 @@ class Metric:
     @property
     def by_grades(self) -> bool:
         """Whether it looks at grades by rank alone, not at which items or scores they are of."""
-        parts = (catalog()[name.partition("@")[0]].over for name in self.parts.values())
+        parts = (self.part(name.partition("@")[0]).over for name in self.parts.values())
         return not {self.over, *parts} & _OF_ITEMS
+
+    def part(self, name: str) -> Metric:
+        """A metric that this one may be made of: a file beside its own, or one of the package."""
+        return self.part_metrics.get(name) or catalog()[name]
 
     @property
     def ratio(self) -> bool:
@@ -148,7 +172,15 @@ class Metric:
         return " and ".join(filter(None, ("above 0", limit)))
 
     def sql(self, part: str, view: object) -> str:
-        """The text of its value, or of a macro, for the columns and settings of a view."""
+        """The text of its value, or of a macro, for the columns and settings of a view.
+
+        Raises:
+            SpecError: If a file of the user's own gives SQL that it may not.
+        """
+        if self.template:
+            from sqlmetrics.catalog.metric_template import rendered
+
+            return rendered(self, part, view)
         template = environment().get_template(f"metrics/{self.name}.sql.jinja")
         if not self.macros:
             return template.render(m=view).strip()
@@ -190,13 +222,27 @@ def listed() -> Iterator[Metric]:
 
 
 def _read(name: str, path: Path) -> Metric:
-    header, _, text = path.read_text(encoding="utf-8").partition("#}")
-    values = tomllib.loads(header.removeprefix("{#"))
-    tuples = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
-    macros = tuple(re.findall(r"{% macro (\w+)", text))
+    header, text = split_header(path.read_text(encoding="utf-8"))
+    return build_metric(name, header, tuple(re.findall(r"{% macro (\w+)", text)))
+
+
+def split_header(text: str) -> tuple[dict[str, Any], str]:
+    """What the header of a template says, and the template below it.
+
+    Raises:
+        tomllib.TOMLDecodeError: If the header is no TOML.
+    """
+    header, _, template = text.partition("#}")
+    return tomllib.loads(header.removeprefix("{#")), template
+
+
+def build_metric(name: str, header: Mapping[str, Any], macros: tuple[str, ...]) -> Metric:
+    """The metric of a template's header, with what its options bring along."""
+    tuples = {key: tuple(value) for key, value in header.items() if isinstance(value, list)}
+    values = {**header, **tuples}
     of_choices = {
         name: parameters_and_limits
-        for option in values.get("options", ())
+        for option in header.get("options", ())
         for choice in OPTIONS[option].choices
         for name, parameters_and_limits in choice.parameters.items()
     }
@@ -206,7 +252,7 @@ def _read(name: str, path: Path) -> Metric:
             for name, parameters_and_limits in of_choices.items()
         }
         values[key] = {**values.get(key, {}), **added}
-    return Metric(name=name, macros=macros, **(values | tuples))
+    return Metric(name=name, macros=macros, **values)
 
 
 @cache
@@ -219,9 +265,16 @@ def spellings() -> Mapping[str, tuple[Metric, bool]]:
     return metric_by_spelling
 
 
-def metric_of(text: str) -> tuple[Metric, bool] | None:
-    """The metric of a spelling, and whether it needs a cutoff; None if no metric has it."""
+def metric_of(text: str, files: Mapping[str, Metric] = NO_FILES) -> tuple[Metric, bool] | None:
+    """The metric of a spelling, and whether it needs a cutoff; None if no metric has it.
+
+    Args:
+        text: The spelling.
+        files: Name -> metric of the user's own files.
+    """
     name = text.casefold()
+    if name in files:
+        return files[name], False
     return (catalog()[name], False) if name in catalog() else spellings().get(name)
 
 

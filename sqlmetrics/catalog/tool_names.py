@@ -7,7 +7,7 @@ texts are ours: the catalogue's names, and the notations that `measure.parse` re
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlmetrics.catalog.arithmetic import NAMED, rewritten
@@ -460,13 +460,21 @@ def in_our_words(text: str, preset: str) -> list[str]:
     return (tool.read(text) if tool else []) or [text]
 
 
-def all_in_our_words(texts: Iterable[str], preset: str) -> tuple[list[str], list[str]]:
-    """The same of several, and what is wrong with those that are refused."""
+def all_in_our_words(
+    texts: Iterable[str], preset: str, ours: Collection[str] = ()
+) -> tuple[list[str], list[str]]:
+    """The same of several, and what is wrong with those that are refused.
+
+    Args:
+        texts: The metrics.
+        preset: The preset.
+        ours: Those that the tool has not, which are left as they are.
+    """
     our_metrics: list[str] = []
     problems: list[str] = []
     for text in texts:
         try:
-            our_metrics += in_our_words(text, preset)
+            our_metrics += [text] if text in ours else in_our_words(text, preset)
         except SpecError as error:
             problems += error.problems
     return our_metrics, problems

@@ -76,6 +76,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Trust": {
         "debug": ("debug.debug", "Test a connection: who answers, and what it may do."),
         "grants": ("debug.grants", "Print the least rights that a role needs for SPEC."),
+        "metric": ("metric.metric.metric", "Write a metric of your own, and run its examples."),
         "doctor": ("doctor.doctor", "Examine a database: every metric, on hard data."),
         "verify": ("spec.verify", "Compare the SQL of SPEC with plain Python."),
     },

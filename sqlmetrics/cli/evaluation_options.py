@@ -54,6 +54,13 @@ _TABLES = (
     ),
     click.option("--decimal", metavar="MARK", help="The decimal mark of CSV files: . or a comma."),
     click.option(
+        "--metrics-from",
+        multiple=True,
+        type=click.Path(),
+        metavar="FOLDER",
+        help="Metrics of your own, a file each: see metric new.",
+    ),
+    click.option(
         "--skip-bad",
         is_flag=True,
         default=None,

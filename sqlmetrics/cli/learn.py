@@ -73,8 +73,15 @@ def _fitted(table: Table, width: int | None) -> str:
     shell_complete=completion.presets,
     help="Explain it by the conventions of this preset.",
 )
+@click.option(
+    "--metrics-from",
+    multiple=True,
+    type=click.Path(),
+    metavar="FOLDER",
+    help="Metrics of your own, a file each.",
+)
 @error_options
-def explain(name: str, preset: str | None) -> None:
+def explain(name: str, preset: str | None, metrics_from: tuple[str, ...]) -> None:
     """Explain a metric, an option or a preset: formula, choices, SQL, a worked example.
 
     \b
@@ -85,7 +92,7 @@ def explain(name: str, preset: str | None) -> None:
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.api import explain as explained
 
-    click.echo(explained(name, preset))
+    click.echo(explained(name, preset, metrics_from))
 
 
 @click.command()

@@ -40,13 +40,22 @@ def write(path: Path, *, overwrite: bool = False, clicks: bool = False) -> str:
         raise SpecError(f"{str(path)!r} is a folder; name a file, like {path / 'sqlmetrics.yml'}")
     schema_file = path.parent / SCHEMA
     has_schema = schema_file.exists() and not overwrite
-    refuse_input(path, is_ours=True)
-    if path.exists() and not overwrite:
-        raise SpecError(f"{str(path)!r} is there already; --overwrite replaces it")
-    _write(path, example("clicks" if clicks else "example"))
+    write_new(path, example("clicks" if clicks else "example"), overwrite=overwrite)
     if not has_schema:
         _write(schema_file, schema())
     return _told(path, schema_file, has_schema)
+
+
+def write_new(path: Path, text: str, *, overwrite: bool) -> None:
+    """Write a file that is not there yet.
+
+    Raises:
+        SpecError: If it is there already and may not be replaced, or cannot be written.
+    """
+    refuse_input(path, is_ours=True)
+    if path.exists() and not overwrite:
+        raise SpecError(f"{str(path)!r} is there already; --overwrite replaces it")
+    _write(path, text)
 
 
 def _write(path: Path, text: str) -> None:

@@ -323,6 +323,20 @@ def _profiles(text: str, profiles: Profiles | str | Path | None) -> Profiles:
     )
 
 
+IN_MEMORY = {
+    "duckdb": "duckdb://",
+    "sqlite": "sqlite://",
+    "chdb": "chdb://",
+    "spark": "spark://local[2]",
+}
+"""The engines that need no server, and a URL of each without a file."""
+
+
+def in_memory(name: str) -> str:
+    """The URL of an engine that needs no server; any other name as it is."""
+    return IN_MEMORY.get(name, name)
+
+
 def _of_object(connection: Any) -> EngineInfo:
     """The engine whose driver made an object; nothing is imported to find out."""
     for engine_info in _engines_of(connection):

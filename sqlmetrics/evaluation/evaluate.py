@@ -43,6 +43,7 @@ def evaluate(
     decimal: str | None = None,
     mask: Any = None,
     skip_bad: bool = False,
+    metrics_from: Any = None,
     check: bool | float = True,
     per_query: bool = True,
     confidence: float | None = None,
@@ -121,6 +122,8 @@ def evaluate(
             lists differ in length. Labels have none there either. A masked array needs none.
         skip_bad: Whether, of several files of rankings, those are left out that cannot be read or
             have broken lines; a note names them. By default one of them is an error.
+        metrics_from: A folder of metrics of your own, a file each, or several; `metrics` may name
+            them.
         check: Whether to look for bad input first: duplicates, NULL, NaN and the like. A share
             like 0.01 looks at so many of the queries, chosen by their hash, and a note says so.
         per_query: Whether to fetch the per-query table too. Without it nothing leaves the

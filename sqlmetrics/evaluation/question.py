@@ -66,6 +66,7 @@ class TableArguments(Conventions, total=False):
     decimal: str | None
     mask: Any
     skip_bad: bool
+    metrics_from: Any
 
 
 class Asked(TableArguments, total=False):
@@ -299,6 +300,7 @@ class _Arguments:
             queries=self._table("queries", keywords.get("queries"), "query"),
             items=self._table("items", keywords.get("items"), "item"),
             metrics=metric_texts(self.metrics),
+            metrics_from=keywords.get("metrics_from"),
             preset=keywords.get("preset") or "house",
             by=segmented(by, segments),
             segments=segments,

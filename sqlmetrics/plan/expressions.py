@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, word
-from sqlmetrics.catalog.metric import catalog
 from sqlmetrics.catalog.option import Choice, GainTable
 from sqlmetrics.plan.row_columns import RowColumns
 from sqlmetrics.spec.spec import Spec
@@ -346,7 +345,7 @@ def part_of(measure: Measure, name: str) -> Measure:
 def part_named(measure: Measure, text: str) -> Measure:
     """A metric with what it shares with another, `@list` behind its name: over the whole list."""
     metric, marker, _ = text.partition(WHOLE_LIST)
-    part = measure.part(catalog()[metric])
+    part = measure.part(measure.metric.part(metric))
     return part.uncut() if marker else part
 
 

@@ -17,6 +17,7 @@ from sqlmetrics.evaluation.report.result import Result, with_dates
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.proof import reference, reference_evaluation, reference_world
+from sqlmetrics.proof.metric_examples import examples_of, outcomes
 from sqlmetrics.spec.source import Source
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import source_text
@@ -60,9 +61,30 @@ def verify(spec: Spec, engine: Database) -> tuple[Result, list[Agreement]]:
     Raises:
         SqlmetricsError: As `evaluate` does.
     """
+    by_examples = list(_by_examples(spec, engine))
+    of_files = {agreement.measure for agreement in by_examples}
     tables = opened(spec, engine)
+    if of_files == {*spec.measures}:
+        return run(spec, tables, engine), by_examples
+    if of_files:
+        spec = spec.having(metrics=[m.text for m in spec.measures if m not in of_files])
     result = run(spec, tables, engine)
-    return result, list(compare(result, evaluated_by_reference(plan(spec, tables), engine)))
+    proof = evaluated_by_reference(plan(spec, tables), engine)
+    return result, [*compare(result, proof), *by_examples]
+
+
+def _by_examples(spec: Spec, engine: Database) -> Iterator[Agreement]:
+    """The metrics of files, which have no reference: how far they are from their examples."""
+    for measure in spec.measures:
+        metrics = [part.metric for part in measure.components if part.metric.template]
+        if not metrics:
+            continue
+        examples = [e for metric in metrics for e in examples_of(metric, spec.metrics_from)]
+        tested = outcomes(examples, spec.metrics_from, engine)
+        worst = max(tested, key=lambda outcome: outcome.difference)
+        place = f"{worst.example.name} of {worst.example.measure.metric.name}"
+        where = f"{place}{f': {worst.refusal}' if worst.refusal else ''}"
+        yield Agreement(measure, len(tested), worst.difference, where if worst.difference else "")
 
 
 def sampled(spec: Spec, engine: Database, most: int = SAMPLE) -> tuple[Spec, int]:

@@ -96,6 +96,8 @@ def _of_lists(spec: Spec, measure: Measure) -> dict[str, object]:
         decided["components"] = {
             str(component): _of_lists(spec, component) for component in measure.components
         }
+    if measure.metric.template:
+        decided["file"] = measure.metric.digest
     if "baseline" in measure.metric.needs:
         decided["baseline"] = spec.baseline
     zones = {name: getattr(spec, name).time_zone for name in _DATED if getattr(spec, name)}

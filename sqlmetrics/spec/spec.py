@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -12,7 +13,9 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJs
 
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read, resolve
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
-from sqlmetrics.catalog.measure import Measure, parse, spelled_out, with_name
+from sqlmetrics.catalog.measure import Measure, parse_beside, spelled_out, with_name
+from sqlmetrics.catalog.metric import Metric
+from sqlmetrics.catalog.metric_files import MetricFiles
 from sqlmetrics.catalog.online import ONLINE, Online, is_online, online
 from sqlmetrics.catalog.option import Value, is_number
 from sqlmetrics.catalog.presets import PRESETS
@@ -124,6 +127,10 @@ class Spec(Model):
     )
     """Their texts, like `ndcg@10`; or a name of your own for arithmetic over metrics, like
     `north_star: 0.7 * ndcg@10 + 0.3 * recall@100`."""
+    metrics_from: Annotated[MetricFiles, WithJsonSchema(schema.one_or_list({"type": "string"}))] = (
+        MetricFiles()
+    )
+    """Folders of metrics of your own, a file each; `metrics` may name them like others."""
     preset: str = Field(default="house", json_schema_extra=schema.preset)
     """A named set of conventions."""
     conventions: Annotated[Mapping[str, Any], BeforeValidator(_with_gain_table)] = Field(
@@ -159,6 +166,8 @@ class Spec(Model):
             values = lowered(values)
         if values.get("metrics") is not None and not isinstance(values["metrics"], _InOurWords):
             values = {**values, "metrics": with_name(values["metrics"])}
+        if "metrics_from" in values:
+            values = {**values, "metrics_from": MetricFiles.read(values["metrics_from"] or ())}
         values, refused = _in_our_words(values)
         try:
             super().__init__(**values)
@@ -183,6 +192,12 @@ class Spec(Model):
         values = read_yaml(path, f"the spec {str(path)!r}")
         spec = {"name": Path(path).stem} | {str(key): value for key, value in values.items()}
         _placed(spec, ("rankings", "labels", "queries", "items"), path)
+        if isinstance(folders := spec.get("metrics_from"), str | list):
+            folders = [folders] if isinstance(folders, str) else folders
+            spec["metrics_from"] = [
+                resolve_file(path, folder) if isinstance(folder, str) else folder
+                for folder in folders
+            ]
         if isinstance(spec.get("clicks"), dict):
             spec["clicks"] = dict(spec["clicks"])
             _placed(spec["clicks"], ("impressions", "events", "log", "requests", "ranked"), path)
@@ -247,7 +262,7 @@ class Spec(Model):
     def measures(self) -> tuple[Measure, ...]:
         """The metrics, each once, without the settings that are the spec's anyway."""
         measures = [
-            parse(text) for metric_text in self.metrics for text in spelled_out(metric_text)
+            self._parse(text) for metric_text in self.metrics for text in spelled_out(metric_text)
         ]
         for name, values in self._given.items():
             if _many(values):
@@ -256,6 +271,10 @@ class Spec(Model):
                 ]
         spelled = (measure.without(self._defaults(measure)) for measure in measures)
         return tuple(dict.fromkeys(spelled))
+
+    def _parse(self, text: str) -> Measure:
+        """A metric's text, which may name a file of the spec's own."""
+        return parse_beside(text, self.metrics_from.metrics)
 
     @cached_property
     def components(self) -> tuple[Measure, ...]:
@@ -279,7 +298,7 @@ class Spec(Model):
         if text in map(str, self.measures):
             return next(candidate for candidate in self.measures if str(candidate) == text)
         our_names = in_our_words(text, self.preset)
-        measure = parse(our_names[0] if len(our_names) == 1 else text)
+        measure = self._parse(our_names[0] if len(our_names) == 1 else text)
         if self._formulas.get(str(measure), measure) != measure:
             formula = self._formulas[str(measure)].metric.formula
             raise SpecError(f"{measure} is {formula} in this spec")
@@ -436,7 +455,7 @@ class Spec(Model):
         problems = list[str]()
         for text in (text for metric_text in self.metrics for text in spelled_out(metric_text)):
             try:
-                parse(text)
+                self._parse(text)
             except SpecError as error:
                 online_hint = (
                     f"; online metrics, of the log itself: {', '.join(sorted(ONLINE))}"
@@ -609,10 +628,17 @@ def _in_our_words(values: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     are_texts = isinstance(texts, tuple | list) and all(isinstance(text, str) for text in texts)
     if isinstance(texts, _InOurWords) or not are_texts or not isinstance(preset, str):
         return values, []
-    our_metrics, refused = all_in_our_words(texts, preset)
+    files = _files(values)
+    of_files = {text for text in texts if re.split(r"[@(]", text)[0].strip().casefold() in files}
+    our_metrics, refused = all_in_our_words(texts, preset, of_files)
     if refused and not our_metrics:
         raise SpecError(refused)
     return {**values, "metrics": our_metrics}, refused
+
+
+def _files(values: Mapping[str, Any]) -> Mapping[str, Metric]:
+    """The metrics of the user's own."""
+    return values.get("metrics_from", MetricFiles()).metrics  # type: ignore[no-any-return]
 
 
 def _wrong_preset(preset: str) -> list[str]:
@@ -639,7 +665,7 @@ def _wrong_words(values: Mapping[str, Any], error: ValidationError) -> Iterator[
         for metric in spelled_out(text):
             is_of_log = values.get("clicks") is not None and is_online(metric)
             try:
-                online(metric) if is_of_log else parse(metric)
+                online(metric) if is_of_log else parse_beside(metric, _files(values))
             except SpecError as problem:
                 yield from problem.problems
 

@@ -23,20 +23,24 @@ from sqlmetrics.sql.dialects import KEPT
 from sqlmetrics.sql.layout import broken
 from sqlmetrics.sql.template import LINE, MARK, finished, free_name, verbatim
 
-ALLOWED = frozenset(
+EXPRESSIONS = frozenset(
     {
-        *(exp.With, exp.CTE, exp.Select, exp.From, exp.Join, exp.Where, exp.Group, exp.Having),
-        *(exp.Union, exp.Subquery, exp.Exists, exp.Table, exp.TableAlias, exp.Column),
-        *(exp.Identifier, exp.Alias, exp.Star, exp.Literal, exp.Null, exp.Boolean, exp.Paren),
-        *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Distinct, exp.In, exp.Between),
+        *(exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Paren, exp.Distinct),
+        *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.In, exp.Between),
         *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.And, exp.Or, exp.Not, exp.Is),
-        *(exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Cast, exp.DataType, exp.Collate),
-        *(exp.Sum, exp.Min, exp.Max, exp.Avg, exp.Count, exp.Concat),
+        *(exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Cast, exp.DataType),
+        *(exp.Sum, exp.Min, exp.Max, exp.Avg, exp.Count),
         *(exp.Ln, exp.Exp, exp.Pow, exp.Floor, exp.Abs, exp.Sqrt),
-        *(exp.Window, exp.WindowSpec, exp.Order, exp.Ordered, exp.Limit, exp.Offset),
-        *(exp.RowNumber, exp.Rank, exp.DenseRank),
     }
 )
+"""The parts of an expression over the columns of one table, likewise."""
+
+ALLOWED = EXPRESSIONS | {
+    *(exp.With, exp.CTE, exp.Select, exp.From, exp.Join, exp.Where, exp.Group, exp.Having),
+    *(exp.Union, exp.Subquery, exp.Exists, exp.Table, exp.TableAlias, exp.Alias, exp.Star),
+    *(exp.Window, exp.WindowSpec, exp.Order, exp.Ordered, exp.Limit, exp.Offset),
+    *(exp.RowNumber, exp.Rank, exp.DenseRank, exp.Boolean, exp.Collate, exp.Concat),
+}
 """The parts of SQL that were executed on the engines and mean the same on all of them."""
 
 TEXTS = (exp.DataType.Type.VARCHAR, exp.DataType.Type.TEXT)

@@ -175,6 +175,7 @@ def test_every_verb_that_prints_is_looked_at() -> None:
         "plot",
         "install",
         "mcp",
+        "metric",
         "doctor",
         "gate",
         "grants",

@@ -398,6 +398,23 @@ def write_files(folder: Path) -> None:
         [{k: v for k, v in row.items() if "vector" not in k} for row in items()],
     )
 
+    for name, term in (("plain", "grade"), ("other", "grade * grade")):
+        (folder / f"{name}_metrics").mkdir(exist_ok=True)
+        text = OWN_METRIC.replace("TERM", term)
+        (folder / f"{name}_metrics" / "mine.sql.jinja").write_text(text)
+
+
+OWN_METRIC = """{#
+formula = "made up"
+over = "ranked"
+[[examples]]
+list = ["a"]
+labels = {a = 1}
+value = 1.0
+#}
+sum({{ m.in_top("TERM / rnk") }})
+"""
+
 
 def _write(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     with file.open("w", newline="") as opened:
@@ -626,6 +643,10 @@ BASES: Mapping[str, tuple[Sequence[str], dict[str, Any]]] = {
             },
         },
     ),
+    "own metrics": (
+        ("metrics_from",),
+        {**LISTS, "metrics": ["mine@2", "mrr"], "metrics_from": "plain_metrics"},
+    ),
     "sql": (
         ("rankings.sql", "labels.sql", "queries.sql", "items.sql"),
         {
@@ -811,6 +832,7 @@ BASES: Mapping[str, tuple[Sequence[str], dict[str, Any]]] = {
 }
 
 ALTERNATIVES: Mapping[str, Sequence[Any]] = {
+    "metrics_from": ["other_metrics", ["plain_metrics"]],
     # the end of a key, the longest that fits -> its other values
     "version": [1],
     "name": ["other"],

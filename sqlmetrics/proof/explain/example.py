@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.catalog.metric_files import MetricFiles
 from sqlmetrics.proof.reference import Item
 from sqlmetrics.spec.spec import Spec
 
@@ -58,6 +59,7 @@ def needed_fields(measure: Measure, preset: str = "house") -> Mapping[str, Any]:
         rankings={"relation": "my_rankings"},
         labels={"relation": "my_labels"},
         metrics=[measure.text],
+        metrics_from=MetricFiles.of(measure),
         preset=preset,
     )
     systems = {"rankings": {"relation": "my_rankings", "columns": {"system": "system"}}}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from sqlmetrics.catalog.conventions import OPTIONS
-from sqlmetrics.catalog.measure import WITH_SETTINGS, Measure, parse, spelled_otherwise
-from sqlmetrics.catalog.metric import listed, spellings
+from sqlmetrics.catalog.measure import WITH_SETTINGS, Measure, parse_beside, spelled_otherwise
+from sqlmetrics.catalog.metric import Metric, at_cutoff, listed, spellings
+from sqlmetrics.catalog.metric_files import MetricFiles
 from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.catalog.option import Option, Value
 from sqlmetrics.catalog.presets import PRESETS
@@ -33,7 +34,7 @@ CUTOFF = 5
 """The cutoff of the example for a metric that needs one and was named without."""
 
 
-def explain(name: str, preset: str | None = None) -> str:
+def explain(name: str, preset: str | None = None, metrics_from: Any = ()) -> str:
     """All about a metric of lists, an option or a preset, to read at 80 columns.
 
     Args:
@@ -41,6 +42,7 @@ def explain(name: str, preset: str | None = None) -> str:
             of an option, like `ties`, or of a preset, like `xgboost`.
         preset: The conventions that hold where the metric's text says nothing else; if it
             is given, the metric is also shown on one data set under every preset.
+        metrics_from: Folders of metrics of your own.
 
     Raises:
         SpecError: If there is no such metric, option or preset, the metric's text is wrong, or
@@ -52,12 +54,16 @@ def explain(name: str, preset: str | None = None) -> str:
         return "\n\n".join(_of_preset(name.strip().casefold()))
     option = OPTIONS.get(name.strip().casefold())
     preset_name = preset or "house"
-    if not option:
-        name = in_our_words(name, preset_name)[0]
-    sections = _option(option, preset_name) if option else _metric(_measure(name), preset_name)
-    alone = option or preset is None or needed_fields(_measure(name), preset)
-    compared = [] if alone else _presets(_measure(name))
-    return "\n\n".join([*sections, *compared])
+    if option:
+        return "\n\n".join(_option(option, preset_name))
+    files = MetricFiles.read(metrics_from or ())
+    own_name = re.split(r"[(@]", name)[0].strip().casefold()
+    text = name if own_name in files.metrics else in_our_words(name, preset_name)[0]
+    measure = _measure(text, files)
+    sections = _metric(measure, preset_name)
+    is_of_files = bool(MetricFiles.of(measure).metrics)
+    alone = is_of_files or preset is None or needed_fields(measure, preset)
+    return "\n\n".join([*sections, *([] if alone else _presets(measure))])
 
 
 def sql_of(measure: Measure, preset: str = "house") -> str:
@@ -89,16 +95,22 @@ def _spec(measure: Measure, preset: str) -> Spec:
     rankings: dict[str, Any] = {"relation": "my_rankings"}
     spec_fields = {"rankings": rankings, "labels": labels, **needed_fields(measure, preset)}
     spec_fields["rankings"]["columns"] = spec_fields["rankings"].get("columns", {}) | by_rank
-    return Spec(**spec_fields, name="rankings", metrics=[measure.text], preset=preset)
+    return Spec(
+        **spec_fields,
+        name="rankings",
+        metrics=[measure.text],
+        metrics_from=MetricFiles.of(measure),
+        preset=preset,
+    )
 
 
-def _measure(text: str) -> Measure:
+def _measure(text: str, files: MetricFiles) -> Measure:
     """The metric of a text; one that needs a cutoff and has none takes that of the example."""
     try:
-        return parse(text)
+        return parse_beside(text, files.metrics)
     except SpecError:
         with suppress(SpecError):
-            return parse(f"{text}@{CUTOFF}")
+            return parse_beside(f"{text}@{CUTOFF}", files.metrics)
         name = re.split(r"[(@]", text)[0].strip()
         if name.casefold() in spellings() or not name.isidentifier() or whose(text):
             raise
@@ -139,7 +151,7 @@ def _of_preset(name: str) -> Iterator[str]:
         )
         lines.append(hung("", text, 4))
     yield "\n".join(lines) if settings else "It sets nothing."
-    example = _measure(row.only[0] if row.only else "ndcg@10")
+    example = _measure(row.only[0] if row.only else "ndcg@10", MetricFiles())
     yield f"A metric by it: sqlmetrics explain {example} --preset {name}"
 
 
@@ -166,7 +178,27 @@ def _metric(measure: Measure, preset: str) -> Iterator[str]:
     )
     yield "SQL, one row per system" if measure.metric.pooled else "SQL, one row per query"
     yield sql_of(measure, preset)
-    yield from _worked(measure, worked(measure, preset))
+    if examples := MetricFiles.of(measure).metrics:
+        yield "Examples of its file" if measure.metric.template else "Examples of its files"
+        yield _examples(examples)
+    else:
+        yield from _worked(measure, worked(measure, preset))
+
+
+def _examples(metrics: Mapping[str, Metric]) -> str:
+    """The lists and labels in the headers of files, with the values worked out."""
+    rows = [
+        [
+            at_cutoff(name, example.get("k")),
+            " ".join(map(str, example["list"])) or "none",
+            " ".join(f"{item}:{grade}" for item, grade in example.get("labels", {}).items()),
+            str(example["value"]),
+            example.get("why", ""),
+        ]
+        for name, metric in metrics.items()
+        for example in metric.examples
+    ]
+    return Table(["metric", "list", "labels", "value", "why"], rows).text()
 
 
 def _facts(spec: Spec, measure: Measure) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,301 @@
+"""Metrics of the user's own: a folder of files, each what a template of the package is."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.catalog.measure import Measure, name_problem
+from sqlmetrics.catalog.metric import NO_FILES, Metric, build_metric, catalog, limits, split_header
+from sqlmetrics.catalog.metric_template import WORDS, read_template
+from sqlmetrics.catalog.option import is_number
+from sqlmetrics.errors import SpecError, shortened, unknown
+
+ENDING = ".sql.jinja"
+LARGEST = 20_000
+"""So many bytes a file has at most."""
+MOST_FILES = 200
+MOST_EXAMPLES = 50
+
+DEFAULTS: Mapping[str, Any] = {
+    "range": "any number",
+    "better": "none",
+    "unit": "",
+    "cutoff": "optional",
+    "source": "a file of your own",
+    "options": [],
+    "parameters": {},
+    "limits": {},
+    "parts": {},
+    "needs": [],
+    "undefined": "never",
+    "micro": False,
+    "count": False,
+    "listed": True,
+}
+"""What a header need not say, with what holds then."""
+
+REQUIRED = ("formula", "over", "examples")
+KEYS = ("title", "empty", *REQUIRED, *DEFAULTS)
+CHOICES: Mapping[str, Sequence[str]] = {
+    "over": tuple(WORDS),
+    "better": ("higher", "lower", "none"),
+    "cutoff": ("required", "optional", "none"),
+    "unit": ("", "share", "rank", "count", "bits"),
+    "undefined": ("never", "zero", "skip", "no_relevant"),
+}
+NEEDS = ("items", "items.category", "items.popularity", "items.users", "items.vector")
+METRIC_OPTIONS = ("gain", "discount", "rounding", "ideal")
+EMPTY = {
+    "never": "an empty list gives 0",
+    "zero": "0 where it is undefined",
+    "skip": "undefined, and left out of the mean, for an empty list",
+    "no_relevant": "undefined for a query without relevant labels (option no_relevant)",
+}
+EXAMPLE_KEYS = ("list", "labels", "items", "k", "value", "why")
+
+
+class MetricFiles:
+    """Metrics of the user's own.
+
+    Args:
+        paths: The files and folders that they were read from.
+        metrics: Name -> metric.
+    """
+
+    def __init__(
+        self, paths: tuple[str, ...] = (), metrics: Mapping[str, Metric] = NO_FILES
+    ) -> None:
+        self.paths = paths
+        self.metrics = dict(metrics)
+
+    @classmethod
+    def read(cls, paths: object) -> MetricFiles:
+        """The metrics of folders and files.
+
+        Args:
+            paths: A folder, whose files end in `.sql.jinja`; a file; or several of these.
+
+        Raises:
+            SpecError: With all that is wrong with the files.
+        """
+        if isinstance(paths, MetricFiles):
+            return paths
+        if isinstance(paths, str | os.PathLike):
+            paths = [paths]
+        if not isinstance(paths, list | tuple) or not all(
+            isinstance(path, str | os.PathLike) for path in paths
+        ):
+            raise SpecError(f"metrics_from must be a folder, or a list of folders; given {paths!r}")
+        metrics: dict[str, Metric] = {}
+        problems: list[str] = []
+        for file in [file for path in paths for file in _files(Path(path))]:
+            try:
+                metric = read_metric_file(file)
+            except SpecError as error:
+                problems += error.problems
+                continue
+            other = metrics.setdefault(metric.name, metric)
+            if other.template != metric.template or other != metric:
+                problems.append(f"{other.file} and {file} are different metrics of one name")
+        if problems:
+            raise SpecError(problems)
+        return cls(tuple(str(path) for path in paths), _with_parts(metrics))
+
+    @classmethod
+    def of(cls, measure: Measure) -> MetricFiles:
+        """The files that a metric, or a formula over metrics, is made of."""
+        metrics = [part.metric for part in measure.components if part.metric.template]
+        return cls(metrics={metric.name: metric for metric in metrics})
+
+
+def read_metric_file(file: Path) -> Metric:
+    """The metric of a file.
+
+    Raises:
+        SpecError: If it is none.
+    """
+    name = file.name.removesuffix(ENDING)
+    try:
+        text = _text(file)
+        header, template = split_header(text)
+        problems = [*filter(None, [name_problem(name)]), *_problems(header)]
+        lines_above = text.count("\n") - template.count("\n")
+        macros = read_template("\n" * lines_above + template)
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"{file}: it cannot be read: {error}") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SpecError(f"{file}: its header is no TOML: {error}") from None
+    except ValueError as error:
+        raise SpecError(f"{file}: {error}") from None
+    if macros and header.get("over") != "query":
+        problems.append('macros numerator and denominator need over = "query"')
+    if header.get("micro") and not macros:
+        problems.append("micro is for a ratio: write macros numerator and denominator")
+    if problems:
+        raise SpecError([f"{file}: {problem}" for problem in problems])
+    return _metric(name, header, template, macros, file)
+
+
+def _metric(
+    name: str, header: Mapping[str, Any], template: str, macros: tuple[str, ...], file: Path
+) -> Metric:
+    """The metric of a header, with what it need not say."""
+    values = {
+        "title": name.replace("_", " ").capitalize(),
+        "empty": EMPTY[header.get("undefined", "never")],
+        **DEFAULTS,
+        **header,
+    }
+    if values["over"] == "item_features":
+        values["needs"] = values["needs"] or ["items"]
+    if values["over"].startswith("ideal"):  # gains decide what is best
+        values["options"] = [*dict.fromkeys([*values["options"], "gain"])]
+    metric = build_metric(name, values, macros)
+    is_list = metric.over == "ranked"
+    return replace(metric, template=template, file=str(file), every_item=is_list)
+
+
+def _text(file: Path) -> str:
+    size = file.stat().st_size
+    if size > LARGEST:
+        raise ValueError(f"it has {size:,} bytes; a metric file has at most {LARGEST:,}")
+    text = file.read_text(encoding="utf-8")
+    if not text.startswith("{#") or "#}" not in text:
+        raise ValueError("it must begin with its header, between {# and #}")
+    return text
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """The metric files of a folder, or the file itself."""
+    if path.is_file():
+        if not path.name.endswith(ENDING):
+            raise SpecError(f"metrics_from: {str(path)!r} does not end in {ENDING}")
+        yield path
+        return
+    if not path.is_dir():
+        raise SpecError(f"metrics_from: there is no folder {str(path)!r}")
+    files = sorted(file for file in path.iterdir() if file.name.endswith(ENDING) and file.is_file())
+    if not files:
+        raise SpecError(
+            f"metrics_from: no file in {str(path)!r} ends in {ENDING}; "
+            f"sqlmetrics metric new NAME --folder {path} writes one"
+        )
+    if len(files) > MOST_FILES:
+        raise SpecError(
+            f"metrics_from: {str(path)!r} has {len(files):,} files; the most are {MOST_FILES}"
+        )
+    yield from files
+
+
+def _with_parts(metrics: Mapping[str, Metric]) -> Mapping[str, Metric]:
+    """The metrics with those of their parts that are files too."""
+    problems = []
+    complete = {}
+    for metric in metrics.values():
+        names = {part.partition("@")[0] for part in metric.parts.values()}
+        part_metrics = {name: metrics[name] for name in names if name in metrics}
+        for name in names:
+            part = part_metrics.get(name) or catalog().get(name)
+            if part is None:
+                problems.append(
+                    f"{metric.file}: parts: {unknown('metric', name, [*catalog(), *metrics])}"
+                )
+            elif part.pooled or (part.parts and name in metrics) or part.over == "metrics":
+                problems.append(f"{metric.file}: {name} can be no part: it has no sum of its own")
+        complete[metric.name] = replace(metric, part_metrics=part_metrics)
+    if problems:
+        raise SpecError(problems)
+    return complete
+
+
+def _problems(header: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with a header."""
+    yield from (unknown("key", shortened(key, 60), KEYS) for key in header if key not in KEYS)
+    yield from (f"its header has no {key}" for key in REQUIRED if key not in header)
+    wrong = [key for key in header if key in KEYS and not isinstance(header[key], _kind(key))]
+    for key in wrong:
+        yield f"{key} must be a {_KINDS[_kind(key)]}, given {_shown(header[key])}"
+    if wrong:
+        return
+    for key, choices in CHOICES.items():
+        if key in header and header[key] not in choices:
+            yield f"{key}: {unknown('value', shortened(header[key], 60), choices)}"
+    for key, names in (("options", METRIC_OPTIONS), ("needs", NEEDS)):
+        unknown_names = [name for name in header.get(key, ()) if name not in names]
+        yield from (f"{key}: {unknown('name', name, names)}" for name in unknown_names)
+    yield from _number_problems(header)
+    yield from _part_problems(header)
+    yield from _example_problems(header)
+
+
+def _kind(key: str) -> type:
+    """What a key of the header holds."""
+    return list if key == "examples" else type(DEFAULTS.get(key, ""))
+
+
+_KINDS = {str: "text", list: "list", dict: "table", bool: "true or false"}
+
+
+def _number_problems(header: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the range and the parameters."""
+    try:
+        limits(header.get("range", "any number"))
+    except ValueError:
+        given = _shown(header["range"])
+        yield f"range must be like '0 to 1', '0 or more' or 'any number', given {given}"
+    parameters = header.get("parameters", {})
+    for name, value in parameters.items():
+        if name in OPTIONS or not name.isidentifier() or not is_number(value):
+            yield f"parameters: {_shown(name)} must be a name of your own with a number"
+    for name in header.get("limits", {}):
+        if name not in parameters:
+            yield f"limits: {unknown('parameter', name, parameters)}"
+
+
+def _part_problems(header: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the names of the parts."""
+    parts, others = header.get("parts", {}), {*header.get("parameters", {}), "k"}
+    for name, part in parts.items():
+        if not name.isidentifier() or not isinstance(part, str) or name in others:
+            yield f"parts: {_shown(name)} must be a name of your own for a metric"
+    if parts and header.get("over") != "query":
+        yield 'parts are for over = "query": arithmetic over other metrics'
+
+
+def _example_problems(header: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the examples: there must be one, and each must be whole."""
+    examples = header.get("examples")
+    if examples is None:
+        return
+    if not 0 < len(examples) <= MOST_EXAMPLES:
+        yield f"give 1 to {MOST_EXAMPLES} [[examples]]: a list, its labels and the value worked out"
+    for number, example in enumerate(examples, start=1):
+        is_table = isinstance(example, Mapping)
+        problems = _wrong_example(example, header) if is_table else ["write it as [[examples]]"]
+        yield from (f"example {number}: {problem}" for problem in problems)
+
+
+def _wrong_example(example: Mapping[str, Any], header: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with one example."""
+    known_keys = (*EXAMPLE_KEYS, *header.get("parameters", {}), *header.get("options", ()))
+    yield from (unknown("key", key, known_keys) for key in example if key not in known_keys)
+    items, labels = example.get("list"), example.get("labels", {})
+    if not isinstance(items, list) or len({*map(str, items)}) < len(items):
+        yield "list must name each item once, best first"
+    if not isinstance(labels, Mapping) or not all(map(is_number, labels.values())):
+        yield "labels must be items with their grades, like {a = 3, b = 0}"
+    value = example.get("value")
+    if not (is_number(value) or value == "none"):
+        yield f'value must be the number worked out, or "none" where there is none; given {value!r}'
+    if header.get("cutoff") == "required" and "k" not in example:
+        yield "it needs k"
+
+
+def _shown(value: object) -> str:
+    return shortened(repr(value), 100)

@@ -1,0 +1,1 @@
+"""`metric`: a metric of your own, as a file."""

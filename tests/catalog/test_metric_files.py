@@ -1,0 +1,203 @@
+"""Metrics of one's own: files that are read, what they give, and what a stranger's is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+from command import sqlmetrics
+from marked import by_turns
+
+import sqlmetrics as sm
+from sqlmetrics.catalog.metric_files import MetricFiles
+from sqlmetrics.errors import SpecError
+from sqlmetrics.spec.spec import Spec
+
+HEADER = """{#
+formula = "grades over ranks"
+over = "ranked"
+[[examples]]
+list = ["a", "b"]
+labels = {a = 3}
+k = 2
+value = 3.0
+#}
+"""
+RATIO = HEADER.replace('over = "ranked"', 'over = "query"\n[parts]\nhits = "num_rel_ret"')
+GOOD = HEADER + 'sum({{ m.in_top("grade / rnk") }})\n'
+RANKINGS = [
+    {"query_id": "q", "item_id": item, "score": score} for item, score in (("a", 3), ("b", 2))
+]
+LABELS = [{"query_id": "q", "item_id": "b", "grade": 1.0}]
+
+
+def written(folder: Path, text: str, name: str = "mine") -> Path:
+    folder.mkdir(exist_ok=True)
+    file = folder / f"{name}.sql.jinja"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def sql(text: str) -> str:
+    return f"{HEADER}{text}\n"
+
+
+HOSTILE = {
+    # what is no file
+    "": "it must begin with its header",
+    "select 1": "it must begin with its header",
+    "{# over = #} sum(1)": "its header is no TOML",
+    "{#" + "[" * 5_000 + "#} x": "its header is no TOML",
+    GOOD + " " * 20_001: "a metric file has at most 20,000",
+    # headers
+    "{#\nover = 'ranked'\nformula = 'x'\n#} sum(grade)": "its header has no examples",
+    GOOD.replace("value = 3.0", 'value = "three"'): "value must be the number worked out",
+    GOOD.replace("value = 3.0", "valeu = 3.0"): "unknown key 'valeu'; did you mean 'value'?",
+    GOOD.replace('["a", "b"]', '["a", "a"]'): "list must name each item once",
+    GOOD.replace("{a = 3}", '{a = "3"}'): "labels must be items with their grades",
+    GOOD.replace('"ranked"', '"pooled_items"'): "over: unknown value 'pooled_items'",
+    GOOD.replace("formula", "formulae"): "unknown key 'formulae'; did you mean 'formula'?",
+    GOOD.replace("over =", 'range = "much"\nover ='): "range must be like '0 to 1'",
+    GOOD.replace("over =", "expected = 'always'\nover ="): "unknown key 'expected'",
+    GOOD.replace("over =", "every_item = false\nover ="): "unknown key 'every_item'",
+    GOOD.replace("over =", "needs = ['baseline']\nover ="): "needs: unknown name 'baseline'",
+    GOOD.replace("over =", "options = ['ties']\nover ="): "options: unknown name 'ties'",
+    GOOD.replace("[[exam", "[parts]\nx = 'ndcg'\n[[exam"): 'parts are for over = "query"',
+    GOOD.replace("[[exam", "[parameters]\nties = 1\n[[exam"): "must be a name of your own",
+    RATIO.replace("num_rel_ret", "nothing") + "{{ m.hits }}": "unknown metric 'nothing'",
+    RATIO.replace("num_rel_ret", "coverage") + "{{ m.hits }}": "coverage can be no part",
+    # templates
+    sql("{% for i in range(10) %}1{% endfor %}"): "'for' is not for metric files",
+    sql("{% set x = 1 %}sum(grade)"): "'assign' is not for metric files",
+    sql("{% include '/etc/passwd' %}"): "'include' is not for metric files",
+    sql("{{ m.__class__.__mro__ }}"): "is no name of m",
+    sql("{{ ''.__class__ }}"): "is no name of m",
+    sql("{{ cycler.__init__ }}"): "'__init__' is no name of m",
+    sql("{{ cycler }}"): "write names as m.name; given 'cycler'",
+    sql("{{ cycler.next }}"): "unknown name 'cycler'",
+    sql("{{ m.grade | upper }}"): "'filter' is not for metric files",
+    sql("{{ 'x' * 1000000000 }}"): "'mul' is not for metric files",
+    sql("{{ m.measure }}"): "unknown name 'm.measure'",
+    sql("{{ m.by('gain') }}"): "unknown name 'm.by'",
+    sql("{{ m.gain }}"): 'm.gain needs options = ["gain"] in the header',
+    sql("{{ m.in_top() }}"): "m.in_top needs a value",
+    sql("{{ m." + "in_top(m." * 7 + "grade" + ")" * 7 + " }}"): "more than 6 deep",
+    sql("{{ m }}"): "write names as m.name",
+    sql("{% macro numerator(m) %}1{% endmacro %}"): "the macros numerator and denominator",
+    sql("{{ " + "(" * 3_000 + "1" + ")" * 3_000 + " }}"): "nested too deeply",
+    # SQL
+    sql("sum(grade); drop table rankings"): "its SQL is several statements",
+    sql("(select max(score) from rankings)"): "reads a table of its own",
+    sql("sum(case when grade in (select 1) then 1e0 end)"): "reads a table of its own",
+    sql("sum(score)"): "unknown column 'score'; known here: grade, rnk",
+    sql('sum("pass" || "word")'): "is more than one expression",
+    sql("sum(read_text(grade))"): "the function 'read_text' is not known",
+    sql("sum(grade) -- and\n + 1"): "its SQL has a comment",
+    sql("sum(grade) over ()"): "is a window function",
+    sql("sum(sum(grade))"): "stands in another sum",
+    sql("grade"): "stands outside of a sum",
+    sql("sum(1 / rnk)"): "divides whole numbers",
+    sql("sum(rnk / grade)"): "write nullif(grade, 0e0)",
+    sql("sum(grade > 1)"): "write case when grade > 1 then 1e0 else 0e0 end",
+    sql("sum(grade"): "its SQL cannot be read as one expression",
+    sql("sum(" + "(" * 500 + "grade" + ")" * 500 + ")"): "cannot be read as one expression",
+    sql("sum(round(grade))"): "the function 'round' is not known to mean the same",
+    sql("sum(cast(grade as integer))"): "cast to double alone",
+    sql("sum(grade - 'a')"): "the text 'a' is no number",
+    RATIO + "sum({{ m.hits }})": "there is one row per query here",
+    RATIO + "{{ m.hits }} / {{ m.hits }}": "may divide by 0",
+    RATIO + "rankings.score": "unknown column 'rankings.score'",
+}
+"""Files that are wrong or hostile -> what each is told."""
+
+
+def test_wrong_and_hostile_files_are_told_what_is_wrong(tmp_path: Path) -> None:
+    for number, (text, message) in enumerate(HOSTILE.items()):
+        file = written(tmp_path / str(number), text)
+        with pytest.raises(SpecError) as error:
+            sm.evaluate(RANKINGS, LABELS, "mine@2", metrics_from=file.parent)
+        assert message in str(error.value), text
+        assert str(file) in str(error.value)
+        assert len(str(error.value)) <= 1_000
+    for name in ("ndcg", "ctr", "system", "order", "Größe"):
+        with pytest.raises(SpecError, match=r"choose another name|a to z"):
+            MetricFiles.read(written(tmp_path / "names", GOOD, name))
+    for paths, message in ((3, "must be a folder"), ("nothing", "there is no folder 'nothing'")):
+        with pytest.raises(SpecError, match=message):
+            MetricFiles.read(paths)
+
+
+def test_two_specs_of_one_process_have_files_of_their_own(tmp_path: Path) -> None:
+    written(tmp_path / "a", GOOD)
+    written(tmp_path / "b", GOOD.replace("grade / rnk", "10.5 * grade"))
+    told = {"rankings": {"relation": "r"}, "labels": {"relation": "l"}, "metrics": ["mine@2"]}
+    specs = [Spec(**told, metrics_from=tmp_path / folder) for folder in "aba"]
+    values = [
+        sm.evaluate(RANKINGS, LABELS, "mine_2", metrics_from=tmp_path / folder)["mine@2"]
+        for folder in "aba"
+    ]
+    assert values == [0.5, 10.5, 0.5]
+    hashes = [spec.definition_hash(spec.measures[0]) for spec in specs]
+    assert hashes[0] == hashes[2] != hashes[1]
+    titled = written(tmp_path / "c", GOOD.replace("over =", 'title = "Mine"\nover ='))
+    renamed = Spec(**told, metrics_from=str(titled))
+    assert renamed.definition_hash(renamed.measures[0]) == hashes[0]
+    with pytest.raises(SpecError, match="are different metrics of one name"):
+        Spec(**told, metrics_from=[str(tmp_path / "a"), str(tmp_path / "b")])
+    with pytest.raises(SpecError, match="unknown metric 'mine'"):
+        Spec(**told)
+    with pytest.raises(SpecError, match="'mine' is the metric of "):
+        Spec(**told | {"metrics": ["mine = mrr"]}, metrics_from=tmp_path / "a")
+
+
+@by_turns(6)
+def test_files_go_through_every_command(tmp_path: Path) -> None:
+    def told(line: str, expect: int = 0) -> str:
+        done = sqlmetrics(*line.split(), folder=tmp_path, expect=expect)
+        return done.stdout + done.stderr
+
+    told("metric new seen")
+    assert "is there already; --overwrite replaces it" in told("metric new seen", 2)
+    assert "'ndcg' already has a meaning here" in told("metric new ndcg", 2)
+    assert "name one metric" in told("metric new", 2)
+    assert "2 examples: all give what was worked out" in told("metric test")
+    written(tmp_path / "wrong", GOOD.replace("value = 3.0", "value = 2.5"))
+    assert "1 examples: 1 differ" in told("metric test --folder wrong", 1)
+    days = ("2026-01-01", "2026-01-02")
+    for table, rows in (("rankings", RANKINGS), ("labels", LABELS)):
+        dated = [{**row, "day": day} for day in days for row in rows]
+        lines = [",".join(dated[0]), *(",".join(map(str, row.values())) for row in dated)]
+        (tmp_path / f"{table}.csv").write_text("\n".join(lines), encoding="utf-8")
+    spec = """
+name: shop
+rankings: {file: rankings.csv, columns: {date: day}}
+labels: {file: labels.csv, columns: {date: day}}
+metrics_from: metrics
+metrics: [seen@2, mrr, north_star = seen@2 / 2 + mrr]
+output: {relation: facts, per_query: queries}
+checks: [{metric: seen@2, min: 0.4}]
+"""
+    (tmp_path / "spec.yml").write_text(spec, encoding="utf-8")
+    assert "3 metrics" in told("validate spec.yml")
+    assert "no number differs" in told("verify spec.yml")
+    assert "0.7500" in told("show spec.yml")
+    assert "seen_at_2" in told("compile spec.yml")
+    assert "ok  seen@2" in told("build spec.yml --db facts.duckdb --end 2026-01-02")
+    assert "Examples of its file" in told("explain seen@2 --metrics-from metrics")
+    file = tmp_path / "metrics" / "seen.sql.jinja"
+    file.write_text(file.read_text(encoding="utf-8").replace("grade / rnk", "2 * grade / rnk"))
+    assert "2 of 3 metrics differ" in told("verify spec.yml", 1)
+    changed = told("run spec.yml --db facts.duckdb --start 2026-01-02", 2)
+    assert "seen@2" in changed
+    assert "file" in changed
+    file.unlink()
+    kept = spec.replace("metrics_from: metrics\n", "").replace("seen@2, ", "")
+    kept = kept.replace(", north_star = seen@2 / 2 + mrr", "").partition("checks")[0]
+    (tmp_path / "spec.yml").write_text(kept, encoding="utf-8")
+    told("run spec.yml --db facts.duckdb --start 2026-01-02")
+    assert "0.5000" in told("show spec.yml --db facts.duckdb")
+    with duckdb.connect(str(tmp_path / "facts.duckdb")) as connection:
+        old = "select metric_date, seen_at_2, north_star from facts_wide order by metric_date"
+        values = [row[1:] for row in connection.sql(old).fetchall()]
+    assert values == [(0.5, 0.75), (None, None)]  # rows of a file that is gone stay
