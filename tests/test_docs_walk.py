@@ -81,6 +81,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         end = ".parquet" if kind == "file" else ""
         (folder / name).write_text(SPEC.format(**{t: f"{kind}: {t}{end}" for t in tables}))
     shutil.copy(folder / "files.yml", folder / "spec.yml")
+    sqlmetrics("metric", "new", "seen", "--folder", "own", folder=folder)
     lists = "rankings: {file: lists.parquet, columns: {score: score}}"
     (folder / "staged.yml").write_text(
         f"{lists}\nlabels: {{file: labels.parquet}}\nmetrics: [mrr]\n"
@@ -335,7 +336,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "evaluate runs.parquet --labels labels.parquet -m mrr --abstention -o csv",
         "evaluate runs.csv words.csv -m mrr,alpha_ndcg@2 --query qid --item doc "
         "--score value --grade level --label-column item=item --group part "
-        "--separator ; --decimal , --skip-bad --grades low=0 --grades mid=1 "
+        "--separator ; --decimal , --skip-bad --metrics-from own --grades low=0 --grades mid=1 "
         "--grades high=2",
         "evaluate runs.parquet labels.parquet -m mrr --rank rank 2",
         "evaluate \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
@@ -354,7 +355,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--score score --grade grade --queries queries --weight traffic --skip-input-checks 1",
         "reconcile runs.csv words.csv -m ndcg@3 --value .98765 --departures 0 --query qid "
         "--item doc --score value --grade level --label-column item=item --group part "
-        "--separator ; --decimal , --skip-bad "
+        "--separator ; --decimal , --skip-bad --metrics-from own "
         "--grades low=0 --grades mid=1 --grades high=2 1",
         "reconcile rankings.parquet labels.parquet -m mrr --value .98765 --system system --date ds "
         "--departures 0 2",
@@ -439,7 +440,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--skip-input-checks --out page.md --overwrite",
         "gate runs.csv words.csv -m mrr,strec@3 --query qid --item doc --score value --grade level "
         "--label-column item=item --group part --separator ; --decimal , --skip-bad "
-        "--grades low=0 --grades mid=1 --grades high=2 --build 'git --version'",
+        "--metrics-from own --grades low=0 --grades mid=1 --grades high=2 --build 'git --version'",
         "gate --spec files.yml --errors json --debug --log-format json --quiet",
         "gate run.txt qrels.txt -m mrr --rank rank 2",
         "gate runs.parquet labels.parquet -m mrr --system model 2",
@@ -455,7 +456,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--queries queries.parquet --cluster device --start 2026-01-01 --end 2026-01-02 --sql",
         "compare a=runs.csv b=runs.csv words.csv -m mrr,strec@3 --query qid --item doc "
         "--score value --grade level --label-column item=item --group part "
-        "--separator ; --decimal , --skip-bad --grades low=0 "
+        "--separator ; --decimal , --skip-bad --metrics-from own --grades low=0 "
         "--grades mid=1 --grades high=2 --out c.html",
         "compare rankings.parquet labels.parquet -m mrr --rank rank 2",
         "compare \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
@@ -480,7 +481,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         f"labels.parquet {RANKED} --time-zone Europe/Berlin 2",
         "funnel --stage a=runs.csv --stage b=runs.csv words.csv --query qid --item doc "
         "--score value --grade level --label-column item=item --group part "
-        "--separator ; --decimal , --skip-bad "
+        "--separator ; --decimal , --skip-bad --metrics-from own "
         "--grades low=0 --grades mid=1 --grades high=2 --out f.html",
         f"funnel a=rankings.parquet b=rankings.parquet labels.parquet {RANKED} --sql",
         "funnel a=rankings.parquet b=rankings.parquet labels.parquet --rank rank 2",
@@ -499,7 +500,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--rank rank --out r.md --overwrite 2",
         "report runs.csv words.csv -m mrr,nrbp --query qid --item doc --score value --grade level "
         "--label-column item=item --group part "
-        "--separator ; --decimal , --skip-bad --grades low=0 --grades mid=1 "
+        "--separator ; --decimal , --skip-bad --metrics-from own --grades low=0 --grades mid=1 "
         "--grades high=2 --out r.tex",
         "report \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
         f"labels.parquet -m mrr {RANKED} --time-zone Europe/Berlin --out -",
@@ -518,7 +519,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--items items.parquet --rank rank --out v.json 2",
         "plot tools runs.csv words.csv -m mrr --query qid --item doc --score value --grade level "
         "--label-column item=item --group part "
-        "--separator ; --decimal , --skip-bad --grades low=0 --grades mid=1 "
+        "--separator ; --decimal , --skip-bad --metrics-from own --grades low=0 --grades mid=1 "
         "--grades high=2 --out r.json",
         "plot trend \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
         f"labels.parquet -m mrr {RANKED} --time-zone Europe/Berlin --out d.json 2",
@@ -540,7 +541,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--skip-input-checks -o json --out d.json",
         "diagnose a=runs.csv b=runs.csv words.csv --query qid --item doc --score value "
         "--grade level --label-column item=item --group part "
-        "--separator ; --decimal , --skip-bad --grades low=0 "
+        "--separator ; --decimal , --skip-bad --metrics-from own --grades low=0 "
         "--grades mid=1 --grades high=2",
         "diagnose rankings.parquet labels.parquet --rank rank 2",
         "diagnose \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
@@ -624,7 +625,8 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--zero-results 0 --test-traffic 0 --seed 3 --overwrite",
         "simulate mixed --requests 20 --users 9 --bots 0 --cascade .2 --trust .3 --randomised .1",
     ),
-    "explain": ("explain ties --preset trec_eval",),
+    "explain": ("explain ties --preset trec_eval", "explain seen@2 --metrics-from own"),
+    "metric": ("metric new mine", "metric test own/seen.sql.jinja --folder . --engines sqlite"),
     "list": ("list metrics -o json", "list presets", "list options", "list dialects"),
     "init": ("init new.yml --clicks --force", "init --schema"),
     "demo": ("demo --out . 2",),
@@ -647,6 +649,7 @@ _OF_TABLES = [
     "label-column",
     "separator",
     "decimal",
+    "metrics-from",
 ]
 ELSEWHERE_TESTED = {(verb, f"--{name}") for verb in ("sheet", "sample") for name in _OF_TABLES}
 """Options that evaluate has from the same list; test_sources gives tables to these verbs."""
