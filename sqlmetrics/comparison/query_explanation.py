@@ -170,6 +170,7 @@ def explain_query(
     before = _baseline(plan, names or existing, baseline)
     order = [name for name in existing if name == before]
     order += [name for name in existing if name != before and name in (names or existing)]
+    rows = tuple(_rows(plan, values, order, before))
     return QueryExplanation(
         spec=spec.title,
         query=query,
@@ -177,8 +178,8 @@ def explain_query(
         day=None if last_day is None else day_of(last_day),
         baseline=before,
         lists=_lists(item_rows, order),
-        rows=tuple(_rows(plan, values, order, before)),
-        notes=("evaluated anew from the tables that the spec reads",),
+        rows=rows,
+        notes=("evaluated anew from the tables that the spec reads", *_without_rows(plan, rows)),
         executed_sql="\n\n".join(f"{statement};" for statement in statements) + "\n",
     )
 
@@ -213,6 +214,14 @@ def _lists(item_rows: Sequence[Row], systems: Sequence[str]) -> dict[str, list[I
                 }
             )
     return lists
+
+
+def _without_rows(plan: Plan, rows: Sequence[Row]) -> Iterator[str]:
+    """Which metrics have no value of a query: those of impressions, and of all lists together."""
+    with_rows = {row["metric"] for row in rows}
+    asked_metrics = map(str, (*plan.spec.measures, *plan.spec.online))
+    if names := [metric for metric in asked_metrics if metric not in with_rows]:
+        yield f"no number of one query: {', '.join(names)}"
 
 
 def _rows(

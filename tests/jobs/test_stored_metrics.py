@@ -220,9 +220,13 @@ def test_two_definitions_have_no_common_number() -> None:
     assert "9999-12-05 and 25 more days; the last day that has any is 9999" in "".join(far.notes)
 
 
+def explained_by(metric: str) -> sm.QueryExplanation:
+    return sm.explain_query(job(), shop(), "q1", metric)
+
+
 def test_the_lists_of_a_query() -> None:
     """As the log has them, by score and then by item; the values are those that a run kept."""
-    explanation = sm.explain_query(job(), shop(), "q1", "mrr")
+    explanation = explained_by("mrr")
     rankings, labels = (table.to_pylist() for table in log())
     grades = {row["item_id"]: float(row["grade"]) for row in labels if row["query_id"] == "q1"}
     day = FIRST + timedelta(5)
@@ -241,6 +245,7 @@ def test_the_lists_of_a_query() -> None:
     old, new = explanation.rows
     assert new["value"] == kept
     assert new["difference"] == pytest.approx(kept - old["value"])
+    assert "no number of one query: auc" in explained_by("auc").notes
     assert sm.explain_query(job(), shop(), "q1", day=FIRST, systems="new").baseline is None
     rankings_of_no_day = {"relation": "runs", "columns": {"score": "score", "system": "system"}}
     with pytest.raises(SpecError, match="no column of dates, so there is no day 2026-01-01"):
