@@ -27,6 +27,7 @@ from pydantic import ValidationError
 from sqlmetrics import __version__
 from sqlmetrics.assistants.answer import DATA_NOTE, LONGEST_NAME, unmarked, visible_text
 from sqlmetrics.assistants.questions import LONGEST_NOTE, Questions
+from sqlmetrics.engines.waiting import STOP_AGAIN, WATCH
 from sqlmetrics.errors import EngineError, SpecError, SqlmetricsError, masked, shortened, unknown
 from sqlmetrics.jobs.schema import TABLES
 from sqlmetrics.spec.spec import sentences
@@ -253,7 +254,10 @@ def serve_stdio(server: MCPServer[Any]) -> None:
     sys.stdin = os.fdopen(reading, encoding="utf-8")
     with os.fdopen(writing, "wb", buffering=0) as pipe:
         Thread(target=_pump, args=(source, pipe), name="sqlmetrics-stdin", daemon=True).start()
-        server.run("stdio")
+        try:
+            server.run("stdio")
+        finally:  # the process waits for the thread that answers
+            Thread(target=_stop_questions, name="sqlmetrics-stop-questions", daemon=True).start()
 
 
 def _pump(source: int, pipe: RawIOBase) -> None:
@@ -261,6 +265,14 @@ def _pump(source: int, pipe: RawIOBase) -> None:
     with suppress(OSError, ValueError), pipe:
         while chunk := os.read(source, 65_536):
             pipe.write(chunk)
+    _stop_questions()  # the client is gone
+
+
+def _stop_questions() -> None:
+    """Interrupt what is computed, again and again until the process ends."""
+    while True:
+        WATCH.interrupt(time.monotonic())
+        time.sleep(STOP_AGAIN)
 
 
 def serve_http(server: MCPServer[Any], host: str, port: int, token: str) -> None:

@@ -52,6 +52,7 @@ baseline: old
 output: {relation: metrics, per_query: metrics_per_query}
 """
 EMPTY = SPEC.replace("name: shop", "name: later").replace("metrics: [", "metrics: [hit@3, ")
+SLOW = SPEC.replace("name: shop", "name: slow").replace("relation: lists", "relation: slow_lists")
 
 
 NAMES = ["ds", "system", "query_id", "country", "item_id", "position"]
@@ -97,6 +98,7 @@ def make_shop(folder: Path) -> Path:
     """A DuckDB file with the tables, what a run wrote, and two specs beside it."""
     (folder / "shop.yml").write_text(SPEC)
     (folder / "later.yml").write_text(EMPTY)
+    (folder / "slow.yml").write_text(SLOW)
     file = folder / "shop.duckdb"
     with duckdb.connect(str(file)) as connection:
         connection.execute(
@@ -118,6 +120,10 @@ def make_shop(folder: Path) -> Path:
             for item in range(SLOTS)
         ]
         connection.executemany("insert into grades values (?, ?, ?)", grades)
+        connection.execute(
+            "create view slow_lists as select * from lists where (select count(*) from "
+            "range(1000000) a, range(1000000) b where (a.range * b.range + position) % 7 = 3) > 0"
+        )
         connection.execute("create table secrets as select 'a secret' as word")
         sm.run(sm.Spec.read(folder / "shop.yml"), connection)
         connection.execute(  # of the first day another definition of mrr, as before a change

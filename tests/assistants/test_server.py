@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
@@ -125,10 +126,11 @@ def test_others_need_the_token(shop: Path) -> None:
 def test_a_server_ends(shop: Path, end: signal.Signals | None) -> None:
     """By a signal, though a thread waits for stdin; and when its client goes.
 
-    It starts though a job has the database open.
+    It starts though a job has the database open, and what it computes is interrupted.
     """
     a_job = nullcontext() if end else duckdb.connect(str(shop))
-    process = subprocess.Popen(command(shop), stdin=PIPE, stdout=PIPE, stderr=PIPE)
+    words = [*command(shop), str(shop.parent / "slow.yml")]
+    process = subprocess.Popen(words, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     assert process.stdin is not None
     assert process.stdout is not None
     version = {"protocolVersion": "2025-06-18", "capabilities": {}}
@@ -139,12 +141,21 @@ def test_a_server_ends(shop: Path, end: signal.Signals | None) -> None:
     with a_job:
         hello = read(process.stdout.readline().decode())
     assert hello["result"]["serverInfo"]["name"] == "sqlmetrics"
+    slow = {"name": "explain_query", "arguments": {"spec": "slow", "query": "q02"}}
+    for message in (
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": slow},
+    ):
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+    process.stdin.flush()
+    time.sleep(1.5)  # until it is computed
     if end:
         process.send_signal(end)
     _, log = process.communicate(timeout=20)
     assert process.returncode == (128 + end if end else 0)
     expected = "stopped by SIGTERM" if end else "another process has it.*serving nevertheless"
     assert re.search(expected, log.decode())
+    assert "INTERRUPT" in log.decode()
     assert "Traceback" not in log.decode()
 
 
