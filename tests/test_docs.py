@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -17,10 +18,12 @@ from documentation import PAGES, README, ROOT
 import sqlmetrics as sm
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.metric import listed
+from sqlmetrics.catalog.metric_template import WORDS
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.cli import listing
 from sqlmetrics.jobs.exports.formats import FORMATS
 from sqlmetrics.jobs.schema import TABLES, TableColumn
+from sqlmetrics.plan.expressions import RowContext
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -227,6 +230,24 @@ def _columns(columns: Mapping[str, TableColumn]) -> tuple[list[str], list[list[s
     return names[: 3 + has_sums], [row[: 3 + has_sums] for row in rows]
 
 
+def _metric_words() -> tuple[list[str], list[list[str]]]:
+    """What `m` has in a metric file: by the name that its rows have in `over`."""
+    overs: dict[str, list[str]] = {}
+    for over, words in WORDS.items():
+        for word in words:
+            overs.setdefault(word, []).append(f"`{over}`")
+    rows = []
+    for word, over_names in overs.items():
+        member = getattr(RowContext, word, None)
+        arguments = ""
+        if callable(member):
+            names = [name for name in inspect.signature(member).parameters if name != "self"]
+            arguments = f"({', '.join(names)})"
+        meaning = "The cutoff, a whole number." if word == "k" else inspect.getdoc(member) or ""
+        rows.append([f"`m.{word}{arguments}`", meaning.split("\n")[0], ", ".join(over_names)])
+    return ["name", "what it is", "over"], rows
+
+
 GENERATED: dict[str, Callable[[], tuple[list[str], list[list[str]]]]] = {
     "metrics": partial(_metrics, "metric", "formula", "range", "better"),
     "sources": partial(_metrics, "metric", "title", "aliases", "unit", "source"),
@@ -240,6 +261,7 @@ GENERATED: dict[str, Callable[[], tuple[list[str], list[list[str]]]]] = {
     "runs": partial(_columns, TABLES["runs"].columns),
     "metrics_table": partial(_columns, TABLES["metrics"].columns),
     "definitions": partial(_columns, TABLES["definitions"].columns),
+    "metric_words": _metric_words,
     "archives": partial(_columns, TABLES["facts"].archived),
 }
 
@@ -248,7 +270,15 @@ PRESET_PAGES = [f"presets/{name}.md" for name, one in PRESETS.items() if one.opt
 
 
 @pytest.mark.parametrize(
-    "page", ["metrics.md", "conventions.md", "exports.md", "tables.md", *PRESET_PAGES]
+    "page",
+    [
+        "metrics.md",
+        "how-to/your-own-metric.md",
+        "conventions.md",
+        "exports.md",
+        "tables.md",
+        *PRESET_PAGES,
+    ],
 )
 def test_generated_tables_are_current(page: str) -> None:
     path = ROOT / "docs" / page

@@ -626,7 +626,10 @@ CELLS: dict[str, tuple[str, ...]] = {
         "simulate mixed --requests 20 --users 9 --bots 0 --cascade .2 --trust .3 --randomised .1",
     ),
     "explain": ("explain ties --preset trec_eval", "explain seen@2 --metrics-from own"),
-    "metric": ("metric new mine", "metric test own/seen.sql.jinja --folder . --engines sqlite"),
+    "metric": (
+        "metric new mine",
+        "metric test own/seen.sql.jinja --folder . --engines sqlite --python",
+    ),
     "list": ("list metrics -o json", "list presets", "list options", "list dialects"),
     "init": ("init new.yml --clicks --force", "init --schema"),
     "demo": ("demo --out . 2",),

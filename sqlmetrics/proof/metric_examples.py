@@ -30,6 +30,7 @@ class Example:
         measure: The metric, with its cutoff and settings.
         value: The value worked out; None where there is none.
         is_expected: Whether it is known what the value has to be.
+        is_random: Whether it is a random world.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Example:
     measure: Measure
     value: float | None = None
     is_expected: bool = True
+    is_random: bool = False
 
 
 @dataclass(frozen=True)

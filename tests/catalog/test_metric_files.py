@@ -161,9 +161,21 @@ def test_files_go_through_every_command(tmp_path: Path) -> None:
     assert "is there already; --overwrite replaces it" in told("metric new seen", 2)
     assert "'ndcg' already has a meaning here" in told("metric new ndcg", 2)
     assert "name one metric" in told("metric new", 2)
-    assert "2 examples: all give what was worked out" in told("metric test")
+    assert "0 values differ from what was worked out" in told("metric test")
     written(tmp_path / "wrong", GOOD.replace("value = 3.0", "value = 2.5"))
-    assert "1 examples: 1 differ" in told("metric test --folder wrong", 1)
+    assert "1 value differs from" in told("metric test --folder wrong", 1)
+    python = tmp_path / "metrics" / "seen.py"
+    python.write_text("1 / 0", encoding="utf-8")
+    told("metric test")  # code is run by consent alone
+    assert "ZeroDivisionError" in told("metric test --python", 2)
+    function = (
+        "def seen(items, labels, *, k):\n    return sum((r['grade'] or 0) / r['rank'] for r in {})"
+    )
+    for rows, expect in (("items[:k]", 0), ("items", 1)):
+        python.write_text(function.format(rows), encoding="utf-8")
+        tested = told("metric test metrics/seen.sql.jinja --python", expect)
+        assert "of 200" in tested
+        assert ("e+00 differs" in tested or "e-01 differs" in tested) == bool(expect)
     days = ("2026-01-01", "2026-01-02")
     for table, rows in (("rankings", RANKINGS), ("labels", LABELS)):
         dated = [{**row, "day": day} for day in days for row in rows]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,9 @@ from sqlmetrics.cli.common import (
 )
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.dialects import DEFAULT
+from sqlmetrics.tables.table import Table, many
 
 if TYPE_CHECKING:
-    from sqlmetrics.catalog.metric_files import MetricFiles
     from sqlmetrics.proof.metric_examples import Outcome
 
 
@@ -36,9 +37,16 @@ if TYPE_CHECKING:
     metavar="NAME|URL",
     help="Where to run: duckdb, sqlite, chdb, spark, or a database.  [default: duckdb]",
 )
+@click.option(
+    "--python",
+    is_flag=True,
+    help="Compare with the function NAME of NAME.py beside each file; its code is run.",
+)
 @overwrite_option
 @error_options
-def metric(action: str, names: tuple[str, ...], folder: str, engines: tuple[str, ...]) -> None:
+def metric(
+    action: str, names: tuple[str, ...], folder: str, engines: tuple[str, ...], *, python: bool
+) -> None:
     """Write a metric of your own as a file, or test the files that are there.
 
     test runs the examples in the headers, and prints what each metric gives for an empty list,
@@ -54,38 +62,34 @@ def metric(action: str, names: tuple[str, ...], folder: str, engines: tuple[str,
             raise click.UsageError("name one metric: metric new NAME")
         click.echo(_written(names[0], Path(folder)))
         return
-    from sqlmetrics.catalog.metric_files import MetricFiles
-    from sqlmetrics.tables.table import Table
-
-    files = MetricFiles.read([*names] or folder)
-    outcomes_by_engine = {name: _tested(files, name) for name in engines or (DEFAULT,)}
-    by_case = list(zip(*outcomes_by_engine.values(), strict=True))
-    columns = ["metric", "case", "worked out", *outcomes_by_engine]
-    click.echo(Table(columns, [_row(*outcomes) for outcomes in by_case], 2).text())
-    for outcome in next(iter(outcomes_by_engine.values())):
-        if outcome.refusal:
-            example = outcome.example
-            click.echo(f"{example.measure}, {example.name}: {outcome.refusal}")
-    outcomes = [outcome for tested in outcomes_by_engine.values() for outcome in tested]
-    failed = sum(outcome.fails for outcome in outcomes)
-    examples = sum(outcome.example.is_expected for outcome in outcomes)
-    say(f"{examples} examples: {f'{failed} differ' if failed else 'all give what was worked out'}")
+    failed = _test([*names] or [folder], engines or (DEFAULT,), python=python)
+    say(f"{many(failed, 'value differs', 'values differ')} from what was worked out")
     if failed:
         sys.exit(1)
 
 
-def _tested(files: MetricFiles, engine: str) -> list[Outcome]:
-    """What an engine gives for the examples and the edges of all metrics."""
+def _test(paths: list[str], engines: Sequence[str], *, python: bool) -> int:
+    """Print what each engine gives; how many values are not as they were worked out."""
+    from sqlmetrics.catalog.metric_files import ENDING, MetricFiles
     from sqlmetrics.engines.database import connect
     from sqlmetrics.engines.registry import in_memory
-    from sqlmetrics.proof.metric_examples import edges_of, examples_of, outcomes
+    from sqlmetrics.proof.metric_test import tested
 
-    by_metric = {name: examples_of(metric, files) for name, metric in files.metrics.items()}
-    edges = [edge for examples in by_metric.values() for edge in edges_of(examples[0])]
-    examples = [example for examples in by_metric.values() for example in examples]
-    with connect(in_memory(engine)) as database:
-        tested = [*outcomes(examples, files, database), *outcomes(edges, files, database)]
-    return sorted(tested, key=lambda outcome: outcome.example.measure.metric.name)
+    folders = [str(Path(path).parent) if path.endswith(ENDING) else path for path in paths]
+    chosen = {Path(path).name.removesuffix(ENDING) for path in paths if path.endswith(ENDING)}
+    files = MetricFiles.read([*dict.fromkeys(folders)])
+    outcomes_by_engine = {}
+    for engine in engines:
+        with connect(in_memory(engine)) as database:
+            names = chosen or files.metrics
+            outcomes_by_engine[engine] = tested(files, names, database, python=python)
+    by_case = list(zip(*outcomes_by_engine.values(), strict=True))
+    columns = ["metric", "case", "worked out", *outcomes_by_engine]
+    click.echo(Table(columns, [_row(*outcomes) for outcomes in by_case], 2).text())
+    for first, *_ in by_case:
+        if first.refusal:
+            click.echo(f"{first.example.measure}, {first.example.name}: {first.refusal}")
+    return sum(outcome.fails for outcomes in by_case for outcome in outcomes)
 
 
 def _row(*outcomes: Outcome) -> list[str]:
@@ -96,6 +100,9 @@ def _row(*outcomes: Outcome) -> list[str]:
         for outcome in outcomes
     ]
     worked_out = _number(example.value) if example.is_expected else "-"
+    if example.is_random:
+        cells = [f"{outcome.difference:.1e}" + " differs" * outcome.fails for outcome in outcomes]
+        worked_out = "0"
     return [str(example.measure), example.name, worked_out, *cells]
 
 
