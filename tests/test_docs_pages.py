@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -15,6 +16,7 @@ from marked import by_turns, sliced
 from walked import FENCE, printed
 
 from sqlmetrics.cli import COMMANDS, cli
+from sqlmetrics.cli.options.command import COMMON, Command
 
 DOCS = ROOT / "docs"
 
@@ -71,8 +73,9 @@ def test_every_page_has_a_place_on_the_site() -> None:
 
 # -- the page of commands ---------------------------------------------------------------
 
-EVERYWHERE = ("--debug", "--quiet", "--errors", "--help")
-PLACES = ("--db", "--connection", "--target", "--profiles")
+SHARED = ("Columns", "Connection", "General")
+"""Headings whose options are the same on all commands: they stand once on the page."""
+
 HEAD = """\
 # Commands
 
@@ -89,10 +92,18 @@ stderr.
 | 4 | there is no data yet: no row in a table, or none of the days; the same may work later |
 | 130, 143 | Ctrl-C or SIGTERM stopped it; a statement that ran is cancelled |
 
-Every command has `--debug`, `-q`, `--quiet`, `--errors text|json`, `--log-format text|json`, `-h`
-and `--help`. Those that open a database say which by `--db FILE`, `--connection URL`,
-`--target NAME` and `--profiles FILE`: see [connections](dialects.md#connections).
+## Options of many commands
+
 """
+
+
+def options_table(options_by_heading: Mapping[str, Sequence[click.Option]]) -> str:
+    """Options as rows of a table, under their headings."""
+    rows = []
+    for heading, options in options_by_heading.items():
+        rows += [f"| **{heading}** | |"] * (heading != COMMON and len(options_by_heading) > 1)
+        rows += map(option_row, options)
+    return "\n".join(["| option | meaning |", "| --- | --- |", *rows])
 
 
 def option_row(option: click.Option) -> str:
@@ -103,27 +114,44 @@ def option_row(option: click.Option) -> str:
     return f"| `{name}` | {text[:1].upper()}{text[1:]} |"
 
 
-def section(command: click.Command) -> str:
+def shared_options() -> dict[str, list[click.Option]]:
+    """The options of each of SHARED, of the command that has most of them."""
+    groups = [
+        command.options_by_heading(click.Context(command)) for command in cli.commands.values()
+    ]
+    return {
+        heading: max((group.get(heading, []) for group in groups), key=len) for heading in SHARED
+    }
+
+
+def section(command: Command, shared: Mapping[str, Sequence[click.Option]]) -> str:
     """What a command is for, its examples and its options."""
     text, _, examples = inspect.cleandoc(command.help or "").partition("\b\n")
-    options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
-    takes_place = any("--target" in one.opts for one in options)
-    own = [one for one in options if not {*EVERYWHERE, *PLACES} & {*one.opts}]
-    usage = " ".join(command.collect_usage_pieces(click.Context(command)))
+    context = click.Context(command)
+    usage = " ".join(command.collect_usage_pieces(context))
     parts = [f"### {command.name}", f"`sqlmetrics {command.name} {usage}`", text.strip()]
     parts += [f"```text\n{examples.strip()}\n```"] if examples else []
-    parts += ["Opens a database: `--db`, `--connection`, `--target`, `--profiles`."] * takes_place
-    if own:
-        parts.append("\n".join(["| option | meaning |", "| --- | --- |", *map(option_row, own)]))
-    return "\n\n".join(parts)
+    for title, lines in command.sections.items():
+        rows = [f"| `{name}` | {meaning} |" for name, meaning in lines.items()]
+        parts.append("\n".join([f"| {title.lower()} | |", "| --- | --- |", *rows]))
+    links, other_options = [], {}
+    for heading, members in command.options_by_heading(context).items():
+        if [*map(option_row, members)] == [*map(option_row, shared.get(heading, []))]:
+            links.append(f"[{heading.lower()}](#{heading.lower()})")
+        else:
+            other_options[heading] = members
+    parts += [options_table(other_options)] if other_options else []
+    return "\n\n".join([*parts, f"Also the options under {', '.join(links)}."])
 
 
 def test_the_page_of_commands_is_current() -> None:
+    shared = shared_options()
     sections = [
-        "\n\n".join([f"## {title}", *(section(cli.commands[one]) for one in commands)])
+        "\n\n".join([f"## {title}", *(section(cli.commands[name], shared) for name in commands)])
         for title, commands in COMMANDS.items()
     ]
-    fresh = "\n".join([HEAD, *(f"{one}\n" for one in sections)])
+    tables = [f"### {heading}\n\n{options_table({heading: shared[heading]})}" for heading in SHARED]
+    fresh = HEAD + "\n\n".join([*tables, *sections]) + "\n"
     path = DOCS / "commands.md"
     if os.environ.get("UPDATE_GOLDEN") == "1":
         path.write_text(fresh, encoding="utf-8")

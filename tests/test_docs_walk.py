@@ -369,14 +369,14 @@ CELLS: dict[str, tuple[str, ...]] = {
     "clicks": (
         "clicks clicks.yml -m ndcg@10 -m ctr@5 --by country -o json --out c.json",
         "clicks clicks.yml -m mrr --per-query --confidence 0.9",
-        "clicks clicks.yml --show days --confidence 0.9 2",
+        "clicks days clicks.yml --confidence 0.9 2",
         "clicks --ubi ubi_queries.ndjson ubi_events.ndjson",
-        "clicks clicks.yml --show depth",
-        "clicks clicks.yml --show models -o json",
+        "clicks depth clicks.yml",
+        "clicks models clicks.yml -o json",
         "clicks clicks.yml -m mrr --time-zone Asia/Tokyo",
-        "clicks clicks.yml --compare-labels 2",
-        "clicks clicks.yml --show propensities 2",
-        "clicks unshown.yml --show counterfactual --confidence 0.9 -o json --out unshown.json",
+        "clicks compare-labels clicks.yml 2",
+        "clicks propensities clicks.yml 2",
+        "clicks counterfactual unshown.yml --confidence 0.9 -o json --out unshown.json",
         "clicks clicks.yml -m mrr --db shop.duckdb",
         "clicks clicks.yml -m mrr --connection dev --profiles profiles.yml",
     ),
@@ -450,7 +450,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         f"compare rankings.parquet labels.parquet -m mrr {RANKED} --fail-on worse",
         f"compare rankings.parquet labels.parquet -m mrr {RANKED} --all-pairs --check-share .5",
         f"compare rankings.parquet labels.parquet -m ndcg@10,mrr {RANKED} --baseline prod "
-        "--by country --test bootstrap --replicates 200 --seed 2 --level 0.9 --margin 0.01 "
+        "--by country --test bootstrap --replicates 200 --seed 2 --confidence 0.9 --margin 0.01 "
         "--preset trec_eval -c missing=drop --where 'score > -1' --skip-input-checks -o latex",
         f"compare rankings.parquet --labels labels.parquet -m ndcg@10 {RANKED} --weight traffic "
         "--queries queries.parquet --cluster device --start 2026-01-01 --end 2026-01-02 --sql",
@@ -492,7 +492,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     ),
     "report": (
         f"report rankings.parquet labels.parquet -m ndcg@10,mrr {RANKED} --baseline prod "
-        "--by country --out r.md --charts charts --language zh --margin 0.01 --level 0.9 "
+        "--by country --out r.md --charts charts --language zh --margin 0.01 --confidence 0.9 "
         "--start 2026-01-01 --end 2026-01-03 --preset trec_eval -c missing=drop "
         "--where 'score > -1' --queries queries.parquet --weight traffic --skip-input-checks "
         "--segment relevant_labels --deploys deploys.csv",
@@ -511,7 +511,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     ),
     "plot": (
         f"plot scatter rankings.parquet labels.parquet -m mrr {RANKED} --out d.json --overwrite "
-        "--baseline prod --by country --margin 0.01 --level 0.9 --start 2026-01-01 "
+        "--baseline prod --by country --margin 0.01 --confidence 0.9 --start 2026-01-01 "
         "--end 2026-01-03 --preset trec_eval -c missing=drop --where 'score > -1' "
         "--queries queries.parquet --weight traffic --skip-input-checks --language zh "
         "--segment relevant_labels --deploys deploys.csv",
@@ -537,7 +537,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--dates 2026-01-01,2026-01-02 --by country",
         f"diagnose rankings.parquet --labels labels.parquet {RANKED} --weight traffic "
         "--baseline prod --queries queries.parquet --start 2026-01-01 --end 2026-01-02 "
-        "--preset trec_eval -c missing=drop --margin 0.02 --level 0.9 --where 'score > -1' "
+        "--preset trec_eval -c missing=drop --margin 0.02 --confidence 0.9 --where 'score > -1' "
         "--skip-input-checks -o json --out d.json",
         "diagnose a=runs.csv b=runs.csv words.csv --query qid --item doc --score value "
         "--grade level --label-column item=item --group part "
@@ -574,7 +574,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     ),
     "runs": (
         "run search.yml PLACE",
-        "runs search.yml --last 1 PLACE",
+        "runs search.yml --limit 1 PLACE",
         "runs search.yml PLACE -o json",
     ),
     "restore": ("run search.yml PLACE", "restore search.yml last --note late PLACE"),
@@ -583,7 +583,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "retire search.yml --rows 1 PLACE 2",
         "retire search.yml --for-good --yes --note gone PLACE",
     ),
-    "install": ("install macros.duckdb", "install macros.duckdb --print"),
+    "install": ("install macros.duckdb", "install macros.duckdb --sql"),
     "uninstall": (
         "run search.yml PLACE",
         "uninstall search.yml --rows 0 PLACE 2",
@@ -613,7 +613,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     ),
     "estimate": (
         "sample files.yml --size 4 --by country --out sample.csv",
-        "estimate files.yml sample.csv --labels labels.parquet --by country --level 0.9 "
+        "estimate files.yml sample.csv --labels labels.parquet --by country --confidence 0.9 "
         "--ungraded drop -m ndcg@3 --complete-labels -o csv --out e.csv",
         "estimate search.yml sample.csv --ungraded drop -m dcg@3 --db shop.duckdb",
         "estimate files.yml sample.csv --llm-labels labels.parquet --llm-grade grade "

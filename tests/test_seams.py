@@ -155,7 +155,7 @@ def test_any_click_log_gives_what_plain_python_gives(
         assert "unreadable time" in told
     asked, value, was = click_seams.unshown(spec, made, setup.form, tmp_path)
     (tmp_path / "unshown.yml").write_text(yaml.safe_dump(asked, allow_unicode=True), "utf-8")
-    line = ["clicks", "unshown.yml", "--show", "counterfactual", "-o", "json"]
+    line = ["clicks", "counterfactual", "unshown.yml", "-o", "json"]
     told = sqlmetrics(*line, "--connection", url, folder=tmp_path).stdout
     assert json.loads(told)["value"] == pytest.approx(value, rel=1e-9)
     if setup.runs == "batches":
@@ -171,12 +171,12 @@ def test_any_click_log_gives_what_plain_python_gives(
     assert mean == pytest.approx(value, rel=1e-9)
     fit = click_seams.position_ctr(made, setup.form)
     if fit is None or setup.runs == "once":
-        asked = ("clicks", "spec.yml", "--show", "models", "-o", "json", "--connection", url)
+        asked = ("clicks", "models", "spec.yml", "-o", "json", "--connection", url)
         told = sqlmetrics(*asked, folder=tmp_path, expect=2 if fit is None else 0).stdout
         found = {row["model"]: row for row in map(json.loads, told.splitlines())}
         if fit is not None:
             assert found["position_ctr"]["log_likelihood"] == pytest.approx(fit, rel=1e-9)
-    labels = ("clicks", "spec.yml", "--show", "labels", "-o", "json", "--connection", url)
+    labels = ("clicks", "labels", "spec.yml", "-o", "json", "--connection", url)
     rows = json.loads(sqlmetrics(*labels, folder=tmp_path).stdout)
     assert {(row["query_id"], row["item_id"]): row["grade"] for row in rows if row["grade"]} == {
         (request["request_id"], item): grade
@@ -186,7 +186,7 @@ def test_any_click_log_gives_what_plain_python_gives(
     }
     known = click_seams.with_propensities(spec)
     (tmp_path / "known.yml").write_text(yaml.safe_dump(known, allow_unicode=True), "utf-8")
-    call = ("clicks", "known.yml", "--show", "propensities", "-o", "json", "--connection", url)
+    call = ("clicks", "propensities", "known.yml", "-o", "json", "--connection", url)
     told = sqlmetrics(*call, folder=tmp_path).stdout
     given = {row["position"]: row["propensity"] for row in map(json.loads, told.splitlines())}
     assert given == known["clicks"]["propensity"]["given"]

@@ -51,7 +51,9 @@ def options() -> Iterator[str]:
     for verb, command in sorted(cli.commands.items()):
         for parameter in command.params:
             is_option = isinstance(parameter, click.Option)
-            names = [*parameter.opts, *parameter.secondary_opts] if is_option else [parameter.name]
+            old_spellings = getattr(parameter, "old_spellings", [])
+            spellings = [*parameter.opts, *parameter.secondary_opts, *old_spellings]
+            names = spellings if is_option else [parameter.name]
             yield f"sqlmetrics {verb} {', '.join(map(str, names))}"
 
 

@@ -7,8 +7,10 @@ from typing import Any
 import click
 
 from sqlmetrics.cli.check import check, check_junit, tell
-from sqlmetrics.cli.common import INPUT, error_options, say_of
+from sqlmetrics.cli.common import error_options, say_of
 from sqlmetrics.cli.location import PLACES
+from sqlmetrics.cli.options.command import Command
+from sqlmetrics.cli.options.parameters import INPUT
 from sqlmetrics.cli.recipients import RECIPIENTS, Alert, Recipients, alerting
 from sqlmetrics.cli.run import Choice, carry_out, run
 
@@ -31,7 +33,7 @@ _OF_RUN = (
 )
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("spec", type=INPUT)
 @alerting
 @error_options

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import click
 
 from sqlmetrics.cli.common import (
-    INPUT,
     error_options,
     is_quiet,
     overwrite_option,
@@ -20,6 +19,8 @@ from sqlmetrics.cli.common import (
     say_of,
 )
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.options.command import OUTPUT, Command, option
+from sqlmetrics.cli.options.parameters import INPUT, format_option
 from sqlmetrics.cli.output import write
 from sqlmetrics.cli.recipients import Alert, alerting
 from sqlmetrics.engines.output_files import check_output
@@ -31,19 +32,28 @@ if TYPE_CHECKING:
     from sqlmetrics.spec.spec import Spec
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("spec", type=INPUT)
-@click.option(
-    "--date", "day", metavar="DATE", help="The day to check. Default: the last one in the table."
-)
-@click.option("--start", metavar="DATE", help="The first of several days; check each of them.")
-@click.option("--end", metavar="DATE", help="The day after the last of them.")
+@option("--date", "day", metavar="DATE", help="Day to check.  [default: the last day of the table]")
+@option("--start", metavar="DATE", help="First of several days to check.")
+@option("--end", metavar="DATE", help="Day after the last day to check.")
 @place_options
-@click.option("--junit", metavar="FILE", help="Write JUnit XML too.")
+@option("--junit", metavar="FILE", help="File for the results as JUnit XML.", heading=OUTPUT)
 @overwrite_option
-@click.option("--github", is_flag=True, help="Print annotations for GitHub's log too.")
-@click.option("-v", "--verbose", is_flag=True, help="Of several days, print what holds too.")
-@click.option("-o", "--output", type=click.Choice(("table", "json")), default="table")
+@option(
+    "--github",
+    is_flag=True,
+    help="Print the results as annotations for GitHub Actions.",
+    heading=OUTPUT,
+)
+@option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Print the checks that hold when several days are checked.",
+    heading=OUTPUT,
+)
+@format_option(("table", "json"))
 @alerting
 @error_options
 def check(

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import INPUT, error_options, progress_bar, say
+from sqlmetrics.cli.common import error_options, progress_bar, say
 from sqlmetrics.cli.evaluation_options import metrics_option
-from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.location import PLACES, Location, place_options
+from sqlmetrics.cli.options.command import COLUMNS, Command, option
+from sqlmetrics.cli.options.parameters import INPUT, by_option, confidence_option
 from sqlmetrics.cli.output import (
     FORMATS,
     PER_QUERY,
@@ -36,55 +39,64 @@ if TYPE_CHECKING:
 OF_REPORTS = ("table", "json")
 """Formats of what is no table of rows."""
 
-COUNTERFACTUAL, COMPARED = "counterfactual", "compared labels"
+COUNTERFACTUAL, COMPARED = "counterfactual", "compare-labels"
 
 OF_ROWS = ("judgments", "labels")
 """Pages that are rows."""
 
-SHOWN = (
-    *("depth", "days", "soundness", *OF_ROWS, "models", "interleaving", "propensities"),
-    COUNTERFACTUAL,
+PAGES = {
+    "depth": "How deep people look into the results.",
+    "days": "Offline beside online metrics, day by day.",
+    "soundness": "Whether the traffic is split as planned, and systems are comparable.",
+    "judgments": "Labels of each query, shared by all of its requests.",
+    "labels": "Labels of each request, one row per item.",
+    COMPARED: "The same lists evaluated by other kinds of labels, side by side.",
+    "models": "The click model that fits best.",
+    "interleaving": "Which of two interleaved systems people prefer.",
+    "propensities": "How often each position is examined.",
+    COUNTERFACTUAL: "Estimated metrics of a ranking that was not shown.",
+}
+"""Pages on a click log -> what each shows; without one, it is evaluated."""
+
+
+def _page_or_file(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Pages, and files."""
+    pages = [CompletionItem(page, help=text) for page, text in PAGES.items()]
+    is_begun = [page for page in pages if page.value.startswith(begun)]
+    return [*is_begun, CompletionItem(begun, type="file")]
+
+
+@click.command(cls=Command, sections={"Pages": PAGES})
+@click.argument(
+    "words", metavar="[PAGE] SPEC|LOG", nargs=-1, type=INPUT, shell_complete=_page_or_file
 )
-
-
-@click.command()
-@click.argument("log", metavar="SPEC|LOG", required=False, type=INPUT)
-@click.option(
+@option(
     "--ubi",
     nargs=2,
     type=INPUT,
     metavar="QUERIES EVENTS",
-    help="User Behavior Insights: two files of JSON lines.",
+    help="Two JSON Lines files of User Behavior Insights, in place of LOG.",
 )
-@metrics_option("Like ndcg@10 or ctr@5; several behind commas.", completion.click_metrics)
-@click.option(
-    "--by", multiple=True, metavar="COLUMN", help="Segment by a column; query_text is one."
+@metrics_option(
+    "Metric such as ndcg@10 or ctr@5; commas separate several.", completion.click_metrics
 )
-@click.option("--time-zone", metavar="ZONE", help="Whose days count.  [default: UTC]")
-@click.option("--per-query", is_flag=True, help="One row per request instead of the summary.")
-@click.option("--confidence", type=float, metavar="LEVEL", help="Intervals, like 0.95.")
-@click.option(
-    "--compare-labels",
-    is_flag=True,
-    help="Instead: the same lists judged by other labels, side by side.",
+@by_option
+@option(
+    "--time-zone",
+    metavar="ZONE",
+    help="Time zone that decides the day of a timestamp.  [default: UTC]",
+    heading=COLUMNS,
 )
-@click.option(
-    "--show",
-    type=click.Choice(SHOWN),
-    metavar="PAGE",
-    help="Instead: depth (how deep people look), days (offline beside online metrics by day), "
-    "soundness (of the comparison of systems), judgments (labels that all requests of a query "
-    "share), labels (of each request, one row an item), models (which one of clicks fits), "
-    "interleaving (which of two systems people prefer), "
-    "propensities (how often positions are looked at), counterfactual (what a ranking that was "
-    "not shown would have got).",
-)
+@option("--per-query", is_flag=True, help="Print one row per request.")
+@confidence_option(default=None)
+@option("--compare-labels", is_flag=True, hidden=True)
+@option("--show", type=click.Choice([*PAGES]), hidden=True)
 @place_options
 @output_options(FORMATS)
 @error_options
 def clicks(
     *,
-    log: str | None,
+    words: tuple[str, ...],
     ubi: tuple[str, str] | None,
     metrics: tuple[str, ...],
     by: tuple[str, ...],
@@ -97,40 +109,40 @@ def clicks(
     output: str | None,
     out: str | None,
 ) -> None:
-    """Clean a click log, tell what was left out, and evaluate it.
+    """Clean a click log and evaluate it, or show one PAGE on it.
 
-    A SPEC names its tables and what becomes a label. A LOG is a file or a table with one row an
-    item that was shown: request, item, position, whether it was clicked. Online metrics are
-    those of the log itself; the others take what users did as labels of the lists that they saw.
+    SPEC names the tables of the log and the labels to learn from it. LOG is a file or a table with
+    one row per impression: request, item, position, clicked. Online metrics such as ctr@5 are
+    computed from the log itself; other metrics evaluate the lists that people saw, with labels
+    learned from what they did.
 
     \b
     sqlmetrics clicks log.csv
+    sqlmetrics clicks depth log.csv
+    sqlmetrics clicks soundness search.yml --db logs.duckdb
     sqlmetrics clicks --ubi ubi_queries.ndjson ubi_events.ndjson -m ndcg@10,ctr@5
-    sqlmetrics clicks search.yml --db logs.duckdb
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.jobs.days import in_zone
 
-    if compare_labels:
-        if show:
-            raise SpecError(f"give --compare-labels or --show {show}, not both")
-        show = COMPARED
-    has_rows = show in (None, *OF_ROWS)
-    columns = PER_QUERY if per_query and not show else ()
+    page, log = _page_and_log(words, ubi, location)
+    page = _old_page(page, show, compare_labels)
+    has_rows = page in (None, *OF_ROWS)
+    columns = PER_QUERY if per_query and not page else ()
     form = format_of(output, out, FORMATS if has_rows else OF_REPORTS, columns)
     if not has_rows and form not in (*OF_REPORTS, "jsonl"):
-        raise SpecError(f"-o {form} is of rows; {_page(show)} gives {' or '.join(OF_REPORTS)}")
-    if show not in (None, COUNTERFACTUAL) and confidence is not None:
-        raise SpecError(f"--confidence is of means and ratios; {_page(show)} has none")
+        raise SpecError(f"-o {form} is of rows; clicks {page} gives {' or '.join(OF_REPORTS)}")
+    if page not in (None, COUNTERFACTUAL) and confidence is not None:
+        raise SpecError(f"--confidence is of means and ratios; clicks {page} has none")
     with _asking(log, ubi, metrics, by, location) as (read_spec, engine):
         spec = in_zone(read_spec, time_zone)
         result = (
-            _shown(spec, engine, show, by, confidence)
-            if show
+            _shown(spec, engine, page, by, confidence)
+            if page
             else _evaluated(spec, engine, per_query, confidence)
         )
-    if per_query and not show:
+    if per_query and not page:
         emit_result(result, per_query, form, out)
-    elif not show:
+    elif not page:
         emit_clicks(result, form, out)
     elif has_rows:
         texts = {
@@ -143,9 +155,45 @@ def clicks(
         write((repr(result) if form == "table" else _json(result.to_dicts())) + "\n", out)
 
 
-def _page(show: str | None) -> str:
-    """How one of the pages is asked for."""
-    return "--compare-labels" if show == COMPARED else f"--show {show}"
+def _page_and_log(
+    words: tuple[str, ...], ubi: tuple[str, str] | None, location: Location
+) -> tuple[str | None, str | None]:
+    """The page and the log that are named, None for each that is not.
+
+    Of two words the first is a page. One word alone is a log, but a page with `--ubi`.
+
+    Raises:
+        SpecError: If there is no log, or more than one.
+        UsageError: If a word is no page, or stands alone and is one.
+    """
+    *pages, log = words or (None,) if ubi is None else (*words, None)
+    page = pages[0] if pages else None
+    is_ubi_beside_log = ubi is not None and page not in (None, *PAGES)
+    if (log is None) == (ubi is None) or len(pages) > 1 or is_ubi_beside_log:
+        raise SpecError("give a spec, a log, or the two files of --ubi")
+    if page not in (None, *PAGES):
+        raise click.UsageError(f"{page!r} is no page of a log; there is {', '.join(PAGES)}")
+    has_place = any(getattr(location, name) for name in PLACES)
+    if log in PAGES and not (page or has_place or Path(log).exists()):
+        raise click.UsageError(f"say which log: sqlmetrics clicks {log} LOG")
+    return page, log
+
+
+def _old_page(page: str | None, show: str | None, compare_labels: bool) -> str | None:
+    """The page by its name or its old spelling, which says the new one.
+
+    Raises:
+        UsageError: If several are named.
+    """
+    spelling_by_page = {show: f"--show {show}"} if show else {}
+    if compare_labels:
+        spelling_by_page[COMPARED] = "--compare-labels"
+    for name, spelling in spelling_by_page.items():
+        say(f"note: {spelling} is now a page: sqlmetrics clicks {name} LOG")
+    pages = {name: name for name in (page, *spelling_by_page) if name}
+    if len(pages) > 1:
+        raise click.UsageError(f"give one page of a log, given {', '.join(pages)}")
+    return next(iter(pages), None)
 
 
 @contextmanager
@@ -157,8 +205,6 @@ def _asking(
     location: Location,
 ) -> Iterator[tuple[Spec, Database]]:
     """The spec that is meant, and its database."""
-    if (log is None) == (ubi is None):
-        raise SpecError("give a spec, a log, or the two files of --ubi")
     if log is None or log.endswith(SPECS):
         spec = _spec(log, ubi or ("", ""), metrics, by)
         with location.reading(spec) as engine:
@@ -212,7 +258,7 @@ def _evaluated(spec: Spec, engine: Any, per_query: bool, confidence: float | Non
 def _shown(
     spec: Spec, engine: Any, show: str, by: tuple[str, ...], confidence: float | None
 ) -> Any:
-    """One of SHOWN."""
+    """One of PAGES."""
     from sqlmetrics.clicks.analysis.depth import depth
     from sqlmetrics.clicks.analysis.experiment import soundness
     from sqlmetrics.clicks.analysis.offline_online import offline_online
@@ -236,7 +282,7 @@ def _shown(
                 "online ones; add -m ctr@5" if spec.metrics else "those of lists; add -m ndcg@10"
             )
             metrics = "metrics of lists" if spec.metrics else "online metrics"
-            raise SpecError(f"--show days puts {metrics} beside {other_metrics}")
+            raise SpecError(f"clicks days puts {metrics} beside {other_metrics}")
         daily = spec.clicks.model_copy(update={"daily": True})
         result = evaluate_clicks(spec.having(clicks=daily, rankings=None, labels=None), engine)
         return offline_online(
@@ -273,7 +319,7 @@ def _segment(log: CleanLog, show: str, by: tuple[str, ...]) -> str | None:
     """The column whose values are shown by themselves: the one that propensities differ by too."""
     clicks = log.tables.clicks
     if len(by) > 1:
-        raise SpecError(f"--show {show} takes one column of --by; given {', '.join(by)}")
+        raise SpecError(f"clicks {show} takes one column of --by; given {', '.join(by)}")
     merged = clicks.interleaving
     if show == "interleaving" and (merged is None or merged.method != "debiased_balanced"):
         return by[0] if by else None

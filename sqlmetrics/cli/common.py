@@ -13,24 +13,11 @@ from typing import Any
 
 import click
 
-from sqlmetrics.engines.output_files import note_read
+from sqlmetrics.cli.options.command import GENERAL, OUTPUT, option
 from sqlmetrics.errors import masked, masked_values
 
 WAIT = 2.0
 """What takes no longer than this many seconds needs no bar."""
-
-
-class Input(click.Path):
-    """A file that is read, alone or as NAME=FILE; or a table. No output takes its place."""
-
-    def convert(self, value: Any, *_: Any) -> Any:
-        """The text as it is given."""
-        note_read(value)
-        note_read(value.partition("=")[2])
-        return value
-
-
-INPUT = Input()
 
 
 def _remembered(context: click.Context, parameter: click.Parameter, value: object) -> None:
@@ -48,35 +35,39 @@ def _options(context: click.Context | None) -> dict[str, Any]:
 
 def error_options(command: Callable[..., None]) -> Callable[..., None]:
     """`--debug`, `--quiet`, `--errors` and `--log-format`, before a command's name or behind it."""
-    command = click.option(
+    command = option(
         "--log-format",
         type=click.Choice(("text", "json")),
         expose_value=False,
         is_eager=True,
         callback=_remembered,
-        help="Print on stderr lines for people or, for log collectors, one JSON object a line.",
+        help="Format of stderr: text, or one JSON object per line.",
+        heading=GENERAL,
     )(command)
-    command = click.option(
+    command = option(
         "--errors",
         type=click.Choice(("text", "json")),
         expose_value=False,
         callback=_remembered,
-        help="Print errors as text or, for programs, as JSON.",
+        help="Format of error messages: text, or JSON for programs.",
+        heading=GENERAL,
     )(command)
-    command = click.option(
+    command = option(
         "-q",
         "--quiet",
         is_flag=True,
         expose_value=False,
         callback=_remembered,
-        help="Print nothing but results and errors.",
+        help="Print only results and errors.",
+        heading=GENERAL,
     )(command)
-    return click.option(
+    return option(
         "--debug",
         is_flag=True,
         expose_value=False,
         callback=_remembered,
-        help="Show the traceback, and the SQL that failed.",
+        help="Print the traceback of an error and the SQL that failed.",
+        heading=GENERAL,
     )(command)
 
 
@@ -104,12 +95,13 @@ def several_names(_: click.Context, __: click.Parameter, texts: tuple[str, ...])
 
 def overwrite_option(command: Callable[..., None]) -> Callable[..., None]:
     """`--overwrite`, which `overwrites` tells wherever something is written."""
-    return click.option(
+    return option(
         "--overwrite",
         is_flag=True,
         expose_value=False,
         callback=_remembered,
-        help="Replace a file that sqlmetrics did not write, too.",
+        help="Replace an existing file that sqlmetrics did not write.",
+        heading=OUTPUT,
     )(command)
 
 

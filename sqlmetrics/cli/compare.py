@@ -6,89 +6,113 @@ from typing import Any
 
 import click
 
-from sqlmetrics.cli.common import INPUT, error_options, several
+from sqlmetrics.cli.common import error_options, several
 from sqlmetrics.cli.evaluation_options import (
+    METRIC,
     given_options,
     metrics_option,
     segment_option,
     table_options,
 )
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.cli.output import format_of, output_options
-from sqlmetrics.cli.systems import (
-    FORMATS,
-    answer,
-    found_by,
+from sqlmetrics.cli.options.command import INPUT_DATA, STATISTICS, Command, option
+from sqlmetrics.cli.options.parameters import (
+    INPUT,
+    by_option,
     items_option,
-    sources,
-    spec_of,
+    margin_option,
+    seed_option,
     sql_option,
-    system_options,
 )
+from sqlmetrics.cli.output import format_of, output_options
+from sqlmetrics.cli.systems import FORMATS, answer, found_by, sources, spec_of, system_options
 from sqlmetrics.errors import CheckError
 
 FAIL_ON = ("worse", "unclear", "not-better")
 TESTS = ("t", "randomization", "bootstrap", "wilcoxon")
 
 
-@click.command()
+@click.command(cls=Command)
 @system_options
-@metrics_option("Like ndcg@10; several behind commas. Of a spec, by default its own.")
-@click.option("--test", type=click.Choice(TESTS), default="t", show_default=True)
-@click.option("--margin", default=0.0, help="The largest difference that does not matter.")
-@click.option("--by", multiple=True, metavar="COLUMN", help="Compare each segment too.")
+@metrics_option(f"{METRIC}  [default: the metrics of SPEC]")
+@option(
+    "--test",
+    type=click.Choice(TESTS),
+    default="t",
+    show_default=True,
+    help="Significance test.",
+    heading=STATISTICS,
+)
+@margin_option(0.0)
+@by_option
 @segment_option
-@click.option(
+@option(
     "--cluster",
     metavar="COLUMN",
-    help="What is drawn together, like a user.  [default: the spec's, or query_id by day]",
+    help="Column whose queries are drawn together, such as user.  [default: the spec's, "
+    "else query_id by day]",
+    heading=STATISTICS,
 )
-@click.option(
+@option(
     "--dates",
     multiple=True,
     callback=several,
     metavar="DAY,DAY",
-    help="Days, or periods like 2026-11-01..2026-11-07, of one system: the first is the baseline.",
+    help="Days or periods of one system, such as 2026-11-01..2026-11-07; the first is the "
+    "baseline.",
 )
-@click.option(
+@option(
     "--paired/--unpaired",
     default=None,
-    help="Whether each query is compared with itself.  [default: yes, but for --dates]",
+    help="Compare each query with itself, or systems with queries of their "
+    "own.  [default: paired; with --dates unpaired]",
+    heading=STATISTICS,
 )
-@click.option(
+@option(
     "--covariate",
     metavar="DAYS|COLUMN",
-    help="What is known of queries from before takes variance away (CUPED), not paired.",
+    help="Covariate that reduces the variance (CUPED) of --unpaired: days before the "
+    "test, or a column.",
+    heading=STATISTICS,
 )
-@click.option(
+@option(
     "--baseline-values",
     type=INPUT,
     metavar="TABLE",
-    help="The baseline is an earlier run: what evaluate --per-query or a job has kept.",
+    help="Per-query values of an earlier run that serve as the baseline.",
+    heading=INPUT_DATA,
 )
-@click.option("--contributions", is_flag=True, help="What each slice adds to the difference.")
-@click.option(
+@option(
+    "--contributions",
+    is_flag=True,
+    help="Report how much each segment adds to the difference.",
+    heading="Reports",
+)
+@option(
     "--movers",
     metavar="N|lost|gained",
-    help="Show N queries that moved most, those that lost first, with lists; or lost:20.",
+    help="Show the N queries that moved most, or those of one side, as in lost:20.",
+    heading="Reports",
 )
-@click.option(
+@option(
     "--all-pairs",
     is_flag=True,
     default=None,
-    help="Compare every pair of systems: leaderboards with groups that do not differ.",
+    help="Compare every pair of systems; group the systems that do not differ.",
+    heading="Reports",
 )
-@click.option(
+@option(
     "--fail-on",
     type=click.Choice(FAIL_ON),
-    help="Exit with 1 if a row is worse; worse or unclear; or anything but better.",
+    help="Exit with 1 if a verdict is worse; if it is worse or unclear; or if it is not better.",
 )
-@click.option(
+@option(
     "--replicates",
     type=int,
-    help="Number of resampling replicates. Default: 1,000, more for many tests.",
+    help="Number of resampling replicates.  [default: 1,000; more for many tests]",
+    heading=STATISTICS,
 )
-@click.option("--seed", default=1, show_default=True, help="Random seed of the replicates.")
+@seed_option()
 @sql_option
 @items_option
 @table_options

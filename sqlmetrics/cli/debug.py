@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import INPUT, error_options
+from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.evaluation_options import dialect_option
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.options.command import Command, option
+from sqlmetrics.cli.options.parameters import INPUT
 
 if TYPE_CHECKING:
     from sqlmetrics.engines.database import Database
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 UNASKED = "as far as the role may: sqlmetrics grants SPEC --role NAME prints what it needs"
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("spec", type=INPUT, required=False)
 @place_options
 @error_options
@@ -83,21 +85,18 @@ def _writing(engine: Database, names: list[str]) -> tuple[str, ...]:
     return rights or (UNASKED if engine.driver.url and engine.driver.url.host else "yes",)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("spec", type=INPUT)
-@click.option("--role", required=True, metavar="NAME", help="The role or user: NAME@HOST on MySQL.")
-@click.option(
+@option("--role", required=True, metavar="NAME", help="Role or user; NAME@HOST on MySQL.")
+@option(
     "--kind",
     default="nightly",
     show_default=True,
     metavar="KIND",
-    help="nightly runs the spec, analyst evaluates and checks, reader looks at tables and views.",
+    help="Work of the role: nightly runs the spec, analyst evaluates and checks, reader "
+    "queries the tables.",
 )
-@click.option(
-    "--dialect",
-    shell_complete=completion.dialects,
-    help="A dialect of list dialects.  [default: that of the place]",
-)
+@dialect_option("that of the connection")
 @place_options
 @error_options
 def grants(*, spec: str, role: str, kind: str, dialect: str | None, location: Location) -> None:

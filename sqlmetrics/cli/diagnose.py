@@ -10,6 +10,8 @@ import click
 from sqlmetrics.cli.common import error_options, several
 from sqlmetrics.cli.evaluation_options import given_options, table_options
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.options.command import Command, option
+from sqlmetrics.cli.options.parameters import by_option, margin_option
 from sqlmetrics.cli.output import format_of, output_options, write
 from sqlmetrics.cli.systems import found_by, sources, system_options
 from sqlmetrics.engines.output_files import has_columns
@@ -18,18 +20,17 @@ FIRST = ("system", "baseline")
 """The first columns of findings; there may be no finding."""
 
 
-@click.command()
+@click.command(cls=Command)
 @system_options
-@click.option(
-    "--margin", default=0.01, show_default=True, help="What lies within it has not moved."
-)
-@click.option("--by", multiple=True, metavar="COLUMN", help="Tell which segment is worse.")
-@click.option(
+@margin_option(0.01)
+@by_option
+@option(
     "--dates",
     multiple=True,
     callback=several,
     metavar="DAY,DAY",
-    help="Days, or periods like 2026-11-01..2026-11-07, of one system: the first is the baseline.",
+    help="Days or periods of one system, such as 2026-11-01..2026-11-07; the first is the "
+    "baseline.",
 )
 @table_options
 @place_options

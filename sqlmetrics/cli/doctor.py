@@ -8,18 +8,19 @@ import click
 
 from sqlmetrics.cli.common import error_options
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.options.command import Command, option
 
 
-@click.command()
+@click.command(cls=Command)
 @place_options
-@click.option(
+@option(
     "--case",
     "words",
     multiple=True,
     metavar="NAME",
-    help="Only this case, or all whose names have this in them.",
+    help="Case to run: its name or a part of it. May be repeated.",
 )
-@click.option("--list-cases", is_flag=True, help="Print the names of the cases instead.")
+@option("--list-cases", is_flag=True, help="Print only the names of the cases.")
 @error_options
 def doctor(location: Location, words: tuple[str, ...], *, list_cases: bool) -> None:
     """Examine a database: hard data, every metric and option.

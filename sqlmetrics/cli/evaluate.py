@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from sqlmetrics.cli.common import INPUT, error_options, overwrites, progress_bar
+from sqlmetrics.cli.common import error_options, overwrites, progress_bar
 from sqlmetrics.cli.evaluation_options import (
+    CONVENTION,
     check_option,
     convention_option,
     given_options,
@@ -18,6 +19,16 @@ from sqlmetrics.cli.evaluation_options import (
     table_options,
 )
 from sqlmetrics.cli.location import PLACES, Location, place_options
+from sqlmetrics.cli.options.command import EXECUTION, STATISTICS, Command, option
+from sqlmetrics.cli.options.parameters import (
+    INPUT,
+    by_option,
+    confidence_option,
+    items_option,
+    labels_option,
+    per_query_option,
+    queries_option,
+)
 from sqlmetrics.cli.output import (
     FORMATS,
     PER_QUERY,
@@ -45,54 +56,64 @@ def _no_level(_: click.Context, __: click.Parameter, level: str | None) -> None:
         )
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("tables", type=INPUT, nargs=-1, required=True, metavar="RANKINGS... LABELS")
-@click.option(
-    "--labels",
-    type=INPUT,
-    metavar="TABLE",
-    help="The labels (qrels); all others are rankings then.",
-)
-@metrics_option("Like ndcg@10; several behind commas.")
+@labels_option
+@metrics_option()
 @preset_option()
-@click.option("-l", "level", hidden=True, expose_value=False, callback=_no_level)
-@convention_option(
-    "Overrides the preset: see list options. VALUE,VALUE gives each metric once for each."
-)
-@click.option("--by", multiple=True, metavar="COLUMN", help="Segment by a column.")
+@option("-l", "level", hidden=True, expose_value=False, callback=_no_level)
+@convention_option(f"{CONVENTION} VALUE,VALUE evaluates each metric once per value.")
+@by_option
 @segment_option
-@click.option("--baseline", metavar="SYSTEM", help="The system that the others are compared with.")
-@click.option(
-    "--queries",
-    type=INPUT,
-    metavar="TABLE",
-    help="What is known of queries: segments, weights, days.",
+@option(
+    "--baseline",
+    metavar="SYSTEM",
+    help="System that the others are compared with.",
+    heading=STATISTICS,
 )
-@click.option(
-    "--items",
-    type=INPUT,
-    metavar="TABLE",
-    help="What is known of items: category, popularity, users, vector.",
-)
+@queries_option
+@items_option
 @table_options
 @place_options
-@click.option("--per-query", is_flag=True, help="One row per query instead of the summary.")
-@click.option("--confidence", type=float, metavar="LEVEL", help="Intervals of means, like 0.95.")
-@click.option("--tie-audit", is_flag=True, help="Print how much equal scores matter instead.")
-@click.option(
-    "--abstention", is_flag=True, help="Print if scores tell which queries not to answer instead."
+@per_query_option
+@confidence_option(default=None)
+@option(
+    "--tie-audit",
+    is_flag=True,
+    help="Report how much tied scores change each metric.",
+    heading=STATISTICS,
+)
+@option(
+    "--abstention",
+    is_flag=True,
+    help="Report whether scores separate the queries that should not be answered.",
+    heading=STATISTICS,
 )
 @check_option
-@click.option(
-    "--plan", metavar="NAME", help="How lists are ranked: window, lists, counts or ranks."
+@option(
+    "--plan",
+    metavar="NAME",
+    help="Plan of the ranking: window, lists, counts or ranks.",
+    heading=EXECUTION,
 )
-@click.option(
+@option(
     "--memory",
     metavar="SIZE",
-    help="Memory limit of DuckDB, ClickHouse, PostgreSQL or MySQL, like 4GB.",
+    help="Memory limit of DuckDB, ClickHouse, PostgreSQL or MySQL, such as 4GB.",
+    heading=EXECUTION,
 )
-@click.option("--checkpoint", metavar="FOLDER", help="Save progress there, and go on after a stop.")
-@click.option("--profile", metavar="FILE", help="Write DuckDB's profile of the work, in JSON.")
+@option(
+    "--checkpoint",
+    metavar="FOLDER",
+    help="Save progress in this folder and resume from it.",
+    heading=EXECUTION,
+)
+@option(
+    "--profile",
+    metavar="FILE",
+    help="Write DuckDB's query profile to this file, as JSON.",
+    heading=EXECUTION,
+)
 @output_options(FORMATS)
 @error_options
 @given_options

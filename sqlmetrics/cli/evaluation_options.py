@@ -10,86 +10,115 @@ from typing import Any
 import click
 
 from sqlmetrics.cli import completion
+from sqlmetrics.cli.options.command import (
+    COLUMNS,
+    CONVENTIONS,
+    INPUT_DATA,
+    Decorator,
+    decorate,
+    option,
+)
+from sqlmetrics.cli.options.parameters import metrics_from_option
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.segments import KINDS
 
-Decorator = Callable[[Callable[..., None]], Callable[..., None]]
-
-COLUMNS = {
-    "query": "the query's column  [default: query_id]",
-    "item": "the item's column  [default: item_id]",
-    "score": "the column of scores  [default: score]",
-    "rank": "the column of ranks 1..n, instead of scores",
-    "grade": "the labels' column of grades  [default: grade]",
-    "group": "the labels' column of groups: subtopics, nuggets, evidence sets",
-    "system": "the column of the ranker, model or run",
-    "date": "the column of the day",
-    "weight": "the column of query weights",
+COLUMN_TEXTS = {
+    "query": "Query column.  [default: query_id]",
+    "item": "Item column.  [default: item_id]",
+    "score": "Score column.  [default: score]",
+    "rank": "Rank column (1 to n), used in place of the score.",
+    "grade": "Grade column of the labels.  [default: grade]",
+    "group": "Group column of the labels: subtopics, nuggets or evidence sets.",
+    "system": "System column: the ranker, model or run.",
+    "date": "Day column.",
+    "weight": "Query weight column.",
 }
 
 
+def column_option(role: str, **attributes: Any) -> Decorator:
+    """The option that names the column of a role."""
+    return option(
+        f"--{role}", metavar="COLUMN", heading=COLUMNS, help=COLUMN_TEXTS[role], **attributes
+    )
+
+
 _TABLES = (
-    click.option("--where", metavar="CONDITION", help="Only these rows of the rankings."),
-    click.option(
+    option(
+        "--where",
+        metavar="CONDITION",
+        help="SQL condition on the rows of the rankings.",
+        heading=INPUT_DATA,
+    ),
+    option(
         "--grades",
         multiple=True,
         metavar="TEXT=NUMBER",
-        help="The number of a grade that is a text, like high=3.",
+        help="Number of a grade that is text, such as high=3.",
+        heading=INPUT_DATA,
     ),
-    *(click.option(f"--{role}", metavar="COLUMN", help=text) for role, text in COLUMNS.items()),
-    click.option(
-        "--time-zone", metavar="ZONE", help="Whose days times with a zone have.  [default: UTC]"
+    *(column_option(role) for role in COLUMN_TEXTS),
+    option(
+        "--time-zone",
+        metavar="ZONE",
+        help="Time zone that decides the day of a timestamp.  [default: UTC]",
+        heading=COLUMNS,
     ),
-    click.option(
+    option(
         "--label-column",
         "label_columns",
         multiple=True,
         metavar="ROLE=COLUMN",
-        help="A column that the labels name differently, like query=qid.",
+        help="Column that has another name in the labels, such as query=qid.",
+        heading=COLUMNS,
     ),
-    click.option(
+    option(
         "--separator",
         metavar="MARK",
-        help="What is between the values of CSV files, like ; or tab; else their header shows it.",
+        help="CSV delimiter, such as ; or tab.  [default: detected from the header]",
+        heading=INPUT_DATA,
     ),
-    click.option("--decimal", metavar="MARK", help="The decimal mark of CSV files: . or a comma."),
-    click.option(
-        "--metrics-from",
-        multiple=True,
-        type=click.Path(),
-        metavar="FOLDER",
-        help="Metrics of your own, a file each: see metric new.",
+    option(
+        "--decimal",
+        metavar="MARK",
+        help="Decimal mark of CSV files: . or a comma.",
+        heading=INPUT_DATA,
     ),
-    click.option(
+    metrics_from_option,
+    option(
         "--skip-bad",
         is_flag=True,
         default=None,
-        help="Leave out files of rankings that cannot be read or have broken lines.",
+        help="Skip ranking files that cannot be read or have broken lines.",
+        heading=INPUT_DATA,
     ),
 )
 
 
 def table_options(command: Callable[..., None]) -> Callable[..., None]:
     """What a command is told of its tables: conditions, grades, columns."""
-    for option in reversed(_TABLES):
-        command = option(command)
-    return command
+    return decorate(command, *_TABLES)
 
 
 def segment_option(command: Callable[..., None]) -> Callable[..., None]:
     """`--segment`, as texts for `given_options`."""
-    return click.option(
+    return option(
         "--segment",
         "segments",
         multiple=True,
         metavar="NAME=CONDITION",
-        help="Segment by a condition, or by traffic, relevant_labels, query_length.",
+        help="Segment by a condition, or by traffic, relevant_labels or query_length.",
+        heading=INPUT_DATA,
     )(command)
 
 
-def metrics_option(about: str, complete: completion.Completer = completion.metrics) -> Decorator:
+METRIC = "Metric such as ndcg@10; commas separate several."
+
+
+def metrics_option(
+    about: str = METRIC, complete: completion.Completer = completion.metrics
+) -> Decorator:
     """`-m`: metrics, several behind commas."""
-    return click.option(
+    return option(
         "-m",
         "--metric",
         "metrics",
@@ -109,22 +138,40 @@ def _metrics(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> t
     return metric_texts(texts)
 
 
-def preset_option(about: str = "A tool to agree with: see list presets.") -> Decorator:
+def preset_option(
+    about: str = "Conventions of a tool, such as trec_eval (see list presets).",
+) -> Decorator:
     """`--preset`."""
-    return click.option("--preset", metavar="NAME", shell_complete=completion.presets, help=about)
+    return option(
+        "--preset",
+        heading=CONVENTIONS,
+        metavar="NAME",
+        shell_complete=completion.presets,
+        help=about,
+    )
 
 
-def convention_option(about: str = "Overrides the preset: see list options.") -> Decorator:
+CONVENTION = "Set one convention (see list options); overrides the preset."
+
+
+def convention_option(about: str = CONVENTION) -> Decorator:
     """`-c`, as texts for `given_options`."""
-    return click.option(
+    return option(
         "-c",
         "--convention",
         "conventions",
         multiple=True,
         metavar="OPTION=VALUE",
+        heading=CONVENTIONS,
         shell_complete=completion.conventions,
         help=about,
     )
+
+
+def dialect_option(default: str) -> Decorator:
+    """`--dialect`."""
+    about = f"SQL dialect (see list dialects).  [default: {default}]"
+    return option("--dialect", shell_complete=completion.dialects, help=about)
 
 
 _CHECK_SHARE = "sqlmetrics.check_share"
@@ -132,16 +179,19 @@ _CHECK_SHARE = "sqlmetrics.check_share"
 
 def check_option(command: Callable[..., None]) -> Callable[..., None]:
     """`--skip-input-checks` and `--check-share`; see `input_check`."""
-    about = "Do not look for bad input first."
-    share = click.option(
+    about = "Skip the input checks."
+    share = option(
         "--check-share",
         type=click.FloatRange(0, 1, min_open=True),
         metavar="SHARE",
         expose_value=False,
         callback=lambda context, _, value: context.meta.update({_CHECK_SHARE: value}),
-        help="Look for bad input in this share of the queries, like 0.01; the notes say so.",
+        help="Share of the queries whose input is checked, such as 0.01.",
+        heading=INPUT_DATA,
     )
-    return click.option("--skip-input-checks", is_flag=True, help=about)(share(command))
+    return option("--skip-input-checks", is_flag=True, heading=INPUT_DATA, help=about)(
+        share(command)
+    )
 
 
 def input_check(skipped: bool) -> bool | float:

@@ -8,8 +8,11 @@ from pathlib import Path
 import click
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import INPUT, error_options, overwrite_option, overwrites, say
+from sqlmetrics.cli.common import error_options, overwrite_option, overwrites, say
+from sqlmetrics.cli.evaluation_options import dialect_option
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.options.command import Command, decorate, option
+from sqlmetrics.cli.options.parameters import INPUT
 
 
 def tool_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -19,30 +22,32 @@ def tool_options(command: Callable[..., None]) -> Callable[..., None]:
     takers: dict[str, list[str]] = {}
     about: dict[str, str] = {}
     for tool in FORMATS.values():
-        for option, text in tool.options.items():
-            takers.setdefault(option, []).append(tool.name)
-            about.setdefault(option, text)
-    for option in reversed(takers):
-        help_text = f"{about[option]}  [{', '.join(takers[option])}]"
-        command = click.option(f"--{option}", metavar="TEXT", help=help_text)(command)
-    return command
+        for name, text in tool.options.items():
+            takers.setdefault(name, []).append(tool.name)
+            about.setdefault(name, text)
+    decorators = [
+        option(
+            f"--{name}",
+            metavar="TEXT",
+            heading=", ".join(FORMATS[taker].title for taker in takers[name]),
+            help=about[name],
+        )
+        for name in takers
+    ]
+    return decorate(command, *decorators)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("tool", metavar="TOOL", shell_complete=completion.exports)
 @click.argument("spec", type=INPUT)
-@click.option(
+@option(
     "--out",
     metavar="FOLDER",
-    help="Where the files go; a name that ends in .zip packs them.  [default: TOOL, or TOOL.zip]",
+    help="Folder to write, or a .zip file.  [default: TOOL, or TOOL.zip]",
 )
-@click.option(
-    "--dialect",
-    shell_complete=completion.dialects,
-    help="The database that the tool reads.  [default: that of profiles.yml, else duckdb]",
-)
+@dialect_option("that of profiles.yml, else duckdb")
 @overwrite_option
-@click.option("--force", is_flag=True, hidden=True, help="The same as --overwrite.")
+@option("--force", is_flag=True, hidden=True, help="The same as --overwrite.")
 @tool_options
 @place_options
 @error_options

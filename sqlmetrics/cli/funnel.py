@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from sqlmetrics.cli.common import INPUT, error_options, several
+from sqlmetrics.cli.common import error_options, several
 from sqlmetrics.cli.evaluation_options import (
+    METRIC,
     check_option,
     given_options,
     metrics_option,
@@ -15,53 +16,51 @@ from sqlmetrics.cli.evaluation_options import (
     table_options,
 )
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.cli.output import format_of, output_options
-from sqlmetrics.cli.systems import (
-    FORMATS,
-    answer,
-    found_by,
+from sqlmetrics.cli.options.command import Command, option
+from sqlmetrics.cli.options.parameters import (
+    INPUT,
+    by_option,
     items_option,
-    question_options,
-    sources,
+    labels_option,
     sql_option,
 )
+from sqlmetrics.cli.output import format_of, output_options
+from sqlmetrics.cli.systems import FORMATS, answer, found_by, question_options, sources
 from sqlmetrics.errors import SpecError
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("tables", type=INPUT, nargs=-1, metavar="RANKINGS... LABELS | SPEC")
-@click.option(
-    "--labels", type=INPUT, metavar="TABLE", help="The labels; all others are rankings then."
-)
-@click.option(
+@labels_option
+@option(
     "--stage",
     "stages",
     multiple=True,
     type=INPUT,
     metavar="NAME=TABLE",
-    help="A stage and its rankings, in order; before LABELS alone.",
+    help="Rankings of one stage. Repeat in the order of the stages.",
 )
-@click.option(
+@option(
     "--stage-column",
     "stage",
     metavar="COLUMN",
-    help="What names a row's stage, of one table.  [default: stage]",
+    help="Column that names the stage of a row.  [default: stage]",
 )
-@click.option(
+@option(
     "--order",
     multiple=True,
     callback=several,
     metavar="A,B",
-    help="The stages, first to last.  [default: as given, or the largest lists first]",
+    help="Stages from first to last.  [default: as given, or by the size of their lists]",
 )
-@click.option(
+@option(
     "--sources",
     metavar="COLUMN",
-    help="Of one table: what each source of this column of lists finds, instead of stages.",
+    help="Column that lists the sources of a row; report on sources, not on stages.",
 )
-@metrics_option("After each stage; several behind commas.  [default: ndcg@10; of a spec its own]")
-@click.option("--rel", default=1.0, show_default=True, help="The lowest grade that is relevant.")
-@click.option("--by", multiple=True, metavar="COLUMN", help="Look at each segment too.")
+@metrics_option(f"{METRIC}  [default: those of SPEC, else ndcg@10]")
+@option("--rel", default=1.0, show_default=True, help="Lowest relevant grade.")
+@by_option
 @question_options
 @items_option
 @check_option

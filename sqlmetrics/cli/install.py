@@ -6,13 +6,14 @@ import click
 
 from sqlmetrics.cli.common import error_options, say
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.options.command import Command, option
 from sqlmetrics.errors import SpecError
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("file", required=False)
 @place_options
-@click.option("--print", "printed", is_flag=True, help="Print the SQL instead.")
+@option("--sql", "printed", is_flag=True, old_spellings=("--print",), help="Print only the SQL.")
 @error_options
 def install(file: str | None, *, location: Location, printed: bool) -> None:
     """Make table macros of the metrics in FILE, a DuckDB database, or in that of --target.

@@ -10,6 +10,8 @@ import click
 
 from sqlmetrics.cli import completion
 from sqlmetrics.cli.common import error_options, overwrite_option, overwrites, progress_bar
+from sqlmetrics.cli.options.command import OUTPUT, Command, option
+from sqlmetrics.cli.options.parameters import format_option, metrics_from_option
 
 if TYPE_CHECKING:
     from sqlmetrics.tables.table import Table
@@ -17,11 +19,9 @@ if TYPE_CHECKING:
 LISTS = ("metrics", "online", "presets", "options", "dialects", "exports")
 
 
-@click.command("list")
+@click.command("list", cls=Command)
 @click.argument("what", type=click.Choice(LISTS))
-@click.option(
-    "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True
-)
+@format_option(("table", "json"))
 @error_options
 def list_names(what: str, output: str) -> None:
     """List the metrics, those of click logs (online), presets, options, dialects or exports."""
@@ -65,21 +65,15 @@ def _fitted(table: Table, width: int | None) -> str:
     return "\n".join(lines)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("name", metavar="METRIC|OPTION|PRESET", shell_complete=completion.explained)
-@click.option(
+@option(
     "--preset",
     metavar="NAME",
     shell_complete=completion.presets,
-    help="Explain it by the conventions of this preset.",
+    help="Conventions of a tool, such as trec_eval (see list presets).",
 )
-@click.option(
-    "--metrics-from",
-    multiple=True,
-    type=click.Path(),
-    metavar="FOLDER",
-    help="Metrics of your own, a file each.",
-)
+@metrics_from_option
 @error_options
 def explain(name: str, preset: str | None, metrics_from: tuple[str, ...]) -> None:
     """Explain a metric, an option or a preset: formula, choices, SQL, a worked example.
@@ -95,12 +89,12 @@ def explain(name: str, preset: str | None, metrics_from: tuple[str, ...]) -> Non
     click.echo(explained(name, preset, metrics_from))
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("file", default="sqlmetrics.yml")
 @overwrite_option
-@click.option("--force", is_flag=True, hidden=True, help="The same as --overwrite.")
-@click.option("--clicks", is_flag=True, help="A spec of a click log.")
-@click.option("--schema", is_flag=True, help="Print the JSON schema of spec files instead.")
+@option("--force", is_flag=True, hidden=True, help="The same as --overwrite.")
+@option("--clicks", is_flag=True, help="Write the spec of a click log.")
+@option("--schema", is_flag=True, help="Print only the JSON schema of specs.", heading=OUTPUT)
 @error_options
 def init(file: str, force: bool, clicks: bool, schema: bool) -> None:
     """Write an example spec to FILE, with every key explained."""
@@ -112,8 +106,10 @@ def init(file: str, force: bool, clicks: bool, schema: bool) -> None:
     click.echo(starter.write(Path(file), overwrite=force or overwrites(), clicks=clicks))
 
 
-@click.command()
-@click.option("--out", default="sqlmetrics_demo", show_default=True, metavar="FOLDER")
+@click.command(cls=Command)
+@option(
+    "--out", default="sqlmetrics_demo", show_default=True, metavar="FOLDER", help="Folder to write."
+)
 @overwrite_option
 @error_options
 def demo(out: str) -> None:

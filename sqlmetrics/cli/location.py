@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, cast
 
-import click
-
-from sqlmetrics.cli.common import INPUT, say
+from sqlmetrics.cli.common import say
+from sqlmetrics.cli.options.command import CONNECTION, decorate, option
+from sqlmetrics.cli.options.parameters import INPUT
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
@@ -219,27 +219,27 @@ def place_options(command: Callable[..., None]) -> Callable[..., None]:
         location = Location(db, connection, target, profiles, file)
         command(*arguments, location=location, **options)
 
-    for option in reversed(_OPTIONS):
-        called = option(called)
-    return called
+    return decorate(called, *_OPTIONS)
 
 
 PLACES = ("db", "connection", "target", "profiles")
 """The names of these options."""
 
 _OPTIONS = (
-    click.option("--db", metavar="FILE", help="A DuckDB file."),
-    click.option(
+    option("--db", metavar="FILE", help="DuckDB file.", heading=CONNECTION),
+    option(
         "--connection",
         metavar="URL|NAME",
-        help="A database: postgresql://user@host/database, or an output of profiles.yml.",
+        help="Database URL such as postgresql://user@host/database, or an output of profiles.yml.",
+        heading=CONNECTION,
     ),
-    click.option("--target", metavar="NAME", help="An output of profiles.yml."),
-    click.option(
+    option("--target", metavar="NAME", help="Output of profiles.yml.", heading=CONNECTION),
+    option(
         "--profiles",
         type=INPUT,
         metavar="FILE",
-        help="The profiles.yml; its target is used unless --target names another output.",
+        help="Path of profiles.yml.  [default: beside the spec, here, or dbt's]",
+        heading=CONNECTION,
     ),
 )
 

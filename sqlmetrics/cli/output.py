@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sqlmetrics.cli.common import overwrite_option, overwrites, say
+from sqlmetrics.cli.options.command import OUTPUT, option
 from sqlmetrics.engines.output_files import BY_US, IsOurs, check_output, opening, output_file
 from sqlmetrics.errors import EngineError, SpecError
 
@@ -45,11 +46,12 @@ def output_options(formats: Sequence[str]) -> Callable[[Callable[..., None]], Ca
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
         command = out_option(command)
-        return click.option(
+        return option(
             "-o",
             "--output",
             type=click.Choice(tuple(formats)),
-            help="The format. Default: the ending of --out, else a table.",
+            help="Output format.  [default: from the ending of --out, else table]",
+            heading=OUTPUT,
         )(command)
 
     return decorated
@@ -57,8 +59,9 @@ def output_options(formats: Sequence[str]) -> Callable[[Callable[..., None]], Ca
 
 def out_option(command: Callable[..., None]) -> Callable[..., None]:
     """`--out` and `--overwrite`."""
-    about = "Write to a file instead of stdout."
-    return click.option("--out", metavar="FILE", help=about)(overwrite_option(command))
+    about = "File to write.  [default: stdout]"
+    decorator = option("--out", metavar="FILE", heading=OUTPUT, help=about)
+    return decorator(overwrite_option(command))
 
 
 PER_QUERY = ("system", "query_id")

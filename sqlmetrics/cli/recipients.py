@@ -16,6 +16,7 @@ import click
 
 from sqlmetrics.cli.common import overwrite_option, overwrites, say
 from sqlmetrics.cli.location import PLACES, Location
+from sqlmetrics.cli.options.command import OUTPUT, decorate, option
 from sqlmetrics.cli.output import write
 from sqlmetrics.engines.output_files import check_output, writing
 from sqlmetrics.errors import NoDataError, SpecError, SqlmetricsError, masked_values
@@ -133,28 +134,28 @@ def _transport(url: str) -> Any:
 
 def recipient_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options that say to whom a run is told: `output`, `out` and `openlineage`."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return decorate(command, *_OPTIONS)
 
 
 RECIPIENTS = ("output", "out", "openlineage")
 """The names of these options."""
 
 _OPTIONS = (
-    click.option(
+    option(
         "-o",
         "--output",
         type=click.Choice(("text", "json")),
         default="text",
-        help="json: a summary on stdout, also of a run that fails.",
+        help="Format of the summary; json also reports a failed run.",
+        heading=OUTPUT,
     ),
-    click.option("--out", metavar="FILE", help="Write that summary, as JSON, to a file."),
+    option("--out", metavar="FILE", help="File for the summary as JSON.", heading=OUTPUT),
     overwrite_option,
-    click.option(
+    option(
         "--openlineage",
         metavar="FILE|URL",
-        help="Tell a catalogue of lineage: add the events to a file, or send them there.",
+        help="File or URL for OpenLineage events.",
+        heading=OUTPUT,
     ),
 )
 
@@ -248,9 +249,10 @@ def alerting(command: Callable[..., None]) -> Callable[..., None]:
         with alert.hearing():
             command(alert=alert, **options)
 
-    return click.option(
+    return option(
         "--webhook",
         metavar="URL",
         envvar=VARIABLE,
-        help="Tell a failed run or check there: Slack, Teams, or anything that takes JSON.",
+        help="Webhook that is told of a failed run or check: Slack, Teams or any JSON receiver.",
+        heading=OUTPUT,
     )(called)

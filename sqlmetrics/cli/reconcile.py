@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.common import INPUT, error_options, progress_bar
+from sqlmetrics.cli.common import error_options, progress_bar
 from sqlmetrics.cli.evaluation_options import (
     check_option,
     convention_option,
@@ -16,53 +16,59 @@ from sqlmetrics.cli.evaluation_options import (
     table_options,
 )
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.options.command import Command, option
+from sqlmetrics.cli.options.parameters import (
+    INPUT,
+    format_option,
+    labels_option,
+    queries_option,
+    sql_option,
+)
 from sqlmetrics.cli.systems import sources, spec_of
 
 NOTHING_FITS = 1
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("tables", type=INPUT, nargs=-1, required=True, metavar="RANKINGS LABELS")
-@click.option(
-    "--labels", type=INPUT, metavar="TABLE", help="The labels; the other table is the rankings."
-)
-@click.option(
+@labels_option
+@option(
     "-m",
     "--metric",
     required=True,
     shell_complete=completion.metrics,
-    help="One metric, like ndcg@20.",
+    help="Metric such as ndcg@20.",
 )
-@click.option("--value", metavar="NUMBER", help="With all its digits, like .0919 or 35.06%.")
-@click.option(
+@option(
+    "--value",
+    metavar="NUMBER",
+    help="Value to explain, with all its digits, such as .0919 or 35.06%.",
+)
+@option(
     "--values",
     metavar="FILE[:COLUMN]",
-    help="Per-query values instead: a file with a column of queries and one of values.",
+    help="Per-query values to explain: a file with a query column and a value column.",
 )
-@click.option(
+@option(
     "--departures",
     type=int,
     default=2,
     show_default=True,
-    help="In how many options at most a combination departs from a preset.",
+    help="Largest number of options that differ from a preset.",
 )
-@convention_option("What is known of the conventions, and not varied: list options.")
-@click.option(
-    "--by", multiple=True, metavar="COLUMN", help="Try the mean of the means of segments too."
+@convention_option("Fix one convention (see list options); the others vary.")
+@option(
+    "--by",
+    multiple=True,
+    metavar="COLUMN",
+    help="Column whose segments are averaged first, as one more convention.",
 )
-@click.option(
-    "--queries",
-    type=INPUT,
-    metavar="TABLE",
-    help="What is known of queries: segments, weights, days.",
-)
+@queries_option
 @table_options
 @place_options
 @check_option
-@click.option("--sql", is_flag=True, help="Print the statement that ran instead.")
-@click.option(
-    "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True
-)
+@sql_option
+@format_option(("table", "json"))
 @error_options
 @given_options
 def reconcile(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlmetrics.cli.common import INPUT, error_options, overwrite_option, overwrites, say
+from sqlmetrics.cli.common import error_options, overwrite_option, overwrites, say
 from sqlmetrics.cli.evaluation_options import (
     given_options,
     metrics_option,
@@ -16,32 +16,41 @@ from sqlmetrics.cli.evaluation_options import (
     table_options,
 )
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.cli.systems import items_option, sources, spec_of, system_options
+from sqlmetrics.cli.options.command import INPUT_DATA, OUTPUT, Command, decorate, option
+from sqlmetrics.cli.options.parameters import INPUT, by_option, items_option, margin_option
+from sqlmetrics.cli.systems import sources, spec_of, system_options
 
 if TYPE_CHECKING:
     from sqlmetrics.comparison.page.report import Report
 
 _OPTIONS = (
-    metrics_option("Like ndcg@10; the first is that of most pictures. Of a spec its own."),
-    click.option("--margin", default=0.0, help="The largest difference that does not matter."),
-    click.option("--by", multiple=True, metavar="COLUMN", help="Look at each segment too."),
+    metrics_option(
+        "Metric such as ndcg@10; most charts show the first.  [default: the metrics of SPEC]"
+    ),
+    margin_option(0.0),
+    by_option,
     segment_option,
     items_option,
-    click.option(
+    option(
         "--language",
         type=click.Choice(("en", "zh")),
         default="en",
         show_default=True,
-        help="English or Chinese.",
+        help="Language of the page: English or Chinese.",
+        heading=OUTPUT,
     ),
-    click.option(
+    option(
         "--deploys",
         type=INPUT,
         metavar="TABLE",
-        help="Days of deploys and their names, marked on the days: a file or table.",
+        help="Table of deploys (day, name), marked in the charts of days.",
+        heading=INPUT_DATA,
     ),
-    click.option(
-        "--fresh", is_flag=True, help="Evaluate a spec again, although its table has rows of it."
+    option(
+        "--fresh",
+        is_flag=True,
+        help="Evaluate SPEC anew, even if its fact table has its numbers.",
+        heading=INPUT_DATA,
     ),
     overwrite_option,
     table_options,
@@ -53,18 +62,20 @@ _OPTIONS = (
 
 def _options(command: Callable[..., None]) -> Callable[..., None]:
     """What both commands are told."""
-    for option in reversed((system_options, *_OPTIONS)):
-        command = option(command)
-    return command
+    return decorate(command, system_options, *_OPTIONS)
 
 
-@click.command()
-@click.option(
+@click.command(cls=Command)
+@option(
     "--out",
     metavar="FILE",
-    help="A page (.html), .md, .tex, .txt, .png, .svg; - prints.  [default: SPEC or LABELS.html]",
+    heading=OUTPUT,
+    help="File to write: .html, .md, .tex, .txt, .png or .svg; - is stdout.  [default: "
+    "SPEC.html or LABELS.html]",
 )
-@click.option("--charts", metavar="FOLDER", help="Write each chart as Vega-Lite JSON, too.")
+@option(
+    "--charts", metavar="FOLDER", help="Folder for the charts as Vega-Lite JSON.", heading=OUTPUT
+)
 @_options
 def report(
     *,
@@ -99,9 +110,14 @@ def report(
             say(f"wrote {chart}")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("picture", metavar="PICTURE")
-@click.option("--out", metavar="FILE", help=".svg, .png or .json (Vega-Lite); default: PICTURE.svg")
+@option(
+    "--out",
+    metavar="FILE",
+    heading=OUTPUT,
+    help="File to write: .svg, .png or .json (Vega-Lite).  [default: PICTURE.svg]",
+)
 @_options
 def plot(
     *,

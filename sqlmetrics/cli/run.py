@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlmetrics.cli.common import INPUT, error_options, progress_bar, say, say_of
+from sqlmetrics.cli.common import error_options, progress_bar, say, say_of
 from sqlmetrics.cli.evaluation_options import check_option, input_check
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.options.command import EXECUTION, OUTPUT, Command, option
+from sqlmetrics.cli.options.parameters import INPUT, days_options
 from sqlmetrics.cli.recipients import Alert, Recipients, alerting, recipient_options
 from sqlmetrics.errors import SpecError, SqlmetricsError
 from sqlmetrics.tables.table import many, metric_value
@@ -31,52 +33,69 @@ SYSTEMS = 4
 """As many systems are named where a run says how it went."""
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("spec", type=INPUT)
-@click.option("--start", metavar="DATE", help="The first day; without --end, to the last one.")
-@click.option("--end", metavar="DATE", help="The day after the last one.")
-@click.option(
-    "--full-refresh", is_flag=True, help="Compute all days anew, in the place of the old."
-)
-@click.option(
+@days_options()
+@option("--full-refresh", is_flag=True, help="Recompute and replace all days.")
+@option(
     "--allow-loss",
     type=click.IntRange(1),
     metavar="N",
-    help="Of so many days --full-refresh and --recompute may take numbers away for good.",
+    help="Number of days whose numbers --full-refresh or --recompute may delete.",
+    heading="History",
 )
-@click.option(
-    "--adopt", is_flag=True, help="Rows of this name are the spec's own, whatever wrote them."
+@option(
+    "--adopt",
+    is_flag=True,
+    help="Replace rows of this spec's name even if another spec wrote them.",
+    heading="History",
 )
-@click.option(
-    "--backfill", is_flag=True, help="Only days of which the table lacks a metric, and only it."
+@option(
+    "--backfill",
+    is_flag=True,
+    help="Compute only the days and metrics that the fact table lacks.",
 )
-@click.option("--recompute", is_flag=True, help="With --backfill: all metrics of these days anew.")
-@click.option(
-    "--lookback", type=click.IntRange(1), metavar="N", help="The last N days, for late data."
+@option(
+    "--recompute",
+    is_flag=True,
+    help="Recompute all metrics of the days of --backfill.",
+    heading="History",
 )
-@click.option(
+@option(
+    "--lookback",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Recompute the last N days, for data that arrives late.",
+)
+@option(
     "--batch-days",
     type=click.IntRange(1),
     metavar="N",
-    help="Replace at most N days at a time, each batch in a run of its own. Default: 31 of "
-    "--backfill, else all at once.",
+    help="Largest number of days in one run.  [default: 31 with --backfill, else all]",
+    heading=EXECUTION,
 )
-@click.option("--note", metavar="TEXT", default="", help="Why it is run, for the run log.")
+@option(
+    "--note",
+    metavar="TEXT",
+    default="",
+    help="Reason for the run, kept in the run log.",
+    heading="History",
+)
 @place_options
-@click.option(
+@option(
     "--publish",
     metavar="PLACE",
-    help="Copy the tables to where they are read: FILE.duckdb, which is replaced whole, a "
-    "folder for Parquet files, or the URL of a database, whose other days stay.",
+    help="Copy the tables to FILE.duckdb (replaced whole), a folder of Parquet files, or "
+    "a database URL.",
+    heading=OUTPUT,
 )
-@click.option(
+@option(
     "--storage-version",
     metavar="VERSION",
-    help="The oldest DuckDB that must read the published file, like v1.5.0.",
+    help="Oldest DuckDB version that must read the published file, such as v1.5.0.",
+    heading=OUTPUT,
 )
-@click.option(
-    "--dry-run", is_flag=True, help="Print the SQL and what it would read; write nothing."
-)
+@option("--dry-run", is_flag=True, help="Print the SQL and the tables it reads; write nothing.")
 @check_option
 @recipient_options
 @alerting

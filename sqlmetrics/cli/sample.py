@@ -6,12 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlmetrics.cli.common import INPUT, error_options, progress_bar, say
+from sqlmetrics.cli.common import error_options, progress_bar, say
 from sqlmetrics.cli.evaluation_options import given_options, metrics_option, table_options
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.options.command import COMMON, Command, option
+from sqlmetrics.cli.options.parameters import (
+    INPUT,
+    confidence_option,
+    labels_option,
+    queries_option,
+    seed_option,
+    sql_option,
+)
 from sqlmetrics.cli.output import emit_table, format_of, out_option, output_options, write
 from sqlmetrics.cli.systems import sources, spec_of
-from sqlmetrics.stats import CONFIDENCE
 from sqlmetrics.tables.table import many
 
 if TYPE_CHECKING:
@@ -23,20 +31,26 @@ UNGRADED = ("error", "drop")
 FORMATS = ("table", "json", "csv")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("tables", type=INPUT, nargs=-1, required=True, metavar="RANKINGS... LABELS | SPEC")
-@click.option("--labels", type=INPUT, metavar="TABLE", help="The labels, which are not looked at.")
-@click.option(
-    "--queries", type=INPUT, metavar="TABLE", help="What is known of queries: segments, weights."
+@labels_option
+@queries_option
+@option("--size", type=int, required=True, metavar="N", help="Number of queries to draw.")
+@option(
+    "--by", multiple=True, metavar="COLUMN", help="Segment column to stratify by. May be repeated."
 )
-@click.option("--size", type=int, required=True, metavar="N", help="Queries to draw.")
-@click.option("--by", multiple=True, metavar="COLUMN", help="Stratify by a segment.")
-@click.option("--traffic", is_flag=True, help="Stratify by head, torso and tail of the traffic.")
-@click.option("--share", type=click.Choice(SHARES), default="queries", show_default=True)
-@click.option("--seed", type=int, default=1, show_default=True)
+@option("--traffic", is_flag=True, help="Stratify by head, torso and tail of the traffic.")
+@option(
+    "--share",
+    type=click.Choice(SHARES),
+    default="queries",
+    show_default=True,
+    help="Size of a stratum in the sample: proportional to its queries or its traffic.",
+)
+@seed_option(COMMON)
 @place_options
 @out_option
-@click.option("--sql", is_flag=True, help="Print the queries instead of the rows.")
+@sql_option
 @table_options
 @error_options
 @given_options
@@ -84,30 +98,58 @@ def sample(
     write(query_sample.executed_sql if sql else str(query_sample), out)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("spec", type=INPUT)
 @click.argument("sample", type=INPUT)
-@click.option(
-    "--labels", type=INPUT, metavar="FILE", help="The sample's grades, instead of SPEC's labels."
+@option(
+    "--labels",
+    type=INPUT,
+    metavar="FILE",
+    help="File with the grades of the sample.  [default: the labels of SPEC]",
 )
-@metrics_option("Like dcg@10, instead of SPEC's metrics.")
-@click.option(
-    "--llm-labels", type=INPUT, metavar="FILE", help="A language model's labels of many queries."
+@metrics_option("Metric such as dcg@10.  [default: the metrics of SPEC]")
+@option(
+    "--llm-labels",
+    type=INPUT,
+    metavar="FILE",
+    help="File of a language model's labels.",
+    heading="Labels of a language model",
 )
-@click.option("--llm-grade", metavar="COLUMN", help="The model's grades, in these or in --labels.")
-@click.option(
-    "--llm-sample", type=INPUT, metavar="FILE", help="The queries it labelled. [default: all]"
+@option(
+    "--llm-grade",
+    metavar="COLUMN",
+    help="Column of the model's grades, in --llm-labels or --labels.",
+    heading="Labels of a language model",
 )
-@click.option(
-    "--llm-weight", type=float, metavar="X", help="Of its labels (lambda). [default: the best]"
+@option(
+    "--llm-sample",
+    type=INPUT,
+    metavar="FILE",
+    help="File of the queries that the model labelled.  [default: all]",
+    heading="Labels of a language model",
 )
-@click.option("--by", multiple=True, metavar="COLUMN", help="Means for the values of a stratum.")
-@click.option("--level", default=CONFIDENCE, show_default=True, help="Of the intervals.")
-@click.option("--ungraded", type=click.Choice(UNGRADED), default="error", show_default=True)
-@click.option(
+@option(
+    "--llm-weight",
+    type=float,
+    metavar="X",
+    help="Weight of the model's labels (lambda).  [default: the best]",
+    heading="Labels of a language model",
+)
+@option(
+    "--by", multiple=True, metavar="COLUMN", help="Stratum column to segment by. May be repeated."
+)
+@confidence_option("level", heading=COMMON)
+@option(
+    "--ungraded",
+    type=click.Choice(UNGRADED),
+    default="error",
+    show_default=True,
+    help="Treatment of sampled items without a grade: error, or drop their queries.",
+)
+@option(
     "--complete-labels",
     is_flag=True,
-    help="The sampled queries have all their labels: estimate ndcg, recall and the like too.",
+    help="Estimate ndcg, recall and the like: the sampled queries have all their labels.",
 )
 @place_options
 @output_options(FORMATS)

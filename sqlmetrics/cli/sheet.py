@@ -6,11 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlmetrics.cli.common import INPUT, error_options, say
-from sqlmetrics.cli.evaluation_options import check_option, given_options, table_options
+from sqlmetrics.cli.common import error_options, say
+from sqlmetrics.cli.evaluation_options import (
+    check_option,
+    column_option,
+    given_options,
+    table_options,
+)
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.options.command import COLUMNS, OUTPUT, Command, option
+from sqlmetrics.cli.options.parameters import (
+    INPUT,
+    items_option,
+    labels_option,
+    queries_option,
+    sql_option,
+)
 from sqlmetrics.cli.output import format_of, out_option, write
-from sqlmetrics.cli.systems import items_option, sources, spec_of
+from sqlmetrics.cli.systems import sources, spec_of
 
 if TYPE_CHECKING:
     from sqlmetrics.annotation.sheet import Sheet
@@ -18,30 +31,36 @@ if TYPE_CHECKING:
 CONFLICTS = ("error", "keep")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("tables", type=INPUT, nargs=-1, required=True, metavar="RANKINGS... LABELS | SPEC")
-@click.option(
-    "--labels",
-    type=INPUT,
-    metavar="TABLE",
-    help="The labels, which need not be there yet; see sheet-import.",
-)
-@click.option(
-    "--queries", type=INPUT, metavar="TABLE", help="What is known of queries: text, weights."
-)
+@labels_option
+@queries_option
 @items_option
-@click.option(
-    "-k", "k", type=int, default=10, show_default=True, help="How deep each list is looked at."
+@option(
+    "-k",
+    "k",
+    type=int,
+    default=10,
+    show_default=True,
+    help="Depth: number of items of each list to consider.",
 )
-@click.option("--limit", type=int, metavar="N", help="The N most valuable rows.")
-@click.option("--labelled-queries", is_flag=True, help="Only queries that have a label.")
-@click.option(
-    "--sample", type=INPUT, metavar="FILE", help="All items of a sample's queries instead."
+@option("--limit", type=int, metavar="N", help="Number of rows to print, most valuable first.")
+@option("--labelled-queries", is_flag=True, help="Include only queries that have a label.")
+@option(
+    "--sample",
+    type=INPUT,
+    metavar="FILE",
+    help="File of sampled queries; print all of their items.",
 )
 @place_options
 @out_option
-@click.option("--excel", is_flag=True, help="Write a byte order mark, so that Excel reads UTF-8.")
-@click.option("--sql", is_flag=True, help="Print the query instead of the rows.")
+@option(
+    "--excel",
+    is_flag=True,
+    help="Start the file with a byte order mark, so that Excel reads UTF-8.",
+    heading=OUTPUT,
+)
+@sql_option
 @check_option
 @table_options
 @error_options
@@ -105,21 +124,27 @@ def sheet(
     write(text, out)
 
 
-@click.command("sheet-import")
+@click.command("sheet-import", cls=Command)
 @click.argument("sheet", type=INPUT)
-@click.option(
+@option(
     "--labels",
     required=True,
     type=INPUT,
     metavar="FILE",
-    help="The labels: .csv, .parquet or qrels.",
+    help="File of labels to add to: .csv, .parquet or qrels.",
 )
-@click.option("--new", is_flag=True, help="Make the file of labels; it must not be there.")
-@click.option("--conflicts", type=click.Choice(CONFLICTS), default="error", show_default=True)
-@click.option("--query", default="query_id", show_default=True, metavar="COLUMN")
-@click.option("--item", default="item_id", show_default=True, metavar="COLUMN")
-@click.option("--grade", default="grade", show_default=True, metavar="COLUMN")
-@click.option("--date", metavar="COLUMN", help="The labels' column of days, if they have one.")
+@option("--new", is_flag=True, help="Create the file of labels.")
+@option(
+    "--conflicts",
+    type=click.Choice(CONFLICTS),
+    default="error",
+    show_default=True,
+    help="Treatment of a grade that differs from the label: error, or keep the label.",
+)
+@column_option("query", default="query_id")
+@column_option("item", default="item_id")
+@column_option("grade", default="grade")
+@option("--date", metavar="COLUMN", help="Day column of the labels.", heading=COLUMNS)
 @error_options
 def sheet_import(
     *, sheet: str, labels: str, new: bool, conflicts: str, date: str | None, **columns: str

@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlmetrics.cli.common import INPUT, error_options, progress_bar, say
+from sqlmetrics.cli.common import error_options, progress_bar, say
 from sqlmetrics.cli.evaluation_options import check_option, input_check
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.options.command import Command, option
+from sqlmetrics.cli.options.parameters import (
+    INPUT,
+    confidence_option,
+    days_options,
+    per_query_option,
+)
 from sqlmetrics.cli.output import (
     FORMATS,
     PER_QUERY,
@@ -29,17 +36,16 @@ if TYPE_CHECKING:
     from sqlmetrics.jobs.definitions import DefinedDays
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("spec", type=INPUT)
 @place_options
-@click.option("--start", metavar="DATE", help="The first day.")
-@click.option("--end", metavar="DATE", help="The day after the last one.")
-@click.option("--per-query", is_flag=True, help="One row per query instead of the summary.")
-@click.option("--confidence", type=float, metavar="LEVEL", help="Intervals of means, like 0.95.")
-@click.option(
+@days_options()
+@per_query_option
+@confidence_option(default=None)
+@option(
     "--definition",
     is_flag=True,
-    help="All that decides each number, and since which day, instead of the numbers.",
+    help="Print the definition of each metric and the day it took effect.",
 )
 @check_option
 @output_options(FORMATS)

@@ -7,56 +7,74 @@ from typing import Any
 import click
 
 from sqlmetrics.cli.common import error_options, overwrite_option, overwrites, progress_bar
+from sqlmetrics.cli.options.command import COMMON, Command, decorate, option
+from sqlmetrics.cli.options.parameters import seed_option
 
 MODELS = ("position", "cascade")
 SHARES = {
-    "--bots": (0.01, "Users who are bots."),
-    "--duplicates": (0.02, "Clean events that are there twice."),
-    "--late": (0.02, "Events after the attribution window, of the clicks."),
-    "--early": (0.01, "Events before the result was shown, of the clicks."),
-    "--orphans": (0.01, "Events on items that were not shown, of the clicks."),
-    "--hurried": (0.02, "Clicks left within 5 seconds, of the clicks."),
-    "--zero-results": (0.02, "Requests that find nothing."),
-    "--test-traffic": (0.005, "Requests made by testers."),
-    "--cascade": (0.0, "Requests read as a cascade, by the model position."),
-    "--trust": (0.0, "Clicks on a first result that is looked at and does not attract."),
-    "--randomised": (0.0, "Requests in random order; with a column is_randomised."),
+    "--bots": (0.01, "Share of users who are bots."),
+    "--duplicates": (0.02, "Share of clean events that are duplicated."),
+    "--late": (0.02, "Events after the attribution window, as a share of the clicks."),
+    "--early": (0.01, "Events before their impression, as a share of the clicks."),
+    "--orphans": (0.01, "Events on items without an impression, as a share of the clicks."),
+    "--hurried": (0.02, "Share of clicks that are left within 5 seconds."),
+    "--zero-results": (0.02, "Share of requests without results."),
+    "--test-traffic": (0.005, "Share of requests by testers."),
+    "--cascade": (0.0, "Share of requests that --model position reads as a cascade."),
+    "--trust": (
+        0.0,
+        "Probability of a click on the first result when it is examined and not attractive.",
+    ),
+    "--randomised": (0.0, "Share of requests in random order; adds the column is_randomised."),
 }
 """Option -> its default, and what it is a share of."""
 
 
 def _shares(command: Any) -> Any:
-    for name, (default, help_text) in reversed(SHARES.items()):
-        add = click.option(
-            name, type=float, default=default, metavar="SHARE", show_default=True, help=help_text
+    decorators = [
+        option(
+            name,
+            type=float,
+            default=default,
+            metavar="SHARE",
+            show_default=True,
+            heading="Bias and noise",
+            help=help_text,
         )
-        command = add(command)
-    return command
+        for name, (default, help_text) in SHARES.items()
+    ]
+    return decorate(command, *decorators)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("folder")
-@click.option(
-    "--requests", type=int, default=10_000, show_default=True, help="Searches made by people."
+@option(
+    "--requests", type=int, default=10_000, show_default=True, help="Number of requests by people."
 )
-@click.option(
-    "--results", type=int, default=10, show_default=True, help="Results shown for each request."
+@option("--results", type=int, default=10, show_default=True, help="Number of results per request.")
+@option(
+    "--model",
+    type=click.Choice(MODELS),
+    default="position",
+    show_default=True,
+    help="Click model: position or cascade.",
 )
-@click.option("--model", type=click.Choice(MODELS), default="position", show_default=True)
-@click.option("--days", type=int, default=7, show_default=True)
-@click.option("--queries", type=int, default=500, show_default=True, help="Distinct queries.")
-@click.option("--users", type=int, help="Default: 2,000, or one for 100 requests if more.")
-@click.option(
+@option("--days", type=int, default=7, show_default=True, help="Number of days.")
+@option("--queries", type=int, default=500, show_default=True, help="Number of distinct queries.")
+@option(
+    "--users", type=int, help="Number of users.  [default: 2,000, or 1 per 100 requests if more]"
+)
+@option(
     "--system",
     "systems",
     multiple=True,
     default=("old", "new"),
     show_default=True,
     metavar="NAME",
-    help="A ranker, the worst one first.",
+    help="Ranker, worst first. May be repeated.",
 )
 @_shares
-@click.option("--seed", type=int, default=1, show_default=True)
+@seed_option(COMMON)
 @overwrite_option
 @error_options
 def simulate(folder: str, **settings: Any) -> None:

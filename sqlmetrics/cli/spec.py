@@ -6,38 +6,36 @@ import sys
 
 import click
 
-from sqlmetrics.cli import completion
 from sqlmetrics.cli.common import (
-    INPUT,
     error_options,
     overwrite_option,
     overwrites,
     progress_bar,
     say,
 )
+from sqlmetrics.cli.evaluation_options import dialect_option
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.options.command import EXECUTION, OUTPUT, Command, option
+from sqlmetrics.cli.options.parameters import INPUT
 from sqlmetrics.errors import SpecError, SqlmetricsError
 from sqlmetrics.tables.table import many
 
 
-@click.command("compile")
+@click.command("compile", cls=Command)
 @click.argument("spec", type=INPUT)
-@click.option(
-    "--dialect",
-    shell_complete=completion.dialects,
-    help="A dialect of list dialects.  [default: that of profiles.yml, else duckdb]",
-)
-@click.option("--per-query", is_flag=True, help="The per-query table instead of the summary.")
-@click.option(
+@dialect_option("that of profiles.yml, else duckdb")
+@option("--per-query", is_flag=True, help="Print the SQL of the per-query table.")
+@option(
     "--plan",
     metavar="NAME",
-    help="How lists are ranked: window, lists, counts; fastest looks at the first rows.",
+    help="Plan of the ranking: window, lists or counts; fastest measures the tables.",
+    heading=EXECUTION,
 )
-@click.option(
+@option(
     "--job",
     metavar="FOLDER",
-    help="Write a whole job there: .sql files for the database's own client, with start and "
-    "end as its parameters, and a manifest.",
+    help="Folder for a job: SQL files with parameters for start and end, and a manifest.",
+    heading=OUTPUT,
 )
 @overwrite_option
 @place_options
@@ -74,11 +72,9 @@ def compile_spec(
     click.echo(text, nl=False)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("specs", type=INPUT, nargs=-1, required=True, metavar="SPEC...")
-@click.option(
-    "--offline", is_flag=True, help="Check the specs by themselves; open no table or database."
-)
+@option("--offline", is_flag=True, help="Check the specs alone, without a table or database.")
 @place_options
 @error_options
 def validate(specs: tuple[str, ...], location: Location, *, offline: bool) -> None:
@@ -114,14 +110,14 @@ def validate(specs: tuple[str, ...], location: Location, *, offline: bool) -> No
         raise SpecError(problems)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("spec", type=INPUT)
 @place_options
-@click.option(
+@option(
     "--tolerance",
     default=1e-9,
     show_default=True,
-    help="The largest |a - b| / max(1, |b|) that passes.",
+    help="Largest |a - b| / max(1, |b|) that passes.",
 )
 @error_options
 def verify(

@@ -7,54 +7,45 @@ from typing import Any
 
 import click
 
-from sqlmetrics.cli.common import INPUT, say, several_names
+from sqlmetrics.cli.common import say, several_names
 from sqlmetrics.cli.evaluation_options import check_option, convention_option, preset_option
 from sqlmetrics.cli.location import Location
+from sqlmetrics.cli.options.command import INPUT_DATA, decorate, option
+from sqlmetrics.cli.options.parameters import (
+    INPUT,
+    confidence_option,
+    days_options,
+    labels_option,
+    queries_option,
+)
 from sqlmetrics.cli.output import emit_table
 from sqlmetrics.evaluation.inputs.formats import SPECS
 from sqlmetrics.evaluation.inputs.run_names import named_file, named_runs
 from sqlmetrics.evaluation.inputs.swap import holds_run
-from sqlmetrics.stats import CONFIDENCE
 
 FORMATS = ("table", "json", "csv", "markdown", "html", "latex", "parquet")
 
-_QUESTION = (
-    click.option("--start", metavar="DATE", help="The first day."),
-    click.option("--end", metavar="DATE", help="The day after the last one."),
-    preset_option(),
-    convention_option(),
-    click.option(
-        "--queries",
-        type=INPUT,
-        metavar="TABLE",
-        help="What is known of queries: segments, weights.",
-    ),
-)
+_QUESTION = (days_options(INPUT_DATA), preset_option(), convention_option(), queries_option)
 
 _SYSTEMS = (
     click.argument(
         "tables", type=INPUT, nargs=-1, required=True, metavar="RANKINGS... LABELS | SPEC"
     ),
-    click.option(
-        "--labels",
-        type=INPUT,
-        metavar="TABLE",
-        help="The labels; all that stands before are systems.",
-    ),
-    click.option(
+    labels_option,
+    option(
         "--systems",
         multiple=True,
         callback=several_names,
         metavar="A,B",
-        help="Only these systems.",
+        help="Systems to include, separated by commas.  [default: all]",
     ),
-    click.option(
+    option(
         "--baseline",
         metavar="SYSTEM",
-        help="What the others are compared with.  [default: the one called control, prod, old or "
-        "the like, else the first]",
+        help="System that the others are compared with.  [default: one called control, prod, old "
+        "or the like, else the first]",
     ),
-    click.option("--level", default=CONFIDENCE, show_default=True, help="Of the intervals."),
+    confidence_option("level"),
     *_QUESTION,
     check_option,
 )
@@ -62,27 +53,12 @@ _SYSTEMS = (
 
 def question_options(command: Callable[..., None]) -> Callable[..., None]:
     """Days, conventions, and what is known of queries."""
-    for option in reversed(_QUESTION):
-        command = option(command)
-    return command
+    return decorate(command, *_QUESTION)
 
 
 def system_options(command: Callable[..., None]) -> Callable[..., None]:
     """What a command is told that looks at systems beside one another."""
-    for option in reversed(_SYSTEMS):
-        command = option(command)
-    return command
-
-
-def items_option(command: Callable[..., None]) -> Callable[..., None]:
-    """`--items`."""
-    about = "What is known of items: category, popularity."
-    return click.option("--items", type=INPUT, metavar="TABLE", help=about)(command)
-
-
-def sql_option(command: Callable[..., None]) -> Callable[..., None]:
-    """`--sql`."""
-    return click.option("--sql", is_flag=True, help="Print the SQL that ran, instead.")(command)
+    return decorate(command, *_SYSTEMS)
 
 
 def found_by(

@@ -92,7 +92,7 @@ SUBTRACTS = ("ctr", "coec", "purchase_rate")
 POOL_NOTE = (
     "labels of pool query_item are learned from the requests that they judge, so metrics come "
     "out too high: set labels.window and evaluation to keep them apart, or see by how much with "
-    "clicks --compare-labels"
+    "clicks compare-labels"
 )
 
 
@@ -142,7 +142,7 @@ def pooled(tables: ClickTables) -> str:
         raise SpecError(
             "judgments are labels shared by all requests of a query; add to the spec: clicks: "
             f"{{labels: {{pool: query_item}}}}, given pool {label_settings.pool}; for labels of "
-            "single requests use clicks --show labels"
+            "single requests use clicks labels"
         )
     return with_stages(_stages(tables), "select *\nfrom pooled")
 

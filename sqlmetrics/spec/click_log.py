@@ -49,22 +49,22 @@ class Clicks(Model):
     requests: Requests | None = None
     """All searches, where those without a result shall count."""
     ranked: ClickRankings | None = None
-    """What the ranker gave, to be compared with what was shown (`--show soundness`)."""
+    """What the ranker gave, to be compared with what was shown (`clicks soundness`)."""
     cleaning: Cleaning = Field(default_factory=Cleaning)
     """What is left out."""
     labels: ClickLabels = Field(default_factory=ClickLabels)
     """What becomes a label."""
     propensity: ClickPropensity = Field(default_factory=ClickPropensity)
     """How often positions are looked at; for the rates `ips` and `coee`, and
-    `--show propensities`."""
+    `clicks propensities`."""
     counterfactual: Counterfactual | None = None
-    """What is estimated of a ranking that was not shown (`--show counterfactual`)."""
+    """What is estimated of a ranking that was not shown (`clicks counterfactual`)."""
     evaluation: Days | None = None
     """The days of the requests that are evaluated; None for all. A request is of the day on which
     it began."""
     interleaving: ClickInterleaving | None = None
     """How the lists of two systems were merged into the one that was shown
-    (`--show interleaving`)."""
+    (`clicks interleaving`)."""
     success_actions: tuple[str, ...] = Field(default=(CLICK,), min_length=1)
     """The actions of which one makes a session a success, for `session_success`."""
     time_zone: str | None = None

@@ -28,8 +28,12 @@ import sqlmetrics as sm
 from sqlmetrics.catalog.online import online
 from sqlmetrics.cli import cli, main
 from sqlmetrics.cli.demo.clicks import SPEC as CLICKS
+from sqlmetrics.cli.options.command import COMMON
 from sqlmetrics.cli.output import emit_clicks, emit_result
 from sqlmetrics.clicks.result import ClickResult, long
+
+MOST_COMMON = 8
+"""As many options stand first in the help of a command, without a heading of their own."""
 
 OF_LISTS = ["ndcg@10", "recall@20", "precision@5", "hit@1", "mrr", "ap", "dcg@10"]
 METRICS = [*OF_LISTS, "first_rank", "rbp", "num_ret"]
@@ -125,12 +129,12 @@ VERBS: dict[str, int] = {
     "explain ties": 0,
     "clicks clicks.yml": 0,
     "clicks clicks.yml --per-query": 0,
-    "clicks clicks.yml --show depth": 0,
-    "clicks clicks.yml --show days": 0,
-    "clicks clicks.yml --show soundness": 0,
-    "clicks clicks.yml --show models": 0,
-    "clicks clicks.yml --show propensities": 2,
-    "clicks unshown.yml --show counterfactual": 0,
+    "clicks depth clicks.yml": 0,
+    "clicks days clicks.yml": 0,
+    "clicks soundness clicks.yml": 0,
+    "clicks models clicks.yml": 0,
+    "clicks propensities clicks.yml": 2,
+    "clicks counterfactual unshown.yml": 0,
     "simulate another --requests 20": 0,
     "init new.yml": 0,
 }
@@ -189,6 +193,10 @@ def test_every_verb_that_prints_is_looked_at() -> None:
         context = cli.make_context("sqlmetrics", [name, "-h"], resilient_parsing=True)
         context.terminal_width = 80
         assert widths(command.get_help(context)) <= 80, name
+        groups = command.options_by_heading(context)
+        assert len(groups.get(COMMON, ())) <= MOST_COMMON, f"{name}: give options a heading"
+        options = [option for group in groups.values() for option in group]
+        assert [option.opts for option in options if not option.help] == [], name
 
 
 def result(days: int = 1, **given: Any) -> Any:

@@ -778,18 +778,15 @@ def test_the_command_compares_labels(tmp_path: Path) -> None:
         )
     )
     run = CliRunner()
-    told = run.invoke(cli, ["clicks", str(tmp_path / "s.yml"), "--compare-labels"])
+    told = run.invoke(cli, ["clicks", "compare-labels", str(tmp_path / "s.yml")])
     assert told.exit_code == 0, told.output
     assert "learned from the other requests" in told.output
     rows = json.loads(
-        run.invoke(
-            cli, ["clicks", str(tmp_path / "s.yml"), "--compare-labels", "-o", "json"]
-        ).output
+        run.invoke(cli, ["clicks", "compare-labels", str(tmp_path / "s.yml"), "-o", "json"]).output
     )
     assert {row["system"] for row in rows["labels"]} == {"s"}
     plain = run.invoke(cli, ["clicks", str(tmp_path / "s.yml")])
     assert "learned from the requests that they judge" in plain.output
-    both = run.invoke(
-        cli, ["clicks", str(tmp_path / "s.yml"), "--compare-labels", "--show", "depth"]
-    )
-    assert "give --compare-labels or --show depth, not both" in str(both.exception)
+    old = run.invoke(cli, ["clicks", str(tmp_path / "s.yml"), "--compare-labels"])
+    assert "--compare-labels is now a page: sqlmetrics clicks compare-labels LOG" in old.stderr
+    assert old.stdout == told.stdout

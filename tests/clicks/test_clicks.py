@@ -7,6 +7,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -204,32 +205,46 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--show", "depth"], "covers 80%: "),
-        (["--show", "soundness"], "no sample ratio mismatch"),
-        (["--show", "soundness"], "overlap@10 1.0000, rbo 1.0000; requests that differ: 0 (0.0%)"),
-        (["--show", "days"], "2026-01-11  old"),
-        (["--show", "models"], "position_based is not among them"),
-        (["--show", "models", "-o", "json"], '{"model": "position_ctr", "log_likelihood": -0.'),
+        (["depth"], "covers 80%: "),
+        (["--show", "depth"], "--show depth is now a page: sqlmetrics clicks depth LOG"),
+        (["soundness"], "no sample ratio mismatch"),
+        (["soundness"], "overlap@10 1.0000, rbo 1.0000; requests that differ: 0 (0.0%)"),
+        (["days"], "2026-01-11  old"),
+        (["models"], "position_based is not among them"),
+        (["models", "-o", "json"], '{"model": "position_ctr", "log_likelihood": -0.'),
         (["--per-query"], "ndcg@5"),
         (["-m", "ctr", "--by", "country"], "country=DE  new"),
         (["-m", "ctr", "--per-query"], "--per-query is of metrics of lists"),
-        (["--show", "judgments"], "pool: query_item"),
-        (["--show", "judgments"], "for labels of single requests use clicks --show labels"),
-        (["--show", "days", "-m", "ctr"], "beside those of lists; add -m ndcg@10"),
+        (["judgments"], "pool: query_item"),
+        (["judgments"], "for labels of single requests use clicks labels"),
+        (["days", "-m", "ctr"], "beside those of lists; add -m ndcg@10"),
         (["-m", "ctr", "--by", "land"], "clicks.impressions.columns.segments names"),
         (["--ubi", "a", "b"], "give a spec, a log, or the two files of --ubi"),
+        (["deepth"], "'deepth' is no page of a log; there is depth, days, soundness"),
+        (["depth", "--compare-labels"], "give one page of a log, given depth, compare-labels"),
     ],
 )
 def test_the_command_shows(folder: Path, arguments: list[str], told: str) -> None:
-    done = CliRunner().invoke(cli, ["clicks", str(folder / "log.yml"), *arguments])
+    pages = list(takewhile(str.isalpha, arguments))
+    line = ["clicks", *pages, str(folder / "log.yml"), *arguments[len(pages) :]]
+    done = CliRunner().invoke(cli, line)
     assert told in done.output + str(done.exception or "")
+
+
+def test_a_word_that_is_a_page_needs_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(cli, ["clicks", "labels"])
+    assert "say which log: sqlmetrics clicks labels LOG" in done.output
+    Path("labels").write_text("request,item,position,clicked\nr,a,1,1\n")
+    by_file = CliRunner().invoke(cli, ["clicks", "labels"])
+    assert "say which log" not in by_file.output + str(by_file.exception)
 
 
 def test_pooled_judgments_are_exported(folder: Path) -> None:
     pooled = "labels: {pool: query_item, rate: coec, prior: 1}"
     text = SPEC.replace("labels: {grades: {click: 1, purchase: 3}}", pooled)
     (folder / "pooled.yml").write_text(text)
-    done = CliRunner().invoke(cli, ["clicks", str(folder / "pooled.yml"), "--show", "judgments"])
+    done = CliRunner().invoke(cli, ["clicks", "judgments", str(folder / "pooled.yml")])
     head, *rows = done.stdout.splitlines()
     assert head == (
         "query_text,item_id,n_impressions,n_clicks,n_purchases,expected_clicks,rate,grade"
@@ -241,7 +256,7 @@ def test_pooled_judgments_are_exported(folder: Path) -> None:
 def test_labels_of_requests_are_exported(folder: Path) -> None:
     """They give the numbers of the log where another evaluation takes them."""
     labels = folder / "labels.csv"
-    asked = ["clicks", str(folder / "log.yml"), "--show", "labels", "--out", str(labels)]
+    asked = ["clicks", "labels", str(folder / "log.yml"), "--out", str(labels)]
     done = CliRunner().invoke(cli, [*asked, "--overwrite"])
     assert not done.exit_code, done.output
     head = labels.read_text().splitlines()[0]

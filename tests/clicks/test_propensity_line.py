@@ -246,7 +246,7 @@ def test_the_line_prints_a_table_or_one_object_a_line(tmp_path: Path) -> None:
     with connect() as engine:
         engine.load("shown", two_weeks().slice(0, 20_000))
         engine.execute(f"copy shown to '{file}'")
-    call = ["clicks", str(file), "--show", "propensities"]
+    call = ["clicks", "propensities", str(file)]
     table = CliRunner().invoke(cli, call)
     assert table.exit_code == 0, table.output
     assert "weakest link" in table.output
@@ -273,7 +273,7 @@ clicks:
 metrics: [mrr(rel=0.1)]
 output: {relation: metrics}
 """
-WHERE_EM_RUNS = ["clicks em.yml --show propensities", "show em.yml", "run em.yml --db jobs.duckdb"]
+WHERE_EM_RUNS = ["clicks propensities em.yml", "show em.yml", "run em.yml --db jobs.duckdb"]
 
 
 @by_turns(2)
@@ -308,8 +308,8 @@ metrics: [ndcg(gain=linear)@4]
 output: {relation: metrics}
 """
 BEFORE_USE = [
-    *("clicks odd.yml", "clicks odd.yml -o json", "clicks odd.yml --show judgments"),
-    *("clicks odd.yml --show propensities", "show odd.yml -o csv", "run odd.yml"),
+    *("clicks odd.yml", "clicks odd.yml -o json", "clicks judgments odd.yml"),
+    *("clicks propensities odd.yml", "show odd.yml -o csv", "run odd.yml"),
     *("compare odd.yml --unpaired", "diagnose odd.yml"),
 ]
 

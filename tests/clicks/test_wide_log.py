@@ -103,7 +103,7 @@ def test_on_the_command_line(folder: Path) -> None:
     assert head.split()[1:6] == ["ctr@5", "ctr", "abandonment", "first_click_rank", "purchases"]
     rows = sqlmetrics("clicks", "log.csv", "-o", "csv", folder=folder).stdout
     assert rows.startswith("spec,metric_date,system,")
-    shares = sqlmetrics("clicks", "log.csv", "--show", "soundness", folder=folder).stdout
+    shares = sqlmetrics("clicks", "soundness", "log.csv", folder=folder).stdout
     assert "no sample ratio mismatch" in shares
     (folder / "other.csv").write_text("search_id,item,seen\n1,a,1\n")
     error = sqlmetrics("clicks", "other.csv", folder=folder, expect=2).stderr

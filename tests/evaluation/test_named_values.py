@@ -274,7 +274,7 @@ def test_a_null_system_beside_a_baseline_that_is_nowhere(tmp_path: Path) -> None
 
 def test_requests_without_a_system_are_not_called_as_the_spec(folder: Path) -> None:
     for show in ("soundness", "depth"):
-        code, text = told("clicks", spec(folder, some_systems=True), "--show", show)
+        code, text = told("clicks", show, spec(folder, some_systems=True))
         assert code == 0, text
         assert "ev " not in text, text
         assert show == "depth" or "NULL " in text, text

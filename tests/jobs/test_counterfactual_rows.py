@@ -1,4 +1,4 @@
-"""What was not shown as rows of a job: day by day what `--show counterfactual` says of the day."""
+"""What was not shown as rows of a job: day by day what `clicks counterfactual` says of the day."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def rows(engine: Any) -> dict[tuple[Any, ...], Row]:
 
 
 def shown(engine: Any, asked: sm.Spec, day: int) -> dict[tuple[Any, ...], CounterfactualEstimate]:
-    """What `--show counterfactual` says of a log of that day alone."""
+    """What `clicks counterfactual` says of a log of that day alone."""
     clicks = asked.clicks
     assert clicks is not None
     of_day = clicks.model_copy(update={"evaluation": days(day, day + 1)})

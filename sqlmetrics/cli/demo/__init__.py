@@ -131,7 +131,7 @@ Go on there:
                                            # check: fails, for the country above
   sqlmetrics run spec.yml --publish bi/    # a copy for a dashboard
   sqlmetrics compile spec.yml --per-query  # the SQL
-  sqlmetrics clicks clicks.yml --show soundness
+  sqlmetrics clicks soundness clicks.yml
   sqlmetrics evaluate rankings.parquet labels.parquet \\
       --system system --date ds -m "ndcg(gain=linear)@10, recall(rel=2)@20, ap"
 """

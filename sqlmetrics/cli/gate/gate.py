@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from sqlmetrics.cli.common import INPUT, error_options, say
+from sqlmetrics.cli.common import error_options, say
 from sqlmetrics.cli.compare import FAIL_ON
 from sqlmetrics.cli.evaluation_options import (
     check_option,
@@ -24,6 +24,8 @@ from sqlmetrics.cli.evaluation_options import (
 )
 from sqlmetrics.cli.gate.page import Page, Rankings, SpecChange
 from sqlmetrics.cli.gate.revisions import Revision, check_tracked, in_repository, with_base
+from sqlmetrics.cli.options.command import Command, option
+from sqlmetrics.cli.options.parameters import INPUT, by_option, margin_option, queries_option
 from sqlmetrics.cli.output import out_option, write
 from sqlmetrics.engines.output_files import check_output, has_mark
 from sqlmetrics.errors import CheckError, InputError, SqlmetricsError, masked
@@ -32,54 +34,62 @@ TITLE = "retrieval"
 SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("tables", nargs=-1, type=INPUT, metavar="[RANKINGS [LABELS]]")
-@metrics_option("Like ndcg@10; several behind commas.")
-@click.option(
+@metrics_option()
+@option(
     "--base",
     metavar="REVISION",
-    help="The branch, tag or commit to compare with.  "
-    "[default: the target of the pull request, else main]",
+    help="Branch, tag or commit to compare with.  [default: the target of the pull "
+    "request, else main]",
 )
-@click.option(
+@option(
     "--build",
     metavar="COMMAND",
-    help="Run this shell command first, in the base and in this branch; it writes RANKINGS.",
+    help="Shell command that writes RANKINGS, run in the base and in this branch.",
 )
-@click.option(
+@option(
     "--spec",
     "specs",
     multiple=True,
     type=INPUT,
     metavar="FILE",
-    help="Read this spec, and show how its SQL changes. May be repeated.",
+    help="Spec to compare and whose SQL changes to show. May be repeated.",
 )
-@click.option(
+@option(
     "--fail-on",
     type=click.Choice(FAIL_ON),
     default="worse",
     show_default=True,
-    help="Exit with 1 if a row is worse; worse or unclear; or anything but better.",
+    help="Exit with 1 if a verdict is worse; if it is worse or unclear; or if it is not better.",
 )
-@click.option("--margin", default=0.0, help="The largest difference that does not matter.")
-@click.option(
-    "--movers", default="3", metavar="N", show_default=True, help="Show N queries that moved most."
+@margin_option(0.0)
+@option(
+    "--movers",
+    default="3",
+    metavar="N",
+    show_default=True,
+    help="Number of queries to show that moved most.",
+    heading="Page",
 )
-@click.option("--by", multiple=True, metavar="COLUMN", help="Compare each segment too.")
+@by_option
 @segment_option
-@click.option(
-    "--queries", type=INPUT, metavar="TABLE", help="Table of query texts, segments, weights."
-)
+@queries_option
 @preset_option()
 @convention_option()
 @check_option
-@click.option(
-    "--title", default=TITLE, show_default=True, help="Name of this gate; each has a comment."
+@option(
+    "--title",
+    default=TITLE,
+    show_default=True,
+    help="Name of the gate; each gate has a comment of its own.",
+    heading="Page",
 )
-@click.option(
+@option(
     "--comment",
     is_flag=True,
-    help="Write the page as a comment on the pull request or merge request, updated in place.",
+    help="Write the page as a comment on the pull request, updated in place.",
+    heading="Page",
 )
 @table_options
 @out_option

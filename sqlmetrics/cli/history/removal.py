@@ -9,26 +9,31 @@ import click
 
 from sqlmetrics.cli.common import error_options, say
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.options.command import Command, option
 from sqlmetrics.errors import SpecError
 from sqlmetrics.tables.table import Table, many
 
 
 def _confirming(command: Callable[..., None]) -> Callable[..., None]:
     """`--yes` and `--rows`."""
-    command = click.option("--yes", is_flag=True, help="Remove what is listed.")(command)
-    return click.option(
+    command = option("--yes", is_flag=True, help="Remove the listed rows or tables.")(command)
+    return option(
         "--rows",
         "expected",
         type=click.IntRange(0),
         metavar="N",
-        help="Remove it if it is so many rows, as was listed before.",
+        help="Remove if exactly N rows are listed.",
     )(command)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("spec", type=click.Path())
-@click.option("--for-good", is_flag=True, help="Out of the archives too: no way back.")
-@click.option("--note", metavar="TEXT", default="", help="Why, for the run log.")
+@option(
+    "--for-good",
+    is_flag=True,
+    help="Delete the rows from the archives as well; restore cannot bring them back.",
+)
+@option("--note", metavar="TEXT", default="", help="Reason for the run, kept in the run log.")
 @place_options
 @_confirming
 @error_options
@@ -70,7 +75,7 @@ def retire(
     say(f"{many(removal.n_rows, 'row')} of {the_spec.title} removed{again}")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("spec", type=click.Path(), required=False)
 @place_options
 @_confirming

@@ -8,13 +8,14 @@ import click
 
 from sqlmetrics.cli.common import error_options, say
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.options.command import Command, option
 from sqlmetrics.tables.table import many
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("spec", type=click.Path())
 @click.argument("run")
-@click.option("--note", metavar="TEXT", default="", help="Why, for the run log.")
+@option("--note", metavar="TEXT", default="", help="Reason for the run, kept in the run log.")
 @place_options
 @error_options
 def restore(*, spec: str, run: str, note: str, location: Location) -> None:

@@ -8,21 +8,25 @@ import click
 
 from sqlmetrics.cli.common import error_options, say
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.options.command import Command, option
+from sqlmetrics.cli.options.parameters import format_option
 from sqlmetrics.tables.table import Table
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("spec", type=click.Path())
-@click.option(
-    "--last",
+@option(
+    "--limit",
+    "last",
     type=click.IntRange(1),
     default=20,
     metavar="N",
     show_default=True,
-    help="So many runs, the last one first.",
+    help="Number of runs to list, newest first.",
+    old_spellings=("--last",),
 )
 @place_options
-@click.option("-o", "--output", type=click.Choice(("table", "json")), default="table")
+@format_option(("table", "json"))
 @error_options
 def runs(*, spec: str, last: int, location: Location, output: str) -> None:
     """List the runs of SPEC: who ran it, which days, and what changed in the fact table.
@@ -32,7 +36,7 @@ def runs(*, spec: str, last: int, location: Location, output: str) -> None:
 
     \b
     sqlmetrics runs search.yml --db shop.duckdb
-    sqlmetrics runs search.yml --target prod --last 100 -o json
+    sqlmetrics runs search.yml --target prod --limit 100 -o json
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.jobs.history.effects import effects
     from sqlmetrics.spec.spec import Spec
@@ -58,7 +62,7 @@ def runs(*, spec: str, last: int, location: Location, output: str) -> None:
     ]
     click.echo(Table(["run", "began", "user", "days", "what changed"], rows).text())
     if len(run_effects) > len(latest_effects):
-        say(f"{len(run_effects) - len(latest_effects):,} older runs: --last {len(run_effects)}")
+        say(f"{len(run_effects) - len(latest_effects):,} older runs: --limit {len(run_effects)}")
 
 
 def _days(start: object, end: object) -> str:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqlmetrics.cli.common import INPUT, error_options, say
+from sqlmetrics.cli.common import error_options, say
 from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.options.command import EXECUTION, Command, option
+from sqlmetrics.cli.options.parameters import INPUT
 from sqlmetrics.errors import EngineError, SpecError, keep_secret
 
 if TYPE_CHECKING:
@@ -17,19 +19,19 @@ if TYPE_CHECKING:
 INSTALL = "mcp needs the official SDK: pip install 'sqlmetrics[mcp]'"
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("specs", type=INPUT, nargs=-1, required=True, metavar="SPEC...")
 @place_options
-@click.option("--http", is_flag=True, help="Serve HTTP at /mcp instead of stdio.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address of --http.")
-@click.option(
+@option("--http", is_flag=True, help="Serve HTTP at /mcp, not stdio.")
+@option("--host", default="127.0.0.1", show_default=True, help="Address of --http.")
+@option(
     "--port",
     type=click.IntRange(1, 65_535),
     default=8765,
     show_default=True,
     help="Port of --http.",
 )
-@click.option(
+@option(
     "--timeout",
     type=click.FloatRange(0, min_open=True),
     default=60.0,
@@ -37,7 +39,12 @@ INSTALL = "mcp needs the official SDK: pip install 'sqlmetrics[mcp]'"
     metavar="SECONDS",
     help="Time limit of a question.",
 )
-@click.option("--memory", metavar="SIZE", help="Memory limit of the database, such as 4GB.")
+@option(
+    "--memory",
+    metavar="SIZE",
+    help="Memory limit of DuckDB, ClickHouse, PostgreSQL or MySQL, such as 4GB.",
+    heading=EXECUTION,
+)
 @error_options
 def mcp(
     specs: tuple[str, ...],

@@ -16,6 +16,7 @@ from sqlmetrics.cli.common import (
     say,
     several,
 )
+from sqlmetrics.cli.options.command import Command, option
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.dialects import DEFAULT
 from sqlmetrics.tables.table import Table, many
@@ -24,18 +25,22 @@ if TYPE_CHECKING:
     from sqlmetrics.proof.metric_examples import Outcome
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("action", type=click.Choice(("new", "test")))
 @click.argument("names", nargs=-1, metavar="[NAME|FILE]...")
-@click.option(
-    "--folder", default="metrics", show_default=True, metavar="FOLDER", help="Where the files are."
+@option(
+    "--folder",
+    default="metrics",
+    show_default=True,
+    metavar="FOLDER",
+    help="Folder of the metric files.",
 )
-@click.option(
+@option(
     "--engines",
     multiple=True,
     callback=several,
     metavar="NAME|URL",
-    help="Where to run: duckdb, sqlite, chdb, spark, or a database.  [default: duckdb]",
+    help="Engines to test: duckdb, sqlite, chdb, spark, or a database URL.  [default: duckdb]",
 )
 @click.option(
     "--python",

@@ -60,7 +60,7 @@ def check(clicks: Clicks) -> None:
             f"clicks.counterfactual: in a job propensities by {clicks.propensity.method} need the "
             "days that they are learned from, so that a day has the same numbers in each run: "
             "clicks: {labels: {pool: query_item, window: {start: 2026-01-01, end: 2026-02-01}}}; "
-            "or give what `sqlmetrics clicks SPEC --show propensities` prints: "
+            "or give what `sqlmetrics clicks propensities SPEC` prints: "
             "propensity: {method: given, given: {1: 1, 2: ...}}"
         )
 

@@ -145,7 +145,7 @@ def not_in_text(method: str) -> SpecError:
     """The error of propensities that only a log tells, where its text alone is printed."""
     return SpecError(
         f"propensities by {method} are estimated while the log is read, so a text of SQL cannot "
-        "contain them; print them with `sqlmetrics clicks SPEC --show propensities` and give "
+        "contain them; print them with `sqlmetrics clicks propensities SPEC` and give "
         "them as propensity: {method: given, given: {1: 1, 2: ...}}"
     )
 

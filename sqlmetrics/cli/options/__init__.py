@@ -1,0 +1,1 @@
+"""Options that several commands share, and how the help of a command shows them."""
