@@ -16,7 +16,7 @@ from marked import by_turns, sliced
 from walked import FENCE, printed
 
 from sqlmetrics.cli import COMMANDS, cli
-from sqlmetrics.cli.options.command import COMMON, Command
+from sqlmetrics.cli.options.command import COMMON, options_by_heading
 
 DOCS = ROOT / "docs"
 
@@ -117,25 +117,25 @@ def option_row(option: click.Option) -> str:
 def shared_options() -> dict[str, list[click.Option]]:
     """The options of each of SHARED, of the command that has most of them."""
     groups = [
-        command.options_by_heading(click.Context(command)) for command in cli.commands.values()
+        options_by_heading(command, click.Context(command)) for command in cli.commands.values()
     ]
     return {
         heading: max((group.get(heading, []) for group in groups), key=len) for heading in SHARED
     }
 
 
-def section(command: Command, shared: Mapping[str, Sequence[click.Option]]) -> str:
+def section(command: click.Command, shared: Mapping[str, Sequence[click.Option]]) -> str:
     """What a command is for, its examples and its options."""
     text, _, examples = inspect.cleandoc(command.help or "").partition("\b\n")
     context = click.Context(command)
     usage = " ".join(command.collect_usage_pieces(context))
     parts = [f"### {command.name}", f"`sqlmetrics {command.name} {usage}`", text.strip()]
     parts += [f"```text\n{examples.strip()}\n```"] if examples else []
-    for title, lines in command.sections.items():
+    for title, lines in getattr(command, "sections", {}).items():
         rows = [f"| `{name}` | {meaning} |" for name, meaning in lines.items()]
         parts.append("\n".join([f"| {title.lower()} | |", "| --- | --- |", *rows]))
     links, other_options = [], {}
-    for heading, members in command.options_by_heading(context).items():
+    for heading, members in options_by_heading(command, context).items():
         if [*map(option_row, members)] == [*map(option_row, shared.get(heading, []))]:
             links.append(f"[{heading.lower()}](#{heading.lower()})")
         else:

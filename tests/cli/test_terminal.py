@@ -28,7 +28,7 @@ import sqlmetrics as sm
 from sqlmetrics.catalog.online import online
 from sqlmetrics.cli import cli, main
 from sqlmetrics.cli.demo.clicks import SPEC as CLICKS
-from sqlmetrics.cli.options.command import COMMON
+from sqlmetrics.cli.options.command import COMMON, options_by_heading
 from sqlmetrics.cli.output import emit_clicks, emit_result
 from sqlmetrics.clicks.result import ClickResult, long
 
@@ -193,7 +193,7 @@ def test_every_verb_that_prints_is_looked_at() -> None:
         context = cli.make_context("sqlmetrics", [name, "-h"], resilient_parsing=True)
         context.terminal_width = 80
         assert widths(command.get_help(context)) <= 80, name
-        groups = command.options_by_heading(context)
+        groups = options_by_heading(command, context)
         assert len(groups.get(COMMON, ())) <= MOST_COMMON, f"{name}: give options a heading"
         options = [option for group in groups.values() for option in group]
         assert [option.opts for option in options if not option.help] == [], name

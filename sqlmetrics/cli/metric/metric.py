@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     metavar="NAME|URL",
     help="Engines to test: duckdb, sqlite, chdb, spark, or a database URL.  [default: duckdb]",
 )
-@click.option(
+@option(
     "--python",
     is_flag=True,
     help="Compare with the function NAME of NAME.py beside each file; its code is run.",

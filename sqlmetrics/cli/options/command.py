@@ -66,31 +66,34 @@ class Command(click.Command):
         super().__init__(*arguments, **attributes)
         self.sections = dict(sections or {})
 
-    def options_by_heading(self, context: click.Context) -> dict[str, list[click.Option]]:
-        """The options that are not hidden, by their headings in the order of the help."""
-        options = [
-            option
-            for option in self.get_params(context)
-            if isinstance(option, click.Option) and not option.hidden
-        ]
-        headings = [COMMON, *map(heading_of, options), *HEADINGS[1:]]
-        single = [heading for heading in headings if heading not in HEADINGS]
-        by_heading: dict[str, list[click.Option]] = {
-            heading: [] for heading in (COMMON, *single, *HEADINGS[1:])
-        }
-        for option in options:
-            by_heading[heading_of(option)].append(option)
-        return {heading: members for heading, members in by_heading.items() if members}
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the sections, then the options."""
         for title, lines in self.sections.items():
             with formatter.section(title):
                 formatter.write_dl([*lines.items()])
-        for heading, options in self.options_by_heading(ctx).items():
+        for heading, options in options_by_heading(self, ctx).items():
             with formatter.section(heading):
                 records = (option.get_help_record(ctx) for option in options)
                 formatter.write_dl([record for record in records if record])
+
+
+def options_by_heading(
+    command: click.Command, context: click.Context
+) -> dict[str, list[click.Option]]:
+    """The options that are not hidden, by their headings in the order of the help."""
+    options = [
+        option
+        for option in command.get_params(context)
+        if isinstance(option, click.Option) and not option.hidden
+    ]
+    headings = [COMMON, *map(heading_of, options), *HEADINGS[1:]]
+    single = [heading for heading in headings if heading not in HEADINGS]
+    by_heading: dict[str, list[click.Option]] = {
+        heading: [] for heading in (COMMON, *single, *HEADINGS[1:])
+    }
+    for option in options:
+        by_heading[heading_of(option)].append(option)
+    return {heading: members for heading, members in by_heading.items() if members}
 
 
 def heading_of(option: click.Option) -> str:
