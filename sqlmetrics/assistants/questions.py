@@ -43,6 +43,9 @@ from sqlmetrics.spec.spec import Spec
 MOST_NAMES = 20
 """As many systems, segments, values of a segment or notes are named at most."""
 
+MOST_VALUES = 60
+"""As many values of all segments together are named, so that an answer has room for them."""
+
 MOST_MOVERS = 20
 """As many queries that moved are shown at most, of a metric and system."""
 
@@ -99,7 +102,7 @@ class Questions:
         the_spec = self._spec(spec)
         head: dict[str, Any] = {"spec": the_spec.title, "baseline": name_text(the_spec.baseline)}
         days_by_metric: dict[str, Any] = {}
-        with self._open(the_spec) as engine:
+        with self.opened(the_spec) as engine:
             table = StoredTable(the_spec, engine)
             try:
                 table.check()
@@ -155,7 +158,7 @@ class Questions:
             JSON. n_queries counts a query once a day. A value is null where days cannot be added.
         """
         the_spec = self._spec(spec)
-        with self._open(the_spec) as engine:
+        with self.opened(the_spec) as engine:
             stored = query_metrics(
                 the_spec,
                 engine,
@@ -216,7 +219,7 @@ class Questions:
             "end": end or None,
             "dates": tuple(periods or ()),
         }
-        with self._open(the_spec) as engine:
+        with self.opened(the_spec) as engine:
             comparison = compare_stored(the_spec, engine, metrics or (), by=by or (), **options)
             moved, problem = None, []
             try:
@@ -267,7 +270,7 @@ class Questions:
             JSON. A grade is null where an item has no label. It is evaluated anew.
         """
         the_spec = self._spec(spec)
-        with self._open(the_spec) as engine:
+        with self.opened(the_spec) as engine:
             explanation = explain_query(
                 the_spec,
                 engine,
@@ -323,7 +326,7 @@ class Questions:
         """
         the_spec = self._spec(spec)
         days = days_between(start or None, end or None, zone_of_days(the_spec))
-        with self._open(the_spec) as engine:
+        with self.opened(the_spec) as engine:
             reconciliation = reconcile_spec(
                 the_spec, engine, metric, value, system=system or None, days=days
             )
@@ -352,7 +355,7 @@ class Questions:
             JSON: a row a definition with its days and what changed; the SQL of today's.
         """
         the_spec = self._spec(spec)
-        with self._open(the_spec) as engine:
+        with self.opened(the_spec) as engine:
             all_history = definition_history(the_spec, engine)
         if segment not in (segments := {ALL, *(days.segment for days in all_history)}):
             raise SpecError(unknown("segment with a condition of its own", segment, segments))
@@ -380,7 +383,7 @@ class Questions:
         return answer_text(head, rows)
 
     @contextmanager
-    def _open(self, spec: Spec) -> Iterator[Database]:
+    def opened(self, spec: Spec) -> Iterator[Database]:
         """The database for one question, bounded in time and memory."""
         with ExitStack() as stack:
             engine = stack.enter_context(self.open_database(spec))
@@ -404,7 +407,7 @@ class Questions:
         """A spec in one row."""
         row = {"spec": spec.title, "metrics": [row.name for row in described(spec)][:MOST_NAMES]}
         try:
-            with self._open(spec) as engine:
+            with self.opened(spec) as engine:
                 table = StoredTable(spec, engine)
                 table.check()
                 return row | _span(table.days) | {"computed_at": plain(table.computed_at)}
@@ -418,6 +421,7 @@ def _contents(table: StoredTable) -> dict[str, Any]:
     """What a table holds beside its metrics."""
     systems = [*table.systems.items()][:MOST_NAMES]
     segments = [*table.segments.items()][:MOST_NAMES]
+    most_values = min(MOST_NAMES, MOST_VALUES // max(len(segments), 1))
     return {
         "table": table.name,
         **_span(table.days),
@@ -425,7 +429,10 @@ def _contents(table: StoredTable) -> dict[str, Any]:
         "n_systems": len(table.systems),
         "systems": [{"system": name_text(name), **_days_of(days)} for name, days in systems],
         "segments": {
-            plain(name): {"n_values": len(values), "values": [*map(name_text, values[:MOST_NAMES])]}
+            plain(name): {
+                "n_values": len(values),
+                "values": [*map(name_text, values[:most_values])],
+            }
             for name, values in segments
         },
     }

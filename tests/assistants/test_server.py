@@ -141,21 +141,26 @@ def test_a_server_ends(shop: Path, end: signal.Signals | None) -> None:
     with a_job:
         hello = read(process.stdout.readline().decode())
     assert hello["result"]["serverInfo"]["name"] == "sqlmetrics"
-    slow = {"name": "explain_query", "arguments": {"spec": "slow", "query": "q02"}}
+    quick, slow = (
+        {"name": "explain_query", "arguments": {"spec": spec, "query": "q02"}}
+        for spec in ("shop", "slow")
+    )
     for message in (
-        {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": slow},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": quick},
+        {"id": 3, "method": "tools/call", "params": slow},
     ):
-        process.stdin.write(json.dumps(message).encode() + b"\n")
-    process.stdin.flush()
-    time.sleep(1.5)  # until it is computed
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        process.stdin.flush()
+    assert "<data>words of 2</data>" in process.stdout.readline().decode()
+    time.sleep(1.5)  # until the slow one is computed, which the quick one may await
     if end:
         process.send_signal(end)
     _, log = process.communicate(timeout=20)
     assert process.returncode == (128 + end if end else 0)
     expected = "stopped by SIGTERM" if end else "another process has it.*serving nevertheless"
     assert re.search(expected, log.decode())
-    assert "INTERRUPT" in log.decode()
+    assert end or "INTERRUPT" in log.decode()
     assert "Traceback" not in log.decode()
 
 
@@ -196,7 +201,7 @@ def test_what_people_wrote_is_data(shop: Path) -> None:
     assert len(str(answer.data_text(HOSTILE * 100))) < answer.LONGEST_NAME + 30
 
 
-def test_answers_are_capped_and_say_so(shop: Path) -> None:
+def test_answers_are_capped_and_say_so(shop: Path, tmp_path: Path) -> None:
     every_day = questions(shop).query_metrics([], every="day", segment="country")
     shown = read(every_day)
     assert len(every_day) <= answer.MOST_CHARACTERS
@@ -205,6 +210,18 @@ def test_answers_are_capped_and_say_so(shop: Path) -> None:
     text = answer.answer_text({}, rows)
     assert len(text) <= answer.MOST_CHARACTERS
     assert f"{len(read(text)['rows'])} of 150 rows are shown" in text
+    many = tmp_path / shop.name
+    many.write_bytes(shop.read_bytes())
+    (tmp_path / "shop.yml").write_text((shop.parent / "shop.yml").read_text())
+    with duckdb.connect(str(many)) as connection:
+        connection.execute(
+            "insert into metrics select fact.* replace ('s' || i as segment_name, "
+            "repeat('long ', 40) || j as segment_value) "
+            "from (from metrics limit 1) as fact, range(20) as s(i), range(30) as v(j)"
+        )
+    listed = read(questions(many).list_metrics())
+    assert listed["rows"]
+    assert {segment["n_values"] for segment in listed["segments"].values()} == {2, 30}
     with pytest.raises(InputError, match="more than 20,000"):
         answer.answer_text({"sql": "x" * 30_000}, [])
 

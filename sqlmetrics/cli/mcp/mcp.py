@@ -90,7 +90,7 @@ def mcp(
     )
     for spec in spec_by_title.values():
         try:
-            with questions.open_database(spec):
+            with questions.opened(spec):
                 pass
         except EngineError as error:  # it may be written just now, or not be up yet
             say(f"{error}; serving nevertheless: it is opened anew for each question")
