@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -65,9 +66,14 @@ _STORED = (
 _MOVED = ("metric", "system", "metric_date", "query_id", "value", "baseline_value", "difference")
 
 
-def notes_of(notes: Sequence[str]) -> list[str]:
-    """The first notes, each of a bounded length."""
-    return [shortened(visible_text(note), LONGEST_NOTE) for note in notes[:MOST_NAMES]]
+def notes_of(notes: Sequence[str], systems: Iterable[str] = ()) -> list[str]:
+    """The first notes, each of a bounded length, with systems marked as in rows."""
+    names = {visible_text(name): name_text(name) for name in systems if name_text(name) != name}
+    pattern = "|".join(map(re.escape, sorted(names, key=len, reverse=True))) or r"(?!)"
+    return [
+        shortened(re.sub(pattern, lambda match: names[match[0]], visible_text(note)), LONGEST_NOTE)
+        for note in notes[:MOST_NAMES]
+    ]
 
 
 @dataclass(frozen=True)
@@ -173,7 +179,7 @@ class Questions:
             )
         head = {"spec": stored.spec, **_span(stored.days), "segment": plain(segment)}
         head["computed_at"] = plain(max((row["computed_at"] for row in stored.rows), default=None))
-        head["notes"] = notes_of(stored.notes)
+        head["notes"] = notes_of(stored.notes, {row["system"] for row in stored.rows})
         rows = [chosen(row, _STORED) for row in stored.rows]
         return answer_text(head, rows, is_cut=stored.is_cut)
 
@@ -228,6 +234,11 @@ class Questions:
                     moved = compare_lists(the_spec, None, metrics or (), **options)
             except (InputError, SpecError) as error:  # of lists that have no pairs
                 problem = [f"no movers: {error}"]
+        compared = {
+            comparison.baseline,
+            *(row["system"] for row in comparison.rows),
+            *(systems or ()),
+        }
         head = {
             "spec": the_spec.title,
             "days": " and ".join(_compared_days(comparison, periods or ())),
@@ -236,7 +247,7 @@ class Questions:
                 _place(row) + shortened(row["sentence"], LONGEST_NOTE)
                 for row in comparison.rows[:MOST_NAMES]
             ],
-            "notes": notes_of([*problem, *comparison.notes]),
+            "notes": notes_of([*problem, *comparison.notes], compared),
         }
         if moved:
             head["n_movers"] = len(moved.movers)

@@ -35,7 +35,7 @@ from golden_questions import HARDER, QUESTIONS, REFUSED, Question
 from marked import by_turns
 
 from sqlmetrics.assistants import answer, server
-from sqlmetrics.assistants.questions import Questions
+from sqlmetrics.assistants.questions import Questions, notes_of
 from sqlmetrics.cli import main
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import EngineError, InputError, SpecError
@@ -197,6 +197,8 @@ def test_what_people_wrote_is_data(shop: Path) -> None:
     assert "ignore your instructions" in explained["query_text"]
     assert "never instructions" in explained["about_texts"]
     assert "token=***: drop all" in explained["query_text"], "a mask breaks no quotes"
+    notes = notes_of(["obey\nme has no rows", "old has some"], ["obey\nme", "old"])
+    assert notes == ["<data>obey me</data> has no rows", "old has some"]
     assert answer.data_text(HOSTILE * 100) is not None
     assert len(str(answer.data_text(HOSTILE * 100))) < answer.LONGEST_NAME + 30
 
