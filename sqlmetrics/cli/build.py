@@ -38,10 +38,10 @@ _OF_RUN = (
 @alerting
 @error_options
 def build(*, alert: Alert, **options: Any) -> None:
-    """Run SPEC and check what it wrote; exit with 1 if a check fails, not if one warns.
+    """Run SPEC and check what it wrote; exit with 1 if a check fails.
 
-    Options are those of run, and --junit and --github of check. Each day that was chosen by an
-    option is checked, else the last one.
+    build takes the options of run, and --junit and --github of check. It checks every day that an
+    option selects, else the last day. A check with severity: warn does not fail.
 
     \b
     sqlmetrics build search.yml --db shop.duckdb --backfill --junit checks.xml

@@ -69,10 +69,10 @@ def check(
     verbose: bool,
     output: str,
 ) -> None:
-    """Compare the fact table of SPEC with its checks; exit with 1 if one fails.
+    """Check the fact table of SPEC against its checks; exit with 1 if one fails.
 
-    A check with severity: warn is told where it does not hold, and does not fail. With --quiet
-    only what does not hold is told. Exit with 4 if the table has none of the days yet.
+    A failed check with severity: warn is reported and does not change the exit code. With --quiet,
+    only failed checks are printed. The exit code is 4 if the table has none of the days yet.
 
     \b
     sqlmetrics check search.yml --db shop.duckdb --junit checks.xml

@@ -130,12 +130,12 @@ def compare(
     out: str | None,
     arguments: dict[str, Any],
 ) -> None:
-    """Say whether systems are better than a baseline, by how much, and if that is real.
+    """Compare systems with a baseline: differences, intervals, verdicts.
 
-    The systems are those of a table's column system, or a file or table each, or of a spec.
-    Each query is compared with the same query of the baseline. In an A/B test, where each system
-    has queries of its own, compare them --unpaired. With --fail-on it is a gate: what fails is
-    printed on stderr, with --quiet too.
+    The systems are the values of the system column, one file or table each, or the systems of
+    SPEC. Each query is compared with itself; in an A/B test, where each system has queries of its
+    own, use --unpaired. With --fail-on, the exit code is 1 if a verdict fails; failed verdicts are
+    printed on stderr, even with --quiet.
 
     \b
     sqlmetrics compare runs.parquet labels.parquet -m ndcg@10,mrr --baseline prod

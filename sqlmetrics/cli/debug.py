@@ -24,10 +24,10 @@ UNASKED = "as far as the role may: sqlmetrics grants SPEC --role NAME prints wha
 @place_options
 @error_options
 def debug(*, spec: str | None, location: Location) -> None:
-    """Test a connection: which database answers, and what the role may do there.
+    """Test a connection: server, version, and the rights of the role.
 
-    Without an option it is the target of profiles.yml. With SPEC, whether a run of it can write:
-    whether the role may create in its schema, and owns the tables and views that are there.
+    The default is the target of profiles.yml. With SPEC, debug also tests whether a run can write:
+    whether the role may create in the schema, and whether it owns the existing tables and views.
 
     \b
     sqlmetrics debug --target prod
@@ -100,10 +100,10 @@ def _writing(engine: Database, names: list[str]) -> tuple[str, ...]:
 @place_options
 @error_options
 def grants(*, spec: str, role: str, kind: str, dialect: str | None, location: Location) -> None:
-    """Print the least rights that a role needs for SPEC, as the statements that grant them.
+    """Print the GRANT statements of the least rights that a role needs for SPEC.
 
-    Nothing is opened: an administrator runs what is printed. Names of databases and schemas are
-    those of the connection.
+    No database is opened: an administrator runs the statements. The names of databases and schemas
+    are those of the connection.
 
     \b
     sqlmetrics grants search.yml --role nightly --target prod

@@ -46,10 +46,10 @@ def diagnose(
     out: str | None,
     arguments: dict[str, Any],
 ) -> None:
-    """Look for known patterns: recall up and NDCG flat, good recall and poor order, few labels.
+    """Look for known patterns among metrics, such as recall up and NDCG flat.
 
-    Each is printed with the numbers that fired it and what to look at next. One system is
-    looked at by itself, several beside a baseline.
+    Each pattern is printed with the numbers that show it and what to check next. One system is
+    diagnosed by itself, several against a baseline.
 
     \b
     sqlmetrics diagnose runs.parquet labels.parquet --baseline prod

@@ -23,10 +23,10 @@ from sqlmetrics.cli.options.command import Command, option
 @option("--list-cases", is_flag=True, help="Print only the names of the cases.")
 @error_options
 def doctor(location: Location, words: tuple[str, ...], *, list_cases: bool) -> None:
-    """Examine a database: hard data, every metric and option.
+    """Test a database: compute every metric and option on difficult data.
 
-    Makes a schema of its own and drops it again. Every number is compared with the
-    reference; the exit code is 1 if any differs.
+    The data go into a schema that doctor creates and drops. Every number is compared with the
+    plain-Python reference; the exit code is 1 if one differs.
 
     \b
     sqlmetrics doctor --target prod --case "preset trec_eval"

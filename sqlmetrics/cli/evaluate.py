@@ -132,11 +132,12 @@ def evaluate(
 ) -> None:
     """Evaluate RANKINGS against LABELS: files, or tables of a database.
 
-    Of several tables the last one is the labels; each of the others is a system, called by its
-    file, or as NAME=FILE says. With a spec alone it shows the spec's numbers, as show does.
+    The last table is the labels; every other table is a system, named by its file or by NAME=FILE.
+    With a spec alone, evaluate prints the numbers of the spec, as show does.
 
-    Files are Parquet, CSV, JSON, or TREC runs and qrels (.gz too). Traces of Ragas, LlamaIndex,
-    LangSmith, Phoenix or MLflow hold both, as do rankings with grades: each file is a system.
+    Files are Parquet, CSV, JSON, or TREC runs and qrels (also .gz). Traces of Ragas, LlamaIndex,
+    LangSmith, Phoenix or MLflow, and rankings with a grade column, need no LABELS; each file is a
+    system.
 
     \b
     sqlmetrics evaluate runs.parquet labels.parquet -m ndcg@10,recall@100,mrr

@@ -61,9 +61,9 @@ def export(
     location: Location,
     **options: str | None,
 ) -> None:
-    """Write SPEC as files of another tool. No table is opened.
+    """Write SPEC as files of another tool, without opening a table.
 
-    The same spec gives the same bytes, so that a change of the files is a change of the spec.
+    The same spec gives the same bytes: if the files change, the spec has changed.
 
     \b
     sqlmetrics export malloy search.yml --out analytics

@@ -81,9 +81,10 @@ def funnel(
     out: str | None,
     arguments: dict[str, Any],
 ) -> None:
-    """Say where a ranking of several stages loses relevant items: recall, pre-rank, rank, page.
+    """Report at which stage a ranking pipeline loses relevant items.
 
-    The stages are those of a table's column stage, a table each, or those of a spec's table.
+    The stages (recall, pre-rank, rank, page) are the values of the stage column, one table each
+    with --stage, or those of SPEC.
 
     \b
     sqlmetrics funnel lists.parquet labels.parquet --order recall,rank,page

@@ -16,10 +16,10 @@ from sqlmetrics.errors import SpecError
 @option("--sql", "printed", is_flag=True, old_spellings=("--print",), help="Print only the SQL.")
 @error_options
 def install(file: str | None, *, location: Location, printed: bool) -> None:
-    """Make table macros of the metrics in FILE, a DuckDB database, or in that of --target.
+    """Create table macros of the metrics in FILE, a DuckDB database, or in --target.
 
-    Any client can then use them without Python: they take the names of two tables with the
-    columns query_id, item_id and score, or grade.
+    Any DuckDB client can use the macros without Python. Each takes the names of two tables:
+    rankings (query_id, item_id, score) and labels (query_id, item_id, grade).
 
     \b
     sqlmetrics install metrics.duckdb

@@ -24,7 +24,7 @@ LISTS = ("metrics", "online", "presets", "options", "dialects", "exports")
 @format_option(("table", "json"))
 @error_options
 def list_names(what: str, output: str) -> None:
-    """List the metrics, those of click logs (online), presets, options, dialects or exports."""
+    """List metrics, online metrics, presets, options, dialects or exports."""
     import json
 
     from sqlmetrics.cli import listing
@@ -76,7 +76,7 @@ def _fitted(table: Table, width: int | None) -> str:
 @metrics_from_option
 @error_options
 def explain(name: str, preset: str | None, metrics_from: tuple[str, ...]) -> None:
-    """Explain a metric, an option or a preset: formula, choices, SQL, a worked example.
+    """Explain a metric, option or preset: formula, choices, SQL, a worked example.
 
     \b
     sqlmetrics explain ndcg@10
@@ -113,7 +113,7 @@ def init(file: str, force: bool, clicks: bool, schema: bool) -> None:
 @overwrite_option
 @error_options
 def demo(out: str) -> None:
-    """Make a search log, evaluate two rankers on it, and show what to try next."""
+    """Create a search log, evaluate two rankers on it, and print what to try next."""
     from sqlmetrics.cli.demo import show
 
     messages: list[str] = []

@@ -84,10 +84,10 @@ def reconcile(
     output: str,
     arguments: dict[str, Any],
 ) -> None:
-    """Say which conventions give a number that was seen elsewhere.
+    """Find the conventions that give a number seen elsewhere.
 
-    It tries all presets on RANKINGS and LABELS, changes of one or two of their options, and
-    the usual mistakes of hand-written SQL. It prints those that give the number, and how
+    reconcile tries all presets on RANKINGS and LABELS, changes of one or two of their options, and
+    the usual mistakes of hand-written SQL. It prints the conventions that give the number, and how
     many would match by chance. The exit code is 1 if none does.
 
     \b

@@ -86,10 +86,11 @@ def report(
     charts: str | None,
     arguments: dict[str, Any],
 ) -> None:
-    """Make a page of what moved: where, since when, how sure that is, and how it was computed.
+    """Write a page on what moved: where, since when, how certain, how computed.
 
-    Of a spec, of rankings and labels, or of a click log: one wide table, or the two files of User
-    Behavior Insights. A spec whose fact table is there is read from it. The page loads nothing.
+    The page is made from a spec, from rankings and labels, or from a click log: one wide table, or
+    the two files of User Behavior Insights. If the fact table of SPEC exists, its numbers are read
+    from it. The page loads nothing from the network.
 
     \b
     sqlmetrics report search.yml --db shop.duckdb
@@ -128,9 +129,9 @@ def plot(
     out: str | None,
     arguments: dict[str, Any],
 ) -> None:
-    """Draw one picture of a report: verdicts, deltas, movers, days, curves, slices ...
+    """Draw one chart of a report: verdicts, deltas, movers, days, curves and more.
 
-    Its name is that of its place on the page; the tables are those of report.
+    PICTURE is the anchor of the chart on the report's page. The tables are those of report.
 
     \b
     sqlmetrics plot verdicts runs.parquet labels.parquet -m ndcg@10

@@ -113,11 +113,12 @@ def run(
     openlineage: str | None,
     **chosen: Any,
 ) -> None:
-    """Evaluate SPEC, and replace its days in its output tables: all of them, or nothing.
+    """Evaluate SPEC and replace its days in its output tables, all or nothing.
 
-    Days are those from --start until before --end, by default all that the data has; also
-    today, yesterday and offsets like "-3 days". Other days and other specs are not touched, so
-    a run can be repeated at any time. Exit with 4 if the data has none of the days yet.
+    --start is the first day and --end the day after the last; the default is all days of the data.
+    A day is a date, today, yesterday or an offset such as "-3 days". Other days and other specs
+    are not touched, so a run can be repeated at any time. The exit code is 4 if the data has none
+    of the days yet.
 
     \b
     sqlmetrics run search.yml --db shop.duckdb --start 2026-01-01 --end 2026-02-01

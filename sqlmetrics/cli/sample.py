@@ -68,10 +68,10 @@ def sample(
     sql: bool,
     arguments: dict[str, Any],
 ) -> None:
-    """Draw a stratified random sample of the queries in the rankings of SPEC, or in RANKINGS.
+    """Draw a stratified random sample of the queries of SPEC or of RANKINGS.
 
-    The same seed draws the same queries, on every engine. --share says what the strata's
-    parts are in proportion to; each gets two queries at least.
+    The same seed draws the same queries on every engine. --share decides how the sample is divided
+    among the strata; each stratum gets at least two queries.
 
     \b
     sqlmetrics sample search.yml --size 300 --by country --out sample.csv
@@ -172,10 +172,10 @@ def estimate(
     output: str | None,
     out: str | None,
 ) -> None:
-    """Estimate the means of SPEC's metrics over all queries from a graded SAMPLE.
+    """Estimate the metrics of SPEC over all queries from a graded SAMPLE.
 
-    With labels by a language model too the intervals get shorter, and stay right however
-    bad the model is (prediction-powered inference).
+    Labels of a language model (--llm-labels) make the intervals narrower; the intervals stay valid
+    however bad the model is (prediction-powered inference).
 
     \b
     sqlmetrics estimate search.yml sample.csv --labels checkup.csv -m dcg@10

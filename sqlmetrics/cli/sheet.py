@@ -81,10 +81,11 @@ def sheet(
 ) -> None:
     """Print a labelling sheet: items without a label in the top k of any list.
 
-    Of SPEC, or of RANKINGS and LABELS as evaluate takes them. Labels need not be there yet.
+    The input is SPEC, or RANKINGS and LABELS as for evaluate; the labels need not exist yet.
 
-    The most valuable come first: value is what DCG summed over all lists would gain per
-    unit of gain. People fill in the column grade; sheet-import adds it to the labels.
+    The most valuable items come first: the column value is how much DCG, summed over all lists,
+    would grow if the gain of the item were 1. People fill in the column grade; sheet-import adds
+    the grades to the labels.
 
     \b
     sqlmetrics sheet search.yml -k 10 --limit 500 --out sheet.csv
@@ -149,10 +150,9 @@ def sheet(
 def sheet_import(
     *, sheet: str, labels: str, new: bool, conflicts: str, date: str | None, **columns: str
 ) -> None:
-    """Add the grades of SHEET to a file of labels: all of them or none.
+    """Add the grades of SHEET to a file of labels, all or nothing.
 
-    Rows without a grade are not graded yet and are left out. Nothing is ever removed
-    from the labels.
+    Rows without a grade are skipped. Existing labels are never removed.
 
     \b
     sqlmetrics sheet-import sheet.csv --labels labels.parquet

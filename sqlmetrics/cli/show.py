@@ -63,7 +63,7 @@ def show(
     output: str | None,
     out: str | None,
 ) -> None:
-    """Print the numbers that run would write for SPEC; no table is written.
+    """Print the numbers that run would write for SPEC; write no table.
 
     \b
     sqlmetrics show search.yml --db shop.duckdb

@@ -78,12 +78,13 @@ def _shares(command: Any) -> Any:
 @overwrite_option
 @error_options
 def simulate(folder: str, **settings: Any) -> None:
-    """Write a click log, with bots, repeated and late clicks, to FOLDER as Parquet.
+    """Write a click log with bots, repeated and late clicks to FOLDER, as Parquet.
 
-    What is true of it is known: relevance, propensities, and which events are to be cleaned.
+    The truth behind the log is known: relevance, propensities, and the events that cleaning has to
+    remove.
 
-    The same seed writes the same bytes. Rows are streamed: a hundred million results take
-    less than 300 MB of memory.
+    The same seed writes the same bytes. A log of a hundred million results takes less than 300 MB
+    of memory.
 
     \b
     sqlmetrics simulate clicks --requests 1000000 --model cascade

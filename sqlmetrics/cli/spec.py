@@ -49,12 +49,11 @@ def compile_spec(
     job: str | None,
     location: Location,
 ) -> None:
-    """Print the SQL of SPEC, a YAML file. No table is opened.
+    """Print the SQL of SPEC without opening a table.
 
-    Of files that are there it looks at the header line of CSV, and whether a path is a folder.
-
-    With --plan fastest the tables are opened too, and a comment says which plan evaluate
-    would take, why, and what was measured.
+    Files are not read, except the header line of a CSV. With --plan fastest, the tables are
+    opened, and a comment in the SQL gives the plan that evaluate would take and the measurements
+    behind it.
     """
     from sqlmetrics.api import FASTEST, compile
     from sqlmetrics.spec.spec import Spec
@@ -78,11 +77,11 @@ def compile_spec(
 @place_options
 @error_options
 def validate(specs: tuple[str, ...], location: Location, *, offline: bool) -> None:
-    """Tell whether SPEC fits its tables: relations, columns, types, named values.
+    """Check that SPEC fits its tables: relations, columns, types, named values.
 
-    No metric is computed. Values that the spec names and no row has, like an action, a baseline
-    or the segment of a check, are told with those that there are. Of several specs, and with
-    --offline as a hook of pre-commit does it, all are read before the first error ends it.
+    No metric is computed. If the spec names a value that no row has (an action, a baseline, the
+    segment of a check), the existing values are listed. With several specs, and with --offline, as
+    in a pre-commit hook, all specs are read before the command fails.
     """
     from sqlmetrics import api
     from sqlmetrics.spec.spec import Spec
@@ -125,10 +124,10 @@ def verify(
     location: Location,
     tolerance: float,
 ) -> None:
-    """Compare the SQL of SPEC with the plain-Python reference, on its own data.
+    """Compare the SQL of SPEC with the plain-Python reference, on the spec's own data.
 
-    All queries up to 10,000, else a sample of 10,000 that is always the same. The exit
-    code is 1 if any number differs by more than the tolerance.
+    All queries are compared, or a fixed sample of 10,000 if there are more. The exit code is 1 if
+    a number differs by more than --tolerance.
     """
     from sqlmetrics.clicks.evaluate import ready
     from sqlmetrics.proof.verify import sampled

@@ -111,10 +111,10 @@ def gate(
 ) -> None:
     """Compare this branch with its base, and fail if search got worse.
 
-    RANKINGS is a file of the repository, or one that --build writes. The base is the last commit
-    that the branch shares with --base. LABELS are those of this branch, for both. The page is
-    Markdown: the verdict, the numbers, the queries that moved. Where the base has no rankings
-    there is nothing to compare with, and the gate lets the branch through.
+    RANKINGS is a file in the repository, or one that --build writes. The base is the last commit
+    that the branch shares with --base. Both sides are evaluated with the LABELS of this branch.
+    The result is a page in Markdown: the verdict, the numbers, the queries that moved. If the base
+    has no rankings, the gate passes.
 
     \b
     sqlmetrics gate run.txt qrels.txt -m ndcg@10

@@ -46,10 +46,10 @@ def retire(
     yes: bool,
     expected: int | None,
 ) -> None:
-    """Remove the rows and views of SPEC, which runs no more; other specs' stay.
+    """Remove the rows and views of a SPEC that no longer runs.
 
-    Without --yes or --rows N it only lists them, and exits with 2. It is a run that restore can
-    take back, as long as the archives keep its rows.
+    Rows of other specs stay. Without --yes or --rows N, retire only lists the rows and exits with
+    2. restore can undo it as long as the archives keep the rows.
 
     \b
     sqlmetrics retire search.yml --db shop.duckdb
@@ -81,11 +81,12 @@ def retire(
 @_confirming
 @error_options
 def uninstall(*, spec: str | None, location: Location, yes: bool, expected: int | None) -> None:
-    """Remove all that runs made beside the fact table of SPEC: tables, views, the function.
+    """Remove what runs created beside the fact table of SPEC: tables, views, a function.
 
-    That is of all specs in these tables. Without SPEC it removes the macros that install made in a
-    DuckDB file. Without --yes or --rows N it only lists them, and exits with 2. What others made is
-    not touched: a view of yours that reads a table is named, and nothing is removed.
+    The tables hold the numbers of every spec that writes to them. Without SPEC, uninstall removes
+    the macros that install created in a DuckDB file. Without --yes or --rows N it only lists and
+    exits with 2. If a view of yours reads one of the tables, the view is named and nothing is
+    removed.
 
     \b
     sqlmetrics uninstall search.yml --db shop.duckdb

@@ -19,10 +19,10 @@ from sqlmetrics.tables.table import many
 @place_options
 @error_options
 def restore(*, spec: str, run: str, note: str, location: Location) -> None:
-    """Take back RUN of SPEC: the rows that it replaced stand again, all of them or none.
+    """Undo RUN of SPEC: put back the rows that it replaced, all or nothing.
 
-    RUN is the beginning of an id that runs prints, or last: the last one that stands. What is
-    taken back is kept, so this can be taken back too. Later runs of the same days go first.
+    RUN is the start of a run id that runs prints, or last for the latest run in effect. A restore
+    can be undone like a run. Undo later runs of the same days first.
 
     \b
     sqlmetrics runs search.yml --db shop.duckdb

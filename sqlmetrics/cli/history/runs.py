@@ -29,10 +29,10 @@ from sqlmetrics.tables.table import Table
 @format_option(("table", "json"))
 @error_options
 def runs(*, spec: str, last: int, location: Location, output: str) -> None:
-    """List the runs of SPEC: who ran it, which days, and what changed in the fact table.
+    """List the runs of SPEC: who ran them, which days, what changed in the fact table.
 
-    Times are UTC. Rows are compared with those that they took the place of, as far as these are
-    still kept.
+    Times are UTC. Changes are counted against the rows that a run replaced, as long as these rows
+    are archived.
 
     \b
     sqlmetrics runs search.yml --db shop.duckdb

@@ -56,12 +56,12 @@ def mcp(
     timeout: float,
     memory: str | None,
 ) -> None:
-    """Answer the questions of assistants about the tables of SPEC, by the Model Context Protocol.
+    """Answer questions of assistants about the tables of SPEC (Model Context Protocol).
 
-    Six tools: list_metrics, query_metrics, compare, explain_query, reconcile and definition. They
-    read, take no SQL, and give at most 200 rows and 20,000 characters. On stderr a line tells who
-    asked what. Over HTTP a client has to send the token of SQLMETRICS_MCP_TOKEN, if that is set; it
-    must be set to listen on an address that others reach.
+    There are six tools: list_metrics, query_metrics, compare, explain_query, reconcile and
+    definition. They only read, take no SQL, and return at most 200 rows and 20,000 characters.
+    Each question is logged on stderr with who asked it. Over HTTP, if SQLMETRICS_MCP_TOKEN is set,
+    clients must send that token; it must be set to listen on an address that other hosts reach.
 
     \b
     sqlmetrics mcp search.yml --db shop.duckdb

@@ -45,17 +45,18 @@ if TYPE_CHECKING:
 @option(
     "--python",
     is_flag=True,
-    help="Compare with the function NAME of NAME.py beside each file; its code is run.",
+    help="Compare with the function NAME in NAME.py beside each file; this runs its code.",
 )
 @overwrite_option
 @error_options
 def metric(
     action: str, names: tuple[str, ...], folder: str, engines: tuple[str, ...], *, python: bool
 ) -> None:
-    """Write a metric of your own as a file, or test the files that are there.
+    """Write a metric of your own as a file, or test metric files.
 
-    test runs the examples in the headers, and prints what each metric gives for an empty list,
-    equal scores and the like. The exit code is 1 if a value is not the one worked out.
+    metric new writes a file. metric test runs the examples in the headers of the files, and prints
+    the value of each metric for an empty list, tied scores and other edge cases. The exit code is
+    1 if a value differs from the one worked out.
 
     \b
     sqlmetrics metric new revenue
