@@ -6,6 +6,8 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,9 @@ from sqlmetrics.catalog.option import is_number
 from sqlmetrics.errors import SpecError, shortened, unknown
 
 ENDING = ".sql.jinja"
+PACKAGE = "package:"
+GROUP = "sqlmetrics.metrics"
+"""The group of entry points by which packages bring metrics along."""
 LARGEST = 20_000
 """So many bytes a file has at most."""
 MOST_FILES = 200
@@ -79,7 +84,8 @@ class MetricFiles:
         """The metrics of folders and files.
 
         Args:
-            paths: A folder, whose files end in `.sql.jinja`; a file; or several of these.
+            paths: A folder, whose files end in `.sql.jinja`; a file; `package:NAME` for the
+                folder of an installed package; or several of these.
 
         Raises:
             SpecError: With all that is wrong with the files.
@@ -94,7 +100,7 @@ class MetricFiles:
             raise SpecError(f"metrics_from must be a folder, or a list of folders; given {paths!r}")
         metrics: dict[str, Metric] = {}
         problems: list[str] = []
-        for file in [file for path in paths for file in _files(Path(path))]:
+        for file in [file for path in paths for file in _files(_placed(str(path)))]:
             try:
                 metric = read_metric_file(file)
             except SpecError as error:
@@ -169,6 +175,26 @@ def _text(file: Path) -> str:
     if not text.startswith("{#") or "#}" not in text:
         raise ValueError("it must begin with its header, between {# and #}")
     return text
+
+
+def _placed(path: str) -> Path:
+    """A path; of `package:NAME` the folder of the package that an entry point of NAME names."""
+    if not path.startswith(PACKAGE):
+        return Path(path)
+    entry_points = metadata.entry_points(group=GROUP)
+    modules = {entry_point.name: entry_point.module for entry_point in entry_points}
+    name = path.removeprefix(PACKAGE)
+    if name not in modules:
+        known_names = unknown("package", name, modules) if modules else f"no package {name!r}"
+        raise SpecError(f"metrics_from: {known_names}; packages have an entry point of {GROUP}")
+    try:
+        module = find_spec(modules[name])  # its code is not run, as far as it is no subpackage
+    except ImportError:
+        module = None
+    folders = module.submodule_search_locations if module else None
+    if not folders:
+        raise SpecError(f"metrics_from: {path}: {modules[name]} is no package with files")
+    return Path(folders[0])
 
 
 def _files(path: Path) -> Iterator[Path]:

@@ -15,7 +15,7 @@ from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read, resolve
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
 from sqlmetrics.catalog.measure import Measure, parse_beside, spelled_out, with_name
 from sqlmetrics.catalog.metric import Metric
-from sqlmetrics.catalog.metric_files import MetricFiles
+from sqlmetrics.catalog.metric_files import PACKAGE, MetricFiles
 from sqlmetrics.catalog.online import ONLINE, Online, is_online, online
 from sqlmetrics.catalog.option import Value, is_number
 from sqlmetrics.catalog.presets import PRESETS
@@ -195,8 +195,7 @@ class Spec(Model):
         if isinstance(folders := spec.get("metrics_from"), str | list):
             folders = [folders] if isinstance(folders, str) else folders
             spec["metrics_from"] = [
-                resolve_file(path, folder) if isinstance(folder, str) else folder
-                for folder in folders
+                resolve_file(path, folder) if _is_folder(folder) else folder for folder in folders
             ]
         if isinstance(spec.get("clicks"), dict):
             spec["clicks"] = dict(spec["clicks"])
@@ -634,6 +633,11 @@ def _in_our_words(values: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     if refused and not our_metrics:
         raise SpecError(refused)
     return {**values, "metrics": our_metrics}, refused
+
+
+def _is_folder(path: object) -> bool:
+    """Whether an element of `metrics_from` is a path, and no package's name."""
+    return isinstance(path, str) and not path.startswith(PACKAGE)
 
 
 def _files(values: Mapping[str, Any]) -> Mapping[str, Metric]:

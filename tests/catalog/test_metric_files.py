@@ -151,6 +151,28 @@ def test_two_specs_of_one_process_have_files_of_their_own(tmp_path: Path) -> Non
         Spec(**told | {"metrics": ["mine = mrr"]}, metrics_from=tmp_path / "a")
 
 
+def test_a_package_brings_metrics_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By an entry point, and without its code being run."""
+    package, info = tmp_path / "shop_metrics", tmp_path / "shop_metrics-1.dist-info"
+    written(package, GOOD)
+    (package / "__init__.py").write_text("raise RuntimeError", encoding="utf-8")
+    info.mkdir()
+    (info / "METADATA").write_text("Name: shop-metrics\nVersion: 1\n", encoding="utf-8")
+    points = "[sqlmetrics.metrics]\nshop = shop_metrics\ngone = no_such_module\n"
+    (info / "entry_points.txt").write_text(points, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    spec = tmp_path / "spec.yml"
+    spec.write_text(
+        "rankings: {relation: r}\nlabels: {relation: l}\nmetrics: mine@2\n"
+        "metrics_from: ['package:shop']\n",
+        encoding="utf-8",
+    )
+    assert Spec.read(spec).measures[0].metric.file == str(package / "mine.sql.jinja")
+    for name, message in (("shob", "did you mean 'shop'"), ("gone", "is no package with files")):
+        with pytest.raises(SpecError, match=message):
+            MetricFiles.read(f"package:{name}")
+
+
 @by_turns(6)
 def test_files_go_through_every_command(tmp_path: Path) -> None:
     def told(line: str, expect: int = 0) -> str:
