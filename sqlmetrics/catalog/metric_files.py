@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from typing import Any
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, name_problem
 from sqlmetrics.catalog.metric import NO_FILES, Metric, build_metric, catalog, limits, split_header
-from sqlmetrics.catalog.metric_template import WORDS, read_template
+from sqlmetrics.catalog.metric_template import COLUMNS, WORDS, read_template
 from sqlmetrics.catalog.option import is_number
 from sqlmetrics.errors import SpecError, shortened, unknown
 
@@ -37,6 +38,7 @@ DEFAULTS: Mapping[str, Any] = {
     "parameters": {},
     "limits": {},
     "parts": {},
+    "items": {},
     "needs": [],
     "undefined": "never",
     "micro": False,
@@ -54,6 +56,8 @@ CHOICES: Mapping[str, Sequence[str]] = {
     "unit": ("", "share", "rank", "count", "bits"),
     "undefined": ("never", "zero", "skip", "no_relevant"),
 }
+KINDS = ("number", "flag", "text")
+"""As what a column of the items may be read."""
 NEEDS = ("items", "items.category", "items.popularity", "items.users", "items.vector")
 METRIC_OPTIONS = ("gain", "discount", "rounding", "ideal")
 EMPTY = {
@@ -158,13 +162,22 @@ def _metric(
         **DEFAULTS,
         **header,
     }
+    kinds = values.pop("items")
+    item_columns = {column.casefold(): f"{kind}_{column}" for column, kind in kinds.items()}
     if values["over"] == "item_features":
-        values["needs"] = values["needs"] or ["items"]
+        of_items = [f"items.{role}" for role in item_columns.values()]
+        values["needs"] = [*values["needs"], *of_items] or ["items"]
     if values["over"].startswith("ideal"):  # gains decide what is best
         values["options"] = [*dict.fromkeys([*values["options"], "gain"])]
     metric = build_metric(name, values, macros)
     is_list = metric.over == "ranked"
-    return replace(metric, template=template, file=str(file), every_item=is_list)
+    return replace(
+        metric,
+        template=template,
+        file=str(file),
+        every_item=is_list,
+        item_columns=item_columns,
+    )
 
 
 def _text(file: Path) -> str:
@@ -232,6 +245,11 @@ def _with_parts(metrics: Mapping[str, Metric]) -> Mapping[str, Metric]:
                 problems.append(
                     f"{metric.file}: parts: {unknown('metric', name, [*catalog(), *metrics])}"
                 )
+            elif part.ratio:
+                problems.append(
+                    f"{metric.file}: parts: {name} is a ratio; name the sums that it is made of, "
+                    f"or write a formula in the spec: my_metric = 0.5 * {name} + ..."
+                )
             elif part.pooled or (part.parts and name in metrics) or part.over == "metrics":
                 problems.append(f"{metric.file}: {name} can be no part: it has no sum of its own")
         complete[metric.name] = replace(metric, part_metrics=part_metrics)
@@ -285,7 +303,15 @@ def _number_problems(header: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _part_problems(header: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the names of the parts."""
+    """What is wrong with the names of the parts, and of columns of the items."""
+    over = header.get("over", "")
+    for column, kind in header.get("items", {}).items():
+        if not re.fullmatch(r"[a-z_]\w*", column, re.ASCII) or column in COLUMNS.get(over, ()):
+            yield f"items: {_shown(column)} must be a column of the items, in plain letters"
+        elif kind not in KINDS:
+            yield f"items: {column}: {unknown('kind', kind, KINDS)}"
+        elif over != "item_features":
+            yield 'items are for over = "item_features"'
     parts, others = header.get("parts", {}), {*header.get("parameters", {}), "k"}
     for name, part in parts.items():
         if not name.isidentifier() or not isinstance(part, str) or name in others:

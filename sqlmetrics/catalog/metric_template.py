@@ -35,7 +35,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "ranked": (*_RANKS, "in_hits", "first_hit", "hits_so_far", "judged"),
     "ideal": _RANKS,
     "ideal_shown": _RANKS,
-    "item_features": ("k", "in_top"),
+    "item_features": (*_RANKS, "in_hits", "first_hit"),
     "labels": ("in_relevant", "relevant"),
     "query": ("k",),
 }
@@ -122,7 +122,8 @@ def rendered(metric: Metric, part: str, view: Any) -> str:
         module = template.make_module({"m": m})
         text = str(getattr(module, part)(m)) if metric.macros else str(module)
         over_rows = metric.over != "query"
-        return one_expression(text.strip(), frozenset(names), over_rows=over_rows)
+        renamed = frozenset(metric.item_columns.items())
+        return one_expression(text.strip(), frozenset(names), renamed, over_rows=over_rows)
     except (TemplateError, ValueError, TypeError, RecursionError) as error:
         raise SpecError(f"{metric.file}: {shortened(str(error), 600)}") from None
 
@@ -143,13 +144,18 @@ class _View:
         words = WORDS[metric.over]
         if missing := [o for o in OPTIONS_OF.get(name, ()) if o not in metric.options]:
             raise ValueError(f'm.{name} needs options = ["{missing[0]}"] in the header')
+        if name in metric.item_columns:
+            return name
         if name in metric.parameters or name in metric.parts or name in words:
             value = getattr(self._view, name)
             if callable(value):
                 return _called(value, self._names)
             self._names.update(found.casefold() for found in _NAMES.findall(str(value)))
             return value
-        known_names = [f"m.{known}" for known in (*words, *metric.parameters, *metric.parts)]
+        known_names = [
+            f"m.{known}"
+            for known in (*words, *metric.parameters, *metric.parts, *metric.item_columns)
+        ]
         raise ValueError(unknown("name", f"m.{name}", known_names))
 
 

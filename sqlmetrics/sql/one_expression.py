@@ -37,12 +37,15 @@ _NEVER_ZERO = (exp.Ln, exp.Exp, exp.Sqrt, exp.Pow, exp.Nullif)
 
 
 @lru_cache(1_000)
-def one_expression(text: str, columns: Set[str], *, over_rows: bool) -> str:
+def one_expression(
+    text: str, columns: Set[str], renamed: Set[tuple[str, str]] = frozenset(), *, over_rows: bool
+) -> str:
     """The text, if it is one expression that means the same on every engine.
 
     Args:
         text: SQL in DuckDB's words.
         columns: The columns it may read; in lower case, with their tables where they have one.
+        renamed: Columns with names of their own here, and what the SQL calls them.
         over_rows: Whether it sums over rows; else it is arithmetic over sums.
 
     Returns:
@@ -62,10 +65,12 @@ def one_expression(text: str, columns: Set[str], *, over_rows: bool) -> str:
     if len(trees) > 1:
         raise ValueError("its SQL is several statements; it must be one expression")
     tree = trees[0]
-    problem = next(_problems(tree, columns, over_rows=over_rows), None)
+    names = dict(renamed)
+    problem = next(_problems(tree, columns | names.keys(), over_rows=over_rows), None)
     if problem:
         raise ValueError(problem)
-    text = _with_doubles(text)
+    for start, end, new in sorted([*_doubles(text), *_renames(tree, names)], reverse=True):
+        text = f"{text[:start]}{new}{text[end:]}"
     return text if _is_double(tree) else f"cast({text} as double)"
 
 
@@ -187,12 +192,19 @@ def _is_double(node: Tree) -> bool:
     return not isinstance(node, exp.Count) and any(_is_double(part) for part in parts)
 
 
-def _with_doubles(text: str) -> str:
-    """The text with an exponent behind numbers with a point: some databases make them decimals."""
-    for token in reversed(sqlglot.tokenize(text, read="duckdb")):
+def _doubles(text: str) -> Iterator[tuple[int, int, str]]:
+    """Numbers with a point, with the exponent that they lack: some databases take decimals."""
+    for token in sqlglot.tokenize(text, read="duckdb"):
         if token.token_type is TokenType.NUMBER and re.fullmatch(r"\d*\.\d*", token.text):
-            text = f"{text[: token.end + 1]}e0{text[token.end + 1 :]}"
-    return text
+            yield token.start, token.end + 1, f"{token.text}e0"
+
+
+def _renames(tree: Tree, names: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:
+    """Columns of other names."""
+    for column in tree.find_all(exp.Column):
+        name = column.name.casefold()
+        if name in names and not column.table:
+            yield column.this.meta["start"], column.this.meta["end"] + 1, names[name]
 
 
 def _quoted(node: Tree | str) -> str:

@@ -92,9 +92,9 @@ def _test(paths: list[str], engines: Sequence[str], *, python: bool) -> int:
     by_case = list(zip(*outcomes_by_engine.values(), strict=True))
     columns = ["metric", "case", "worked out", *outcomes_by_engine]
     click.echo(Table(columns, [_row(*outcomes) for outcomes in by_case], 2).text())
-    for first, *_ in by_case:
-        if first.refusal:
-            click.echo(f"{first.example.measure}, {first.example.name}: {first.refusal}")
+    refusals = {first.example.name: first.refusal for first, *_ in by_case if first.refusal}
+    for case, refusal in refusals.items():
+        click.echo(f"{case}: {refusal}")
     return sum(outcome.fails for outcomes in by_case for outcome in outcomes)
 
 
