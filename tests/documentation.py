@@ -12,6 +12,7 @@ OWN_STATE += [
     ROOT / "docs" / "tutorial.md",
     ROOT / "docs" / "compare.md",
     ROOT / "docs" / "counterfactual.md",
+    ROOT / "docs" / "counterfactual-policies.md",
     ROOT / "README.md",
 ]
 """Pages that make what they need: test_docs_pages runs them from an empty folder."""

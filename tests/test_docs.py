@@ -7,6 +7,7 @@ import json
 import os
 import re
 import runpy
+import textwrap
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -146,10 +147,37 @@ def test_pages_of_schedulers_show_the_examples_that_are_run() -> None:
     assert sorted(files[block] for block in own + night) == sorted(files.values())
 
 
+WRITTEN_BY_TESTS = ("docs/commands.md", "docs/gallery.md", "docs/adr")
+"""Pages that nobody writes by hand, and decisions, which are left as they were."""
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """What links name after the `#` of a page: its headings, as GitHub and mkdocs spell them."""
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", name.lower())) for name in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+def test_a_page_is_short_and_its_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
+        linked = page.parent / target if target else page
+        assert linked.exists(), f"{page.name} links to {target}"
+        if anchor and linked.suffix == ".md":
+            assert anchor in anchors(linked), f"{page.name} links to {target}#{anchor}"
+    name = page.relative_to(ROOT).as_posix()
+    if name.startswith(WRITTEN_BY_TESTS) or page.parent == ROOT:
+        return
+    by_hand = re.sub(r"<!-- generated.*?<!-- end -->", "", text, flags=re.DOTALL)
+    n_lines = len(by_hand.splitlines())
+    assert n_lines <= 250, f"{name} has {n_lines} lines: split it by task"
+    prose = FENCED.sub("\n", by_hand)
+    for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[-*|]|\d+\.) )", prose):
+        lines = textwrap.wrap(" ".join(paragraph.split()), 120)
+        is_table = paragraph.lstrip().startswith("|")
+        assert is_table or len(lines) <= 6, f"{name}: more than six lines: {lines[0]}"
 
 
 def _table(names: list[str], rows: list[list[str]]) -> str:
@@ -273,7 +301,7 @@ PRESET_PAGES = [f"presets/{name}.md" for name, one in PRESETS.items() if one.opt
     "page",
     [
         "metrics.md",
-        "how-to/your-own-metric.md",
+        "metric-files.md",
         "conventions.md",
         "exports.md",
         "tables.md",

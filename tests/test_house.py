@@ -189,7 +189,7 @@ def test_modules_that_are_named_in_words_exist() -> None:
     """Docstrings and pages tell where something stands; a page may name a setting of a spec too."""
     rooms = "|".join({name.split(".")[1] for name in imports() if "." in name})
     named = re.compile(rf"`(?:sqlmetrics\.)?((?:{rooms})(?:\.\w+)+)")
-    settings = {*re.findall(r"`([\w.]+)`", (ROOT / "docs" / "spec.md").read_text())}
+    settings = {*re.findall(r"`([\w.]+)`", (ROOT / "docs" / "spec-keys.md").read_text())}
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
     code = [*PACKAGE.rglob("*.py"), *ROOT.glob("benchmarks/**/*.py")]
     wrong = [

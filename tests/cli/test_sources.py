@@ -30,8 +30,8 @@ LABELS = "query_id,item_id,grade\n" + "".join(f"{query},{RELEVANT},1\n" for quer
 
 def table() -> dict[tuple[str, str], str]:
     """Source and verb -> the cell in the docs."""
-    text = (DOCS / "evaluate.md").read_text(encoding="utf-8")
-    section = text.partition("### Which command takes what")[2].partition("\n###")[0]
+    text = (DOCS / "inputs.md").read_text(encoding="utf-8")
+    section = text.partition("## Which command takes what")[2].partition("\n##")[0]
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in section.splitlines()

@@ -210,21 +210,20 @@ def example(name: str) -> str:
 
 
 @by_turns(1.8)
-def test_the_page_is_current() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    for key, fresh in {
-        "spec": table(),
-        "explain_metric": f"```text\n{example('ndcg@3')}\n```",
-        "explain_option": f"```text\n{example('ties')}\n```",
-        "explain_online": f"```text\n{example('p_skip')}\n```",
-    }.items():
-        pattern = rf"<!-- generated: {key} -->.*?<!-- end -->"
-        assert re.search(pattern, text, re.DOTALL), key
-        block = f"<!-- generated: {key} -->\n{fresh}\n<!-- end -->"
-        text = re.sub(pattern, lambda _, block=block: block, text, flags=re.DOTALL)
-    if UPDATE:
-        PAGE.write_text(text, encoding="utf-8")
-    assert PAGE.read_text(encoding="utf-8") == text
+def test_the_pages_are_current() -> None:
+    examples = {"metric": "ndcg@3", "option": "ties", "online": "p_skip"}
+    blocks = {f"explain_{key}": f"```text\n{example(name)}\n```" for key, name in examples.items()}
+    for page, fresh in {"spec-keys.md": {"spec": table()}, "explain.md": blocks}.items():
+        path = PAGE.with_name(page)
+        text = path.read_text(encoding="utf-8")
+        for key, content in fresh.items():
+            pattern = rf"<!-- generated: {key} -->.*?<!-- end -->"
+            assert re.search(pattern, text, re.DOTALL), key
+            block = f"<!-- generated: {key} -->\n{content}\n<!-- end -->"
+            text = re.sub(pattern, lambda _, block=block: block, text, flags=re.DOTALL)
+        if UPDATE:
+            path.write_text(text, encoding="utf-8")
+        assert path.read_text(encoding="utf-8") == text
 
 
 def yamls() -> list[str]:
