@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -453,3 +454,21 @@ def test_what_is_not_there_is_told_with_the_nearest_name(tmp_path: Path) -> None
     near = "there is no file or table 'rums.csv'; did you mean 'runs.csv'?"
     line = ("evaluate", "rums.csv", "labels.csv", "-m", "mrr")
     assert near in sqlmetrics(*line, folder=tmp_path, expect=2).stderr
+
+
+@by_turns(0.3)
+def test_comments_in_files_of_trec(tmp_path: Path) -> None:
+    """Of a run and qrels in either order, by a pipe too; a file of comments alone is empty."""
+    run, qrels, comments = (tmp_path / name for name in ("run", "qrels", "comments"))
+    run.write_text("# made by hand\nq Q0 a 1 2.5 bm25 k1=0.9\n#\nq Q0 b 2 1.5 bm25 k1=0.9\n")
+    qrels.write_text("\t# query 0 item grade\nq 0 b 1\n#q 0 a 1\n")
+    comments.write_text("# nothing\n")
+    for tables in ((run, qrels), (qrels, run)):
+        result = sm.evaluate(*tables, "mrr", system="system")
+        assert result.to_dicts()[0]["mrr"] == 0.5
+        assert result.to_dicts()[0]["system"] == "bm25 k1=0.9"
+    command = f"cat {run} | sqlmetrics evaluate - {qrels} -m mrr -o json"
+    piped = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    assert '"mrr": 0.5' in piped.stdout
+    with pytest.raises(sm.InputError, match="is empty"):
+        sm.evaluate(comments, qrels, "mrr")

@@ -120,6 +120,32 @@ def test_own_test_files(name: str, shared: Path) -> None:
     assert compared(evaluated(*runs, texts, **output.conventions), printed) == output.count
 
 
+@pytest.mark.parametrize("with_comments", ["run", "qrels", "both"])
+def test_comment_lines_change_nothing(with_comments: str, shared: Path, tmp_path: Path) -> None:
+    """trec_eval 10 reads over lines with # in runs and qrels; its own test decorates a run so."""
+    folder = shared / "trec_eval"
+    paths = {"run": folder / "results.trunc", "qrels": folder / "qrels.test"}
+    output = OUTPUTS["out.test.aqc"]
+    for name, path in paths.items():
+        if with_comments in (name, "both"):
+            lines = path.read_text().splitlines()
+            comments = ("#", "# of a few words", "  # 1 Q0 d 1 2.5 run", "#301 0 d 1", "")
+            lines = [
+                line
+                for number, row in enumerate(["# the first line", *lines])
+                for line in ([row] if number % 90 else [comments[number % 5], row])
+            ]
+            paths[name] = tmp_path / name
+            paths[name].write_text("\n".join(lines))
+    printed = {
+        (text, query): float(value)
+        for measure, query, value in own_output(folder / "out.test.aqc")
+        if (text := output.ours(measure))
+    }
+    texts = tuple(dict.fromkeys(text for text, _ in printed))
+    assert compared(evaluated(*paths.values(), texts), printed) == output.count
+
+
 def test_the_table_holds_all_that_both_have(shared: Path) -> None:
     robust = {measure for _, measure, _, _ in robust03_output(shared / "robust03")}
     assert set(filter(is_ours, robust)) == set(ROBUST_MEASURES)

@@ -83,6 +83,11 @@ SPECS = (".yml", ".yaml")
 """Endings of the files of specs: no tables, though those of TREC have any ending."""
 
 
+def holds_row(line: str) -> bool:
+    """Whether a line of TREC is neither empty nor a comment."""
+    return line.strip()[:1] not in ("", "#")
+
+
 def format_of(path: str, role: str) -> Format:
     """The format of a path, by its end; what no other claims is TREC.
 

@@ -181,7 +181,8 @@ def _unpacked(start: bytes) -> bytes:
 
 
 def _is_trec(text: bytes) -> bool:
-    """Whether the first line is one of a run or of qrels, and no header of names."""
-    fields = (text.splitlines() or [b""])[0].split()
+    """Whether the first line behind comments is one of a run or of qrels, and no header."""
+    lines = (line for line in text.splitlines() if not line.startswith(b"#"))
+    fields = next(lines, b"").split()
     numbers = {6: (3, 4), 4: (3,)}.get(len(fields), ())
     return bool(numbers) and all(_NUMBER.fullmatch(fields[index]) for index in numbers)

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path, PurePath
 
 from sqlmetrics.errors import InputError
-from sqlmetrics.evaluation.inputs.formats import FORMATS
+from sqlmetrics.evaluation.inputs.formats import FORMATS, holds_row
 from sqlmetrics.evaluation.inputs.pipes import is_pipe
 from sqlmetrics.spec.source import REMOTE, is_query
 from sqlmetrics.sql.relation import ENDINGS, Relation, file_title
@@ -139,7 +139,7 @@ def _tags(file: str) -> set[tuple[str, ...]]:
         return set()
     reader = gzip.open if path.casefold().endswith(".gz") else open
     with suppress(OSError, EOFError, zlib.error, ValueError), reader(path, "rt") as lines:
-        return {tuple(str(line).split()[5:]) for line in islice(lines, LINES) if line.strip()}
+        return {tuple(str(line).split()[5:]) for line in islice(lines, LINES) if holds_row(line)}
     return set()
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SqlmetricsError
-from sqlmetrics.evaluation.inputs.formats import FORMATS
+from sqlmetrics.evaluation.inputs.formats import FORMATS, holds_row
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
 from sqlmetrics.evaluation.inputs.pipes import is_pipe, save_pipe
 from sqlmetrics.plan.tables import Tables
@@ -102,7 +102,7 @@ def _first_line(input_table: Any, role: str) -> list[str]:
     with suppress(OSError, EOFError, zlib.error, ValueError):
         reader = gzip.open if text.endswith(".gz") else open
         with reader(text, "rt", encoding="utf-8") as lines:
-            return next((line.split() for line in lines if line.strip()), [])
+            return next((line.split() for line in lines if holds_row(line)), [])
     return []
 
 
