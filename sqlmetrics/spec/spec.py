@@ -9,7 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    WithJsonSchema,
+)
 
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read, resolve
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
@@ -127,9 +134,11 @@ class Spec(Model):
     )
     """Their texts, like `ndcg@10`; or a name of your own for arithmetic over metrics, like
     `north_star: 0.7 * ndcg@10 + 0.3 * recall@100`."""
-    metrics_from: Annotated[MetricFiles, WithJsonSchema(schema.one_or_list({"type": "string"}))] = (
-        MetricFiles()
-    )
+    metrics_from: Annotated[
+        MetricFiles,
+        PlainSerializer(lambda files: [*files.paths]),
+        WithJsonSchema(schema.one_or_list({"type": "string"})),
+    ] = MetricFiles()
     """Folders of metrics of your own, a file each; `metrics` may name them like others."""
     preset: str = Field(default="house", json_schema_extra=schema.preset)
     """A named set of conventions."""

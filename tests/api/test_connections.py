@@ -482,7 +482,7 @@ def test_every_verb_that_opens_a_database_has_the_same_options() -> None:
         name: where & {text for option in command.params for text in option.opts}
         for name, command in cli.commands.items()
     }
-    without = {"sheet-import", "simulate", "explain", "list", "init", "demo", "gate"}
+    without = {"sheet-import", "simulate", "explain", "list", "init", "demo", "gate", "metric"}
     assert {name for name, options in have.items() if options != where} <= without
     assert not any(have[name] for name in without)
 

@@ -124,7 +124,8 @@ def test_grades_may_stand_in_the_rankings(tmp_path: Path) -> None:
 
 
 def test_every_key_of_a_spec_has_an_example() -> None:
-    of_labels = ("rankings.columns.grade", "rankings.grades")  # that stand in the rankings
+    # of labels that stand in the rankings, and of files that have to be there
+    of_labels = ("rankings.columns.grade", "rankings.grades", "metrics_from")
     shown = given(uncommented(EXAMPLE)) | {*INSTEAD, *of_labels}
     own = {path for path in paths() if path.partition(".")[0] not in OF_CLICKS}
     assert shown == {path for path in own if "[]" not in path}

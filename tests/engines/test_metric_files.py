@@ -10,7 +10,7 @@ from marked import by_turns
 
 from sqlmetrics.catalog.metric_files import MetricFiles
 from sqlmetrics.engines.database import Database
-from sqlmetrics.proof.metric_test import tested
+from sqlmetrics.proof.metric_proof import tested
 
 FILES = MetricFiles.read(ROOT / "examples" / "metrics")
 

@@ -79,7 +79,7 @@ def _test(paths: list[str], engines: Sequence[str], *, python: bool) -> int:
     from sqlmetrics.catalog.metric_files import ENDING, MetricFiles
     from sqlmetrics.engines.database import connect
     from sqlmetrics.engines.registry import in_memory
-    from sqlmetrics.proof.metric_test import tested
+    from sqlmetrics.proof.metric_proof import tested
 
     folders = [str(Path(path).parent) if path.endswith(ENDING) else path for path in paths]
     chosen = {Path(path).name.removesuffix(ENDING) for path in paths if path.endswith(ENDING)}
