@@ -114,11 +114,14 @@ def option_row(option: click.Option) -> str:
     return f"| `{name}` | {text[:1].upper()}{text[1:]} |"
 
 
+def context_of(command: click.Command) -> click.Context:
+    """A context with the spellings of `--help`."""
+    return click.Context(command, help_option_names=["-h", "--help"])
+
+
 def shared_options() -> dict[str, list[click.Option]]:
     """The options of each of SHARED, of the command that has most of them."""
-    groups = [
-        options_by_heading(command, click.Context(command)) for command in cli.commands.values()
-    ]
+    groups = [options_by_heading(command, context_of(command)) for command in cli.commands.values()]
     return {
         heading: max((group.get(heading, []) for group in groups), key=len) for heading in SHARED
     }
@@ -127,7 +130,7 @@ def shared_options() -> dict[str, list[click.Option]]:
 def section(command: click.Command, shared: Mapping[str, Sequence[click.Option]]) -> str:
     """What a command is for, its examples and its options."""
     text, _, examples = inspect.cleandoc(command.help or "").partition("\b\n")
-    context = click.Context(command)
+    context = context_of(command)
     usage = " ".join(command.collect_usage_pieces(context))
     parts = [f"### {command.name}", f"`sqlmetrics {command.name} {usage}`", text.strip()]
     parts += [f"```text\n{examples.strip()}\n```"] if examples else []

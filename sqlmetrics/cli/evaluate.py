@@ -93,7 +93,7 @@ def _no_level(_: click.Context, __: click.Parameter, level: str | None) -> None:
 @option(
     "--plan",
     metavar="NAME",
-    help="Plan of the ranking: window, lists, counts or ranks.",
+    help="Ranking plan: window, lists, counts or ranks.",
     heading=EXECUTION,
 )
 @option(

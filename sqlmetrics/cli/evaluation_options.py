@@ -53,7 +53,7 @@ _TABLES = (
         "--grades",
         multiple=True,
         metavar="TEXT=NUMBER",
-        help="Number of a grade that is text, such as high=3.",
+        help="Number for a grade written as text, such as high=3.",
         heading=INPUT_DATA,
     ),
     *(column_option(role) for role in COLUMN_TEXTS),
@@ -80,7 +80,7 @@ _TABLES = (
     option(
         "--decimal",
         metavar="MARK",
-        help="Decimal mark of CSV files: . or a comma.",
+        help="Decimal mark of CSV files: . or ,",
         heading=INPUT_DATA,
     ),
     metrics_from_option,

@@ -56,7 +56,7 @@ from sqlmetrics.errors import SpecError
 @option(
     "--sources",
     metavar="COLUMN",
-    help="Column that lists the sources of a row; report on sources, not on stages.",
+    help="Column that lists the sources of a row; reports on sources in place of stages.",
 )
 @metrics_option(f"{METRIC}  [default: those of SPEC, else ndcg@10]")
 @option("--rel", default=1.0, show_default=True, help="Lowest relevant grade.")

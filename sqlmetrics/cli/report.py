@@ -49,7 +49,7 @@ _OPTIONS = (
     option(
         "--fresh",
         is_flag=True,
-        help="Evaluate SPEC anew, even if its fact table has its numbers.",
+        help="Evaluate SPEC anew rather than read its fact table.",
         heading=INPUT_DATA,
     ),
     overwrite_option,
@@ -112,12 +112,12 @@ def report(
 
 
 @click.command(cls=Command)
-@click.argument("picture", metavar="PICTURE")
+@click.argument("picture", metavar="CHART")
 @option(
     "--out",
     metavar="FILE",
     heading=OUTPUT,
-    help="File to write: .svg, .png or .json (Vega-Lite).  [default: PICTURE.svg]",
+    help="File to write: .svg, .png or .json (Vega-Lite).  [default: CHART.svg]",
 )
 @_options
 def plot(
@@ -131,7 +131,7 @@ def plot(
 ) -> None:
     """Draw one chart of a report: verdicts, deltas, movers, days, curves and more.
 
-    PICTURE is the anchor of the chart on the report's page. The tables are those of report.
+    CHART is the anchor of the chart on the report's page. The tables are those of report.
 
     \b
     sqlmetrics plot verdicts runs.parquet labels.parquet -m ndcg@10

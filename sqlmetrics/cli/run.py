@@ -47,7 +47,7 @@ SYSTEMS = 4
 @option(
     "--adopt",
     is_flag=True,
-    help="Replace rows of this spec's name even if another spec wrote them.",
+    help="Treat all rows of this spec's name as its own, whichever spec wrote them.",
     heading="History",
 )
 @option(

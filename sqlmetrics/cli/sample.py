@@ -144,12 +144,12 @@ def sample(
     type=click.Choice(UNGRADED),
     default="error",
     show_default=True,
-    help="Treatment of sampled items without a grade: error, or drop their queries.",
+    help="Treatment of a sampled query without a grade: error, or drop the query.",
 )
 @option(
     "--complete-labels",
     is_flag=True,
-    help="Estimate ndcg, recall and the like: the sampled queries have all their labels.",
+    help="Assume that the sampled queries have all their labels; allows ndcg, recall and the like.",
 )
 @place_options
 @output_options(FORMATS)

@@ -134,7 +134,7 @@ def sheet(
     metavar="FILE",
     help="File of labels to add to: .csv, .parquet or qrels.",
 )
-@option("--new", is_flag=True, help="Create the file of labels.")
+@option("--new", is_flag=True, help="Create the file of labels, which must not exist yet.")
 @option(
     "--conflicts",
     type=click.Choice(CONFLICTS),

@@ -28,7 +28,7 @@ from sqlmetrics.tables.table import many
 @option(
     "--plan",
     metavar="NAME",
-    help="Plan of the ranking: window, lists or counts; fastest measures the tables.",
+    help="Ranking plan: window, lists or counts; fastest chooses by the first rows.",
     heading=EXECUTION,
 )
 @option(

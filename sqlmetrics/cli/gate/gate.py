@@ -54,7 +54,7 @@ SUMMARY = "GITHUB_STEP_SUMMARY"
     multiple=True,
     type=INPUT,
     metavar="FILE",
-    help="Spec to compare and whose SQL changes to show. May be repeated.",
+    help="Spec to compare; the page shows how its SQL changes. May be repeated.",
 )
 @option(
     "--fail-on",

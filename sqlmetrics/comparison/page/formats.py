@@ -108,7 +108,7 @@ def find_picture(pictures: Sequence[Picture], name: str) -> Picture:
     """
     matches = [picture for picture in pictures if name in (picture.key, picture.name)]
     if not matches:
-        raise SpecError(unknown("picture", name, [picture.key for picture in pictures]))
+        raise SpecError(unknown("chart", name, [picture.key for picture in pictures]))
     return matches[0]
 
 

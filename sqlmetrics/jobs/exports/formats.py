@@ -63,7 +63,7 @@ class Format:
         }
 
 
-DATABASE_URI = {"database-uri": "Where the tool finds the tables: an address of SQLAlchemy."}
+DATABASE_URI = {"database-uri": "SQLAlchemy URI of the database that holds the tables."}
 """An option of all tools that connect by themselves."""
 
 FORMATS: Mapping[str, Format] = {
@@ -77,8 +77,8 @@ FORMATS: Mapping[str, Format] = {
             module="dbt.project",
             dialects=("duckdb", "postgres", "snowflake", "bigquery"),
             options={
-                "dbt-version": "The form of the semantic model: 1.11 (also for 1.10), or 1.12.",
-                "refs": "Tables that are models of the project, behind commas; others are sources.",
+                "dbt-version": "Version of the semantic model: 1.11 (also for 1.10) or 1.12.",
+                "refs": "Tables that are dbt models, separated by commas; others are sources.",
             },
             next="dbt build --no-partial-parse (in the project {folder})",
             project="dbt_project.yml",
@@ -99,8 +99,8 @@ FORMATS: Mapping[str, Format] = {
             module="superset.bundle",
             options=DATABASE_URI
             | {
-                "database-name": "What Superset calls the connection.",
-                "database-uuid": "The UUID of a connection that Superset has already.",
+                "database-name": "Name of the connection in Superset.",
+                "database-uuid": "UUID of an existing connection in Superset.",
             },
             place="superset.zip",
             next="superset import-dashboards -p {folder} -u admin",
@@ -111,7 +111,7 @@ FORMATS: Mapping[str, Format] = {
             about="A project that builds a static page: tiles, lines with intervals, segments.",
             whom="You want a page without a server: static files that anybody can open.",
             module="observable",
-            options={"database": "The DuckDB file, or the URL of PostgreSQL, that is read."},
+            options={"database": "DuckDB file or PostgreSQL URL to read."},
             next="npm install && npm run build (in {folder}, with METRICS_DATABASE)",
         ),
         Format(
