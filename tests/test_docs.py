@@ -57,7 +57,7 @@ def test_the_site_has_pages_as_markdown_llms_txt_and_the_schema(tmp_path: Path) 
     about = {file: text for file, text in described.items() if "ccepted" in text[:20]}
     assert not about, "the state of a decision is not what it is about"
     assert described["presets/beir.md"].startswith("BEIR's `EvaluateRetrieval.evaluate`: NDCG@k")
-    assert described["evaluate.md"].startswith("`sqlmetrics evaluate RANKINGS... LABELS -m METRIC")
+    assert described["evaluate.md"].startswith("`evaluate` computes metrics from rankings and")
     assert "- [BEIR](presets/beir.md)" in "\n".join(lines)
     assert all(
         (tmp_path / page).read_bytes() == (ROOT / "docs" / page).read_bytes() for page in pages
