@@ -223,7 +223,9 @@ def _segment(name: str, sample: Sample) -> str:
 
 def _refuse(spec: Spec, level: float) -> None:
     if not 0 < level < 1:
-        raise SpecError(f"level must be above 0 and below 1, like 0.95, given {level}")
+        raise SpecError(
+            f"the confidence level must be above 0 and below 1, such as 0.95, given {level}"
+        )
     for measure in spec.measures:
         if not spec.settings(measure).is_mean:
             raise SpecError(f"{measure} is not a mean of per-query values; leave it out")

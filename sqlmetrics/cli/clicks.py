@@ -47,10 +47,10 @@ OF_ROWS = ("judgments", "labels")
 PAGES = {
     "depth": "How deep people look into the results.",
     "days": "Offline beside online metrics, day by day.",
-    "soundness": "Whether the traffic is split as planned, and systems are comparable.",
+    "soundness": "Whether the traffic is split as planned.",
     "judgments": "Labels of each query, shared by all of its requests.",
     "labels": "Labels of each request, one row per item.",
-    COMPARED: "The same lists evaluated by other kinds of labels, side by side.",
+    COMPARED: "The same lists evaluated by other labels, side by side.",
     "models": "The click model that fits best.",
     "interleaving": "Which of two interleaved systems people prefer.",
     "propensities": "How often each position is examined.",
@@ -130,9 +130,9 @@ def clicks(
     columns = PER_QUERY if per_query and not page else ()
     form = format_of(output, out, FORMATS if has_rows else OF_REPORTS, columns)
     if not has_rows and form not in (*OF_REPORTS, "jsonl"):
-        raise SpecError(f"-o {form} is of rows; clicks {page} gives {' or '.join(OF_REPORTS)}")
+        raise SpecError(f"clicks {page} prints {' or '.join(OF_REPORTS)}, given -o {form}")
     if page not in (None, COUNTERFACTUAL) and confidence is not None:
-        raise SpecError(f"--confidence is of means and ratios; clicks {page} has none")
+        raise SpecError(f"clicks {page} prints no means or ratios: leave out --confidence")
     with _asking(log, ubi, metrics, by, location) as (read_spec, engine):
         spec = in_zone(read_spec, time_zone)
         result = (

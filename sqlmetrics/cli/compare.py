@@ -33,8 +33,8 @@ TESTS = ("t", "randomization", "bootstrap", "wilcoxon")
 
 
 @click.command(cls=Command)
-@system_options
 @metrics_option(f"{METRIC}  [default: the metrics of SPEC]")
+@system_options
 @option(
     "--test",
     type=click.Choice(TESTS),

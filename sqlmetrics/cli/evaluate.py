@@ -58,8 +58,8 @@ def _no_level(_: click.Context, __: click.Parameter, level: str | None) -> None:
 
 @click.command(cls=Command)
 @click.argument("tables", type=INPUT, nargs=-1, required=True, metavar="RANKINGS... LABELS")
-@labels_option
 @metrics_option()
+@labels_option
 @preset_option()
 @option("-l", "level", hidden=True, expose_value=False, callback=_no_level)
 @convention_option(f"{CONVENTION} VALUE,VALUE evaluates each metric once per value.")

@@ -31,6 +31,7 @@ from sqlmetrics.errors import SpecError
 
 @click.command(cls=Command)
 @click.argument("tables", type=INPUT, nargs=-1, metavar="RANKINGS... LABELS | SPEC")
+@metrics_option(f"{METRIC}  [default: those of SPEC, else ndcg@10]")
 @labels_option
 @option(
     "--stage",
@@ -58,7 +59,6 @@ from sqlmetrics.errors import SpecError
     metavar="COLUMN",
     help="Column that lists the sources of a row; reports on sources in place of stages.",
 )
-@metrics_option(f"{METRIC}  [default: those of SPEC, else ndcg@10]")
 @option("--rel", default=1.0, show_default=True, help="Lowest relevant grade.")
 @by_option
 @question_options

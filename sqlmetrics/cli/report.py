@@ -27,6 +27,7 @@ _OPTIONS = (
     metrics_option(
         "Metric such as ndcg@10; most charts show the first.  [default: the metrics of SPEC]"
     ),
+    system_options,
     margin_option(0.0),
     by_option,
     segment_option,
@@ -62,7 +63,7 @@ _OPTIONS = (
 
 def _options(command: Callable[..., None]) -> Callable[..., None]:
     """What both commands are told."""
-    return decorate(command, system_options, *_OPTIONS)
+    return decorate(command, *_OPTIONS)
 
 
 @click.command(cls=Command)

@@ -437,8 +437,8 @@ def test_what_cannot_be_compared_is_refused_with_what_to_do() -> None:
     nw = {"baseline": "nw", "error": sm.InputError}
     refused("unknown system 'nw'; did you mean 'new'", rankings, labels, "cg@1", **nw)
     refused("unknown test 'tt'", rankings, labels, "cg@1", test="tt")
-    refused("level is above 0 and below 1", rankings, labels, "cg@1", level=95)
-    refused("margin is 0 or more", rankings, labels, "cg@1", margin=-1)
+    refused("level must be above 0 and below 1", rankings, labels, "cg@1", level=95)
+    refused("margin must be 0 or more", rankings, labels, "cg@1", margin=-1)
     many = {f"s{i}": [1.0, 0.0] for i in range(8)}
     with pytest.raises(sm.SpecError, match="100 replicates cannot show any difference: with 7"):
         compared(many, baseline="s0", test="bootstrap", replicates=100)

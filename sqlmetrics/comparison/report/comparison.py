@@ -266,6 +266,10 @@ def check_has_baseline(comparison: Comparison, feature: str) -> None:
 def check_level(level: float, margin: float) -> None:
     """Raise SpecError for a level or margin out of range."""
     if not 0 < level < 1:
-        raise SpecError(f"level is above 0 and below 1, like 0.95, given {level:g}")
+        raise SpecError(
+            f"the confidence level must be above 0 and below 1, such as 0.95, given {level:g}"
+        )
     if not 0 <= margin < float("inf"):
-        raise SpecError(f"margin is 0 or more, in the unit of the metrics, given {margin:g}")
+        raise SpecError(
+            f"the margin must be 0 or more, in the unit of the metrics, given {margin:g}"
+        )
