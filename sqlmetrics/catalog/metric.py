@@ -33,6 +33,20 @@ _OF_ITEMS = {
     *("group_hits", "shown_groups", "evidence"),
 }
 
+COLUMN_KINDS = ("number", "flag", "text")
+"""As what a metric may read a column of the items: `items.number_price` is the need of `price` as
+a number, and `number_price` what SQL calls it."""
+
+
+def is_column_role(role: str) -> bool:
+    """Whether a role of the items table is a column by its own name, read as a number or so.
+
+    >>> is_column_role("number_price"), is_column_role("popularity")
+    (True, False)
+    """
+    kind, _, column = role.partition("_")
+    return kind in COLUMN_KINDS and bool(column)
+
 
 @dataclass(frozen=True)
 class Metric:

@@ -14,7 +14,15 @@ from typing import Any
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, name_problem
-from sqlmetrics.catalog.metric import NO_FILES, Metric, build_metric, catalog, limits, split_header
+from sqlmetrics.catalog.metric import (
+    COLUMN_KINDS,
+    NO_FILES,
+    Metric,
+    build_metric,
+    catalog,
+    limits,
+    split_header,
+)
 from sqlmetrics.catalog.metric_template import COLUMNS, WORDS, read_template
 from sqlmetrics.catalog.option import is_number
 from sqlmetrics.errors import SpecError, shortened, unknown
@@ -56,8 +64,6 @@ CHOICES: Mapping[str, Sequence[str]] = {
     "unit": ("", "share", "rank", "count", "bits"),
     "undefined": ("never", "zero", "skip", "no_relevant"),
 }
-KINDS = ("number", "flag", "text")
-"""As what a column of the items may be read."""
 NEEDS = ("items", "items.category", "items.popularity", "items.users", "items.vector")
 METRIC_OPTIONS = ("gain", "discount", "rounding", "ideal")
 EMPTY = {
@@ -308,8 +314,8 @@ def _part_problems(header: Mapping[str, Any]) -> Iterator[str]:
     for column, kind in header.get("items", {}).items():
         if not re.fullmatch(r"[a-z_]\w*", column, re.ASCII) or column in COLUMNS.get(over, ()):
             yield f"items: {_shown(column)} must be a column of the items, in plain letters"
-        elif kind not in KINDS:
-            yield f"items: {column}: {unknown('kind', kind, KINDS)}"
+        elif kind not in COLUMN_KINDS:
+            yield f"items: {column}: {unknown('kind', kind, COLUMN_KINDS)}"
         elif over != "item_features":
             yield 'items are for over = "item_features"'
     parts, others = header.get("parts", {}), {*header.get("parameters", {}), "k"}

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.keywords import Conventions
 from sqlmetrics.catalog.measure import metric_texts
+from sqlmetrics.catalog.metric import is_column_role
 from sqlmetrics.engines.database import Database, connect, session_of, with_views
 from sqlmetrics.errors import InputError, SpecError, nearest, unknown
 from sqlmetrics.evaluation.inputs.bad_files import problem_of, without_bad_files
@@ -483,7 +484,8 @@ def _described(spec: Spec, tables: Tables, engine: Database) -> Spec:
     """With the columns of the items table that metrics need, by the names of their roles."""
     if tables.items is None:
         return spec
-    roles = [need.partition(".")[2] for need in spec.needed if need.startswith("items.")]
+    needs = [need.partition(".")[2] for need in spec.needed if need.startswith("items.")]
+    roles = [role for role in needs if not is_column_role(role)]
     return _with(spec, "items", **{r: r for r in roles if _has(tables.items, r, engine)})
 
 

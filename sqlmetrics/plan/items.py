@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from sqlmetrics.catalog.metric import is_column_role
 from sqlmetrics.plan.needs import SumStage
 from sqlmetrics.plan.shape import Shape
 from sqlmetrics.sql.stage import Column, Stage, Window, equal
+from sqlmetrics.sql.template import identifier
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,11 @@ def stages(shape: Shape, sums: SumStage, condition: str) -> Iterator[Stage]:
     ranked, items, keys = "ranked", shape.names["items"], shape.keys
     row_keys = [f"{ranked}.{key}" for key in keys]
     alike = Window([*row_keys, f"{items}.category"], [f"{ranked}.rnk asc"])
+    own_columns = [
+        Column(f"{items}.{identifier(role)}", identifier(role))
+        for role in filter(is_column_role, shape.columns["items"])
+        if sums.reads(role)
+    ]
     read = {name: feature for name, feature in FEATURES.items() if sums.reads(name)}
     columns = [
         Column(feature.sql.format(items=items, ranked=ranked, alike=alike), name)
@@ -61,7 +68,7 @@ def stages(shape: Shape, sums: SumStage, condition: str) -> Iterator[Stage]:
     )
     view = {
         "keys": keys,
-        "columns": [*row_keys, f"{ranked}.rnk", *columns],
+        "columns": [*row_keys, f"{ranked}.rnk", *columns, *own_columns],
         "own": [*row_keys, f"{ranked}.rnk"],
         "ranked": ranked,
         "items": items,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.catalog.metric import is_column_role
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.segments import Segments
 from sqlmetrics.plan.tables import WHOLE, Bucket, Tables, of_days
@@ -32,6 +33,19 @@ _ITEM_FACTS = {
     "users": "cast({column} as double)",
     "vector": "cast({column} as double[])",
 }
+
+YES, NO = ("true", "t", "yes", "y", "1", "1.0"), ("false", "f", "no", "n", "0", "0.0")
+"""The texts of a column that says yes or no."""
+
+_FLAG = "lower(cast({{column}} as varchar)) in ({})"
+IS_YES, IS_NO = (_FLAG.format(", ".join(map(literal, texts))) for texts in (YES, NO))
+
+_ITEM_COLUMNS = {
+    "number": "cast({column} as double)",
+    "text": "cast({column} as varchar)",
+    "flag": f"case\n    when {IS_YES}\n        then 1e0\n    when {IS_NO}\n        then 0e0\nend",
+}
+"""As what a column of the items is read -> its SQL."""
 
 APPEARANCES = "appearances"
 """The stage of all days and systems of the rankings."""
@@ -416,8 +430,12 @@ class Shape:
     def _unmet_needs(self) -> Iterator[str]:
         """Metrics that need what is not there."""
         if self.spec.needs_items and "items" not in self.tables:
-            measure = next(m for need, m in self.spec.needed.items() if need.startswith("items"))
-            yield f"{measure} needs the items table, one row per item; give items"
+            need, measure = next(n for n in self.spec.needed.items() if n[0].startswith("items"))
+            role, hint = need.partition(".")[2], ""
+            if is_column_role(role):
+                column = role.partition("_")[2]
+                hint = f" with its {column}; where the rankings have it, select it from them"
+            yield f"{measure} needs the items table, one row per item{hint}; give items"
             return
         for need, measure in self.spec.needed.items():
             table, _, role = need.partition(".")
@@ -495,7 +513,7 @@ class Shape:
     def _item_columns(self) -> dict[str, str]:
         """The columns that metrics need."""
         columns = self.spec.items.columns if self.spec.items else ItemColumns()
-        column_by_role = {role: getattr(columns, role) for role in self._item_roles}
+        column_by_role = {role: columns.named(role) for role in self._item_roles}
         return {"item": columns.item} | {
             role: name for role, name in column_by_role.items() if name
         }
@@ -593,3 +611,6 @@ class Shape:
         for role, sql in _ITEM_FACTS.items():
             if role in has:
                 yield Column(sql.format(column=has[role]), role)
+        for role in filter(is_column_role, has):
+            sql = _ITEM_COLUMNS[role.partition("_")[0]]
+            yield Column(sql.format(column=has[role]), identifier(role))

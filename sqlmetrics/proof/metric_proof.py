@@ -14,7 +14,7 @@ from sqlmetrics.catalog.metric_files import ENDING, MetricFiles
 from sqlmetrics.errors import SpecError
 from sqlmetrics.proof.metric_examples import Example, Outcome, edges_of, examples_of, outcomes
 
-WORLDS = 200
+WORLDS = 100
 """So many lists are drawn for a metric."""
 
 Function = Callable[..., float | None]

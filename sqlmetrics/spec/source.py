@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from sqlmetrics.catalog.metric import is_column_role
 from sqlmetrics.spec.zones import checked_zone
 from sqlmetrics.sql.relation import file_title
 from sqlmetrics.sql.template import identifier
@@ -119,6 +120,19 @@ class ItemColumns(Model):
     each item."""
     vector: str | None = None
     """The column of the item's vector: a list of numbers, equally long for all."""
+
+    def named(self, role: str) -> str | None:
+        """The column of a role, None where there is none.
+
+        >>> ItemColumns(popularity="clicks").named("popularity"), ItemColumns().named("users")
+        ('clicks', None)
+        >>> ItemColumns().named("number_price")
+        'price'
+        """
+        if not is_column_role(role):
+            return getattr(self, role)  # type: ignore[no-any-return]
+        name = role.partition("_")[2]
+        return getattr(self, name, None) or name if name in type(self).model_fields else name
 
 
 SEPARATED = (".csv", ".csv.gz", ".tsv", ".tsv.gz")

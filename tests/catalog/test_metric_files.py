@@ -196,7 +196,7 @@ def test_files_go_through_every_command(tmp_path: Path) -> None:
     for rows, expect in (("items[:k]", 0), ("items", 1)):
         python.write_text(function.format(rows), encoding="utf-8")
         tested = told("metric test metrics/seen.sql.jinja --python", expect)
-        assert "of 200" in tested
+        assert "of 100" in tested
         assert ("e+00 differs" in tested or "e-01 differs" in tested) == bool(expect)
     days = ("2026-01-01", "2026-01-02")
     for table, rows in (("rankings", RANKINGS), ("labels", LABELS)):

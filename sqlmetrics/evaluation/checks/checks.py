@@ -273,7 +273,8 @@ class _Look:
             mapped = table == "labels" and self.plan.spec.truth.grades
             for role, name in self.plan.shape.columns[table].items():
                 kind = kind_by_column.get(name.casefold(), "")
-                is_number = role in NUMBERS and not (mapped and role == "grade")
+                is_number = role in NUMBERS or role.startswith("number_")
+                is_number = is_number and not (mapped and role == "grade")
                 if is_number and kind.startswith(kinds):
                     message = f"{name} is used as {role}, a number, but has the type {kind}"
                     yield Problem(table, message, 1, remedy=remedy)

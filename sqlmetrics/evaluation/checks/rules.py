@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sqlmetrics.catalog.metric import is_column_role
 from sqlmetrics.catalog.option import GainTable
 from sqlmetrics.evaluation.checks.scores import TO_NUMBERS
 from sqlmetrics.plan.plan import Plan
-from sqlmetrics.plan.shape import grade_case, segment
+from sqlmetrics.plan.shape import IS_NO, IS_YES, grade_case, segment
 from sqlmetrics.sql.stage import equal
 from sqlmetrics.sql.template import identifier, number
 
@@ -251,8 +252,25 @@ ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
 
 def row_checks(plan: Plan, table: str) -> list[RowCheck]:
     """The conditions for the columns that a table has."""
-    rows = [*ROW_CHECKS[table], *_grouped_digits(plan, table), *_SPECIAL[table](plan)]
+    columns = _column_checks(plan) if table == "items" else ()
+    rows = [*ROW_CHECKS[table], *columns, *_grouped_digits(plan, table), *_SPECIAL[table](plan)]
     return [row for row in rows if row.role in plan.shape.columns[table]]
+
+
+def _column_checks(plan: Plan) -> Iterator[RowCheck]:
+    """What is asked of the columns of items that metrics name themselves; NULL is allowed."""
+    for role in filter(is_column_role, plan.shape.columns["items"]):
+        if role.startswith("text_"):
+            continue
+        if role.startswith("flag"):
+            unknown_flag = f"{{column}} is not null and not ({IS_YES} or {IS_NO})"
+            remedy = "give a column of true and false, yes and no, or 1 and 0"
+            yield RowCheck(role, unknown_flag, "is neither yes nor no", remedy)
+            continue
+        remedy = "make it a number; of yes and no take the share, like share(in_stock)@10"
+        yield replace(_unreadable(role), remedy=remedy)
+        yield _outside(role, _FINITE, "is NaN or infinite", "leave it NULL where it is not known")
+        yield _huge(role)
 
 
 def _grouped_digits(plan: Plan, table: str) -> Iterator[RowCheck]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.catalog.metric import is_column_role
 from sqlmetrics.engines.url import ConnectionURL
 from sqlmetrics.evaluation.inputs.sources import is_file_name
 from sqlmetrics.jobs.notices.datasets import Dataset, file_dataset, sources_of, table_dataset
@@ -103,6 +104,9 @@ def _metric(spec: Spec, measure: Measure) -> Iterator[SourceColumn]:
     ]
     if item_roles:
         yield from source_columns(spec.items, dict.fromkeys(["item", *item_roles]))
+    if spec.items is not None:
+        roles = filter(is_column_role, item_roles)
+        yield from ((spec.items, str(spec.items.columns.named(role))) for role in roles)
 
 
 def _segments(spec: Spec) -> Iterator[SourceColumn]:
