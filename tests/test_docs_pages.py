@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
+import messages
 import pytest
 import yaml
 from documentation import OWN_STATE, ROOT
+from glossary import COLUMNS, GLOSSARY
 from marked import by_turns, sliced
 from walked import FENCE, printed
 
@@ -159,3 +161,52 @@ def test_the_page_of_commands_is_current() -> None:
     if os.environ.get("UPDATE_GOLDEN") == "1":
         path.write_text(fresh, encoding="utf-8")
     assert path.read_text(encoding="utf-8") == fresh
+
+
+# -- the glossary, and the page of messages ---------------------------------------------
+
+GLOSSARY_HEAD = """\
+# Glossary
+
+<!-- UPDATE_GOLDEN=1 pytest tests/test_docs_pages.py writes this page anew -->
+One term for one thing: the messages, the tables and these pages use these words.
+"""
+MESSAGES_HEAD = """\
+# Messages
+
+<!-- UPDATE_GOLDEN=1 pytest tests/test_docs_pages.py writes this page anew -->
+The errors, notes and warnings of sqlmetrics, by the part that tells them; a name in braces stands
+for what is filled in. The [glossary](glossary.md) says what the terms mean, and
+[the exit codes](commands.md) what a script can rely on.
+"""
+
+
+def is_current(name: str, fresh: str) -> bool:
+    """Whether a page of the docs is what is generated; with UPDATE_GOLDEN it is written first."""
+    path = DOCS / name
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        path.write_text(fresh, encoding="utf-8")
+    return path.read_text(encoding="utf-8") == fresh
+
+
+def terms_table(terms: Mapping[str, str]) -> str:
+    """Terms and their meanings as a table of Markdown."""
+    lines = [f"| {term} | {meaning} |" for term, meaning in sorted(terms.items())]
+    return "\n".join(["| term | meaning |", "|---|---|", *lines])
+
+
+def test_the_page_of_messages_is_current() -> None:
+    assert is_current("messages.md", messages.page(MESSAGES_HEAD))
+
+
+def test_the_glossary_is_current_and_has_each_head_of_a_table() -> None:
+    columns = f"## Columns of printed tables\n\n{terms_table(COLUMNS)}\n"
+    assert is_current(
+        "glossary.md", "\n".join([GLOSSARY_HEAD, f"{terms_table(GLOSSARY)}\n", columns])
+    )
+    heads = {name: files for name, files in messages.heads().items() if "page." not in name}
+    unknown_heads = {name: heads[name] for name in heads.keys() - GLOSSARY.keys() - COLUMNS.keys()}
+    assert not unknown_heads, "a head of a table is a term of tests/glossary.py"
+    assert not GLOSSARY.keys() & COLUMNS.keys()
+    wrong = [text for text in (GLOSSARY | COLUMNS).values() if not text.endswith(".")]
+    assert not wrong, "a meaning is a sentence"

@@ -68,7 +68,7 @@ def test_days_that_python_has_not_are_refused(folder: Path) -> None:
             assert "is not a day from 0001-01-01 to 9999-12-30 in 1 row" in refused(folder, *line)
     (folder / "runs.csv").write_text(RUNS)
     told = refused(folder, "run", "s.yml", "--db", "m.duckdb", "--lookback", "99999999")
-    assert "lookback is at most" in told
+    assert "lookback must be at most" in told
     log = """\
 clicks:
   daily: true
@@ -205,7 +205,7 @@ def test_what_random_input_found_is_told(folder: Path) -> None:
             "unknown time zone",
         ),
         (["show", "c.yml"], "metrics must be a list, given 3"),
-        (["show", "e.yml"], "which is no character"),
+        (["show", "e.yml"], "which is not a character"),
     ):
         (folder / "c.yml").write_text(
             "clicks: {log: {file: x.csv}, labels: {grades: {click: 1}}}\nmetrics: 3\n"

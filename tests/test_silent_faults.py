@@ -593,7 +593,7 @@ def test_wrong_arguments_are_named_with_the_nearest() -> None:
 def test_what_is_no_table_is_told_in_one_sentence() -> None:
     half = LISTS | {"item_id": ["\ud800", "b"]}
     for data in (half, pd.DataFrame(half, dtype=object)):
-        with pytest.raises(sm.InputError, match="a text has half a character in it"):
+        with pytest.raises(sm.InputError, match="a text has half a character"):
             sm.evaluate(data, ONE, "mrr")
     ids = pd.Series([1, "1"], dtype=object)
     with pytest.raises(sm.InputError, match="'item_id' holds values of several types"):

@@ -77,7 +77,16 @@ class Checkup(Tabular):
         return {"estimates": lambda: self.table}
 
     def _blocks(self) -> Iterator[Table]:
-        names = ["system", "segment", "metric", "mean over", "value", "interval", "graded", "of"]
+        names = [
+            "system",
+            "segment",
+            "metric",
+            "mean over",
+            "value",
+            "interval",
+            "graded",
+            "queries",
+        ]
         has_llm = "llm_weight" in self.table.column_names
         names += ["llm", "lambda", "gain"] if has_llm else []
         rows = []
@@ -90,7 +99,14 @@ class Checkup(Tabular):
                 gain = "" if row["gain"] is None else f"x{row['gain']:.2f}"
                 cells += [metric_value(row["llm_value"]), f"{row['llm_weight']:.2f}", gain]
             rows.append(cells)
-        yield Table(names, rows, 4, notes=[f"intervals cover {self.level:.4g}"])
+        yield Table(
+            names,
+            rows,
+            4,
+            notes=[
+                f"interval: the range that covers the true value with probability {self.level:.4g}"
+            ],
+        )
 
 
 def estimate(

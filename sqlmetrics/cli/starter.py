@@ -37,7 +37,9 @@ def write(path: Path, *, overwrite: bool = False, clicks: bool = False) -> str:
         SpecError: If the spec is there already, or cannot be written.
     """
     if path.is_dir():
-        raise SpecError(f"{str(path)!r} is a folder; name a file, like {path / 'sqlmetrics.yml'}")
+        raise SpecError(
+            f"{str(path)!r} is a folder; give the name of a file, like {path / 'sqlmetrics.yml'}"
+        )
     schema_file = path.parent / SCHEMA
     has_schema = schema_file.exists() and not overwrite
     write_new(path, example("clicks" if clicks else "example"), overwrite=overwrite)

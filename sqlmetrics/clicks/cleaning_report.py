@@ -132,5 +132,5 @@ def cleaning_table(cleaning_steps: Sequence[Step], totals: Mapping[str, tuple[in
             for step in cleaning_steps
             if step.what == kind
         ]
-        lines.append(("", "left", "", f"{after:,}"))
-    return Table(("rows", "step", "left out", "left"), lines, 2)
+        lines.append(("", "kept", "", f"{after:,}"))
+    return Table(("rows", "step", "left out", "kept"), lines, 2)

@@ -36,7 +36,7 @@ def check_all_pairs(options: Options, *, stored: bool) -> None:
     }
     if conflicts := [name for name, value in value_by_option.items() if value]:
         raise SpecError(
-            f"all_pairs has every system beside each other one: leave out {', '.join(conflicts)}"
+            f"all_pairs compares every system with every other; leave out {', '.join(conflicts)}"
         )
 
 

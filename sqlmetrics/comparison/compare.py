@@ -208,7 +208,7 @@ def _is_paired(paired: bool | None, unpaired: bool | None) -> bool | None:
     if unpaired is None:
         return paired
     if paired is not None and paired == unpaired:
-        raise SpecError(f"paired={paired} and unpaired={unpaired} contradict: give one of them")
+        raise SpecError(f"paired={paired} and unpaired={unpaired} contradict; give one of them")
     return not unpaired
 
 
@@ -284,8 +284,8 @@ def _tables(inputs: Inputs, options: Options, engine: Database) -> Iterator[tupl
         spec = with_texts(spec, engine)
     chosen = days or (options.before.days if options.before else None)
     if chosen and spec.rankings.columns.date is None:
-        message = f"no column of dates is named, and so there are no days {chosen} to choose"
-        raise SpecError(f"{message}: name it (date, --date)")
+        message = f"the rankings have no column of dates, so there are no days {chosen} to choose"
+        raise SpecError(f"{message}; name the column of dates (date, --date)")
     yield spec, tables.on(options.ends(on_days(spec, days).ends))
 
 
@@ -410,8 +410,9 @@ def _tested(
     if options.test == "wilcoxon":
         if pairing.cluster:
             raise SpecError(
-                "wilcoxon takes each query for itself, and they are clustered by "
-                f"{pairing.cluster}: take the test t, randomization or bootstrap, or one day alone"
+                "wilcoxon treats every query as independent, but they are clustered by "
+                f"{pairing.cluster}; use the test t, randomization or bootstrap, or compare one "
+                "day"
             )
         rows = statements.rows(*ranks.ranks_query(pairing))
         return replace(sums, ranks={key_of(row): row for row in rows})

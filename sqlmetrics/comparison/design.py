@@ -49,7 +49,7 @@ def design(
     if stored:
         stored.check(measures)
         if stored.has_days and is_dated and not stored.by_day:
-            notes.append("baseline_values are of other days: a query has the mean of its days")
+            notes.append("baseline_values have other days, so each query has the mean of its days")
     is_once = (options.dates or (stored and not stored.by_day)) and options.is_paired
     if cluster is None and is_dated and not is_once:
         cluster = "query_id"
@@ -60,7 +60,7 @@ def design(
         return Pairing(*arguments), notes
     _check_test(options)
     if not (options.dates or stored):
-        notes.append("unpaired: each system has the queries that it has a list of")
+        notes.append("unpaired: each system is compared on the queries that it has a list for")
     if cluster in (None, "query_id"):
         notes += _said_of_users(plan)
     return Samples(*arguments, covariate=_covariate(options)), notes
@@ -69,9 +69,9 @@ def design(
 def _said_of_days(plan: Plan, options: Options) -> Iterator[str]:
     """That a query's days are no new evidence; a request of a click log is of one day."""
     if options.dates:
-        yield "a query that comes again is one cluster, within a side and over both"
+        yield "a query that appears again is one cluster, within a side and across both"
     elif plan.spec.clicks is None:
-        yield "a query comes again on other days: its days are one cluster"
+        yield "a query that appears on several days is one cluster"
 
 
 def _said_of_users(plan: Plan) -> Iterator[str]:
@@ -79,8 +79,8 @@ def _said_of_users(plan: Plan) -> Iterator[str]:
     columns = plan.spec.clicks.columns if plan.spec.clicks else None
     if columns and columns.user:
         yield (
-            "requests are taken for independent, and the log names users, who come again: "
-            f"--cluster {columns.user} takes the requests of a user together"
+            "requests are treated as independent, but the log names users, who return; use "
+            f"--cluster {columns.user} to cluster by user"
         )
 
 
@@ -88,8 +88,8 @@ def _of_stored(plan: Plan, options: Options, ask: Ask) -> tuple[list[str], list[
     """The earlier run, and the systems that are compared with it."""
     if not options.is_paired and (options.carried or options.before or plan.shape.weighted):
         raise SpecError(
-            "baseline_values have no segments, weights, clusters or covariates, which need each "
-            "query on both sides: leave out paired=False (--unpaired), or what needs them"
+            "baseline_values cannot be compared unpaired with segments, weights, clusters or "
+            "covariates; leave out paired=False (--unpaired), or leave these out"
         )
     existing = [plan.spec.title]
     if "system" in plan.shape.keys:
@@ -119,12 +119,11 @@ def _covariate(options: Options) -> Covariate | None:
 def _check_test(options: Options) -> None:
     if options.test in ("wilcoxon", resampling.RANDOMIZATION):
         raise SpecError(
-            f"{options.test} needs each query on both sides: take the test t or "
-            "bootstrap, or compare "
-            "the queries that both sides have (paired=True, --paired)"
+            f"{options.test} needs each query on both sides; use the test t or bootstrap, or "
+            "compare the queries that both sides have (paired=True, --paired)"
         )
     if options.test == resampling.BOOTSTRAP and options.has_covariate:
-        raise SpecError("a covariate is adjusted for by the test t; leave out the other")
+        raise SpecError("only the test t adjusts for a covariate; leave out the other test")
 
 
 def _of_systems(plan: Plan, options: Options, ask: Ask) -> tuple[list[str], list[str]]:
@@ -134,7 +133,9 @@ def _of_systems(plan: Plan, options: Options, ask: Ask) -> tuple[list[str], list
         rows += f"\nwhere {options.before.outside}"
     existing = [row["system"] for row in ask(f"select distinct system\nfrom {rows}")]
     if None in existing:  # which the checks would have told
-        raise InputError("rankings: system is NULL in some rows: leave these out or fill them in")
+        raise InputError(
+            "rankings: system is NULL in some rows; leave these rows out or fill them in"
+        )
     existing.sort()
     options.check_systems(existing)
     chosen = options.systems or existing
@@ -153,7 +154,7 @@ def _of_systems(plan: Plan, options: Options, ask: Ask) -> tuple[list[str], list
 def one_system(name: str) -> str:
     """What is said where there is no second system."""
     return (
-        f"there is one system, {name}, and compare needs two: name the column of systems "
+        f"there is only one system, {name}, and compare needs two; name the column of systems "
         "(rankings.columns.system, system, --system), give several tables, or two days (dates, "
         "--dates)"
     )
@@ -168,7 +169,7 @@ def _of_dates(plan: Plan, options: Options, ask: Ask) -> tuple[list[str], list[s
         chosen = options.systems or existing
         if len(chosen) > 1:
             raise SpecError(
-                f"dates compare one system with itself, and there are {', '.join(chosen)}: name "
+                f"dates compare one system with itself, but there are {', '.join(chosen)}; name "
                 "one (systems, --systems)"
             )
         system = chosen[0] if chosen else ""

@@ -70,8 +70,8 @@ class Stored:
             measure = lacking[0]
             problem = unknown("column", measure.column, list(self.columns.values()))
             raise InputError(
-                f"{ROLE}: {problem} (the values of {measure}): evaluate the baseline with the same "
-                "metrics and conventions"
+                f"{ROLE}: {problem} (the values of {measure}); evaluate the baseline with the "
+                "same metrics and conventions"
             )
 
     def stage(
@@ -123,7 +123,7 @@ def opened_values(values: Any, baseline: str | None, engine: Database) -> Stored
     if "query_id" not in column_by_name:
         problem = unknown("column", "query_id", list(column_by_name.values()))
         raise InputError(
-            f"{ROLE}: {problem}: give what evaluate --per-query or output.per_query has written"
+            f"{ROLE}: {problem}; give a table written by evaluate --per-query or output.per_query"
         )
     return _of_one_run(Stored(text, column_by_name), baseline, engine)
 
@@ -140,8 +140,12 @@ def _of_one_run(stored: Stored, baseline: str | None, engine: Database) -> Store
         if system is not None and system not in names:
             raise InputError(f"{ROLE}: {unknown('system', system, names)}")
         if system is None and len(names) > 1:
-            say = "name one (baseline, --baseline)" if key == "system" else "give those of one"
-            raise SpecError(f"{ROLE} have several: {key} is {', '.join(names)}; {say}")
+            say = (
+                "name one of them (baseline, --baseline)"
+                if key == "system"
+                else "give the rows of one"
+            )
+            raise SpecError(f"{ROLE} have several values of {key}: {', '.join(names)}; {say}")
         name = system or next(iter(names), "")
         conditions.append(f"{column} = {literal(name)}")
         if key == "system" and name:

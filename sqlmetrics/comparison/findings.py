@@ -37,7 +37,7 @@ TESTS = {
 _OF_RANX = {
     "student": "write t",
     "fisher": "write randomization",
-    "tukey": "compare every pair by Holm instead: test=t, all_pairs",
+    "tukey": "for every pair by Holm use test=t, all_pairs",
 }
 """ranx's name of a test -> what to do here."""
 
@@ -95,14 +95,13 @@ def _no_pair(pairing: Pairing, counts: Sequence[Mapping[str, Any]]) -> str:
         f"{name} {n.get(name, 0):,}" for name in (pairing.baseline, *pairing.systems)
     )
     if isinstance(pairing, Samples):
-        return f"there are no two systems with a query: of {first} there are {counts_text}"
+        return f"no two systems have queries with a value of {first}: {counts_text}"
     keys = " and ".join(pairing.keys)
     return (
-        f"no query has a value of {pairing.baseline} and of another system by {keys}: of {first} "
-        f"there are {counts_text}; do their ids look alike? If each system had queries "
-        "of its own, like "
-        "requests of a click log or of an A/B test, compare them unpaired (paired=False, "
-        "--unpaired)"
+        f"no query has a value of both {pairing.baseline} and another system by {keys}; values of "
+        f"{first}: {counts_text}. Check that the ids are written alike. If each system has its "
+        "own queries, like requests of a click log or an A/B test, compare them unpaired "
+        "(paired=False, --unpaired)"
     )
 
 
@@ -118,7 +117,7 @@ def check_test(test: str) -> None:
     if test in TESTS:
         return
     if remedy := _OF_RANX.get(str(test).casefold()):
-        raise SpecError(f"unknown test {test!r}, a name of ranx: {remedy}")
+        raise SpecError(f"unknown test {test!r}, a name in ranx; {remedy}")
     raise SpecError(unknown("test", test, TESTS))
 
 
@@ -148,12 +147,12 @@ def comparable(plan: Plan) -> tuple[list[Measure], list[str]]:
             reason_by_measure[measure] = "a ratio of sums"
     measures = [measure for measure in plan.measures if measure not in reason_by_measure]
     notes = [
-        f"{measure} is not compared: it is {reason}, no mean over queries"
+        f"{measure} is not compared: it is {reason}, not a mean over queries"
         for measure, reason in reason_by_measure.items()
     ]
     if not measures:
         raise SpecError(
-            [*notes, *left_out(plan.spec)] or "say what to compare: metrics like ndcg@10"
+            [*notes, *left_out(plan.spec)] or "no metric to compare; name metrics like ndcg@10"
         )
     return measures, notes
 
@@ -164,8 +163,8 @@ def left_out(spec: Spec) -> list[str]:
         return []
     are = "is" if len(spec.online) == 1 else "are"
     return [
-        f"{', '.join(spec.online)} {are} of the log itself, and not compared here: sqlmetrics "
-        "report SPEC compares online metrics, by users where the log names them"
+        f"{', '.join(spec.online)} {are} computed from the log itself and not compared here; "
+        "sqlmetrics report SPEC compares online metrics, by users where the log names them"
     ]
 
 
@@ -367,9 +366,8 @@ def _notes(pairing: Pairing, overall: Sequence[Mapping[str, Any]]) -> list[str]:
             if counts:
                 metric, most = max(counts.items(), key=lambda pair: pair[1])
                 notes.append(
-                    f"left out: {many(most, 'query', 'queries')} of {side} that "
-                    f"{other_side} has no "
-                    f"value for (of {metric})"
+                    f"{many(most, 'query', 'queries')} of {side} are left out, since {other_side} "
+                    f"has no value for them (of {metric})"
                 )
     return notes
 
@@ -385,6 +383,6 @@ def _of_covariate(pairing: Samples, sums: Sums) -> list[str]:
     )
     all_of = many(least.n + least.n_baseline, "query", "queries")
     return [
-        f"covariate {pairing.covariate.name}: {least.n_covered:,} of {all_of} have one, the others "
-        "count as its mean; values and differences are adjusted for it"
+        f"covariate {pairing.covariate.name}: {least.n_covered:,} of {all_of} have one; the "
+        "others count as its mean. Values and differences are adjusted for it"
     ]

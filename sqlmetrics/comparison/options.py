@@ -27,8 +27,8 @@ SIDES = LOST, GAINED = "lost", "gained"
 """What a query did that moved: it became worse, or better."""
 
 NO_LISTS = (
-    "no system has any; where each file is a system, a condition (where) on a column of systems "
-    "leaves nothing"
+    "no system has one; if each file is a system, a condition (where) on a column of systems "
+    "leaves no rows"
 )
 
 USUAL_COUNT = 10
@@ -64,8 +64,8 @@ class Movers:
             return cls(USUAL_COUNT, number)
         if not number.isdecimal() or side not in ("", *SIDES):
             raise SpecError(
-                "movers is how many queries are shown, 0 or more, or lost, gained, or both like "
-                f"lost:20; given {movers}"
+                "movers must be the number of queries to show, 0 or more, or lost, gained, or "
+                f"both like lost:20; given {movers}"
             )
         return cls(int(number), side)
 
@@ -108,7 +108,7 @@ class Options:
         for name in (*self.systems, *([self.baseline] if self.baseline else [])):
             if name not in existing:
                 reason = unknown("system", name, existing) if existing else NO_LISTS
-                raise InputError(f"no list of this system: {reason}")
+                raise InputError(f"this system has no list: {reason}")
 
     @property
     def shows_queries(self) -> bool:
@@ -139,14 +139,18 @@ class Options:
             stored: Whether the baseline is an earlier run.
         """
         if self.paired and self.has_covariate:
-            raise SpecError("paired queries are their own covariate: leave out paired or covariate")
+            raise SpecError(
+                "paired queries already are their own covariate; leave out paired or the covariate"
+            )
         if self.dates and stored:
-            raise SpecError("baseline_values are a baseline, as the first of dates is: give one")
+            raise SpecError(
+                "baseline_values are the baseline, and so is the first of dates; give only one"
+            )
         if (self.movers.count or self.contributions) and (
             self.dates or stored or not self.is_paired
         ):
             raise SpecError(
-                "movers and contributions are of systems that both have each query: leave out "
+                "movers and contributions need systems that have the same queries; leave out "
                 "dates, a covariate, baseline_values or paired=False (--unpaired)"
             )
         self._check_covariate()
@@ -155,8 +159,8 @@ class Options:
         before = self.before
         if before and any(before.days.overlaps(days) for days in self._several_days[:-1]):
             raise SpecError(
-                f"covariate {before.name}: these days are compared themselves, and would take the "
-                "effect away: name days before them"
+                f"covariate {before.name}: these days are compared too, so the covariate would "
+                "hide the effect; name days before them"
             )
 
     @property

@@ -77,8 +77,7 @@ def period(dates: str | date, zone: str | None = None) -> Period:
         days = Days(start=start, end=end + timedelta(1))
     except (ValueError, OverflowError):
         raise SpecError(
-            f"{text!r} is no day like 2026-11-01, nor days like 2026-11-01..2026-11-07, the first "
-            "and the last one"
+            f"{text!r} is not a day like 2026-11-01 or a range like 2026-11-01..2026-11-07"
         ) from None
     words = not is_day(first)
     return Period(f"{start}..{end}" if words and last else str(start) if words else text, days)
@@ -98,7 +97,10 @@ def periods(dates: Sequence[str | date], zone: str | None = None) -> tuple[Perio
     for position, later in enumerate(parsed):
         for earlier in parsed[:position]:
             if later.days.overlaps(earlier.days):
-                raise SpecError(f"dates {earlier.name} and {later.name} have a day in common")
+                raise SpecError(
+                    f"dates {earlier.name} and {later.name} share a day; give periods that do "
+                    "not overlap"
+                )
     return parsed
 
 
@@ -117,7 +119,7 @@ def periods_asked(
     """
     named_dates = dates.split(",") if isinstance(dates, str) else tuple(dates)
     if named_dates and days:
-        raise SpecError("dates say which days are compared: leave out start and end")
+        raise SpecError("dates already choose the days; leave out start and end")
     return periods(named_dates, zone) if named_dates else ()
 
 

@@ -188,7 +188,7 @@ def _of_last_day(values: Sequence[Row], query: str, day: date | None) -> list[Ro
     """The rows of the last day that a query has."""
     if not values:
         on_day = f" on {day}" if day else ""
-        raise NoDataError(f"there is no list of the query {query!r}{on_day}")
+        raise NoDataError(f"the query {query!r} has no list{on_day}")
     last = max(str(row.get("metric_date", "")) for row in values)
     return [row for row in values if str(row.get("metric_date", "")) == last]
 

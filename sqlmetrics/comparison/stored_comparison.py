@@ -37,8 +37,8 @@ MOST_ROWS = 100_000
 """As many rows of the fact table are read at most."""
 
 PERIODS_NOTE = (
-    "periods are compared by their means, with Welch's interval; queries that come again in both "
-    "would make it narrower"
+    "periods are compared by their means, with Welch's interval; queries that appear in both "
+    "periods would make it narrower"
 )
 
 Row = dict[str, Any]
@@ -129,7 +129,7 @@ def compare_stored(
     comparison = _compared(spec, options, old, new_sides, repeats=repeats is not False)
     n_days = len({str(row["metric_date"])[:10] for row in stored})
     about_repeats = {True: [REPEATED], None: [UNKNOWN], False: []}[n_days > 1 and repeats]
-    notes = [f"numbers of the fact table {table.name}; nothing was computed again", *rule]
+    notes = [f"the numbers come from the fact table {table.name}; nothing was recomputed", *rule]
     return replace(comparison, executed_sql=sql, notes=(*notes, *about_repeats, *comparison.notes))
 
 
@@ -144,8 +144,8 @@ def _read(table: StoredTable, options: Options) -> tuple[list[Row], str]:
     rows = table.engine.records(text)
     if len(rows) > MOST_ROWS:
         raise SpecError(
-            f"more than {MOST_ROWS:,} rows of {table.name} are of this: name fewer days, metrics "
-            "or segments"
+            f"the question covers more than {MOST_ROWS:,} rows of {table.name}; name fewer days, "
+            "metrics or segments"
         )
     return rows, f"{table.engine.translation.text(text).rstrip()};\n"
 
@@ -161,8 +161,8 @@ def _systems(
     names = [name for name in (options.systems or existing) if name != baseline]
     if not names:
         raise SpecError(
-            f"there is only one system to compare, {baseline}: name two periods (dates), or "
-            f"systems that have rows of these days; known: {', '.join(table.systems)}"
+            f"there is only one system to compare, {baseline}; name two periods (dates), or "
+            f"systems with rows on these days; known: {', '.join(table.systems)}"
         )
 
     def of_system(name: str) -> Side:
@@ -179,7 +179,7 @@ def _periods(
     systems = options.systems or tuple(table.systems)
     if len(systems) != 1:
         raise SpecError(
-            f"periods are compared of one system: name one; known: {', '.join(systems)}"
+            f"periods compare one system with itself; name one; known: {', '.join(systems)}"
         )
     for period in options.dates:
         table.days_in(period.days)
@@ -221,14 +221,14 @@ def _compared(
             metric = metrics.get(place[2])
             old_rows = old.rows.get(place, ())
             if metric is None:
-                notes[f"{place[2]} is not compared: the spec asks for it no more"] = None
+                notes[f"{place[2]} is not compared: the spec no longer has it"] = None
             elif problem := _problem(place[2], [*old_rows, *new_rows]):
                 notes[problem] = None
             elif row := _row(side, old, place, paired=not options.dates, repeats=repeats):
                 name = metric.metric.partition("(")[0]
                 rows.append(row | {"name": name, "direction": SIGNS[metric.direction]})
     if not rows:
-        raise SpecError(["nothing can be compared", *notes])
+        raise SpecError(["no metric can be compared", *notes])
     rows.sort(
         key=lambda row: (
             row["segment_name"] != ALL,
@@ -262,11 +262,13 @@ def _problem(metric: str, rows: Sequence[Row]) -> str:
     hashes = sorted({row["definition_hash"] for row in rows})
     if len(hashes) > 1:
         return (
-            f"{metric} is not compared: its days were computed by {len(hashes)} definitions, "
+            f"{metric} is not compared: {len(hashes)} definitions computed its days, "
             f"{', '.join(hashes)}"
         )
     if any(row["numerator"] is None for row in rows):
-        return f"{metric} is not compared: it is no mean of queries, so the table has no sums of it"
+        return (
+            f"{metric} is not compared: it is not a mean of queries, so the table has no sums of it"
+        )
     return ""
 
 

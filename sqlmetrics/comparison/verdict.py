@@ -13,14 +13,14 @@ Verdict = Literal["better", "worse", "equivalent", "unclear"]
 _MEANS: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(
         ("ndcg", "dcg", "cg", "rbp", "err", "ap", "bpref", "rprec"),
-        ("the relevant sit higher", "the relevant sit lower"),
+        ("relevant items rank higher", "relevant items rank lower"),
     ),
     **dict.fromkeys(
-        ("recall",), ("more of the relevant are found", "fewer of the relevant are found")
+        ("recall",), ("more relevant items are found", "fewer relevant items are found")
     ),
     **dict.fromkeys(
         ("precision",),
-        ("more of what is shown is relevant", "less of what is shown is relevant"),
+        ("more of the shown items are relevant", "fewer of the shown items are relevant"),
     ),
     **dict.fromkeys(
         ("hit",), ("more queries get a relevant item", "fewer queries get a relevant item")
@@ -30,8 +30,8 @@ _MEANS: Mapping[str, tuple[str, str]] = {
         ("the first relevant item comes earlier", "the first relevant item comes later"),
     ),
     "mean_rank": (
-        "the relevant that are found sit higher",
-        "the relevant that are found sit lower",
+        "the relevant items that are found rank higher",
+        "the relevant items that are found rank lower",
     ),
     "pnr": ("more pairs are in the right order", "fewer pairs are in the right order"),
 }
@@ -92,7 +92,7 @@ def sentence(
     """
     metric, before, after = row["metric"], row["baseline_value"], row["value"]
     if before is None or after is None:
-        return f"{metric}: no {counted[0]} has a value of both"
+        return f"{metric}: no {counted[0]} has a value of both systems"
     moved = f"{metric} from {before:.4g} to {after:.4g}"
     outcome = row["verdict"]
     if outcome == "equivalent":
@@ -111,13 +111,13 @@ def _why_unclear(row: Mapping[str, Any], level: float, counted: tuple[str, str])
     if p is None:
         return f"not enough data ({queries})"
     if row["direction"] == 0:
-        return "neither more nor less of it is better"
+        return "for this metric neither more nor less is better"
     if p < 1 - level:
-        return f"the {row['test']} test finds a difference, and the means do not differ"
+        return f"the {row['test']} test finds a difference, but the means do not differ"
     if row["ci_low"] <= 0 <= row["ci_high"]:
-        could = f"; {queries} could have shown {smallest:.2g}" if smallest else f" ({queries})"
+        could = f"; {queries} would detect {smallest:.2g}" if smallest else f" ({queries})"
         return f"not enough data{could}"
     p_value = probability(p, level)
     if smallest is None:
-        return f"all {queries} differ by as much, as chance does too: p {p_value}"
-    return f"the interval leaves out 0, the {row['test']} test does not reject: p {p_value}"
+        return f"all {queries} differ by this much, and so would chance: p {p_value}"
+    return f"the interval excludes 0, but the {row['test']} test does not reject: p {p_value}"

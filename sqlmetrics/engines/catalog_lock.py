@@ -77,8 +77,8 @@ class CatalogLock:
         """Raise EngineError if another session took the lock, as after a pause of minutes."""
         if self._holder().get("session") != self.token:
             raise EngineError(
-                f"another run took the lock of {self.table} from this one, which did not renew it "
-                f"for {STALE_AFTER:,.0f} s; nothing more is written"
+                f"another run took over the lock of {self.table}, since this run did not renew it "
+                f"for {STALE_AFTER:,.0f} s; this run writes nothing more"
             )
 
     def _acquire(self, timeout: float) -> str:
@@ -96,7 +96,7 @@ class CatalogLock:
             elif now - began >= timeout:
                 raise EngineError(
                     f"another run writes {self.table}: {_named(holder)} holds {self.name}, and "
-                    f"was waited for {timeout:,.0f} s (lock_timeout of the connection)"
+                    f"this run waited {timeout:,.0f} s for it (lock_timeout of the connection)"
                 )
             time.sleep(POLL_EVERY)
         return died

@@ -19,8 +19,8 @@ DATABASES = {"duckdb": DUCKDB, "sqlite": SQLITE}
 HOW_TO_OPEN = {DUCKDB: "--db {path}", SQLITE: "--connection sqlite:///{path}"}
 
 EMPTY_FILE = (
-    "the database file {path!r} is empty (0 bytes), as a full disk leaves it; "
-    "run again to write it, or delete it"
+    "the database file {path!r} is empty (0 bytes), as after a full disk; delete it, or run "
+    "again to write it"
 )
 
 
@@ -53,10 +53,9 @@ def check_database(path: str, scheme: str, *, writing: bool) -> None:
         raise SpecError(f"{path!r} is {kind}: {HOW_TO_OPEN[kind].format(path=path)}")
     elif kind != expected_kind:
         raise SpecError(
-            f"{path!r} is {kind or 'a file of another kind'}, not {expected_kind}; as a "
-            "database give a "
-            "file like metrics.duckdb, which a run makes if it is not there; as data give it in "
-            "the place of RANKINGS or LABELS, or as `file:` in a spec"
+            f"{path!r} is {kind or 'a file of another kind'}, not {expected_kind}; as a database "
+            "give a file like metrics.duckdb, which a run creates; give data as RANKINGS or "
+            "LABELS, or as `file:` in a spec"
         )
 
 

@@ -331,7 +331,9 @@ class Driver(Statements):
 
         for name, array in zip(table.column_names, table.columns, strict=True):
             if array.type == ARROW["DOUBLE"] and pc.any(pc.invert(pc.is_finite(array))).as_py():
-                raise InputError(f"column {name!r} has NaN or infinity; {self.name} holds neither")
+                raise InputError(
+                    f"column {name!r} has NaN or infinity, which {self.name} cannot store"
+                )
 
     @property
     def work_memory(self) -> str:
@@ -381,8 +383,8 @@ class Driver(Statements):
             SpecError: If it is no size, or the database cannot be told one.
         """
         raise SpecError(
-            "memory is a limit for DuckDB, ClickHouse, PostgreSQL, MySQL and MariaDB; "
-            f"{self.name} has its own settings"
+            "memory limits DuckDB, ClickHouse, PostgreSQL, MySQL and MariaDB; set the memory of "
+            f"{self.name} in its own settings"
         )
         yield
 
@@ -393,7 +395,7 @@ class Driver(Statements):
         Raises:
             SpecError: If it writes none.
         """
-        raise SpecError(f"a profile is DuckDB's; {self.name} has its own")
+        raise SpecError(f"only DuckDB writes a profile; use the one of {self.name}")
         yield
 
     @contextmanager
@@ -475,7 +477,7 @@ class Driver(Statements):
                 self._recover()
             raise StatementError(self.name, reason, brief, sql) from error
         except _arrow_errors() as error:
-            brief = f"its answer cannot be read: {first_line(error)}"
+            brief = f"the answer cannot be read: {first_line(error)}"
             raise StatementError(self.name, "", brief, sql) from error
 
     def _quietly(self, act: Any, *arguments: object) -> None:

@@ -107,7 +107,7 @@ class DuckDB(Driver):
         try:
             self.execute(f"set memory_limit = {literal(memory)}")
         except (EngineError, InputError):
-            raise SpecError(f"memory is a size like 4GB, given {memory!r}") from None
+            raise SpecError(f"memory must be a size like 4GB, given {memory!r}") from None
         try:
             yield
         finally:
@@ -295,7 +295,7 @@ class DuckDB(Driver):
             yield
         except (duckdb.Error, RuntimeError) as error:  # as versions of DuckDB refuse a surrogate
             if odd := next((char for char in sql if "\ud800" <= char <= "\udfff"), ""):
-                raise InputError(f"a name or text has {odd!r}, which is no character") from error
+                raise InputError(f"a name or text has {odd!r}, which is not a character") from error
             if isinstance(error, duckdb.InvalidInputException | duckdb.ConversionException):
                 raise InputError(f"cannot be read: {_brief(error)}") from error
             if isinstance(error, duckdb.Error):
@@ -336,7 +336,7 @@ def open_database(
     except duckdb.Error as error:
         folder = os.path.dirname(database) or "."
         if is_file(database) and not os.path.isdir(folder):
-            raise SpecError(f"there is no folder {folder!r} for {database!r}; make it") from None
+            raise SpecError(f"there is no folder {folder!r} for {database!r}; create it") from None
         raise EngineError(f"cannot open {database!r}: {_brief(error)}") from None
 
 
@@ -356,11 +356,11 @@ def _brief(error: BaseException) -> str:
     if "Could not set lock" in str(error):
         holder = re.search(r" \(PID \d+\)", str(error))
         who = holder[0] if holder else ""
-        return f"another process has it open{who}; stop it, or let it read what --publish copies"
+        return f"another process has it open{who}; stop it, or give it a copy to read (--publish)"
     if "Could not read enough bytes" in str(error):
         return (
-            "the file ends too early: it was not written or copied to its end, as on a full disk; "
-            "restore it, or delete it if it was new, and run again"
+            "the file ends too early: it was not completely written or copied, as after a full "
+            "disk; restore it, or delete it if it is new, and run again"
         )
     if "not utf-8 encoded" in str(error):
         line = re.search(r"CSV Error on (Line: [\d,]+)", str(error))
@@ -369,8 +369,8 @@ def _brief(error: BaseException) -> str:
         mark = re.search(r"Delimiter Candidates: ('.*')", str(error))
         split = f"split at {mark[1]} " if mark else ""
         return (
-            f"{split}it has rows with more or fewer values than its header line has names, or "
-            "an open quote"
+            f"{split}some rows have more or fewer values than the header has names, or a quote is "
+            "not closed"
         )
     lines = str(error).split("Possible ")[0].strip().split("\n")
     telling = [line.strip() for line in lines[:5] if line.strip(" ^") and line[:5] != "LINE "]

@@ -80,4 +80,4 @@ def _unknown_version(version: str, error: Exception) -> SpecError:
     versions = re.findall(r"v\d+\.\d+\.\d+", options) or ["v1.4.0"]
     guess = unknown("storage version", version, versions).partition(" known:")[0]
     last = max(versions, key=lambda candidate: tuple(map(int, candidate[1:].split("."))))
-    return SpecError(f"--storage-version: {guess} give one like v1.4.0, at most {last}")
+    return SpecError(f"--storage-version: {guess} give a version like v1.4.0, at most {last}")

@@ -9,9 +9,9 @@ from sqlmetrics.errors import EngineError
 
 LOST = "the connection is lost"
 DENIED = "a privilege is missing"
-ABSENT = "a table, column or schema is not there"
-TYPE = "a value has not the type that is wanted"
-READ_ONLY = "this command changes nothing, and the SQL would"
+ABSENT = "a table, column or schema does not exist"
+TYPE = "a value has the wrong type"
+READ_ONLY = "this command only reads, but the SQL would write"
 
 SQLSTATE: Mapping[str, str] = {
     "08": LOST,

@@ -218,7 +218,7 @@ class MySQL(WorkMemory):
         if not is_free:
             raise EngineError(
                 f"another run writes {name}: {subject} was not free within "
-                f"{self.lock_timeout:,.0f} s; try again, or set lock_timeout of the connection"
+                f"{self.lock_timeout:,.0f} s; try again, or raise lock_timeout of the connection"
             )
 
     def estimate(self, sql: str) -> str:

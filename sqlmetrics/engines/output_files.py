@@ -266,22 +266,22 @@ def refuse_input(path: str | Path, *, is_ours: bool = False) -> None:
     with writing(path):
         if not file.is_file():
             if file.is_dir():
-                raise SpecError(f"{str(path)!r} is a folder; name a file")
+                raise SpecError(f"{str(path)!r} is a folder; give the name of a file")
             return
         start = start_of(str(file))
         another = "give another name"
         if any(_is_in(file, read) for read in _READ or ()):
-            reason = "is read by this command"
+            reason = "this command reads it"
         elif (kind := kind_of(start)) in (DUCKDB, SQLITE):
             reason = f"is {kind}"
         elif file.suffix.casefold() in SPECS and start and not is_ours:
-            reason = "may be a spec or a profile"
+            reason = "it may be a spec or a profile"
         elif grades := _n_grades(file, start):
-            reason = f"is a sheet that has {grades:,} grade{'s' if grades > 1 else ''}"
+            reason = f"it is a sheet with {grades:,} grade{'s' if grades > 1 else ''}"
             another = f"add them to the labels (sheet-import), or {another}, like {_free(file)}"
         else:
             return
-    raise SpecError(f"{str(path)!r} {reason}, and is not written over; {another}")
+    raise SpecError(f"{str(path)!r} cannot be overwritten: {reason}; {another}")
 
 
 def _is_in(file: Path, read: str) -> bool:
@@ -336,8 +336,8 @@ def _foreign(files: Sequence[Path]) -> SpecError:
     names = ", ".join(repr(str(file)) for file in files[:3])
     suffix = f" and {len(files) - 3} more" if len(files) > 3 else ""
     return SpecError(
-        f"{names}{suffix}: there already, and not written by this command; give another name, or "
-        "--overwrite to replace"
+        f"{names}{suffix} exist and were not written by this command; give another name, or "
+        "--overwrite to replace them"
     )
 
 

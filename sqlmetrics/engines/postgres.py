@@ -318,7 +318,7 @@ class Postgres(WorkMemory):
                 raise
             raise EngineError(
                 f"another run writes {name}{holder}: its lock was not free within "
-                f"{self.lock_timeout:,.0f} s; try again, or set lock_timeout of the connection"
+                f"{self.lock_timeout:,.0f} s; try again, or raise lock_timeout of the connection"
             ) from None
         finally:
             self._quietly(self.execute, f"set lock_timeout = {self._literal(before)}")

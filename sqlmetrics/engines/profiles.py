@@ -108,18 +108,20 @@ class Profiles:
             raise SpecError(f"{self.file.name}: {unknown('output', printable_name, aliases)}")
         if len(full) > 1:
             choices = ", ".join(full)
-            raise SpecError(f"{self.file.name}: {name!r} is in several profiles; give {choices}")
+            raise SpecError(
+                f"{self.file.name}: several profiles have the output {name!r}; give {choices}"
+            )
         return self._outputs[next(iter(full))]
 
     @cached_property
     def _read(self) -> Mapping[str, Any]:
         if not self.is_trusted:
             raise SpecError(
-                f"{self.file} is not read: its folder is neither the current one nor trusted, and "
-                "a profile can run code and send passwords to a host that it names; to trust it "
-                f"give --profiles {shlex.quote(str(self.file))} (paths in it start here then), or "
-                f"set {TRUSTED}={shlex.quote(os.path.realpath(self.base))}; without it: --db, "
-                "--connection URL, or --profiles with a file of your own"
+                f"{self.file} is not used: its folder is neither the current one nor trusted, and "
+                "a profile can run code and send passwords to its host. To trust it give "
+                f"--profiles {shlex.quote(str(self.file))} (paths in it then start here), or set "
+                f"{TRUSTED}={shlex.quote(os.path.realpath(self.base))}; without it give --db, "
+                "--connection URL, or --profiles with your own file"
             )
         return read_yaml(self.file, str(self.file), has_secrets=True)
 
@@ -168,7 +170,7 @@ class Profiles:
     def _target(self) -> Output:
         profiles = self._profiles
         if not profiles:
-            raise SpecError(f"{self.file}: there are no outputs in it")
+            raise SpecError(f"{self.file}: it has no outputs")
         if len(profiles) > 1:
             choices = ", ".join(self._outputs)
             raise SpecError(f"{self.file} has several profiles; choose by --target: {choices}")
@@ -216,7 +218,7 @@ class Output:
         if settings.get("type"):
             return str(self._filled(settings["type"]))
         if "url" not in settings:
-            problem = f"the output {self.name!r} has neither a type nor a url"
+            problem = f"the output {self.name!r} has no type and no url"
             raise SpecError(f"{self.profiles.file.name}: {problem}")
         return parse_url(str(self._filled(settings["url"]))).scheme
 

@@ -211,12 +211,14 @@ def _below_alchemy(connection: Any) -> Driver:
     if give_back is None:
         driver = type(raw_connection).__module__
         raise SpecError(
-            f"SQLAlchemy's connection is one of {driver}, unknown here; give its engine"
+            f"SQLAlchemy's connection uses {driver}, which is unknown here; give its engine"
         )
     give_back()
     where = place_of(url_of(connection))
     if where.in_memory:
-        raise SpecError(f"{where} is in memory, where only its own connection leads; give that")
+        raise SpecError(
+            f"{where} is in memory, so no other connection can reach it; give the connection itself"
+        )
     return _opened(where)
 
 
@@ -254,7 +256,9 @@ def place_of(
     keep_secret(*secrets_of(connection))
     if _LIBPQ.match(connection):
         sample = "postgresql://user@host/database?sslmode=require"
-        raise SpecError(f"a connection is a URL like {sample}; libpq's own form is not read")
+        raise SpecError(
+            f"a connection must be a URL like {sample}; the key=value form of libpq is not read"
+        )
     if not connection.strip():
         raise SpecError("the connection is an empty text; give a URL, or the name of an output")
     if _is_place(connection):
@@ -296,7 +300,7 @@ def _seconds(name: str, value: Any) -> float:
     except (TypeError, ValueError):
         seconds = -1
     if not 0 <= seconds < float("inf"):
-        raise SpecError(f"{name} is a number of seconds like 600, given {value!r}")
+        raise SpecError(f"{name} must be a number of seconds like 600, given {value!r}")
     return seconds
 
 
@@ -319,7 +323,7 @@ def _profiles(text: str, profiles: Profiles | str | Path | None) -> Profiles:
     printable_text = "what is given" if {*":@"} & {*text} else repr(text)  # it may hold a password
     samples = ", ".join(engine_info.sample for engine_info in ENGINES)
     raise SpecError(
-        f"{printable_text} is no URL, and there is no {FILE} {LOOKED}; URLs are like {samples}"
+        f"{printable_text} is not a URL, and there is no {FILE} {LOOKED}; give a URL like {samples}"
     )
 
 
@@ -343,8 +347,8 @@ def _of_object(connection: Any) -> EngineInfo:
         return engine_info
     drivers = ", ".join(engine_info.objects[0] for engine_info in ENGINES)
     raise SpecError(
-        f"no known connection: {type(connection).__module__}.{type(connection).__qualname__}; "
-        f"give a URL, or an object of {drivers} or sqlalchemy"
+        f"unknown connection: {type(connection).__module__}.{type(connection).__qualname__}; give "
+        f"a URL, or an object of {drivers} or sqlalchemy"
     )
 
 
@@ -371,6 +375,6 @@ def _driver(engine_info: EngineInfo) -> Iterator[None]:
         yield
     except ImportError as error:
         raise EngineError(
-            f"the driver of {engine_info.module} is missing ({error.name}): "
-            f"pip install 'sqlmetrics[{engine_info.extra}]'"
+            f"the driver of {engine_info.module} is missing ({error.name}); run pip install "
+            f"'sqlmetrics[{engine_info.extra}]'"
         ) from None

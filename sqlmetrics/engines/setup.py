@@ -100,7 +100,7 @@ class Setup:
                 listed_schemas = ", ".join(
                     name for name in existing_schemas if name not in _INTERNAL
                 )
-                problem = f"there is no schema {self.schema!r} in {url}"
+                problem = f"the schema {self.schema!r} does not exist in {url}"
                 raise SpecError(f"{problem}; known: {listed_schemas}")
             driver.execute(f"create schema {qualified_schema}")
         driver.execute(f"use {qualified_schema}")
@@ -123,7 +123,7 @@ def _load(extension: Any, driver: Driver) -> None:
 def _of_kind(kind: type, value: Any, name: str) -> Any:
     if not isinstance(value, kind):
         expected_kind = "a list" if kind is list else "a mapping"
-        raise SpecError(f"{name} of a DuckDB profile is {expected_kind}, given {value!r}")
+        raise SpecError(f"{name} of a DuckDB profile must be {expected_kind}, given {value!r}")
     return value
 
 
@@ -134,7 +134,7 @@ def _word(name: Any) -> str:
         SpecError: If it is anything else than a name.
     """
     if not str(name).replace(".", "_").isidentifier():
-        raise SpecError(f"a DuckDB profile names {name!r}, which is no name of a setting")
+        raise SpecError(f"a DuckDB profile has {name!r}, which is not the name of a setting")
     return str(name)
 
 

@@ -58,7 +58,7 @@ _KEPT = re.compile(r"(?:--.*\n)*cache table (?P<name>\S+) as\n")
 
 _CAUSE = "Caused by: "
 
-STOPPED = "the SparkSession was stopped; give one that runs"
+STOPPED = "the SparkSession was stopped; give one that is running"
 
 _LOST = ("UNAVAILABLE", "stopped SparkContext", "Answer from Java side is empty")
 

@@ -70,7 +70,7 @@ class SQLite(DbApi):
         options = dict(url.options)
         schema = options.pop(SCHEMA, "main")
         if schema != "main":
-            raise SpecError(f"SQLite has no schema but main, given {schema!r}")
+            raise SpecError(f"SQLite only has the schema main, given {schema!r}")
         with url.opening():
             path, keywords = _opened(url)
             connection = sqlite3.connect(path, **keywords, **options)
@@ -110,7 +110,7 @@ class SQLite(DbApi):
                     if time.monotonic() > end:
                         raise EngineError(
                             f"another process writes to {self._file}: it was not free within "
-                            f"{self.lock_timeout:,.0f} s; try again, or set lock_timeout of the "
+                            f"{self.lock_timeout:,.0f} s; try again, or raise lock_timeout of the "
                             "connection"
                         ) from None
                     time.sleep(PAUSE)

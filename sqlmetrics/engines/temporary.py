@@ -62,7 +62,7 @@ def check_keeps(translation: Translation) -> None:
     """Raise SpecError if a database has no tables that are there for a while."""
     if not translation.dialect.keep:
         raise SpecError(
-            f"{translation.dialect.title} keeps no table for a while, as a click log needs it"
+            f"{translation.dialect.title} has no temporary tables, which a click log needs"
         )
 
 

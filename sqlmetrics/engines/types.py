@@ -117,7 +117,7 @@ def _guessed(values: Sequence[Any]) -> pa.Array:
 
 def _whole(value: Any) -> int:
     if int(value) != value:
-        raise ValueError(f"{value!r} is no whole number")
+        raise ValueError(f"{value!r} is not a whole number")
     return int(value)
 
 
@@ -169,9 +169,9 @@ def unreadable(error: Exception) -> str:
     mixed = re.search(r"Conversion failed for column (.*) with type object", message)
     if isinstance(error, UnicodeEncodeError):
         half = error.object[error.start : error.end]
-        reason = f"a text has half a character in it, {half!r}, which UTF-8 does not hold"
+        reason = f"a text has half a character, {half!r}, which UTF-8 cannot store"
     elif mixed:
-        reason = f"the column {mixed[1]!r} holds values of several types; make them one"
+        reason = f"the column {mixed[1]!r} has values of several types; convert them to one"
     else:
         reason = str(error)
     return f"the data in memory cannot be read as a table: {reason}"
@@ -220,8 +220,8 @@ def _collected(data: Any) -> Any:
     """
     if type(data).__module__.startswith("pyspark."):
         raise InputError(
-            "a DataFrame of this version of pyspark does not speak Arrow: give df.toArrow() or "
-            "df.toPandas(), or the name of a temporary view with connection=spark"
+            "a DataFrame of this version of pyspark cannot be read as Arrow; give df.toArrow() "
+            "or df.toPandas(), or the name of a temporary view with connection=spark"
         )
     if hasattr(data, "collect"):  # a polars LazyFrame
         return data.collect()
@@ -248,4 +248,4 @@ def differ_in_case(names: Iterable[str]) -> None:
     folded = [name.casefold() for name in names]
     twice = [name for name in names if folded.count(name.casefold()) > 1]
     if twice:
-        raise InputError(f"the data in memory has columns that differ in case alone: {twice}")
+        raise InputError(f"the data in memory has columns that differ only in case: {twice}")

@@ -34,7 +34,7 @@ def size_in_bytes(size: str) -> int:
     """
     matched = _SIZE.fullmatch(size.strip())
     if matched is None or not float(matched[1]):
-        raise SpecError(f"memory is a size like 4GB, given {size!r}")
+        raise SpecError(f"memory must be a size like 4GB, given {size!r}")
     number, unit, is_binary = matched.groups()
     base = 1024 if is_binary else 1000
     return int(float(number) * base ** " kmgt".index(unit.lower() or " "))

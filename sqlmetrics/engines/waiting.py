@@ -197,7 +197,7 @@ def time_limit(seconds: float, name: str, interrupt: Callable[[], object]) -> It
     except (Exception, KeyboardInterrupt) as error:  # which is how some drivers tell a stop
         if not is_late.is_set():
             raise
-        raise EngineError(f"stopped after {seconds:g} s: {name} had not answered") from error
+        raise EngineError(f"stopped after {seconds:g} s: {name} did not answer") from error
     finally:
         is_over.set()
         thread.join()

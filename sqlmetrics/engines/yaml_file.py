@@ -107,7 +107,7 @@ def _loader() -> type[yaml.SafeLoader]:
             self._depth += 1
             if self._depth > DEEPEST:
                 raise _UnreadableError(
-                    f"more than {DEEPEST} lists and mappings stand in one another",
+                    f"more than {DEEPEST} lists and mappings are nested",
                     self.peek_event().start_mark,  # type: ignore[no-untyped-call]
                 )
             node = super().compose_node(parent, index)
@@ -127,7 +127,7 @@ def _loader() -> type[yaml.SafeLoader]:
             keys = Counter(key.value for key, _ in node.value if isinstance(key.value, str))
             twice = [key for key, times in keys.items() if times > 1]
             if twice:
-                raise _UnreadableError(f"the key {twice[0]!r} is given twice", node.start_mark)
+                raise _UnreadableError(f"the key {twice[0]!r} appears twice", node.start_mark)
             return node
 
     return Loader
@@ -142,7 +142,7 @@ def _count(node: Any, counts: dict[int, int]) -> int:
     """
     if id(node) in counts:
         if not counts[id(node)]:
-            raise _UnreadableError("an alias stands in what it repeats", node.start_mark)
+            raise _UnreadableError("an alias contains itself", node.start_mark)
         return counts[id(node)]
     counts[id(node)] = 0
     children = () if isinstance(node.value, str) else node.value

@@ -24,9 +24,9 @@ SHOWN = {"0%": "at_0", "10%": "at_10", "50%": "at_50", "90%": "at_90"}
 """The points of a curve that are printed."""
 
 LEGEND = """\
-0%, 10%, ...: the mean of the other queries where so many are left out, the
-least confident first; nauc: 1 as good as leaving out the worst, 0 as good as
-by lot, - where all queries have one value"""
+0%, 10%, ...: the mean after leaving out that share of the queries, the least
+confident first; nauc: 1 if this is as good as leaving out the worst queries,
+0 if as good as a random choice, - if all queries have one value"""
 
 
 @dataclass(frozen=True, repr=False)

@@ -84,7 +84,7 @@ def _told(row: Mapping[str, Any], spec: Spec, engine: Database) -> str:
     run = f"the run {row['run_id'][:8]} of {whose or 'nobody'}, begun at {began:%Y-%m-%d %H:%M}"
     goes_on = _goes_on(row, began, engine)
     if goes_on is None:
-        return f"{run}, has not said how it ended: it may go on, or was killed"
+        return f"{run}, has not logged its end: it may still be running, or was killed"
     if goes_on:
         return ""
     translation = engine.translation
@@ -94,7 +94,7 @@ def _told(row: Mapping[str, Any], spec: Spec, engine: Database) -> str:
         f"{translation.value(literal(row['run_id']))} "
         f"and {_is_running()}"
     )
-    return f"{run}, failed: {DIED}; its days stayed as they were"
+    return f"{run}, failed: {DIED}; its days are unchanged"
 
 
 def _goes_on(row: Mapping[str, Any], began: datetime, engine: Database) -> bool | None:

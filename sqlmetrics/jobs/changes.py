@@ -188,8 +188,8 @@ def _tried(engine: Database, statements: Sequence[str], else_: str) -> str:
             engine.execute_all(statements)
     except SqlmetricsError as error:
         if len(statements) > 1:
-            return f"the tables do {else_}: {error}"
-        return f"the tables do {else_}, because `{statements[0]}` fails: {error}"
+            return f"the tables are {else_}: {error}"
+        return f"the tables are {else_}, because `{statements[0]}` fails: {error}"
     return ""
 
 

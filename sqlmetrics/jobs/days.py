@@ -120,8 +120,8 @@ def days_of(spec: Spec, days: Days | None) -> Days | None:
     first = days.start if days else date.fromisoformat(NO_DATE)
     if first is None or (days and days.end not in (None, first + timedelta(1))):
         raise SpecError(
-            f"the rankings have no column of dates, so they are of one day; given {days}; "
-            "name the column as rankings.columns.date, or give the day as the start alone"
+            f"the rankings have no column of dates, so all rows are of one day; given {days}; "
+            "name the column as rankings.columns.date, or give the day only as the start"
         )
     return Days(start=first, end=first + timedelta(1))
 
@@ -242,6 +242,6 @@ def days_looked_at(
         return (day_range,) if day_range else ()
     if day_range:
         day_option, two = ("--date", "--start, --end") if option else ("day", "start, end")
-        raise SpecError(f"give one day ({day_option}) or a range of them ({two})")
+        raise SpecError(f"give one day ({day_option}) or a range of days ({two})")
     only = day_named(day, zone, option="--date" if option else "day")
     return (Days(start=only, end=only + timedelta(1)),)

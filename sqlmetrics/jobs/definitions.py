@@ -22,8 +22,8 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal, relation
 
 REFRESH = (
-    "--full-refresh computes all days anew that the source still has, and loses no others "
-    "unless --allow-loss says how many"
+    "--full-refresh computes all days again that the source still has; days that it lacks are "
+    "only deleted if --allow-loss says how many"
 )
 """What a message says that leads there."""
 
@@ -327,7 +327,7 @@ def note_of_retired(spec: Spec, ends: Ends, engine: Database) -> str:
         for name, metric in retired.items()
         if name in n_days
     ]
-    keep = f"metrics that the spec asks for no more keep their rows: {', '.join(note)}"
+    keep = f"metrics that are no longer in the spec keep their rows: {', '.join(note)}"
     return keep if note else ""
 
 

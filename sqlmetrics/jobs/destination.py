@@ -54,7 +54,7 @@ def destination(location: str, version: str | None = None) -> Destination:
     if kind == "database" and place_of(location).in_memory:
         raise SpecError(f"--publish {location} is a database in memory, which nobody can read")
     if version is not None and kind != "file":
-        raise SpecError("a storage version is one of DuckDB's files: --publish FILE.duckdb")
+        raise SpecError("a storage version only applies to DuckDB files; use --publish FILE.duckdb")
     return Destination(kind, location, version or "")
 
 
@@ -119,7 +119,7 @@ def _check_database(spec: Spec, to: Destination, days: Days | None, *, adopt: bo
         dotted = [name for name in table_names if parts(name)[:-1] not in ([], ["main"])]
         if dotted:
             raise SpecError(
-                f"--publish {to.place}: a new database has no schema for {dotted[0]!r}; make it "
+                f"--publish {to.place}: a new database has no schema for {dotted[0]!r}; create it "
                 "first, or publish FILE.duckdb without a URL, which leaves schemas out"
             )
         return
@@ -137,9 +137,7 @@ def _check_writable(to: Destination) -> None:
     path = to.path
     if path.exists() and path.is_dir() != (to.kind == "folder"):
         existing_kind = "folder" if path.is_dir() else "file"
-        raise SpecError(
-            f"--publish {to.place}: there is a {existing_kind} of this name; give {KINDS}"
-        )
+        raise SpecError(f"--publish {to.place}: a {existing_kind} has this name; give {KINDS}")
     folder = path if to.kind == "folder" else path.absolute().parent
     existing_folder = next(
         candidate
@@ -162,8 +160,8 @@ def _check_source(engine: Database, file: Path) -> None:
         for source_file in engine.files
     ):
         raise SpecError(
-            f"--publish {file}: it is the database itself, and would be replaced; "
-            "give a file of its own"
+            f"--publish {file}: this is the database itself, which would be replaced; give "
+            "another file"
         )
 
 
@@ -182,8 +180,8 @@ def tables_in_file(spec: Spec, engine: Database, file: Path) -> dict[str, str]:
         return {}
     if not is_database(file):
         raise SpecError(
-            f"--publish {file}: there is a file that is no DuckDB database, and it would be "
-            "replaced; give another name"
+            f"--publish {file}: the file is not a DuckDB database, and would be replaced; give "
+            "another name"
         )
     *schema, _ = parts(targets(spec)["facts"])
     own_names = {parts(name)[-1].casefold() for name in targets(spec).values()}
@@ -195,8 +193,8 @@ def tables_in_file(spec: Spec, engine: Database, file: Path) -> dict[str, str]:
     lost_tables = [name for name, source in sources.items() if not _is_of_queries(source, engine)]
     if lost_tables:
         raise SpecError(
-            f"--publish {file}: it holds other tables, and would be replaced whole: "
-            f"{', '.join(lost_tables)}; give each output a file of its own, or remove this one"
+            f"--publish {file}: the file holds other tables, which would be replaced: "
+            f"{', '.join(lost_tables)}; give each output its own file, or delete this one"
         )
     return sources
 

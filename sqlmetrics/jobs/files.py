@@ -54,7 +54,9 @@ def compile_job(spec: Spec, name: str = DEFAULT) -> dict[str, str]:
     the_dialect = dialect(name)
     if name not in CLIENTS:
         client_names = ", ".join(CLIENTS)
-        raise SpecError(f"no job is compiled for {the_dialect.title}; there are {client_names}")
+        raise SpecError(
+            f"compiled jobs do not exist for {the_dialect.title}; they exist for {client_names}"
+        )
     keep_statement = CLIENTS[name].keep
     translation = Translation(
         replace(the_dialect, keep=keep_statement) if keep_statement else the_dialect

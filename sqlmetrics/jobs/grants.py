@@ -54,7 +54,7 @@ def grants(
     if kind not in KINDS:
         raise SpecError(unknown("kind of role", kind, KINDS))
     if not role.strip():
-        raise SpecError("--role is given without a value")
+        raise SpecError("--role needs the name of a role")
     translation, writes = Translation(named(dialect)), kind == "nightly"
     keeps_rows = writes and keeps(spec, translation)
     kept = {f"{table}_archive": name for table, name in archives(spec).items() if keeps_rows}

@@ -61,7 +61,9 @@ class Loss:
         words = []
         if self.days:
             ends = f"from {self.days[0]} to {self.days[-1]}"
-            words.append(f"all rows of {_days(len(self.days))} ({ends}) that the source has not")
+            words.append(
+                f"all rows of {_days(len(self.days))} ({ends}) that the source no longer has"
+            )
         if self.n_other_rows:
             n_days = _days(self.n_days - len(self.days))
             names_by_kind = {
@@ -70,7 +72,7 @@ class Loss:
                 "metric": self.metrics,
             }
             parts = "; ".join(_named(kind, rows) for kind, rows in names_by_kind.items())
-            words.append(f"{self.n_other_rows:,} on {n_days} with no new ones ({parts})")
+            words.append(f"{self.n_other_rows:,} on {n_days} without new ones ({parts})")
         return f"{self.n_rows:,} rows: {'; and '.join(words)}"
 
     @property
@@ -78,7 +80,7 @@ class Loss:
         """What whoever allows it agrees to."""
         n_other_days = self.n_days - len(self.days)
         in_part = f", {n_other_days:,} of them in part" if n_other_days else ""
-        return f"{_days(self.n_days)} go{in_part}"
+        return f"{_days(self.n_days)}{in_part}"
 
 
 def check_losses(job: Exchange, engine: Database, allowed: int, option: str) -> tuple[str, int]:
@@ -100,9 +102,9 @@ def check_losses(job: Exchange, engine: Database, allowed: int, option: str) -> 
     loss = _loss(engine.rows(_printed(job, "losses")), job, engine)
     if loss.n_days > allowed:
         raise SpecError(
-            f"{targets(job.spec)['facts']} would lose {loss}. {option} removes nothing of the past "
-            f"unless it is named: --allow-loss {loss.n_days} lets numbers of {loss.confirmed}; "
-            "or compute only days that the source has, by --start and --end"
+            f"{targets(job.spec)['facts']} would lose {loss}. {option} removes past numbers only "
+            f"if you allow it: --allow-loss {loss.n_days} deletes numbers of {loss.confirmed}; or "
+            "compute only days that the source has, with --start and --end"
         )
     return _changes(job, engine, loss), loss.n_days
 
@@ -126,7 +128,11 @@ def note_of_removed(job: Exchange, archive: Archive, engine: Database) -> str:
     )
     loss = _loss(rows, job, engine)
     short = archive.run_id.strip("'")[:8]
-    return f"nothing replaces {loss}; restore {short} puts them back" if rows else ""
+    return (
+        f"rows without new numbers were removed: {loss}; restore {short} puts them back"
+        if rows
+        else ""
+    )
 
 
 def _loss(rows_of_parts: Sequence[Sequence[Any]], job: Exchange, engine: Database) -> Loss:

@@ -70,7 +70,7 @@ def _wanted(
 ) -> tuple[set[date], set[date]]:
     """The days of which metrics are missing, and the last ones; the arguments are as above."""
     if lookback > MOST_DAYS:
-        raise SpecError(f"lookback is at most {MOST_DAYS:,} days, given {lookback:,}")
+        raise SpecError(f"lookback must be at most {MOST_DAYS:,} days, given {lookback:,}")
     _check_dated(spec)
     end = days.end if days else None
     missing, again = set[date](), set[date]()
@@ -88,7 +88,9 @@ def _wanted(
 def _check_dated(spec: Spec) -> None:
     """Raise SpecError if the spec's data has no days."""
     if spec.clicks is None and spec.rankings.columns.date is None:
-        raise SpecError("days can be missing only where the rankings have rankings.columns.date")
+        raise SpecError(
+            "missing days need a day column of the rankings; name it as rankings.columns.date"
+        )
 
 
 def _last_day(spec: Spec, engine: Database, days: Days | None) -> date | None:

@@ -85,14 +85,14 @@ class PartitionLocations:
         file_format = details.get("Provider", "none that is known").casefold()
         if file_format != "parquet":
             raise SpecError(
-                f"{self.name} has the format {file_format}, of which run cannot replace a day in "
-                "one step; let run make its tables itself: they are of Parquet files by day"
+                f"{self.name} has the format {file_format}, in which run cannot replace a day in "
+                "one step; let run create its tables, as Parquet files by day"
             )
         names = [name for name, _ in self._columns]
         if _PARTITIONS not in details or names[-2:] != ["spec", "metric_date"]:
             raise SpecError(
                 f"{self.name} is not partitioned by spec and metric_date, so run cannot replace a "
-                "day of it in one step; let run make its tables itself"
+                "day in one step; let run create its tables"
             )
 
     def _stage(self, rows: TableRows) -> dict[date, str]:

@@ -130,7 +130,7 @@ def write(
             dialect.title for dialect in DIALECTS.values() if dialect.writing.by_run
         )
         raise SpecError(
-            f"run writes to {dialect_titles}; for {engine.name} print the statements: "
+            f"run writes to {dialect_titles}; for {engine.name} print the statements with "
             "sqlmetrics compile SPEC --job FOLDER"
         )
     part = days if isinstance(days, Part) else Part(days, keeps_days=days is None)

@@ -84,17 +84,17 @@ def check_same_spec(spec: Spec, engine: Database) -> None:
     if ("requests" in before) != ("requests" in now):
         words = ("a table of requests", "none")
         read, reads = words if "requests" in before else reversed(words)
-        differences.append(f"it read {read}, and this one reads {reads}")
+        differences.append(f"it read {read}, but this one reads {reads}")
     metrics_now = _metrics(spec)
     if metrics and not {*metrics} & {*metrics_now}:
-        comparison = " and this one ".join(", ".join(names) for names in (metrics, metrics_now))
-        differences.append(f"it asked for {comparison}: no metric is the same")
+        comparison = " but this one ".join(", ".join(names) for names in (metrics, metrics_now))
+        differences.append(f"it had {comparison}, and no metric is the same")
     if differences:
         raise SpecError(
-            f"{targets(spec)['facts']} has rows of another spec with the name {spec.title}, which "
-            f"this run would replace. The last run of that name was at {started}: "
-            f"{'; '.join(differences)}. Give this spec a name of its own; or, if it is the same "
-            "spec and has changed, --adopt its rows, with --full-refresh if its numbers change"
+            f"{targets(spec)['facts']} has rows of another spec called {spec.title}, which this "
+            f"run would replace. Its last run was at {started}: {'; '.join(differences)}. Rename "
+            "this spec; or, if it is the same spec with changes, use --adopt to keep its rows, "
+            "with --full-refresh if its numbers change"
         )
 
 
@@ -154,7 +154,7 @@ def _differences(role: str, before: Place, now: Place, engine: Database) -> Iter
     if tables and tables_now:
         same = [(old, new) for old in tables for new in tables_now if _name(old) == _name(new)]
         if all(_is_left(old, new, engine) for old, new in same):
-            yield f"it read {role} from {_said(before)}, and this one reads {_said(now)}"
+            yield f"it read {role} from {_said(before)}, but this one reads {_said(now)}"
     columns, columns_before = now["columns"], before["columns"]
     if "actions" in before and "actions" in now:
         columns, columns_before = (
@@ -169,7 +169,7 @@ def _differences(role: str, before: Place, now: Place, engine: Database) -> Iter
             continue
         had = f"had {column} in the column {name}" if name else f"had no {column}"
         has = f"has it in {name_now}" if name_now else "has none"
-        yield f"its {role} {had}, and this one {has}"
+        yield f"its {role} {had}, but this one {has}"
 
 
 def _tables(origin: Place) -> list[str]:

@@ -32,7 +32,9 @@ def targets(spec: Spec) -> dict[str, str]:
             or the fact table has no place for what is asked.
     """
     if not spec.title.isprintable():
-        raise SpecError(f"a job's name is one line of printable characters, given {spec.title!r}")
+        raise SpecError(
+            f"the name of a job must be one line of printable characters, given {spec.title!r}"
+        )
     output = spec.output
     if output is None:
         raise SpecError("the spec has no output; add: output: {relation: ranking_metrics}")
@@ -48,7 +50,7 @@ def targets(spec: Spec) -> dict[str, str]:
         listing = ", ".join(
             f"{TABLES[table].setting}: {name}" for table, name in name_by_table.items()
         )
-        raise SpecError(f"each table of the output needs a name of its own; given {listing}")
+        raise SpecError(f"each output table needs its own name; given {listing}")
     return name_by_table
 
 
@@ -85,8 +87,8 @@ def check_own(spec: Spec, engine: Database) -> None:
         keys = [column.name for column in TABLES[table].columns.values() if column.is_required]
         if lacks := [column for column in keys if column not in existing]:
             problems.append(
-                f"output.{TABLES[table].setting}: {name!r} is there already and was not made by a "
-                f"run: it has no column {lacks[0]}; give another name"
+                f"output.{TABLES[table].setting}: {name!r} already exists and was not made by a "
+                f"run: it lacks the column {lacks[0]}; give another name"
             )
     if problems:
         raise SpecError(problems)
@@ -110,8 +112,8 @@ def _without_schema(table: str, name: str, engine: Database) -> Iterator[str]:
         known_schemas = {str(cell).casefold() for row in rows for cell in row}
         if schema[-1].casefold() not in known_schemas:
             yield (
-                f"output.{TABLES[table].setting}: there is no schema {schema[-1]!r} for {name!r}; "
-                "create it, or leave it out"
+                f"output.{TABLES[table].setting}: the schema {schema[-1]!r} of {name!r} does not "
+                "exist; create it, or leave it out"
             )
 
 

@@ -135,7 +135,7 @@ def make_views(spec: Spec, engine: Database, statements: Iterable[str]) -> None:
     except SqlmetricsError as error:
         is_undone = engine.translation.dialect.undoes_views
         raise EngineError(
-            f"a view beside {targets(spec)['facts']} cannot be made; "
+            f"a view beside {targets(spec)['facts']} cannot be created; "
             f"{'nothing is written' if is_undone else 'the rows are written nevertheless'} "
             f"(output.views: false leaves the views out): {error}",
             getattr(error, "sql", ""),

@@ -25,8 +25,8 @@ from sqlmetrics.tables.tabular import ArrowTables, Tabular, arrow_table
 RULES = ("worst", "average", "best")
 
 LEGEND = """\
-worst, best: the lower, the higher grades of equal scores first; average: the
-mean over all orders (- where it is not known); spread: best - worst"""
+worst, best: the metric with the lower, or the higher, grades of equal scores
+first; average: its mean over all orders (- if unknown); spread: best - worst"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,7 +89,7 @@ def tie_audit(
     [0.5]
     """
     if isinstance(rankings, Spec) and (labels is not None or metrics or keywords):
-        raise SpecError("the spec says it all: leave out labels, metrics and their arguments")
+        raise SpecError("the spec already says this; leave out labels, metrics and their arguments")
     with connect(connection) as engine:
         if isinstance(rankings, Spec):
             spec, tables = rankings, opened(rankings, engine)

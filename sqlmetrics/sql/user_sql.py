@@ -164,13 +164,13 @@ def condition(text: str) -> str:
     try:
         tree = _condition(text)
     except RecursionError:
-        raise ValueError("is nested too deeply; use fewer brackets") from None
+        raise ValueError("is nested too deeply; use fewer parentheses") from None
     if tree is None:
         raise ValueError("must be one condition, like: is_bot = 0")
     has_comment = any(node.comments for node in tree.walk())  # it would hide what stands behind
     if has_comment or tree.find(exp.Query, exp.Subquery, exp.DDL, exp.DML, exp.Command):
         raise ValueError(
-            "must be a condition on the table's own columns, without a query in it or a comment"
+            "must be a condition on the columns of the table, without a subquery or a comment"
         )
     return text.strip()
 

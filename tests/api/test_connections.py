@@ -287,7 +287,7 @@ def test_names_of_outputs(folder: Path) -> None:
     for text, said in (
         ("target: dve\noutputs: {dev: {type: duckdb, path: a}}", "did you mean 'dev'?"),
         ("outputs: {a: {type: duckdb}, b: {type: duckdb}}", "names no target; choose by --target"),
-        ("shop: {target: dev}", "there are no outputs in it"),
+        ("shop: {target: dev}", "it has no outputs"),
         ("outputs: {a: 3}", "the output 'a' must be a mapping"),
     ):
         (folder / "profiles.yml").write_text(text)
@@ -309,7 +309,7 @@ def test_dbt_s_profile_of_duckdb(folder: Path) -> None:
     sqlmetrics("run", "tables.yml", "--target", "shop", folder=folder)
     assert rows(folder / "shop.duckdb", "main.metrics") == 2
     told = sqlmetrics("check", "tables.yml", "--target", "web", folder=folder, expect=2).stderr
-    assert "there is no schema 'marts' in duckdb:///web.duckdb; known: main" in told
+    assert "the schema 'marts' does not exist in duckdb:///web.duckdb; known: main" in told
     sqlmetrics("run", "files.yml", "--target", "web", folder=folder)
     assert rows(folder / "web.duckdb", "marts.metrics") == 2
     sqlmetrics("check", "files.yml", "--target", "web", folder=folder)
@@ -335,8 +335,8 @@ def test_dbt_s_profile_of_duckdb(folder: Path) -> None:
         assert (limit, threads) == ("953.6 MiB", 1)
     for wrong, said in (
         ("attach: [{path: shpo.duckdb}]", "there is no database file 'shpo.duckdb'; did you mean"),
-        ("attach: {path: shop.duckdb}", "attach of a DuckDB profile is a list"),
-        ("settings: {'x; drop': 1}", "which is no name of a setting"),
+        ("attach: {path: shop.duckdb}", "attach of a DuckDB profile must be a list"),
+        ("settings: {'x; drop': 1}", "which is not the name of a setting"),
         ("treads: 4", "cannot open 'web.duckdb'"),
     ):
         (folder / "profiles.yml").write_text(
@@ -504,7 +504,7 @@ def test_specs_on_files_need_no_place_and_do_not_open_the_target(folder: Path) -
         sqlmetrics(verb, "runs", "truth", *options, *where, folder=folder)
     where = ["runs", "truth", "-m", "mrr", "--value", "0.75", "--target", "lite"]
     told = sqlmetrics("reconcile", *where, folder=folder, expect=2).stderr
-    assert "reconcile works in DuckDB alone, given sqlite:///out.db" in told
+    assert "reconcile needs DuckDB, given sqlite:///out.db" in told
 
 
 @by_turns(1.9)

@@ -187,7 +187,7 @@ def test_init_does_not_write_over_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("file", "said", "code"),
-    [(".", "is a folder; name a file", 2), ("no/x.yml", "cannot write 'no/x.yml'", 3)],
+    [(".", "is a folder; give the name of a file", 2), ("no/x.yml", "cannot write 'no/x.yml'", 3)],
 )
 def test_where_it_cannot_be_written(file: str, said: str, code: int, tmp_path: Path) -> None:
     assert said in sqlmetrics("init", file, folder=tmp_path, expect=code).stderr

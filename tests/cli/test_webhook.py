@@ -133,7 +133,7 @@ def test_a_message_that_was_taken_is_sent_once_whatever_the_answer_is(server: Se
         (500, 0, 2, "it answers 500 told"),
         (404, 0, 1, "it answers 404 told"),
         (302, 0, 1, "it answers 302 told"),
-        (200, 2, 2, "it does not answer within 0 s"),
+        (200, 2, 2, "no answer within 0 s"),
         (0, 0, 0, "refused"),
     ],
 )

@@ -144,10 +144,10 @@ def test_a_share_is_a_share(share: float) -> None:
 
 def test_it_prints() -> None:
     assert repr(found(wide(log_of("a:c.. a:.c.")))).splitlines() == [
-        "position  shown  clicked     ctr  last click  so far  last answer  so far",
-        "       1      2        1  0.5000           1   50.0%            1   50.0%",
-        "       2      2        1  0.5000           1  100.0%            1  100.0%",
-        "       3      2        0  0.0000           0  100.0%            0  100.0%",
+        "position  shown  clicked     ctr  last click  cumulative  last answer  cumulative",
+        "       1      2        1  0.5000           1       50.0%            1       50.0%",
+        "       2      2        1  0.5000           1      100.0%            1      100.0%",
+        "       3      2        0  0.0000           0      100.0%            0      100.0%",
         "",
         "requests with a click: 2",
         "k = 2 covers 80%: 100.0% of these requests end at this position or above",

@@ -732,7 +732,7 @@ def test_a_drop_is_harm() -> None:
     with connect() as engine:
         write(spec, engine)
         told = [(one.what, one.holds, one.note) for one in verdicts(spec, engine)]
-    note = "lower is better: a rise counts"
+    note = "lower is better, so a rise counts"
     assert told == [
         ("abandonment", False, note),
         ("abandonment", True, note),

@@ -147,7 +147,7 @@ def test_no_sentence_contradicts_its_numbers() -> None:
                 assert (row["difference"] > 0) == (verdict_ == "better")
             if verdict_ == "equivalent":
                 assert -design.get("margin", 0) <= low <= high <= design.get("margin", 0)
-            if "could have shown" in words:
+            if "would detect" in words:
                 assert abs(row["difference"]) < row["smallest_detectable"]
             assert ("not enough data" in words) <= (p >= 0.05 and not leaves_out_zero)
             assert ("leaves out 0" in words) <= (p >= 0.05 and leaves_out_zero)
@@ -656,7 +656,7 @@ def test_requests_of_users_who_come_again_are_told(tmp_path: Path, monkeypatch: 
     }
     spec = sm.Spec(name="ev", clicks=clicks, metrics=["ndcg@10"])
     apart = sm.compare(spec, unpaired=True)
-    assert "--cluster user_id takes the requests of a user together" in " ".join(apart.notes)
+    assert "use --cluster user_id to cluster by user" in " ".join(apart.notes)
     assert "its days are one cluster" not in " ".join(apart.notes), "a request is of one day"
     together = sm.compare(spec, unpaired=True, cluster="user_id")
     assert "--cluster user_id" not in " ".join(together.notes)

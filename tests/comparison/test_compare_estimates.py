@@ -230,7 +230,7 @@ def test_by_hand() -> None:
     # sd of 1 and 0 is sqrt(1/2), over sqrt(2) requests; Student's t of one degree of freedom
     assert ips["ci_high"] - ips["difference"] == pytest.approx(0.5 * 12.7062047, rel=1e-8)
     assert ips["p_value"] == pytest.approx(0.5)
-    assert ips["sentence"].endswith("not enough data; 2 requests could have shown 7")
+    assert ips["sentence"].endswith("not enough data; 2 requests would detect 7")
     # all weight is on a: 2 of 2 by the new list, 1 of 2 by what was shown, in every request
     assert (snips["value"], snips["baseline_value"]) == (1.0, 0.5)
     assert (snips["ci_low"], snips["ci_high"], snips["verdict"]) == (0.5, 0.5, "unclear")
@@ -239,7 +239,7 @@ def test_by_hand() -> None:
         "2            2",
         "requests  of baseline",
         "the baseline is shown, what the log showed",
-        "p: paired t of ratios, by Holm",
+        "p: the p-value of paired t of ratios, adjusted by Holm",
         "the estimate rests on 1 click only",
     ):
         assert said in text, said
@@ -287,7 +287,7 @@ def test_what_does_not_go_together_is_refused() -> None:
         (("metrics", (one, "mrr")),): "mrr is of lists that were shown",
         (("metrics", ("ctr(estimator=ips)",)),): "cannot be estimated for rankings",
         (("metrics", ("dcg(estimator=dm)@3",)),): "unknown estimator 'dm'",
-        (("systems", ("shown",)),): "there is one system, shown, and compare needs two",
+        (("systems", ("shown",)),): "there is only one system, shown, and compare needs two",
         (("by", "locale"),): "unknown segment 'locale'; known: device",
     }.items():
         with pytest.raises(SpecError, match=said):

@@ -117,8 +117,9 @@ def test_simpson_s_paradox_is_said() -> None:
     for name, n, k in (("small", 87, 271), ("large", 264, 80)):
         rate += (n + k) / 2 / 351 * (both[name][0] - both[name][1])
     assert told == [
-        "cg@1 of new is better in every slice of size and worse in total (Simpson's paradox): "
-        f"{total - rate:+.4f} of {total:+.4f} come of which queries there were, not of their values"
+        "cg@1 of new is better in every slice of size but worse in total (Simpson's paradox): "
+        f"{total - rate:+.4f} of {total:+.4f} come from which queries there were, not from their "
+        "values"
     ]
 
 
@@ -163,7 +164,7 @@ def test_the_command_line_prints_them(tmp_path: Any) -> None:
     asked = ("compare", "r.parquet", "l.parquet", "-m", "cg@1", "--baseline", "old")
     more = ("--by", "country", "--contributions")
     told = sqlmetrics(*asked, *more, folder=tmp_path).stdout
-    assert "what the slices of country add: new against old" in told
+    assert "contributions of country: new against old" in told
     found = json.loads(sqlmetrics(*asked, *more, "-o", "json", folder=tmp_path).stdout)
     assert [row["segment_value"] for row in found["rows"]] == ["all", "AT", "DE", "FR"]
     assert {row["segment_value"] for row in found["contributions"]} == {"AT", "DE", "FR"}

@@ -194,7 +194,7 @@ def test_each_stage_loses_what_plain_python_says(seed: int) -> None:
     if seed == 2:
         two = sm.funnel(rankings, labels, "ndcg@2", **{**asked, "order": STAGES[::2]})
         check(two, by_hand(rankings, labels, countries, stages=STAGES[::2]))
-        assert "not looked at, as the order does not name it: pre-rank" in two.notes
+        assert "these stages are not in the order and are left out: pre-rank" in two.notes
 
 
 @by_turns(0.4)
@@ -310,7 +310,7 @@ def test_what_enters_late_is_told() -> None:
     found = sm.funnel([row | {"score": -row["rank"]} for row in late], TRUTH)
     assert [row["n_lost"] for row in found] == [10, 20, 0]
     assert found.rows[-1]["retention"] is None
-    assert any("10 relevant items of page not in the stage before" in n for n in found.notes)
+    assert any("10 relevant items of page were not in the stage before" in n for n in found.notes)
 
 
 @pytest.mark.parametrize(
@@ -318,13 +318,13 @@ def test_what_enters_late_is_told() -> None:
     [
         ({"stage": "stge"}, "unknown column 'stge'"),
         ({"stage": "query_id"}, "'query_id' is the query (used as the stage of a row"),
-        ({"order": ("recall", "rnk")}, "no row of this stage: unknown stage 'rnk'"),
-        ({"order": ("recall", "recall")}, "order names the stage 'recall' twice"),
-        ({"order": ("recall",)}, "there is one stage, recall"),
-        ({"where": "stage = 'page'"}, "there is one stage, page"),
-        ({"rel": 0}, "rel is the lowest grade"),
+        ({"order": ("recall", "rnk")}, "this stage has no rows: unknown stage 'rnk'"),
+        ({"order": ("recall", "recall")}, "order names the stage 'recall' twice; name it once"),
+        ({"order": ("recall",)}, "there is only one stage, recall"),
+        ({"where": "stage = 'page'"}, "there is only one stage, page"),
+        ({"rel": 0}, "rel must be above 0, the lowest grade"),
         ({"sources": "scores"}, "unknown column 'scores'"),
-        ({"sources": "stage"}, "stage is VARCHAR; sources are a list in each row"),
+        ({"sources": "stage"}, "stage is VARCHAR, but sources must be a list in each row"),
         (
             {"sources": "stage", "order": ("a", "b")},
             "are those of one table's items, and no stages",

@@ -143,7 +143,7 @@ def test_movers_of_one_side_and_ties() -> None:
         ("q1", "gained"),
     ]
     for wrong in ("most", "lost:", "-1", -1, "gained:x"):
-        with pytest.raises(sm.SpecError, match="movers is how many queries are shown"):
+        with pytest.raises(sm.SpecError, match="movers must be the number of queries to show"):
             compared(dated=False, count=wrong)
 
 
@@ -203,7 +203,7 @@ def test_the_command_line_prints_them(tmp_path: Any) -> None:
     assert [row["query_id"] for row in rows] == [one[0] for one in by_hand(dated=False)[:3]]
     for form, head in (("markdown", "| rank | old | grade | new | grade |"), ("html", "Schuh")):
         assert head in sqlmetrics(*asked, "-o", form, folder=tmp_path).stdout
-    with pytest.raises(sm.SpecError, match="movers is how many queries are shown"):
+    with pytest.raises(sm.SpecError, match="movers must be the number of queries to show"):
         compared(dated=False, count=-1)
 
 

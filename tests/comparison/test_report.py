@@ -530,12 +530,12 @@ def test_notebooks_have_drawings_where_the_extra_is(
 def test_a_file_of_somebody_else_is_left_alone(made: sm.Report, tmp_path: Path) -> None:
     file = tmp_path / "page.md"
     file.write_text("mine")
-    with pytest.raises(sm.SpecError, match="no report wrote it"):
+    with pytest.raises(sm.SpecError, match="was not written by report"):
         made.save(file)
     made.save(file, overwrite=True)
     made.save(file)  # its own
     assert "country = JP" in file.read_text(encoding="utf-8")
-    with pytest.raises(sm.SpecError, match=r"a report is written as \.html"):
+    with pytest.raises(sm.SpecError, match=r"a report needs a name that ends in one of \.html"):
         made.save(tmp_path / "page.doc")
 
 
@@ -563,7 +563,7 @@ def test_a_fact_table_gives_the_numbers_of_the_comparison(
     sqlmetrics("run", "s.yml", "--db", "x.duckdb", folder=tmp_path)
     sqlmetrics("report", "s.yml", "--db", "x.duckdb", "--out", "s.md", folder=tmp_path)
     text = (tmp_path / "s.md").read_text(encoding="utf-8")
-    assert "nothing was computed again" in text
+    assert "nothing was recomputed" in text
     found = sm.report(*planted, METRICS, **ASKED)
     stored = text.split("\n\n")[2:4]
     assert " ".join(stored).replace("**", "") in found.headline or found.headline in text.replace(
@@ -651,7 +651,7 @@ output: {{relation: facts{more}}}
             assert row["p_value"] > 0.9 * once["p_value"]
             continue
         assert row["p_value"] == pytest.approx(once["p_value"], rel=1e-9)
-        assert ("queries come again on other days, which" in text) == (name == "paired")
+        assert ("queries appear again on other days, which" in text) == (name == "paired")
         assert ("does not tell whether queries come again" in text) == (name == "unknown")
         last = page.content.days[-1]
         first = page.content.days[0]

@@ -69,7 +69,7 @@ def test_queries_of_their_own_give_scipy_s_welch_test() -> None:
         rows = compared(half, paired=False, metrics=["cg@1", "hit(rel=0.5)@1"], **more)
         assert [(row["n"], row["n_baseline"]) for row in rows] == [(25, 15)] * 2
     assert rows["cg@1"]["value"] == near(np.mean([v for v in half["new"] if v is not None]))
-    with pytest.raises(sm.InputError, match=r"of an A/B test, compare them unpaired"):
+    with pytest.raises(sm.InputError, match=r"or an A/B test, compare them unpaired"):
         compared(SPLIT, missing="drop")
 
 
@@ -264,7 +264,7 @@ def test_dates_of_a_spec_by_the_command_line(tmp_path: Path) -> None:
     (row,), (same,) = json.loads(done.stdout), wanted.to_dicts()
     assert {name: pytest.approx(one, rel=1e-12) for name, one in same.items()} == row
     done = sqlmetrics(*words, folder=tmp_path, expect=2)
-    assert "dates compare one system with itself, and there are other, prod" in done.stderr
+    assert "dates compare one system with itself, but there are other, prod" in done.stderr
 
 
 @pytest.mark.long
@@ -278,7 +278,7 @@ def test_days_that_cannot_be_compared_are_refused_with_what_to_do() -> None:
     refused("needs two or more", "2026-01-01")
     refused("'next' is not a day like", "2026-01-01,next")
     refused("'2026-01-08..2026-01-01' is not a day like", ["2026-01-08..2026-01-01"])
-    refused("have a day in common", "2026-01-01..2026-01-03,2026-01-02")
+    refused("share a day", "2026-01-01..2026-01-03,2026-01-02")
     refused("no query on 2026-01-05", "2026-01-01,2026-01-05", sm.InputError)
     refused("unknown baseline '2026-01-02'", "2026-01-01,2026-01-08", baseline="2026-01-02")
     refused("leave out start and end", "2026-01-01,2026-01-08", start="2026-01-01")

@@ -168,7 +168,7 @@ def test_memory_is_put_back_and_says_how_many_buckets_there_are(
         assert found.executed_sql.count("insert into ") == 4
         assert [one[:2] for one in told] == [(done, 5) for done in range(1, 6)]
         assert [engine.driver._in_force(one) for one in settings] == before
-        with pytest.raises(sm.SpecError, match="memory is a size like 4GB, given 'much'"):
+        with pytest.raises(sm.SpecError, match="memory must be a size like 4GB, given 'much'"):
             sm.evaluate(*world(), "mrr", connection=engine, memory="much", **asked)
 
 

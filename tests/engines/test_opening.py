@@ -112,9 +112,9 @@ def test_an_unknown_scheme_names_the_nearest():
 
 def test_what_is_nothing_says_what_could_be(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert "'prod' is no URL, and there is no profiles.yml beside the spec, here" in told("prod")
+    assert "'prod' is not a URL, and there is no profiles.yml beside the spec, here" in told("prod")
     assert told("postgres:ann:s3cr3t@host").startswith("what is given is no URL")
-    assert "no known connection: builtins.int" in told(3)
+    assert "unknown connection: builtins.int" in told(3)
 
 
 def test_a_password_is_in_no_message():
@@ -152,7 +152,7 @@ def test_profiles_are_rendered_as_dbt_renders_them(profiles, monkeypatch, tmp_pa
 def test_profiles_tell_what_is_wrong(profiles, monkeypatch):
     assert "the environment variable WAREHOUSE_URL is not set" in told("prod")
     assert "unknown output 'prd'; did you mean 'prod'?" in told("prd")
-    assert "'odd' has neither a type nor a url" in told("odd")
+    assert "'odd' has no type and no url" in told("odd")
     pytest.importorskip("psycopg")
     monkeypatch.setenv("PW", SECRET)
     assert told("far").startswith("cannot open postgres://ann@nowhere.invalid: ")

@@ -287,7 +287,7 @@ def test_hostile_metrics_are_refused(text: str) -> None:
 
 
 def test_an_unknown_object_is_no_connection() -> None:
-    with pytest.raises(SpecError, match=r"no known connection: builtins\.int"):
+    with pytest.raises(SpecError, match=r"unknown connection: builtins\.int"):
         sm.evaluate([], [], "mrr", connection=7)
 
 

@@ -76,7 +76,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     spec = sm.Spec(**SPEC)
     with pytest.raises(sm.SpecError, match=r"unknown export 'maloy'; did you mean 'malloy'\?"):
         sm.export(spec, "maloy", tmp_path)
-    with pytest.raises(sm.SpecError, match="--colour is not of export malloy"):
+    with pytest.raises(sm.SpecError, match="--colour is not an option of export malloy"):
         sm.export(spec, "malloy", tmp_path, colour="red")
     with pytest.raises(sm.SpecError, match="unknown dialect of malloy 'sqlite'"):
         sm.export(spec, "malloy", tmp_path, dialect="sqlite")

@@ -157,7 +157,7 @@ def test_rows_are_kept_for_as_long_as_the_spec_says(engine: Database) -> None:
     assert engine.rows("select distinct spec from metrics_archive") == [("other",)]
     none = logged_runs(job(), engine)[-1]
     assert none.archived is None
-    with pytest.raises(sm.SpecError, match="kept nothing of what it replaced"):
+    with pytest.raises(sm.SpecError, match="did not keep the rows that it replaced"):
         restore(job(), engine, none.run_id)
 
 
@@ -195,14 +195,14 @@ def test_where_tables_do_not_change_together_nothing_is_kept(engine: Database) -
 
 @pytest.mark.parametrize("engine", KEEPING, indirect=True)
 def test_what_cannot_be_taken_back_says_why(engine: Database) -> None:
-    with pytest.raises(NoDataError, match="there is no run log metrics_runs"):
+    with pytest.raises(NoDataError, match="this database has no run log metrics_runs"):
         restore(job(), engine, "0000")
     assert engine.find("metrics") is None
     first = write(job(), engine, days(0, 2))
     with pytest.raises(NoDataError, match="has no run of other"):
         restore(job("other"), engine, first.run_id)
     with pytest.raises(
-        sm.SpecError, match=f"unknown run 'beef'.* can be taken back: {first.run_id[:8]}"
+        sm.SpecError, match=f"unknown run 'beef'.* these can be taken back: {first.run_id[:8]}"
     ):
         restore(job(), engine, "beef")
     with pytest.raises(sm.SpecError, match="unknown run"):
@@ -221,7 +221,9 @@ def test_what_cannot_be_taken_back_says_why(engine: Database) -> None:
         restore(job(), engine, failed.run_id)
     assert state(engine) == before
     done = restore(job(), engine, second.run_id)
-    with pytest.raises(sm.SpecError, match=f"taken back by .* restore {done.run_id[:8]} makes it"):
+    with pytest.raises(
+        sm.SpecError, match=f"taken back by .* restore {done.run_id[:8]} to apply it"
+    ):
         restore(job(), engine, second.run_id)
     restore(job(), engine, first.run_id)
     assert [str(day) for (day,) in engine.rows("select distinct metric_date from metrics")] == [
@@ -237,7 +239,7 @@ def test_a_spec_is_retired_and_comes_back(engine: Database) -> None:
     found = retirement(job(), engine)
     assert found.rows == {"metrics": 60, "metrics_of_queries": 16}
     assert {view.name for view in found.views} == {"metrics_shop_all", "metrics_shop_by_country"}
-    with pytest.raises(sm.SpecError, match="has 76 rows by now, and not 75"):
+    with pytest.raises(sm.SpecError, match="now has 76 rows, not 75"):
         retire(job(), engine, 75)
     engine.execute("create view metrics_shop_mine as select * from metrics_shop_all")
     with pytest.raises(sm.SpecError, match="metrics_shop_mine reads metrics_shop_all"):
@@ -298,7 +300,7 @@ def test_uninstall_removes_what_runs_made_and_nothing_else(engine: Database) -> 
             uninstall(engine, found, job())
         engine.execute("drop view metrics_yours")
         write(job(), engine, days(0, 1))
-        with pytest.raises(sm.SpecError, match="a run has written meanwhile"):
+        with pytest.raises(sm.SpecError, match="a run has written in the meantime"):
             uninstall(engine, found, job())
         uninstall(engine, made_by_runs(job(), engine), job())
         assert there() == before

@@ -161,7 +161,7 @@ def test_nothing_of_the_past_goes_unless_it_is_named(engine: Any) -> None:
         with pytest.raises(sm.SpecError) as error:
             sm.run(spec, engine, full_refresh=True, allow_loss=allowed)
         assert told in str(error.value)
-        assert "--allow-loss 4 lets numbers of 4 days go" in str(error.value)
+        assert "--allow-loss 4 deletes numbers of 4 days" in str(error.value)
     assert facts(engine) == before, "nothing is written"
     (late,) = sm.run(job(), engine, lookback=6)
     assert runs(engine).keys() == {*range(6)}
@@ -178,7 +178,7 @@ def test_nothing_of_the_past_goes_unless_it_is_named(engine: Any) -> None:
         r"30 on 2 days with no new ones \(system old's 30; segment all 10, country 20; metric auc"
     )
     with pytest.raises(
-        sm.SpecError, match=told + r".*lets numbers of 2 days go, 2 of them in part"
+        sm.SpecError, match=told + r".*deletes numbers of 2 days, 2 of them in part"
     ):
         sm.run(swapped, engine, full_refresh=True)
     (usual,) = sm.run(swapped, engine, lookback=1)
@@ -191,7 +191,7 @@ def test_what_may_go_is_counted_over_all_batches(engine: Any) -> None:
     write(job(metrics=METRICS[:3]), engine)
     reload(engine, log()[0].filter(pc.field("system") == "new"))
     anew = {"backfill": True, "recompute": True, "batch_days": 3}
-    with pytest.raises(sm.SpecError, match=r"--allow-loss 3 lets numbers of 3 days go, 3 of them"):
+    with pytest.raises(sm.SpecError, match=r"--allow-loss 3 deletes numbers of 3 days, 3 of them"):
         sm.run(job(), engine, **anew, allow_loss=3)
     assert {key[0][-1] for key in facts(engine) if key[1] != "new"} == {*"456"}
     (report,) = sm.run(job(), engine, **anew, allow_loss=3)
@@ -291,7 +291,7 @@ def test_rankings_without_dates_are_of_the_first_day(engine: Any) -> None:
     write(undated, engine, Days(start=date(2026, 3, 1)))
     assert {key[0] for key in facts(engine)} == {"1970-01-01", "2026-03-01"}
     assert {key[0] for key in per_query(engine)} == {"1970-01-01", "2026-03-01"}
-    with pytest.raises(sm.SpecError, match="they are of one day"):
+    with pytest.raises(sm.SpecError, match="all rows are of one day"):
         write(undated, engine, days(0, 2))
 
 

@@ -377,7 +377,7 @@ def test_published_days_stand_beside_others(name: str, tmp_path: Path, servers: 
             with pytest.raises(sm.SpecError, match="another definition of ndcg@3"):
                 check_destination(linear, engine, destination(there), days(0, 3))
             assert facts(other) == before
-            with pytest.raises(sm.SpecError, match=r"--allow-loss \d lets numbers"):
+            with pytest.raises(sm.SpecError, match=r"--allow-loss \d deletes numbers"):
                 publish(linear, engine, there, full_refresh=True)
             assert facts(other) == before
             publish(linear, engine, there, full_refresh=True, allow_loss=6)
@@ -407,7 +407,7 @@ def test_a_bad_place_is_told_before_anything_is_computed(tmp_path: Path) -> None
         "text/bi.duckdb": "is no folder",
         "notes.db": "a file that is no DuckDB database",
         "shop.duckdb": "it is the database itself",
-        "sales.duckdb": "it holds other tables, and would be replaced whole: orders",
+        "sales.duckdb": "the file holds other tables, which would be replaced: orders",
         "new.duckdb --storage-version v0": "unknown storage version 'v0",
         "new --storage-version v1.5.0": "--publish FILE.duckdb",
     }

@@ -160,7 +160,9 @@ def test_on_the_command_line(shop: str, tmp_path: Path) -> None:
     with duckdb.connect(line[-1]) as connection:
         connection.execute("alter table metrics_of_queries rename to kept")
     lost = CliRunner().invoke(cli, second_line)
-    assert "it holds other tables, and would be replaced whole: metrics_of_q" in str(lost.exception)
+    assert "the file holds other tables, which would be replaced: metrics_of_q" in str(
+        lost.exception
+    )
     with duckdb.connect(line[-1]) as connection:
         connection.execute("alter table kept rename to metrics_of_queries")
     again = CliRunner().invoke(cli, [*line, "--backfill"])

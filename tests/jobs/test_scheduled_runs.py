@@ -192,7 +192,7 @@ def test_each_day_of_a_range_is_checked(shop: Path, tmp_path: Path) -> None:
         ]
         assert list(sm.check(spec, opened, start=FIRST)) == one_by_one
         assert list(sm.check(spec, opened, end="2026-01-03")) == one_by_one[:6]
-        with pytest.raises(sm.SpecError, match=r"one day \(day\) or a range of them"):
+        with pytest.raises(sm.SpecError, match=r"one day \(day\) or a range of days"):
             sm.check(spec, opened, day=FIRST, start=FIRST)
         opened.execute("delete from metrics where metric_date in ('2026-01-03', '2026-01-04')")
         found = sm.check(spec, opened, start=FIRST, end="2026-01-08")

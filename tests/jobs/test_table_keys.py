@@ -147,7 +147,7 @@ def test_tables_that_are_there_gain_the_key_or_a_note(postgres: Any) -> None:
     count = f"select count(*) as n from metrics where {first}"
     before = asked(postgres, count)
     (note,) = write(job(), postgres, days(3, 4)).notes
-    assert note.startswith("the tables do without the key, because `create unique index")
+    assert note.startswith("the tables are without the key, because `create unique index")
     assert asked(postgres, count) == before
     told = "select message from metrics_runs order by started_at desc limit 1"
     assert "without the key" in asked(postgres, told)[0][0]

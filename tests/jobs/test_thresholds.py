@@ -91,7 +91,7 @@ def test_drops_against_the_day_before(shop: Any) -> None:
         assert [one.holds for one in found] == wanted
         assert [one.compared for one in found] == [pytest.approx(before)] * len(found)
     (first,) = looked(shop, {"metric": "mrr", "max_drop": 0, "system": "new"}, days=[days(0, 1)])
-    assert (first.holds, first.note) == (True, "no day before it")
+    assert (first.holds, first.note) == (True, "the first day has no day before it")
 
 
 def test_against_a_baseline(shop: Any) -> None:
@@ -103,7 +103,7 @@ def test_against_a_baseline(shop: Any) -> None:
     (absent,) = looked(shop, {"metric": "mrr", "against": "olds", "system": "new", "max_drop": 1})
     assert (absent.holds, absent.note) == (
         False,
-        'no row of olds on this day; did you mean "old\'s"?',
+        'olds has no row on this day; did you mean "old\'s"?',
     )
 
 
@@ -326,7 +326,10 @@ def test_another_definition_is_no_drop(shop: Any) -> None:
     shop.execute(f"update metrics set definition_hash = 'x' where metric_date < date '{LAST}'")
     (one,) = looked(shop, {"metric": "mrr", "max_drop": 1, "system": "new"})
     shop.execute("rollback")
-    assert (one.holds, one.note) == (False, "another definition of the metric: not comparable")
+    assert (one.holds, one.note) == (
+        False,
+        "the metric has another definition on the day before, so they cannot be compared",
+    )
 
 
 @pytest.mark.parametrize("engine", MORE, indirect=True)
@@ -365,7 +368,7 @@ def test_what_is_wrong_is_told(shop: Any) -> None:
         looked(shop, always | {"against": "old's"})
     with pytest.raises(sm.SpecError, match="since is the first day of confidence: always"):
         job(checks=[always | {"confidence": 0.9, "since": "2026-01-01"}])
-    with pytest.raises(sm.SpecError, match="max_drop: of which metric"):
+    with pytest.raises(sm.SpecError, match="max_drop: name the metric of this limit"):
         job(checks=[{"max_drop": 0.1}])
     with pytest.raises(sm.SpecError, match="unknown key 'max_drops'"):
         job(checks=[{"metric": "mrr", "max_drops": 0.1}])

@@ -36,19 +36,19 @@ def test_another_spec_of_the_same_name_is_refused_before_it_deletes(engine: Any)
     write(job(), engine)
     before = facts(engine)
     others = {
-        "rankings from the table runs, and this one reads the table truth": job(
+        "rankings from the table runs, but this one reads the table truth": job(
             **rankings(relation="truth")
         ),
-        "labels from the table truth, and this one reads a query of runs": job(
+        "labels from the table truth, but this one reads a query of runs": job(
             labels={"sql": "select * from runs", "columns": {"grade": "score"}}
         ),
-        "its rankings had score in the column score, and this one has it in item_id": job(
+        "its rankings had score in the column score, but this one has it in item_id": job(
             **rankings(columns=COLUMNS | {"score": "item_id"})
         ),
-        "its rankings had system in the column system, and this one has none": job(
+        "its rankings had system in the column system, but this one has none": job(
             **rankings(columns={"score": "score", "date": "ds"})
         ),
-        "its labels had no date, and this one has it in ds": job(
+        "its labels had no date, but this one has it in ds": job(
             labels={"relation": "truth", "columns": {"date": "ds"}}
         ),
         "this one hit@2: no metric is the same": job(metrics=["hit@2"]),
@@ -114,7 +114,7 @@ def test_a_spec_that_changed_is_the_same_spec(tmp_path: Path) -> None:
         (tmp_path / "runs.parquet").rename(moved)
         write(job(**rankings(relation=None, file=str(moved))), engine)
         (tmp_path / "runs.parquet").write_bytes(moved.read_bytes())
-        with pytest.raises(sm.SpecError, match=f"the file {moved}, and this one reads"):
+        with pytest.raises(sm.SpecError, match=f"the file {moved}, but this one reads"):
             write(job(**rankings(relation=None, file=f"{tmp_path}/runs.parquet")), engine)
 
 

@@ -363,7 +363,7 @@ def test_a_checkpoint_needs_files(tmp_path: Path) -> None:
     [
         ({"plan": "list"}, "unknown plan 'list'; did you mean 'lists'"),
         ({"plan": "ranks"}, "the plan ranks cannot be used: no ranks are given"),
-        ({"memory": "much"}, "memory is a size like 4GB, given 'much'"),
+        ({"memory": "much"}, "memory must be a size like 4GB, given 'much'"),
         ({"plan": "lists", "ties": "average"}, "the plan lists cannot be used: ties=average"),
     ],
 )

@@ -427,7 +427,7 @@ def test_items_that_are_their_own_query_are_told_of() -> None:
 def test_nothing_fits_and_the_nearest_are_told() -> None:
     found = matched(counted(None, "ndcg@3"), "0.12345678")
     assert found.candidates == ()
-    assert "no combination that was tried gives it. The nearest:" in str(found)
+    assert "no combination that was tried matches. The nearest:" in str(found)
     apart = [abs(one.value - 0.12345678) for one in found.nearest if one.value is not None]
     assert len(apart) == 5
     assert apart == sorted(apart)
@@ -577,7 +577,7 @@ def test_several_systems_are_refused() -> None:
     days = ["2026-03-01"] * half + ["2026-03-02"] * (rankings.num_rows - half)
     dated = rankings.append_column("ds", pa.array(days))
     found = reconcile(dated, labels, "ndcg@3", ".5", date="ds", departures=0)
-    assert "the mean runs over the queries of all days" in found.notes[0]
+    assert "the mean is over the queries of all days" in found.notes[0]
     new = {"system": "model", "where": "model = 'new'", "departures": 1}
     assert reconcile(both, labels, "ndcg@3", ".5", **new).tried > 100
 

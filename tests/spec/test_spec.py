@@ -358,9 +358,9 @@ BAD_YAML = {
     "a: 2026-13-45": "a value cannot be read: month must be in 1..12",
     "a: !!int ''": "a value cannot be read",
     "a: " + "9" * 5_000: "a value cannot be read: Exceeds the limit",
-    "a: &a [*a]": "line 1, column 4 is not YAML: an alias stands in what it repeats",
-    "a: " + "[" * 20_000: "more than 50 lists and mappings stand in one another",
-    "- " * 20_000: "more than 50 lists and mappings stand in one another",
+    "a: &a [*a]": "line 1, column 4 is not YAML: an alias contains itself",
+    "a: " + "[" * 20_000: "more than 50 lists and mappings are nested",
+    "- " * 20_000: "more than 50 lists and mappings are nested",
     "a: &a [x, x, x, x, x, x, x, x, x]\n"
     + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in pairwise("abcdefghi")): (
         "it has more than 100,000 values"

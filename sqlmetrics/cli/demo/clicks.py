@@ -57,7 +57,7 @@ def _left_out(result: ClickResult) -> str:
         (step for step in result.steps if step.removed), key=lambda step: -step.removed
     )
     rows = [[step.what, step.why, f"{step.removed:,}"] for step in cleaning_steps]
-    return Table(["rows", "left out as", "number"], rows, 2).text()
+    return Table(["rows", "step", "left out"], rows, 2).text()
 
 
 def _by_system(result: ClickResult) -> str:

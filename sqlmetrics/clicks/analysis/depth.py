@@ -116,12 +116,12 @@ class Depth(Tabular):
     def _blocks(self) -> Iterator[Block]:
         if not self.systems:
             yield "no list was shown"
-        names = ["position", "shown", "clicked", "ctr", "last click", "so far", "last answer"]
+        names = ["position", "shown", "clicked", "ctr", "last click", "cumulative", "last answer"]
         for system in self.systems:
             rows = [position for position in self.positions if position.system == system]
             head = "" if len(self.systems) == 1 else f"system: {_named(system)}"
             lines = [self._line(position) for position in rows[:LONGEST]]
-            yield (head, Table([*names, "so far"], lines, 0), *_more(rows))
+            yield (head, Table([*names, "cumulative"], lines, 0), *_more(rows))
             yield "\n".join(self._suggested(system))
 
     def _line(self, position: Position) -> list[str]:

@@ -57,9 +57,7 @@ class Part:
 def check(by: Sequence[str]) -> None:
     """Raise SpecError if there are no slices that could contribute."""
     if not by:
-        raise SpecError(
-            "contributions are those of segments: say of which (by, --by country; --segment)"
-        )
+        raise SpecError("contributions need segments; name them with by (--by country; --segment)")
 
 
 def slices_query(pairing: Pairing) -> tuple[list[Stage], str]:
@@ -270,6 +268,6 @@ def _paradox(rows: Sequence[Row], sign: int) -> Iterator[str]:
     first = rows[0]
     yield (
         f"{first['metric']} of {first['system']} is {slices} in every slice of "
-        f"{first['segment_name']} and {overall} in total (Simpson's paradox): {mix:+.4f} of "
-        f"{total:+.4f} come of which queries there were, not of their values"
+        f"{first['segment_name']} but {overall} in total (Simpson's paradox): {mix:+.4f} of "
+        f"{total:+.4f} come from which queries there were, not from their values"
     )

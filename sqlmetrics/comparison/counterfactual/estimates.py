@@ -124,7 +124,7 @@ class _Made:
             raise InputError(f"no {self.about.per} has a list of {', '.join(lacks)}")
         if not moments_by_key:
             raise InputError(
-                f"no {self.about.per} has a list of {sides.baseline} and of another side"
+                f"no {self.about.per} has a list of {sides.baseline} and of another system"
             )
         statements.append(self.units.drop(self.engine.translation))
         translate = self.engine.translation.text
@@ -164,11 +164,13 @@ class _Made:
         systems = tuple(dict.fromkeys(system for system in candidates if system != baseline))
         if not systems:
             raise SpecError(
-                f"there is one system, {baseline}, and compare needs two: name {SHOWN}, what the "
-                "log showed, or another one (systems, --systems)"
+                f"there is only one system, {baseline}, and compare needs two; name {SHOWN} (what "
+                "the log showed) or another system (systems, --systems)"
             )
         if not (options.baseline or options.systems) and baseline == SHOWN:
-            notes.append(f"the baseline is {SHOWN}, what the log showed; --baseline names another")
+            notes.append(
+                f"the baseline is {SHOWN}, what the log showed; name another with --baseline"
+            )
         paired = options.paired is not False
         return Sides(self._terms, baseline, systems, by, paired=paired), notes
 
@@ -177,9 +179,8 @@ class _Made:
         systems = options.systems or tuple(existing)
         if len(systems) != 1:
             raise SpecError(
-                "dates compare one system with itself, and there are "
-                f"{', '.join(existing)}: name one "
-                "(systems, --systems)"
+                f"dates compare one system with itself, but there are {', '.join(existing)}; name "
+                "one (systems, --systems)"
             )
         names = [period.name for period in options.dates]
         baseline = options.baseline or names[0]
@@ -227,12 +228,12 @@ class _Made:
             for side, other_side in ((system, sides.baseline), (sides.baseline, system)):
                 if n_unpaired := counts[side] - pairs:
                     n = many(n_unpaired, self.about.per)
-                    yield f"left out: {n} of {side} that {other_side} has no list for"
+                    yield f"{n} of {side} are left out, since {other_side} has no list for them"
 
     def _notes(self, sides: Sides) -> Iterator[str]:
         """What must be said of the log, and why not to believe an estimate."""
         units = "users, or requests where they are not known"
-        yield f"{units}, are taken for independent of each other; propensities for known"
+        yield f"{units}, are treated as independent, and propensities as known"
         yield from self.about.notes
         systems = (sides.of_system,) if sides.periods else (sides.baseline, *sides.systems)
         where = f"system in ({', '.join(map(literal, systems))})"

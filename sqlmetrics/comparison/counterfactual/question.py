@@ -36,17 +36,15 @@ def estimates_asked(rankings: Any, options: Options) -> tuple[EstimatedMetric, .
     if clicks is None or clicks.counterfactual is None:
         if estimate_texts:
             raise SpecError(
-                f"{estimate_texts[0]} is estimated of rankings that were not shown: "
-                "give a spec with "
-                "clicks: {counterfactual: {rankings: {file: new.parquet}}}"
+                f"{estimate_texts[0]} is estimated for rankings that were not shown; give a spec "
+                "with clicks: {counterfactual: {rankings: {file: new.parquet}}}"
             )
         return ()
     if len(estimate_texts) < len(options.metrics):
         list_metric = next(text for text in options.metrics if text not in estimate_texts)
         raise SpecError(
-            f"{list_metric} is of lists that were shown, {estimate_texts[0]} of lists "
-            "that were not: compare them "
-            "one after the other"
+            f"{list_metric} needs lists that were shown, {estimate_texts[0]} lists that were not; "
+            "compare them in two runs"
         )
     return tuple(dict.fromkeys(map(estimated_metric, estimate_texts))) or clicks.estimated
 
@@ -69,12 +67,12 @@ def check_fits(options: Options, *, stored: bool) -> None:
     wrong = [name for name, is_asked in is_asked_by_name.items() if is_asked]
     if wrong:
         raise SpecError(
-            f"estimates of what was not shown are ratios of sums over users, or requests where "
-            f"users are not known: they are compared by the test t alone; leave out "
+            "estimates for lists that were not shown are ratios of sums over users (or requests, "
+            "if users are unknown), so only the test t compares them; leave out "
             f"{' and '.join(wrong)}"
         )
     if options.dates and options.paired:
-        raise SpecError("a request is of one day: leave out paired, or dates")
+        raise SpecError("a request belongs to one day; leave out paired, or dates")
 
 
 def segments_asked(tables: ClickTables, options: Options) -> list[str]:
@@ -88,8 +86,8 @@ def segments_asked(tables: ClickTables, options: Options) -> list[str]:
     if lacks:
         segments = tables.clicks.columns.segments if tables.clicks.columns else ()
         raise SpecError(
-            f"{unknown('segment', lacks[0], segments)}: name its column in "
-            "columns.segments of the log"
+            f"{unknown('segment', lacks[0], segments)}; name its column in columns.segments of "
+            "the log"
         )
     return [*existing]
 
@@ -98,7 +96,7 @@ def question_of(clicks: Clicks, metrics: Sequence[EstimatedMetric]) -> Counterfa
     """The question of the spec, of these metrics and estimators."""
     counterfactual = clicks.counterfactual
     if counterfactual is None:
-        raise SpecError("nothing is asked of rankings that were not shown")
+        raise SpecError("the spec has no rankings that were not shown")
     overrides = {
         "metrics": tuple(dict.fromkeys(str(metric.measure) for metric in metrics)),
         "estimators": tuple(dict.fromkeys(metric.estimator for metric in metrics)),
@@ -115,7 +113,7 @@ def question_of(clicks: Clicks, metrics: Sequence[EstimatedMetric]) -> Counterfa
         raise SpecError(lacks)
     if question.title == SHOWN and not (question.rankings and question.rankings.columns.system):
         raise SpecError(
-            f"what the log showed is called {SHOWN} here: call the other otherwise, "
+            f"{SHOWN} is the name of what the log showed; rename the other system in "
             "clicks.counterfactual.system"
         )
     return question

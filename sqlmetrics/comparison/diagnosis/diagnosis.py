@@ -102,7 +102,7 @@ class Diagnosis(Tabular):
             "\n".join(_block(heading, rows)) for heading, rows in _by_heading(self.findings).items()
         ]
         if not self.findings:
-            parts = [f"none of {len(RULES)} patterns: nothing stands out"]
+            parts = [f"none of {len(RULES)} patterns was found"]
         yield from parts
         yield from ("\n".join(wrap(f"note: {note}", WIDTH)) for note in self.notes)
 
@@ -175,8 +175,8 @@ def diagnose(
         if isinstance(rankings, Spec) and rankings.clicks is not None:
             if options.dates:
                 raise SpecError(
-                    "dates: the days of a click log are not diagnosed beside one another; choose "
-                    "some by start and end, or see them in report"
+                    "dates: a diagnosis does not compare days of a click log; choose days with "
+                    "start and end, or compare them in report"
                 )
             looked = _at_log(rankings, options, engine, check=check)
         else:
@@ -240,7 +240,7 @@ def _fitting(inputs: Inputs) -> tuple[tuple[str, ...], list[str]]:
             spec.having(metrics=[text])
             fitting.append(text)
         except SpecError as error:
-            unfit.append(f"not looked at: {error}")
+            unfit.append(f"not checked: {error}")
     return tuple(fitting), unfit
 
 
@@ -286,7 +286,7 @@ def _at_tables(inputs: Inputs, options: Options, engine: Database, *, check: boo
             try:
                 comparison = comparison_of(plan, asks_of_runs, script, engine)
             except InputError as error:
-                notes.append(f"what moved was not looked at: {error}")
+                notes.append(f"the movers were not checked: {error}")
         else:
             notes.append(_ALONE)
     notes += [row["sentence"] for row in comparison or () if row["ci_low"] is None]
@@ -296,14 +296,14 @@ def _at_tables(inputs: Inputs, options: Options, engine: Database, *, check: boo
     return replace(look, worse_slices=comparison.worse_slices, counted=comparison.counted[1])
 
 
-_ALONE = "there is one system: what moved beside another one was not looked at"
+_ALONE = "there is only one system, so changes against another were not checked"
 
 
 _OWN_LABELS = (
-    "labels are clicks on the lists themselves: what is relevant was shown, so recall, hits and "
-    "judged items were not looked at"
+    "labels are clicks on the lists themselves, so every relevant item was shown; recall, hits "
+    "and judged items were not checked"
 )
-_OWN_POOL = "recall, hits and judged items were not looked at: what is relevant was shown"
+_OWN_POOL = "every relevant item was shown, so recall, hits and judged items were not checked"
 
 
 def _at_log(spec: Spec, options: Options, engine: Database, *, check: bool | float) -> _Look:
@@ -312,7 +312,7 @@ def _at_log(spec: Spec, options: Options, engine: Database, *, check: bool | flo
         spec.having(by=options.by) if options.by else spec, options, engine, check=check
     )
     if logged.result is None:
-        raise ValueError("a diagnosis looks at metrics of lists")
+        raise ValueError("a diagnosis needs metrics of lists, like ndcg@10")
     numbers = _numbers(logged.result, options)
     for system, values in logged.online.items():
         numbers.setdefault(system, {}).update(values)

@@ -95,25 +95,25 @@ RULES = (
     Rule(
         "new candidates rank low",
         (Condition(_RECALL, "up"), Condition(_NDCG, "flat")),
-        "more of the relevant are found, but NDCG of the first ten is as it was",
+        "more relevant items are found, but NDCG of the first ten is as it was",
         "relevant items that one system alone finds, and what the ranker knows of them",
     ),
     Rule(
         "lost below the first page",
         (Condition(_RECALL, "down"), Condition(_NDCG, "flat")),
-        "fewer of the relevant are found, and NDCG of the first ten does not show it",
+        "fewer relevant items are found, and NDCG of the first ten does not show it",
         "the candidate sources and filters that changed",
     ),
     Rule(
         "a better order of as many relevant items",
         (Condition(_NDCG, "up"), Condition(_RECALL, "flat")),
-        "NDCG of the first ten went up, and about as many of the relevant are found",
+        "NDCG of the first ten went up, and about as many relevant items are found",
         "the candidate sources, if more is wanted: the ranker has done its part",
     ),
     Rule(
         "found, and ranked worse",
         (Condition(_RECALL, "up"), Condition(_NDCG, "down")),
-        "more of the relevant are found, and NDCG of the first ten went down",
+        "more relevant items are found, and NDCG of the first ten went down",
         "what the new candidates push out of the first ten",
     ),
     Rule(
@@ -163,7 +163,7 @@ RULES = (
     Rule(
         "good recall, poor order",
         (Condition("recall@20", "least", 0.8), Condition("mrr@20", "most", 0.4)),
-        "most of the relevant stand in the first twenty, and the first of them comes late",
+        "most relevant items are in the first twenty, and the first of them comes late",
         "the ranker, before the candidate sources",
     ),
     Rule(
@@ -175,7 +175,7 @@ RULES = (
     Rule(
         "relevant items stand beyond the tenth rank",
         (Condition(_RECALL, "least", 0.5), Condition("recall@10", "half", other=_RECALL)),
-        "the relevant are found, and half of them or more below the first page",
+        "the relevant items are found, and half of them or more below the first page",
         "the ranker, before the candidate sources",
     ),
     Rule(

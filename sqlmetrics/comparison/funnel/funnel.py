@@ -98,12 +98,14 @@ def funnel(
     """
     check_arguments(funnel, arguments)
     if not 0 < rel < float("inf"):
-        raise SpecError(f"rel is the lowest grade of a relevant item, above 0, given {rel:g}")
+        raise SpecError(f"rel must be above 0, the lowest grade of a relevant item; given {rel:g}")
     segments = by
     if isinstance(rankings, Spec):
         segments = segments or rankings.by
         if rankings.clicks is not None:
-            raise SpecError("a click log has the lists that were shown, and no stages before them")
+            raise SpecError(
+                "a click log only has the lists that were shown, not the stages before them"
+            )
     zone = zone_of_days(rankings, arguments.get("time_zone"))
     options = Options(
         metrics=metric_texts(metrics),
@@ -159,7 +161,9 @@ def _funnel(
     stage_rows = [_row(row, losses, kind) for row in engine.records(text)]
     rows = sorted((row for row in stage_rows if row["n_queries"]), key=_place)
     if not rows:
-        raise InputError("no labelled query has a list: do the ids of queries look alike?")
+        raise InputError(
+            "no labelled query has a list; check that the ids of queries are written alike"
+        )
     statements = replace(script, summary="", per_query="", drop="").statements
     translate = engine.translation.text
     sql = (
@@ -203,6 +207,6 @@ def _entered(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         new = row["n_found"] - (row["n_kept"] or 0)
         if row["segment_name"] == ALL and row["stage_number"] > 1 and new:
             yield (
-                f"{row['system']}: {many(new, 'relevant item')} of {row['stage']} not in the "
-                "stage before it: recall counts them, retention does not"
+                f"{row['system']}: {many(new, 'relevant item')} of {row['stage']} were not in the "
+                "stage before it; recall counts them, retention does not"
             )

@@ -48,16 +48,14 @@ def of_sources(plan: Plan, column: str, engine: Database) -> Plan:
     unfolded = plan_tables.translation.dialect.unfolded
     if not unfolded:
         raise SpecError(
-            f"{plan_tables.translation.dialect.title} has no lists of sources: give a "
-            "table of each source, "
-            "as stages of a funnel"
+            f"{plan_tables.translation.dialect.title} cannot read lists of sources; give one "
+            "table per source, as stages of a funnel"
         )
     kinds = {name.casefold(): kind for name, kind in existing_columns.items()}
     if (kind := kinds[column.casefold()]) in NO_LISTS:
         raise SpecError(
-            f"rankings: {column} is {kind}; sources are a list in each row, like ['bm25', "
-            "'popular']: split a text in the sql of the rankings, or give a table of each source, "
-            "as stages of a funnel"
+            f"rankings: {column} is {kind}, but sources must be a list in each row, like ['bm25', "
+            "'popular']; split a text in the sql of the rankings, or give one table per source"
         )
     name = free_name("source", {existing.casefold() for existing in existing_columns}.__contains__)
     expression = unfolded.format(column=identifier(column), one=literal(EVERY))
@@ -67,7 +65,7 @@ def of_sources(plan: Plan, column: str, engine: Database) -> Plan:
     sizes = list_sizes(planned(plan.spec, tables), engine)
     names = sorted(sizes.keys() - {EVERY}, key=lambda source: (-sizes[source], source))
     if not names:
-        raise InputError(f"rankings: {column} names no source in any row")
+        raise InputError(f"rankings: {column} has no source in any row")
     return planned(plan.spec, replace(tables, funnel=FunnelStages(name, (*names, EVERY))))
 
 

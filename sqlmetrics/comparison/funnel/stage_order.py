@@ -25,7 +25,7 @@ def check_order(names: Sequence[str], runs: Collection[str]) -> None:
     """
     if len({*names}) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise SpecError(f"order names the stage {twice!r} twice")
+        raise SpecError(f"order names the stage {twice!r} twice; name it once")
     for name in names if runs else ():
         if name not in runs:
             raise SpecError(unknown("stage", name, runs))
@@ -34,7 +34,7 @@ def check_order(names: Sequence[str], runs: Collection[str]) -> None:
 
 
 def _alone(names: Sequence[str]) -> str:
-    return f"there is one stage, {', '.join(names)}, and a funnel has two or more"
+    return f"there is only one stage, {', '.join(names)}; a funnel needs two or more"
 
 
 def in_stages(
@@ -57,7 +57,7 @@ def in_stages(
     sizes = list_sizes(planned(plan.spec, replace(tables, funnel=FunnelStages(column))), engine)
     for name in names:
         if name not in sizes:
-            raise InputError(f"no row of this stage: {unknown('stage', name, sizes)}")
+            raise InputError(f"this stage has no rows: {unknown('stage', name, sizes)}")
     order = tuple(names) or _by_size(sizes)
     notes = _note(sizes, names)
     return planned(plan.spec, replace(tables, funnel=FunnelStages(column, order))), notes
@@ -105,7 +105,7 @@ def list_sizes(plan: Plan, engine: Database) -> dict[str, float]:
     rows = engine.records(with_stages([*plan.inputs, lists], select))
     if any(row["stage"] is None for row in rows):
         column = plan.shape.columns["rankings"][STAGE]
-        raise InputError(f"rankings: {column} is NULL in some rows: leave them out (where)")
+        raise InputError(f"rankings: {column} is NULL in some rows; leave these rows out (where)")
     return {
         row["stage"]: float(row["list_size"])
         for row in sorted(rows, key=lambda row: str(row["stage"]))
@@ -123,8 +123,8 @@ def _by_size(sizes: Mapping[str, float]) -> tuple[str, ...]:
     alike = [name for name, size in sizes.items() if [*sizes.values()].count(size) > 1]
     if alike:
         raise SpecError(
-            f"{' and '.join(alike[:2])} have lists of the same size, so that it does not say which "
-            f"comes first ({_listed(sizes)}): give the order (order, --order)"
+            f"{' and '.join(alike[:2])} have lists of the same size, so it is unclear which comes "
+            f"first ({_listed(sizes)}); give the order (order, --order)"
         )
     return tuple(sorted(sizes, key=lambda name: -sizes[name]))
 
@@ -136,8 +136,13 @@ def _listed(sizes: Mapping[str, float]) -> str:
 
 def _note(sizes: Mapping[str, float], names: Sequence[str]) -> list[str]:
     if not names:
-        return [f"stages by the size of their lists: {_listed(sizes)}; order names another"]
+        return [
+            f"stages are ordered by the size of their lists: {_listed(sizes)}; set another "
+            "order with --order"
+        ]
     ignored = [name for name in sizes if name not in names]
     return (
-        [f"not looked at, as the order does not name it: {', '.join(ignored)}"] if ignored else []
+        [f"these stages are not in the order and are left out: {', '.join(ignored)}"]
+        if ignored
+        else []
     )

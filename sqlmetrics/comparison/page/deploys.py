@@ -45,8 +45,8 @@ def deploys_of(deploys: Any, engine: Database) -> list[Row]:
     )
     if day is None:
         raise SpecError(
-            f"deploys: no column of days; there are {', '.join(column_by_name.values())}; "
-            f"call it one of {', '.join(DAYS)}"
+            f"deploys: no column of days; the columns are {', '.join(column_by_name.values())}; "
+            f"name it one of {', '.join(DAYS)}"
         )
     name_expression = f"cast({identifier(name)} as varchar)" if name else "cast(null as varchar)"
     select = (

@@ -32,12 +32,12 @@ SUMS = ("n_clusters", "numerator", "denominator", "sum_x2", "sum_w2", "sum_xw")
 """What a mean is made of: the fields of a `Ratio`."""
 
 REPEATED = (
-    "queries come again on other days, which are no new evidence: intervals are those of one day, "
-    "at the widest, and queries are those of the largest day"
+    "queries appear again on other days, which adds no evidence: intervals are those of the day "
+    "with the widest, and counts those of the largest day"
 )
 UNKNOWN = (
-    "the fact table does not tell whether queries come again on other days (output.per_query "
-    "would): intervals are the widest that this allows, and queries are those of the largest day"
+    "the fact table does not say whether queries appear again on other days (output.per_query "
+    "would): intervals are the widest possible, and counts those of the largest day"
 )
 
 
@@ -91,7 +91,7 @@ def stored(spec: Spec, options: Options, engine: Database) -> Content:
         main=systems[0] if systems else "",
         values=rows,
         executed_sql=f"{select};\n",
-        notes=(f"numbers of the fact table {name}; nothing was computed again",),
+        notes=(f"the numbers come from the fact table {name}; nothing was recomputed",),
         hashes={at_cutoff(r["metric"], r["k"]): r["definition_hash"] for r in rows},
         conventions=conventions_of(spec),
         preset=spec.preset,
@@ -145,9 +145,9 @@ def _compared(content: Content, spec: Spec, options: Options, *, repeats: bool) 
     rows.sort(key=lambda row: (row["segment_name"] != ALL, order[row["metric"]], row["system"]))
     main = leading(rows, content.first)
     note = (
-        "differences are those of queries that both systems have"
+        "differences are over the queries that both systems have"
         if any(row["test"] == "paired t" for row in rows)
-        else "the table has no pairs of queries, for the spec names no baseline: differences are "
+        else "the spec has no baseline, so the table has no pairs of queries: differences are "
         "those of means, with Welch's interval"
     )
     return replace(

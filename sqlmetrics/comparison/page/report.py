@@ -220,7 +220,7 @@ def check_ending(file: Path) -> None:
     """Raise SpecError for a file whose ending is no format of a report."""
     if file.suffix.casefold() not in (*ENDINGS, ".json"):
         raise SpecError(
-            f"{str(file)!r}: a report is written as {', '.join(ENDINGS)}, by the ending of its name"
+            f"{str(file)!r}: a report needs a name that ends in one of {', '.join(ENDINGS)}"
         )
 
 
@@ -229,8 +229,8 @@ def refuse_foreign(file: Path, *, overwrite: bool) -> None:
     refuse_input(file)
     if not overwrite and file.is_file() and not has_mark(MARK)(file, file):
         raise SpecError(
-            f"{str(file)!r} is there already, and no report wrote it; give another name (--out), "
-            "or say --overwrite"
+            f"{str(file)!r} already exists and was not written by report; give another name "
+            "(--out), or --overwrite"
         )
 
 

@@ -258,8 +258,8 @@ def check_has_baseline(comparison: Comparison, feature: str) -> None:
     """Raise SpecError for what needs a baseline where every pair was compared."""
     if comparison.all_pairs:
         raise SpecError(
-            f"{feature} needs a baseline, and all_pairs has every system beside each other one: "
-            "compare with a baseline, and without all_pairs"
+            f"{feature} needs a baseline, but all_pairs compares every system with every other; "
+            "leave out all_pairs"
         )
 
 

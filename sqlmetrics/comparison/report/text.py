@@ -32,20 +32,23 @@ WIDTH = 80
 
 SUMMED = ("rate", "mix", "contribution")
 
-CONTRIBUTION = "contribution: the slice's part of the difference; those of a segment add up to it"
-DETECTABLE = "could show: the smallest difference that such data show with probability 0.8"
+CONTRIBUTION = (
+    "contribution: the part of the difference that comes from the slice; those of a segment "
+    "add up to the whole"
+)
+DETECTABLE = "detectable: the smallest difference that this much data would detect with 80 % power"
 SHRUNK = (
-    "shrunk: the difference, pulled towards that of all, or of a query towards 0, by as much as it "
-    "may be noise"
+    "shrunk: the difference, pulled towards that of all queries (of a query, towards 0) by as "
+    "much as it may be noise"
 )
 MIX = (
-    "rate: by changed values; mix: by changed shares of the queries, which are not the same for "
-    "both systems"
+    "rate: the part from changed values. mix: the part from changed shares of the queries, which "
+    "differ between the systems"
 )
 
 MOVERS = (
-    "moved most: by the shrunk difference times the traffic; could be noise: chance alone moves a "
-    "query as far, as the interval's probability says it"
+    "moved most: ranked by the shrunk difference times the traffic. could be noise: chance alone "
+    "moves a query as far, with the probability of the interval"
 )
 
 
@@ -103,7 +106,7 @@ def _tables(comparison: Comparison, rows: list[Row]) -> Iterator[str]:
     yield from _fitted(names, cells)
     yield ""
     counts = _counts(rows, comparison.counted[1])
-    names = ["metric", "relative", *counts, "effect", "could show", *_adjusted(rows)]
+    names = ["metric", "relative", *counts, "effect", "detectable", *_adjusted(rows)]
     cells = [
         [
             printable(row["metric"]),
@@ -158,23 +161,28 @@ def notes(comparison: Comparison, *, shows_detectable: bool = False) -> list[str
 
     Args:
         comparison: The comparison.
-        shows_detectable: Whether the tables have the column `could show`.
+        shows_detectable: Whether the tables have the column `detectable`.
     """
     by_segment = any(row["segment_name"] != "all" for row in comparison.rows)
-    p = f"p: {comparison.test}, by Holm over metrics and systems"
+    p = f"p: the p-value of {comparison.test}, adjusted by Holm over metrics and systems"
     if comparison.all_pairs:
         n_pairs = len({(row["system"], row["baseline"]) for row in comparison.rows})
-        p = f"p: {comparison.test}, by Holm over metrics and {many(n_pairs, 'pair')}"
+        p = (
+            f"p: the p-value of {comparison.test}, adjusted by Holm over metrics and "
+            f"{many(n_pairs, 'pair')}"
+        )
     p += ", by Benjamini and Hochberg over segments" if by_segment else ""
-    adjusted = "variance: how much the covariate changed that of the difference"
+    adjusted = "variance: how much the covariate changed the variance of the difference"
     worse = (
         describe_slice(row, comparison.level, comparison.counted[1])
         for row in comparison.worse_slices
     )
     if comparison.all_pairs:
         level = f"{1 - comparison.level:g}"
-        groups = f"group: systems that share a letter do not differ (adjusted p not below {level})"
-        pairs = "each pair, with its interval: -o csv, -o json, to_pandas()"
+        groups = (
+            f"group: systems that share a letter do not differ (adjusted p is not below {level})"
+        )
+        pairs = "each pair and its interval: -o csv, -o json, to_pandas()"
         noted = (f"note: {note}" for note in comparison.notes)
         return [
             groups,
@@ -185,7 +193,8 @@ def notes(comparison: Comparison, *, shows_detectable: bool = False) -> list[str
     return [
         *(f"in a segment: {sentence}" for sentence in worse),
         p,
-        f"interval: {comparison.interval}, of the difference of the means{_coverages(comparison)}",
+        f"interval: by {comparison.interval}, for the difference of the means"
+        + _coverages(comparison),
         *([DETECTABLE] if shows_detectable else []),
         *([adjusted] if _adjusted(comparison.rows) else []),
         *section_notes(comparison),
@@ -203,7 +212,7 @@ def _coverages(comparison: Comparison) -> str:
     coverages = [
         f"{coverage(family, comparison.level)} %" for family in (overall, slices) if family
     ]
-    return f", at {', of segments '.join(coverages)} each: adjusted as p is"
+    return f", at {', of segments '.join(coverages)} each, adjusted like p"
 
 
 def comparison_table(comparison: Comparison) -> Table:
@@ -298,7 +307,7 @@ def _contributions(rows: Sequence[Row]) -> Iterator[Table]:
         group_rows, mix = list(group), _is_mixed(rows)
         names = ["metric", segment, "queries", "share", "difference", "shrunk"]
         names += [*(["rate", "mix"] if mix else []), "contribution"]
-        title = f"what the slices of {segment} add: {' against '.join(systems)}"
+        title = f"contributions of {segment}: {' against '.join(systems)}"
         cells = []
         for metric, parts in groupby(group_rows, lambda row: str(row["metric"])):
             slices = list(parts)
@@ -315,7 +324,7 @@ def _movers(rows: Sequence[Row]) -> Iterator[Table]:
     ):
         after, before = printable(system), printable(baseline)
         group_rows = list(group)
-        names = ["", "", "query", "noise", before, after, "difference", "shrunk", "traffic"]
+        names = ["", "moved", "query", "noise", before, after, "difference", "shrunk", "traffic"]
         cells = [_mover(rank, row) for rank, row in enumerate(group_rows, 1)]
         title = f"the queries that moved {printable(metric)} most: {after} against {before}"
         yield Table(names, cells, 4, title)

@@ -136,9 +136,9 @@ def count_of(n_tests: int, level: float, count: int | None) -> int:
     least = n_tests / (count + 1)
     if least >= error:
         raise SpecError(
-            f"{count:,} replicates cannot show any difference: with {n_tests:,} tests (systems "
-            f"times metrics) the least adjusted p-value is {least:.3g}, which is not below "
-            f"{error:g}; give --replicates {usual:,}, or leave it out"
+            f"{count:,} replicates are too few to show a difference: with {n_tests:,} tests "
+            f"(systems times metrics) the least adjusted p-value is {least:.3g}, which is not "
+            f"below {error:g}; set --replicates {usual:,}, or leave it out"
         )
     return count
 
@@ -147,8 +147,8 @@ def check_count(count: int) -> None:
     """Raise SpecError for too few replicates, or too many."""
     if not LEAST <= count <= MOST_REPLICATES:
         raise SpecError(
-            f"replicates are {LEAST:,} to {MOST_REPLICATES:,}, given {count:,}; "
-            "1,000 will do for a level of 0.95"
+            f"replicates must be from {LEAST:,} to {MOST_REPLICATES:,}, given {count:,}; 1,000 "
+            "suffice for a level of 0.95"
         )
 
 

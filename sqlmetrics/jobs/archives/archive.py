@@ -31,9 +31,9 @@ def keeps(spec: Spec, translation: Translation) -> bool:
         return retention != "none"
     if retention not in (None, "none"):
         raise SpecError(
-            f"output.keep: {retention}: {translation.dialect.title} has no transaction "
-            "over several tables, so "
-            "a run there keeps no rows that it replaces; leave keep out, or say keep: none"
+            f"output.keep: {retention}: {translation.dialect.title} has no transaction over "
+            "several tables, so a run cannot keep the rows that it replaces; leave keep out, or "
+            "set keep: none"
         )
     return False
 

@@ -24,14 +24,14 @@ def verdict_table(verdicts: Sequence[Verdict], *, is_dated: bool = False) -> Tab
     ranked = sorted(verdicts, key=_place)
     several = is_dated or len({verdict.day for verdict in ranked}) > 1
     columns = {
-        "": [verdict.status for verdict in ranked],
+        "status": [verdict.status for verdict in ranked],
         "day": [str(verdict.day) if several else "" for verdict in ranked],
-        "what": [verdict.what for verdict in ranked],
+        "metric": [verdict.what for verdict in ranked],
         "rule": [verdict.rule for verdict in ranked],
         "system": [printable(verdict.system) if verdict.system else "" for verdict in ranked],
         "segment": [printable(verdict.segment) if verdict.segment else "" for verdict in ranked],
         "value": [value_text(verdict.value) for verdict in ranked],
-        "compared": [value_text(verdict.compared) for verdict in ranked],
+        "baseline": [value_text(verdict.compared) for verdict in ranked],
         "note": [verdict.note for verdict in ranked],
     }
     filled_columns = {name: cells for name, cells in columns.items() if any(cells)}
@@ -66,7 +66,7 @@ def _by_rule(
     """
     rules = [(verdict.what, verdict.rule) for verdict in verdicts]
     order = sorted(range(len(rules)), key=lambda i: rules.index(rules[i]))
-    kept = [i for i, name in enumerate(verdict_rows.columns) if name not in ("what", "rule")]
+    kept = [i for i, name in enumerate(verdict_rows.columns) if name not in ("metric", "rule")]
     names, *rows = (
         [row[i] for i in kept]
         for row in (verdict_rows.columns, *(verdict_rows.rows[i] for i in order))

@@ -175,11 +175,13 @@ def verdicts(
     with engine, engine.reading():
         check_asked(spec, retired_metrics(spec, engine))
         if not columns_of(facts, engine):
-            raise NoDataError(f"there is no table {facts}; sqlmetrics run makes it")
+            raise NoDataError(f"there is no table {facts}; write it with sqlmetrics run")
         source = f"from {relation(facts)}\nwhere spec = {literal(spec.title)}"
         checked_days = calendar(engine, source, days)
         if checked_days is None:
-            raise NoDataError(f"{facts} has no rows of {spec.title}; sqlmetrics run writes them")
+            raise NoDataError(
+                f"{facts} has no rows of {spec.title}; write them with sqlmetrics run"
+            )
         outcomes = list(_of_gaps(spec, checked_days)) if gaps else []
         outcomes += _of_keys(spec, engine, checked_days)
         for day in checked_days.days:
@@ -253,7 +255,7 @@ def _of_keys(spec: Spec, engine: Database, checked_days: Calendar) -> Iterator[V
     """Keys that have two rows, which every sum counts twice; nothing where there are none."""
     for table, day, n_keys in repeated_keys(spec, engine, checked_days):
         verdict = _of_table(f"repeated keys of {table}", "max 0", day, n_keys, is_met=False)
-        note = "two runs wrote them, or something else did; run computes the day anew"
+        note = "two runs or another program wrote them; run computes the day again"
         yield replace(verdict, note=note)
 
 
@@ -269,7 +271,7 @@ def _check_metric(threshold: Threshold, spec: Spec, retired: Mapping[str, Retire
     name = at_cutoff(metric, k)
     if name in retired:
         raise SpecError(
-            f"checks: the spec asks for {name} no more, it is {retired[name]}; take the check out, "
+            f"checks: the spec no longer has {name}, which is {retired[name]}; remove the check, "
             "or add the metric again"
         )
     if name not in known_metrics:
@@ -282,8 +284,8 @@ _DEFINED = ("metric", "k", "segment_name", "definition_hash")
 def _changes(spec: Spec, engine: Database, day: date) -> dict[tuple[Any, ...], str]:
     """Rows of a day by another definition than the spec has now -> what has changed since."""
     return {
-        definition.key: f"by another definition ({definition.changes or 'it has changed since'}); "
-        "run computes it anew"
+        definition.key: "computed by another definition "
+        f"({definition.changes or 'it has changed since'}); run computes it again"
         for definition in other_definitions(spec, engine, [f"metric_date = {as_sql(day)}"])
     }
 
@@ -444,7 +446,7 @@ class _Look:
             return
         estimate = of_row(row, threshold, self._until(row, threshold))
         value, half_width = estimate.value, estimate.half_width
-        interval_note = "it has no value" if value is None else estimate.note
+        interval_note = "the row has no value" if value is None else estimate.note
         if value is not None:
             verdict = replace(verdict, value=value)
         for name, limit, meets, margin in (
@@ -509,13 +511,17 @@ class _Look:
             near = (
                 did_you_mean(threshold.against, systems) if threshold.against not in systems else ""
             )
-            lacks = f"no row of {threshold.against} on this day{near}"
-            note = "no day before it" if is_first else lacks
+            lacks = f"{threshold.against} has no row on this day{near}"
+            note = "the first day has no day before it" if is_first else lacks
             return replace(verdict, holds=is_first, note=note)
         if row["value"] is None:
-            return replace(verdict, note="it has no value")
+            return replace(verdict, note="the row has no value")
         if base["definition_hash"] != row["definition_hash"]:
-            return replace(verdict, note="another definition of the metric: not comparable")
+            return replace(
+                verdict,
+                note="the metric has another definition on the day before, so they cannot be "
+                "compared",
+            )
         estimate = of_change(row, base, threshold, self._until(row, threshold))
         rises = rule == "max_rise"
         turned = not rises and direction(str(row["metric"]), self.spec.measures) < 0
@@ -523,7 +529,7 @@ class _Look:
         allowed = getattr(threshold, rule)
         if rule == "max_drop_pct":
             allowed *= abs(estimate.compared or 0.0) / 100
-        notes = ["lower is better: a rise counts"] * turned
+        notes = ["lower is better, so a rise counts"] * turned
         note = "; ".join(filter(None, [*notes, _gap(row, base), estimate.note]))
         verdict = replace(verdict, value=estimate.value, compared=estimate.compared)
         return replace(verdict, holds=change - estimate.half_width <= allowed, note=note)

@@ -55,7 +55,9 @@ class Format:
                     ", ".join(f"--{known_option}" for known_option in self.options)
                     or "no option of its own"
                 )
-                raise SpecError(f"--{option} is not of export {self.name}, which takes {takes}")
+                raise SpecError(
+                    f"--{option} is not an option of export {self.name}, which has {takes}"
+                )
         content_by_path = import_module(f"sqlmetrics.jobs.exports.{self.module}").files(target)
         return {
             path: content.encode() if isinstance(content, str) else content

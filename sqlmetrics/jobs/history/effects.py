@@ -63,14 +63,14 @@ class Effect:
     def _told(self) -> Iterator[str]:
         run = self.run
         if not run.is_done:
-            yield f"{run.outcome}: {run.message or 'no reason is known'}"
+            yield f"{run.outcome}: {run.message or 'the reason is unknown'}"
             return
         if run.restores:
             yield f"took back {run.restores[:8]}"
         if not self.is_known:
             yield f"{many(run.facts or 0, 'row')} written"
             before = f"what stood there before ({many(run.archived or 0, 'row')}) is no longer kept"
-            yield before if run.archived else "what it replaced was not kept"
+            yield before if run.archived else "the replaced rows were not kept"
             return
         if self.new:
             yield many(self.new, "new row")

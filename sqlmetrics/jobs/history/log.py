@@ -123,7 +123,7 @@ def logged_runs(spec: Spec, engine: Database) -> list[LoggedRun]:
     """
     table = targets(spec)["runs"]
     if not columns_of(table, engine):
-        raise NoDataError(f"there is no run log {table} in this database: no run was made here")
+        raise NoDataError(f"this database has no run log {table}, so no run was made here")
     rows = engine.records(
         f"select {', '.join(map(identifier, _READ.values()))} from {relation(table)} "
         f"where spec = {literal(spec.title)} order by started_at, run_id, outcome"
@@ -199,7 +199,7 @@ def named_run(name: str, runs: Sequence[LoggedRun]) -> LoggedRun:
         standing = [run for run in runs if run.is_done and not run.restores]
         if standing := [run for run in standing if run.run_id not in undone]:
             return standing[-1]
-        raise SpecError("no run stands that could be taken back")
+        raise SpecError("no run can be taken back")
     matches = [run for run_id, run in ids.items() if run_id.casefold().startswith(text)]
     if len(matches) == 1 and len(text) >= LEAST:
         return matches[0]
@@ -211,7 +211,9 @@ def named_run(name: str, runs: Sequence[LoggedRun]) -> LoggedRun:
     restorable = [*islice(restorable_runs(runs), LISTED)]
     suggestion = did_you_mean(name, [run.short for run in runs])
     examples = ", ".join(map(str, reversed(restorable)))
-    can_be_restored = f"can be taken back: {examples}" if restorable else "none can be taken back"
+    can_be_restored = (
+        f"these can be taken back: {examples}" if restorable else "no run can be taken back"
+    )
     raise SpecError(f"unknown run {name!r}{suggestion or ';'} {can_be_restored}")
 
 

@@ -53,9 +53,8 @@ def check_listed(engine: Database) -> None:
             dialect.title for dialect in DIALECTS.values() if dialect.catalogue.views
         )
         raise SpecError(
-            f"what runs made is removed on {dialect_titles}; on {engine.name} drop the "
-            "views and tables "
-            "whose names begin with that of the fact table"
+            f"objects of runs are removed on {dialect_titles}; on {engine.name} drop the views "
+            "and tables whose names begin with that of the fact table"
         )
 
 
@@ -122,9 +121,8 @@ def dependents(engine: Database, names: Sequence[str]) -> list[str]:
     """
     name_by_key = {_place(engine, name): name for name in names}
     return [
-        f"the view {'.'.join(filter(None, (schema, view)))} reads {name_by_key[key]}, "
-        "and was not made "
-        "by a run: drop it first, or let it read something else"
+        f"the view {'.'.join(filter(None, (schema, view)))} reads {name_by_key[key]}, and was not "
+        "made by a run; drop it first, or change what it reads"
         for schema, view, text in _views(engine)
         if (schema, view) not in name_by_key
         for key in name_by_key

@@ -83,8 +83,8 @@ def _refuse_by_day(engine: Database) -> None:
     dialect = engine.translation.dialect
     if dialect.by_day or not dialect.writing.by_run:
         raise SpecError(
-            f"a run on {engine.name} keeps no rows that it replaces, since all tables cannot "
-            "change in one transaction there; so none can be taken back"
+            f"runs on {engine.name} keep no rows that they replace, since all tables cannot "
+            "change in one transaction there; so no run can be taken back"
         )
 
 
@@ -118,24 +118,21 @@ def _check(spec: Spec, engine: Database, run: LoggedRun) -> None:
     if not run.is_done:
         raise SpecError(f"run {run} changed nothing, it is {run.outcome}: {run.message or ''}")
     if by := taken_back(runs).get(run.run_id):
-        raise SpecError(
-            f"run {run} was taken back by {by}; restore {by.short} makes it stand again"
-        )
+        raise SpecError(f"run {run} was taken back by {by}; restore {by.short} to apply it again")
     if later := standing_after(run, runs):
         examples = ", ".join(map(str, later[:3])) + (" ..." if len(later) > 3 else "")
         raise SpecError(
-            f"{len(later):,} run{'s' * (len(later) > 1)} changed days of {run} after "
-            f"it: {examples}; "
-            f"take back the last one first: restore {later[0].short}"
+            f"{len(later):,} run{'s' * (len(later) > 1)} changed days of {run} after it: "
+            f"{examples}; take back the last one first: restore {later[0].short}"
         )
     if run.archived is None:
         raise SpecError(
-            f"run {run} kept nothing of what it replaced: its spec said keep: none, or it was a "
-            "compiled job"
+            f"run {run} did not keep the rows that it replaced: its spec has keep: none, or it "
+            "was a compiled job"
         )
     n_kept = sum(archived(spec, engine, literal(run.run_id)).values())
     if n_kept != run.archived:
         raise SpecError(
-            f"the days of run {run} had {run.archived:,} rows before it, and the archives have "
-            f"{n_kept:,} of them: output.keep says how long they are kept"
+            f"before run {run} its days had {run.archived:,} rows, but the archives have "
+            f"{n_kept:,} of them; output.keep sets how long they are kept"
         )

@@ -120,7 +120,7 @@ def retire(
             n = retirement(spec, engine, for_good=for_good).n_rows
             if expected not in (None, n):
                 raise SpecError(
-                    f"{spec.title} has {n:,} rows by now, and not {expected:,}; nothing is removed"
+                    f"{spec.title} now has {n:,} rows, not {expected:,}; nothing is removed"
                 )
 
         change = LoggedChange(spec, engine, "retired", provenance)

@@ -54,7 +54,7 @@ def made_by_runs(spec: Spec, engine: Database) -> list[DatabaseObject]:
         views = views_of_all(spec, engine, titles | {spec.title}) if "facts" in names else []
         objects = [*views, *functions_of(spec, engine), *tables]
     if not objects:
-        raise NoDataError(f"nothing of {targets(spec)['facts']} is in this database")
+        raise NoDataError(f"this database has no objects of {targets(spec)['facts']}")
     return objects
 
 
@@ -70,7 +70,7 @@ def made_by_install(engine: Database) -> list[DatabaseObject]:
     with engine:
         sql = engine.translation.dialect.catalogue.macros
         if not sql:
-            raise SpecError(f"install works in DuckDB alone, given {engine.name}; name a SPEC")
+            raise SpecError(f"install needs DuckDB, given {engine.name}; name a SPEC")
         rows = engine.driver.rows(sql.format(parameter=literal(RANKINGS)))
     label_macros = {name for name, parameters in rows if LABELS in parameters}
     names = {macro.name: macro.name.strip('"') for macro in macros()}
@@ -80,7 +80,7 @@ def made_by_install(engine: Database) -> list[DatabaseObject]:
         if bare_name in label_macros
     ]
     if not objects:
-        raise NoDataError("there is no macro of a metric in this database")
+        raise NoDataError("this database has no macros of metrics")
     return objects
 
 
@@ -111,7 +111,9 @@ def uninstall(
             ):
                 raise SpecError(blockers)
             if made_by_runs(spec, engine) != objects:
-                raise SpecError("a run has written meanwhile; nothing is removed: look again")
+                raise SpecError(
+                    "a run has written in the meantime, so nothing is removed; look again"
+                )
             with engine.transaction():
                 for database_object in objects:
                     engine.execute(database_object.dropped(translation))
@@ -136,7 +138,7 @@ def _check_shared(names: dict[str, str], titles: set[str], table: str, engine: D
     """
     if foreign_specs := sorted(_titles(engine, names.get(table)) - titles):
         raise SpecError(
-            f"{names[table]} has rows of specs that {names.get('facts', 'no fact table')} has not: "
-            f"{', '.join(foreign_specs)}; retire them first, or give each fact table "
-            "tables of its own"
+            f"{names[table]} has rows of specs that {names.get('facts', 'no fact table')} lacks: "
+            f"{', '.join(foreign_specs)}; retire them first, or give each fact table its own "
+            "tables"
         )

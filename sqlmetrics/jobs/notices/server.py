@@ -60,5 +60,5 @@ def reason(error: Exception) -> str:
         return f"it answers {error.code} {error.reason}".strip()
     cause = getattr(error, "reason", error)
     if isinstance(cause, TimeoutError):
-        return f"it does not answer within {TIMEOUT:.0f} s"
+        return f"no answer within {TIMEOUT:.0f} s"
     return shortened(str(cause) or type(cause).__name__, 200)

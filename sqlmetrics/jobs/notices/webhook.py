@@ -74,8 +74,8 @@ class Webhook:
         parts = _split(url)
         if parts is None:
             raise SpecError(
-                f"{option} takes a URL that begins with https:// or http://, with slack+, teams+ "
-                "or json+ before it where the host does not say which it is"
+                f"{option} must be a URL that begins with https:// or http://; put slack+, teams+ "
+                "or json+ in front if the host does not say which it is"
             )
         for secret in (url, *_secrets(url)):
             keep_secret(secret)

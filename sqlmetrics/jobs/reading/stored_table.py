@@ -69,15 +69,15 @@ class StoredTable:
         """
         columns = {column.casefold() for column in columns_of(self.name, self.engine)}
         if not columns:
-            raise NoDataError(f"there is no table {self.name} yet: sqlmetrics run writes it")
+            raise NoDataError(f"there is no table {self.name} yet; write it with sqlmetrics run")
         if missing := [column for column in FACTS if column not in columns]:
             raise SpecError(
-                f"{self.name} has no column {', '.join(missing[:3])}: the next sqlmetrics run adds "
-                "it, if the table is of an older one"
+                f"{self.name} lacks the column {', '.join(missing[:3])}; if an older version wrote "
+                "the table, the next sqlmetrics run adds it"
             )
         if not self.days:
             raise NoDataError(
-                f"{self.name} has no row of {self.spec.title} yet: sqlmetrics run writes them"
+                f"{self.name} has no row of {self.spec.title} yet; write them with sqlmetrics run"
             )
 
     @cached_property

@@ -84,7 +84,7 @@ class Report(Tabular):
             [finding.case, f"{finding.largest:.1e}", finding.where] for finding in self.failures
         ]
         if failed:
-            yield Table(["case", "difference", "what"], failed)
+            yield Table(["case", "difference", "problem"], failed)
         verdict = f"{len(failed)} of them failed" if failed else "all as they should be"
         yield (
             f"{self.engine} {self.version}: {len(self.findings)} cases, {verdict}\n"

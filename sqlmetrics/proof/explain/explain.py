@@ -258,9 +258,9 @@ def _worked(measure: Measure, example: WorkedExample) -> Iterator[str]:
 
 
 def _legend(measure: Measure) -> Iterator[str]:
-    yield "rank -: not retrieved, or left out; grade -: no label"
+    yield "rank -: not retrieved or left out; grade -: the item has no label"
     if measure.k:
-        yield f"below rank {measure.k} nothing counts"
+        yield f"items below rank {measure.k} do not count"
 
 
 # -- the presets ----------------------------------------------------------------------
@@ -312,13 +312,13 @@ def _option(option: Option, preset: str) -> Iterator[str]:
 
 
 def _example(option: Option, example: OptionExample) -> Iterator[str]:
-    yield "Example: a small log; what has no score is not ranked, no grade is no label"
+    yield ("Example: a small log; score -: the item is not ranked; grade -: it has no label")
     rows = [
         [q, i, "" if s is None else repr(s), number(g) if g is not None else ""]
         for q, i, s, g in example.log
     ]
     yield Table(["query", "item", "score", "grade"], rows, 2).text()
-    yield f"{example.measure} with each choice: the mean, and every query; - is left out"
+    yield (f"{example.measure} with each choice: the mean and each query; -: left out")
     yield _tried(option, example)
 
 

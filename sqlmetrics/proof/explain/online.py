@@ -62,8 +62,8 @@ def _facts(measure: Online, preset: str) -> Iterator[tuple[str, str]]:
     yield "denominator", metric.denominator.format(at=suffix)
     yield (
         "presets",
-        f"{preset} changes nothing: conventions are of lists and labels; the keys of a "
-        "spec's clicks say what counts of a log",
+        f"{preset} changes nothing here: conventions apply to lists and labels; for a log the "
+        "keys of clicks decide what counts",
     )
 
 

@@ -138,10 +138,15 @@ def reconcile_spec(
     """
     _refuse(value, None, departures, {})
     if spec.clicks is not None:
-        raise SpecError("the labels of a click log are made anew: reconcile takes a table of them")
+        raise SpecError(
+            "the labels of a click log are computed anew; reconcile needs a table of labels"
+        )
     column = spec.rankings.columns.system
     if system is not None and column is None:
-        raise SpecError(f"rankings.columns.system is not set, so there is no system {system!r}")
+        raise SpecError(
+            f"rankings.columns.system is not set, so there is no system {system!r}; set it, "
+            "or leave the system out"
+        )
     source = spec.rankings
     if system is not None:
         of_system = f"{identifier(str(column))} = {literal(system)}"
@@ -150,7 +155,10 @@ def reconcile_spec(
         source = source.model_copy(update={"where": where, "columns": one_list})
     names = {"labels": spec.labels, "queries": spec.queries, "items": spec.items}
     if days and source.columns.date is None:
-        raise SpecError(f"rankings.columns.date is not set, so there are no days {days} to choose")
+        raise SpecError(
+            f"rankings.columns.date is not set, so there are no days {days} to choose; set "
+            "it, or leave the days out"
+        )
     tables_alone = Spec(name=spec.title, rankings=source, metrics=metric, **names)
     with _default(connection) as engine:
         tables = opened(tables_alone, engine).on(days.ends if days else None)
@@ -265,16 +273,17 @@ def _known(spec: Spec, tables: Tables, tally: Tally, engine: Database) -> Known 
 def _default(connection: Any) -> Database:
     engine = connect(connection)
     if engine.translation.changes:
-        raise SpecError(f"reconcile works in DuckDB alone, given {engine.name}")
+        raise SpecError(f"reconcile needs DuckDB, given {engine.name}")
     return engine
 
 
 _REFUSED: Mapping[tuple[str, object], str] = {
-    ("preset", ...): "reconcile tries all presets: name none; give what is known as conventions",
+    ("preset", ...): "reconcile tries all presets; leave the preset out, and give what you know as "
+    "conventions",
     ("missing", "error"): "missing must be zero or drop here",
     ("duplicate_rankings", "first"): (
-        "duplicate_rankings=first knows one order of ties, and all are tried: "
-        "give best_score or count"
+        "duplicate_rankings=first needs one order of ties, but reconcile tries all; set "
+        "best_score or count"
     ),
 }
 """An argument and its value, or any value, and why it cannot be."""
@@ -283,7 +292,7 @@ _REFUSED: Mapping[tuple[str, object], str] = {
 def _refuse(value: object, values: object, departures: object, keywords: Mapping[str, Any]) -> None:
     problems = []
     if (value is None) == (values is None):
-        problems.append("give a value, or per-query values; one of both")
+        problems.append("give either a value or per-query values")
     if not isinstance(departures, int) or not 0 <= departures <= MOST:
         problems.append(f"departures must be a whole number from 0 to {MOST}, given {departures!r}")
     problems += [
@@ -315,22 +324,22 @@ def _asks(spec: Spec, tables: Tables) -> None:
     measure = spec.measures[0]
     if measure.metric.pooled:
         raise SpecError(
-            f"reconcile tries means of values of queries; {measure} is one number of all lists "
-            "together, so give evaluate the presets that come into question"
+            f"reconcile needs a mean of values of queries, but {measure} is one number of all "
+            "lists together; evaluate it with each preset that may apply"
         )
     if measure.quantile is not None:
         raise SpecError(
-            f"reconcile tries means of values of queries; {measure} is a quantile of them: leave "
-            "out average, or give evaluate the presets that come into question"
+            f"reconcile needs a mean of values of queries, but {measure} is a quantile of them; "
+            "leave out average, or evaluate it with each preset that may apply"
         )
     if needed := [need for need in spec.needed if need != GROUPS]:
         need_texts = {"baseline": "a second system"}
         needs = " and ".join(dict.fromkeys(need_texts.get(n, "a table of items") for n in needed))
-        raise SpecError(f"reconcile takes rankings and labels alone; {measure} needs {needs}")
+        raise SpecError(f"reconcile only takes rankings and labels; {measure} needs {needs}")
     compares = Needs(spec).reads_score and not _has_ranks(spec, tables)
     if compares and spec.options["depth"] != "none":
         raise SpecError(
-            f"{measure} compares scores, and here takes no depth: cut the lists with where"
+            f"{measure} compares scores, so it cannot have a depth here; cut the lists with where"
         )
 
 
@@ -375,8 +384,8 @@ def _one_system(spec: Spec, tables: Tables, engine: Database) -> None:
     if len(systems) > 1:
         system_names = ", ".join(map(repr, systems))
         raise InputError(
-            f"rankings: a number is of one system, but there are {system_names}; "
-            "choose one with a condition: where"
+            f"rankings: the number must be of one system, but there are {system_names}; choose "
+            "one with a condition: where"
         )
 
 
@@ -395,7 +404,7 @@ def _days(spec: Spec, tables: Tables, engine: Database) -> tuple[str, ...]:
     """A note where there are several days."""
     if len(_distinct("metric_date", spec, tables, engine)) < 2:
         return ()
-    return ("the mean runs over the queries of all days; for one day give a condition: where",)
+    return ("the mean is over the queries of all days; choose one day with a condition: where",)
 
 
 def _own_ids(spec: Spec, tables: Tables, engine: Database) -> tuple[str, ...]:
@@ -405,7 +414,7 @@ def _own_ids(spec: Spec, tables: Tables, engine: Database) -> tuple[str, ...]:
     stages = [stage for stage in shape.stages() if stage.name == name]
     last = f"select count(*)\nfrom {name}\nwhere item_id = query_id"
     count = engine.rows(with_stages(stages, last))[0][0]
-    note = f"items with the id of their query: {count:,}; BEIR drops them: identical_ids=drop"
+    note = f"{count:,} items have the id of their query; BEIR drops them: identical_ids=drop"
     return (note,) if count else ()
 
 

@@ -75,7 +75,7 @@ def checked(target: Target, metric: Metric) -> Target:
     low, high = -math.inf if least is None else least, math.inf if most is None else most
     if low - target.unit / 2 <= target.number <= high + target.unit / 2:
         return target
-    percent = "; a percentage is written like 35.06%" if low <= target.number / 100 <= high else ""
+    percent = "; write a percentage like 35.06%" if low <= target.number / 100 <= high else ""
     raise SpecError(
         f"{metric.name} is {metric.range}, so it cannot be {target.text}"
         + (percent if high == 1 and target.number > 1 else "")

@@ -64,7 +64,7 @@ def _head(reconciliation: Reconciliation) -> str:
     if reconciliation.candidates:
         first = reconciliation.candidates[0]
         return f"{heading}: this is {first.metric}" if first.other_metric else heading
-    return _wrapped(f"{heading}: no combination that was tried gives it. The nearest:")
+    return _wrapped(f"{heading}: no combination that was tried matches. The nearest:")
 
 
 def _table(reconciliation: Reconciliation, candidates: Sequence[Candidate]) -> str:
@@ -103,16 +103,16 @@ def _notes(reconciliation: Reconciliation) -> Iterator[str]:
         yield f"what to do: {advice}"
     if reconciliation.needless:
         yield (
-            f"left out: {reconciliation.needless:,} that fit too, but depart in more "
-            "options than it needs"
+            f"left out: {reconciliation.needless:,} that match too, but depart in more options "
+            "than needed"
         )
     about = (
-        f"tried: {reconciliation.tried:,} combinations, up to "
-        f"{_departures(reconciliation.most)} from a preset"
+        f"tried: {reconciliation.tried:,} combinations, up to {_departures(reconciliation.most)} "
+        "from a pre"
     )
     if reconciliation.target is None:
         yield about
-        yield "beside: queries that count by these conventions and have no value given"
+        yield "beside: queries that count by these conventions but have no given value"
         return
     yield (
         f"{about}; they give {reconciliation.values:,} different values, of which "

@@ -67,10 +67,10 @@ def read_seen(
     targets: dict[str, Target | None] = {}
     for query_id, value in pairs:
         if str(query_id) in targets:
-            raise InputError(f"values: query {str(query_id)!r} is there twice")
+            raise InputError(f"values: query {str(query_id)!r} appears twice")
         targets[str(query_id)] = _target(str(query_id), value, measure)
     if not any(targets.values()):
-        raise InputError("values: there is no value in them")
+        raise InputError("values: the table has no values")
     return GivenValues(targets)
 
 
