@@ -74,6 +74,7 @@ COLUMNS: Mapping[str, str] = {
     "largest difference": "The largest difference from the reference.",
     "left out": "The number of rows that the step leaves out.",
     "log-likelihood": "How well the click model predicts held-out clicks; higher is better.",
+    "list": "The ranked items of the example.",
     "losses": "The number of queries for which the system is lower than the baseline.",
     "mean": "The mean of the metric over the queries.",
     "mean over": "The queries that the mean is taken over.",
@@ -122,6 +123,8 @@ COLUMNS: Mapping[str, str] = {
     "weakest link": "The smallest number of clicks that ties a position to the others.",
     "what changed": "The rows that the run added, changed and removed.",
     "where": "The row with the largest difference.",
+    "why": "Why the metric has this value.",
     "wins": "The number of queries for which the system is higher than the baseline.",
+    "worked out": "How the value is computed from the list.",
 }
 """Head of a column of a printed table -> its meaning, where it is no term above."""

@@ -128,11 +128,7 @@ def note_of_removed(job: Exchange, archive: Archive, engine: Database) -> str:
     )
     loss = _loss(rows, job, engine)
     short = archive.run_id.strip("'")[:8]
-    return (
-        f"rows without new numbers were removed: {loss}; restore {short} puts them back"
-        if rows
-        else ""
-    )
+    return f"this run removed {loss}; restore {short} puts them back" if rows else ""
 
 
 def _loss(rows_of_parts: Sequence[Sequence[Any]], job: Exchange, engine: Database) -> Loss:
@@ -173,7 +169,7 @@ def _changes(job: Exchange, engine: Database, loss: Loss) -> str:
     if n_changed:
         by = f", by {float(largest):.4g} at most" if largest else ""
         changed = f"{int(n_changed):,} values change{by}"
-    loss_note = f"; gone are {loss}" if loss.n_rows else ""
+    loss_note = f"; it removes {loss}" if loss.n_rows else ""
     return f"{int(n_rows):,} rows of {_days(int(n_days))} are replaced: {changed}{loss_note}"
 
 

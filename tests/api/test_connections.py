@@ -276,7 +276,7 @@ def test_names_of_outputs(folder: Path) -> None:
         text = sqlmetrics("compile", "tables.yml", "--target", name, folder=folder).stdout
         assert text.startswith(f"-- {DIALECTS[expected].title}:") == (expected != "duckdb")
     for line, said in (
-        (["--target", "dev"], "'dev' is in several profiles; give shop.dev, web.dev"),
+        (["--target", "dev"], "several profiles have the output 'dev'; give shop.dev, web.dev"),
         (["--target", "prod"], "unknown output 'prod'"),
         ([], "has several profiles; choose by --target: shop.dev, shop.lite, web.dev, web.pg"),
         (["--target", "x", "--profiles", "no.yml"], "cannot read no.yml"),

@@ -440,7 +440,9 @@ def test_what_cannot_be_compared_is_refused_with_what_to_do() -> None:
     refused("level must be above 0 and below 1", rankings, labels, "cg@1", level=95)
     refused("margin must be 0 or more", rankings, labels, "cg@1", margin=-1)
     many = {f"s{i}": [1.0, 0.0] for i in range(8)}
-    with pytest.raises(sm.SpecError, match="100 replicates cannot show any difference: with 7"):
+    with pytest.raises(
+        sm.SpecError, match="100 replicates are too few to show a difference: with 7"
+    ):
         compared(many, baseline="s0", test="bootstrap", replicates=100)
     refused("replicates are 100 to", rankings, labels, "cg@1", test="bootstrap", replicates=5)
     refused("a number of all lists together", rankings, labels, "auc")

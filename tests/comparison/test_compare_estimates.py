@@ -284,7 +284,7 @@ def test_what_does_not_go_together_is_refused() -> None:
         (("baseline_values", "x.csv"),): "leave out baseline_values",
         (("dates", "2026-01-01,2026-01-02"), ("paired", True)): "a request is of one day",
         (("dates", "2026-01-01,2026-01-02"),): "dates compare one system with itself",
-        (("metrics", (one, "mrr")),): "mrr is of lists that were shown",
+        (("metrics", (one, "mrr")),): "mrr needs lists that were shown",
         (("metrics", ("ctr(estimator=ips)",)),): "cannot be estimated for rankings",
         (("metrics", ("dcg(estimator=dm)@3",)),): "unknown estimator 'dm'",
         (("systems", ("shown",)),): "there is only one system, shown, and compare needs two",

@@ -175,14 +175,14 @@ def test_nothing_of_the_past_goes_unless_it_is_named(engine: Any) -> None:
     assert held == {key: row["ndcg_at_3"] for key, row in queries.items()}
     reload(engine, without(0, 1, 2, 3).filter(pc.field("system") == "new"))
     told = (
-        r"30 on 2 days with no new ones \(system old's 30; segment all 10, country 20; metric auc"
+        r"30 on 2 days without new ones \(system old's 30; segment all 10, country 20; metric auc"
     )
     with pytest.raises(
         sm.SpecError, match=told + r".*deletes numbers of 2 days, 2 of them in part"
     ):
         sm.run(swapped, engine, full_refresh=True)
     (usual,) = sm.run(swapped, engine, lookback=1)
-    told = "nothing replaces 15 rows: 15 on 1 day with no new ones (system old's 15; segment all 5"
+    told = "this run removed 15 rows: 15 on 1 day without new ones (system old's 15; segment all 5"
     assert engine.translation.dialect.by_day or told in " ".join(usual.notes)
 
 

@@ -508,7 +508,7 @@ def test_without_tables_for_a_while_each_insert_computes() -> None:
 
 
 def test_a_dialect_without_a_client_is_refused() -> None:
-    with pytest.raises(sm.SpecError, match="no job is compiled for Presto"):
+    with pytest.raises(sm.SpecError, match="compiled jobs do not exist for Presto"):
         compile_job(job(), "presto")
 
 

@@ -213,7 +213,7 @@ def the_removed_metric_is_retired(spec: dict[str, Any], file: Path, folder: Path
     for _ in range(2):  # the second time there is nothing to do
         line = ("run", "shop.yml", *place, "--adopt", "--backfill")
         done = sqlmetrics(*line, folder=folder).stderr
-        assert "note: metrics that the spec asks for no more keep their rows: mrr (2 days" in done
+        assert "note: metrics that are no longer in the spec keep their rows: mrr (2 days" in done
     assert "no day of shop is missing" in done
 
 

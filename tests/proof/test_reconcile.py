@@ -418,7 +418,7 @@ def test_items_that_are_their_own_query_are_told_of() -> None:
     rankings = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows])
     labels = pa.table({"query_id": ["q", "p"], "item_id": ["a", "c"], "grade": [1.0, 1.0]})
     (note,) = reconcile(rankings, labels, "mrr", ".25", departures=0).notes
-    assert note.startswith("items with the id of their query: 1;")
+    assert note.startswith("1 items have the id of their query;")
     found = reconcile(rankings, labels, "mrr", ".5", departures=0, identical_ids="drop")
     assert not found.notes
     assert found.candidates
