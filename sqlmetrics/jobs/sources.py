@@ -87,8 +87,10 @@ def check_same_spec(spec: Spec, engine: Database) -> None:
         differences.append(f"it read {read}, but this one reads {reads}")
     metrics_now = _metrics(spec)
     if metrics and not {*metrics} & {*metrics_now}:
-        comparison = " but this one ".join(", ".join(names) for names in (metrics, metrics_now))
-        differences.append(f"it had {comparison}, and no metric is the same")
+        comparison = ", but this one has ".join(
+            ", ".join(names) for names in (metrics, metrics_now)
+        )
+        differences.append(f"it had {comparison}: no metric is the same")
     if differences:
         raise SpecError(
             f"{targets(spec)['facts']} has rows of another spec called {spec.title}, which this "

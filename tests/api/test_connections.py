@@ -234,7 +234,7 @@ def test_a_profile_beside_a_strangers_spec_wants_consent(
         for spec in (folder / "tables.yml", user / "links" / "fork" / "tables.yml"):
             line = [verb, *more[:1], str(spec)] if verb == "export" else [verb, str(spec), *more]
             told = sqlmetrics(*line, folder=user, expect=2).stderr
-            assert f"{spec.parent / 'profiles.yml'} is not read: its folder is neither" in told
+            assert f"{spec.parent / 'profiles.yml'} is not used: its folder is neither" in told
             assert f"--profiles {spec.parent / 'profiles.yml'}" in told
             assert f"SQLMETRICS_TRUSTED={folder}" in told
     # what does not ask for a profile needs no consent
@@ -565,7 +565,7 @@ def test_sqlalchemy_over_another_driver(folder: Path) -> None:
     with sm.connect(below(url, "Engine")) as database:
         assert database.rows("select 1 from runs")
     assert closed == [url]
-    with pytest.raises(SpecError, match="is in memory, where only its own connection leads"):
+    with pytest.raises(SpecError, match="is in memory, so no other connection can reach it"):
         sm.connect(below("duckdb:///:memory:", "Engine"))
     with pytest.raises(SpecError, match="is one of builtins, unknown here; give its engine"):
         sm.connect(below(url, "Connection"))

@@ -161,7 +161,7 @@ def test_a_webhook_that_fails_is_told_and_changes_no_exit_code(
 
 @pytest.mark.parametrize("text", ["hooks.slack.com/services/sEcReT", "ftp://h/sEcReT", ""])
 def test_what_is_no_webhook_is_refused_without_its_secret(text: str) -> None:
-    with pytest.raises(SpecError, match="--webhook takes a URL") as caught:
+    with pytest.raises(SpecError, match="--webhook must be a URL") as caught:
         Webhook.of(text)
     assert "sEcReT" not in str(caught.value)
 

@@ -410,7 +410,9 @@ def test_queries_are_matched_by_their_ids_and_others_are_told() -> None:
     row = found["cg@1"]
     assert (row["n"], row["n_system_only"], row["n_baseline_only"]) == (N - 3, 1, 2)
     assert row["value"] == near(np.mean(NEW[1:-2]))
-    assert "left out: 2 queries of old that new has no value for" in " ".join(str(found).split())
+    assert "2 queries of old are left out, since new has no value for them" in " ".join(
+        str(found).split()
+    )
 
 
 def test_no_common_query_is_an_error() -> None:

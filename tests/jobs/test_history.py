@@ -255,7 +255,7 @@ def test_a_spec_is_retired_and_comes_back(engine: Database) -> None:
     assert engine.rows("select count(*) from metrics_shop_all") == [(4,)]
     retire(job(), engine, for_good=True)
     assert engine.rows("select distinct spec from metrics_archive") == []
-    with pytest.raises(sm.SpecError, match="kept nothing"):
+    with pytest.raises(sm.SpecError, match="did not keep"):
         restore(job(), engine, logged_runs(job(), engine)[-1].run_id)
     with pytest.raises(NoDataError, match="metrics has no row of shop"):
         retirement(job(), engine)

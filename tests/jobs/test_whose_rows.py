@@ -51,7 +51,7 @@ def test_another_spec_of_the_same_name_is_refused_before_it_deletes(engine: Any)
         "its labels had no date, but this one has it in ds": job(
             labels={"relation": "truth", "columns": {"date": "ds"}}
         ),
-        "this one hit@2: no metric is the same": job(metrics=["hit@2"]),
+        "this one has hit@2: no metric is the same": job(metrics=["hit@2"]),
     }
     for reason, other in others.items():
         for chosen in ({"days": days(0, 2)}, {"full_refresh": True}, {}):
