@@ -446,11 +446,11 @@ def test_what_cannot_be_compared_is_refused_with_what_to_do() -> None:
         sm.SpecError, match="100 replicates are too few to show a difference: with 7"
     ):
         compared(many, baseline="s0", test="bootstrap", replicates=100)
-    refused("replicates must be from 100 to", rankings, labels, "cg@1", test="bootstrap", replicates=5)
+    refused("replicates must be from 100", rankings, labels, "cg@1", test="bootstrap", replicates=5)
     refused("a number of all lists together", rankings, labels, "auc")
     refused("no column of dates", rankings, labels, "cg@1", start="2026-01-01")
     clusters = {"test": "wilcoxon", "cluster": "score"}
-    refused("wilcoxon takes each query for itself", rankings, labels, "cg@1", **clusters)
+    refused("wilcoxon treats every query as independent", rankings, labels, "cg@1", **clusters)
     bad = labels.set_column(2, "grade", pa.array([None, *labels["grade"].to_pylist()[1:]]))
     refused("grade", rankings, bad, "cg@1", error=sm.InputError)
 
