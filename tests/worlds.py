@@ -70,6 +70,7 @@ NUMBERS: Mapping[str, Sequence[float]] = {
 """Parameters -> values of which none makes a world that is refused; of one metric with its name."""
 CUTOFFS = (1, 2, 3, 5, 100)
 CATEGORIES = ("a", "A", "a ", "", "o'x")
+PRICES = (None, -2.5, 0.0, 3.0, 1e6)
 POPULARITIES = (1.0, 2.5, 3.0, 1000.0)
 USERS = (1000.0, 1e6)
 VECTORS = ([1.0, 0.0], [0.0, 2.0], [3.0, 4.0], [1e-3, 1e-3], [5e5, 1.0])
@@ -118,7 +119,7 @@ class World:
 
 
 def _table(rows: Sequence[Row]) -> pa.Table:
-    names = ("query_id", "item_id", "group", "system", "date", "category", *SEGMENTS)
+    names = ("query_id", "item_id", "group", "system", "date", "category", "in_stock", *SEGMENTS)
     types = {name: pa.string() for name in names} | {"vector": pa.list_(pa.float64())}
     types["rank"] = pa.int64()
     if isinstance(rows[0].get("score"), Decimal):
@@ -480,6 +481,8 @@ def _items(draw: st.DrawFn) -> list[Row]:
             "popularity": draw(st.sampled_from(POPULARITIES)),
             "users": users,
             "vector": draw(st.sampled_from(VECTORS)),
+            "price": draw(st.sampled_from(PRICES)),
+            "in_stock": draw(st.sampled_from((None, "true", "No", "1"))),
         }
         for item in (*IDS, "never shown")
     ]

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from sqlmetrics.catalog.column_functions import is_function
 from sqlmetrics.catalog.counterfactual import EstimatedMetric, estimated_metric, is_estimated
-from sqlmetrics.catalog.measure import Measure, parse, word
+from sqlmetrics.catalog.measure import Measure, parse, plain_text, word
 from sqlmetrics.catalog.metric import at_cutoff, column_at_cutoff, limits, metric_of
 from sqlmetrics.catalog.online import Online, is_online, online
 
@@ -114,9 +115,11 @@ def column_of(metric: str, k: int) -> str:
 
     >>> column_of("recall(rel=2)", 10), column_of("north_star", 0), column_of("revenue(t=2)", 10)
     ('recall_rel2_at_10', 'north_star', 'revenue_t2_at_10')
+    >>> column_of("mean(price, better=lower)", 10)
+    'mean_price_at_10'
     """
     name, *settings = re.split(r"[(=, )]+", metric.strip(")"))
-    if not name.isidentifier() or metric_of(name) or is_online(name):
+    if not name.isidentifier() or metric_of(name) or is_online(name) or is_function(metric):
         return row_of(metric, k).column
     pairs = zip(settings[::2], settings[1::2], strict=False)
     words = [f"{key}{'' if value[:1].isdigit() else '_'}{word(value)}" for key, value in pairs]
@@ -139,5 +142,8 @@ def _roll_up(measure: Measure | Online | EstimatedMetric) -> str:
 
 def _label(measure: Measure | Online | EstimatedMetric) -> str:
     settings = measure.name.removeprefix(measure.metric.name)
+    if isinstance(measure, Measure) and measure.metric.operands:
+        texts = [f"{key}={plain_text(value)}" for key, value in measure.settings]
+        settings = f"({', '.join(texts)})" if texts else ""
     title = measure.metric.title if isinstance(measure, Measure) else measure.metric.label
     return f"{title}{settings and f' {settings}'}{f' at {measure.k}' if measure.k else ''}"

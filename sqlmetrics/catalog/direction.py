@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.catalog.metric import metric_of
+from sqlmetrics.catalog.metric import OF, metric_of
 from sqlmetrics.catalog.online import ONLINE
 
 SIGNS = {"higher": 1, "lower": -1, "none": 0}
@@ -28,5 +28,7 @@ def direction(metric: str, measures: Iterable[Measure] = ()) -> int:
     betters = {measure.name: measure.metric.better for measure in measures}
     if name in betters:
         return SIGNS[betters[name]]
-    match = metric_of(name)
+    if said := re.search(r"\bbetter=(\w+)", metric):  # of a function of a column
+        return SIGNS[said[1]]
+    match = metric_of(name) or metric_of(f"{name}{OF}")
     return SIGNS[match[0].better] if match else 1

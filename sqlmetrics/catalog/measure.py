@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlmetrics.catalog.arithmetic import NAMED, read_formula
+from sqlmetrics.catalog.column_functions import function_named, of_column
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read
 from sqlmetrics.catalog.metric import (
     NO_FILES,
+    OF,
     Metric,
     Parameter,
     at_cutoff,
@@ -92,8 +94,8 @@ class Measure:
     def name(self) -> str:
         """The canonical text without the cutoff: `ndcg`, `recall(rel=2)`, `err_ia`."""
         name, settings = self._spelled
-        settings_text = ", ".join(f"{key}={plain_text(value)}" for key, value in settings)
-        return name + (f"({settings_text})" if settings_text else "")
+        texts = [*self.metric.operands, *(f"{key}={plain_text(value)}" for key, value in settings)]
+        return name + (f"({', '.join(texts)})" if texts else "")
 
     @property
     def text(self) -> str:
@@ -109,7 +111,7 @@ class Measure:
     def column(self) -> str:
         """The name of its column: `ndcg_at_10`, `recall_rel2_at_50`, `rbp_p0p8`."""
         name, settings = self._spelled
-        words = [name]
+        words = [name, *map(str.casefold, self.metric.operands[:1])]
         for key, value in settings:
             words.append(f"{key}{word(value)}" if is_number(value) else f"{key}_{word(value)}")
         return column_at_cutoff("_".join(words), self.k)
@@ -124,7 +126,8 @@ class Measure:
             if metric == self.metric.name and implied_settings.items() <= explicit_settings.items()
         }
         if not fitting:
-            return self.metric.name, self.settings
+            is_function = bool(self.metric.operand)
+            return self.metric.name.removesuffix(OF * is_function), self.settings
         name = min(fitting, key=len)
         return name, [(key, value) for key, value in self.settings if key not in fitting[name]]
 
@@ -200,10 +203,10 @@ def parse_beside(text: str, files: Mapping[str, Metric]) -> Measure:
         )
     if named := NAMED.fullmatch(text):
         return _composite(named["name"], named["formula"], text, files)
-    written_name, written_settings, k = _split(text, files)
+    written_name, written_settings, k = _split(function_named(text, files), files)
     name, implied_settings = WITH_SETTINGS.get(written_name.casefold(), (written_name, {}))
     settings = _translated({**implied_settings, **written_settings})
-    metric = _named(name, settings, k, text, files)
+    metric = of_column(_named(name, settings, k, text, files), settings, text)
     problems = _setting_problems(metric, settings, text) + _cutoff_problems(metric, k, text)
     if problems:
         raise SpecError(problems)

@@ -12,7 +12,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -33,6 +33,8 @@ _OF_ITEMS = {
     *("group_hits", "shown_groups", "evidence"),
 }
 
+OF = "_of"
+"""What the names of functions of a column end in: `mean(price)` is `mean_of`."""
 COLUMN_KINDS = ("number", "flag", "text")
 """As what a metric may read a column of the items: `items.number_price` is the need of `price` as
 a number, and `number_price` what SQL calls it."""
@@ -135,6 +137,41 @@ class Metric:
     examples: tuple[Mapping[str, Any], ...] = field(default=(), compare=False, repr=False)
     item_columns: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
     part_metrics: Mapping[str, Metric] = field(default_factory=dict, hash=False, repr=False)
+
+    @property
+    def operand(self) -> str:
+        """The column of the items that it is a function of, by its role; empty if it is none.
+
+        >>> catalog()["mean_of"].operand
+        'number_price'
+        """
+        roles = (need.partition(".")[2] for need in self.needs)
+        is_function = self.name.endswith(OF) and not self.template
+        return next(filter(is_column_role, roles), "") if is_function else ""
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """What stands first between the parentheses of a function of a column: `price`."""
+        if not self.operand:
+            return ()
+        said = (f"better={self.better}",) if self.better != "none" else ()
+        return (self.operand.partition("_")[2], *said)
+
+    @property
+    def example(self) -> str:
+        """How a function of a column is written."""
+        return f"{self.name.removesuffix(OF)}({self.operands[0]})@10"
+
+    def of_column(self, column: str, better: str) -> Metric:
+        """The same function of another column of the items, of which more is better, or less."""
+        if (column, better) == (self.operands[0], self.better):
+            return self
+        kind, _, usual = self.operand.partition("_")
+        title, formula = (
+            re.sub(rf"\b{usual}\b", column, text) for text in (self.title, self.formula)
+        )
+        needs = (f"items.{kind}_{column}",)
+        return replace(self, needs=needs, better=better, title=title, formula=formula)
 
     @property
     def settings(self) -> tuple[str, ...]:

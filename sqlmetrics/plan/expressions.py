@@ -11,7 +11,7 @@ from sqlmetrics.catalog.measure import Measure, word
 from sqlmetrics.catalog.option import Choice, GainTable
 from sqlmetrics.plan.row_columns import RowColumns
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.template import case, double, number
+from sqlmetrics.sql.template import case, double, identifier, number
 
 WHOLE_LIST = "@list"
 """Behind a part's name in a header: the part has no cutoff."""
@@ -244,6 +244,15 @@ class RowContext(MetricContext):
         """The value for rows in the top k, 0 for others."""
         top = join_conditions(self._top, condition)
         return case(top, value) if top else value
+
+    def of_top(self, value: str) -> str:
+        """The value for rows in the top k, NULL for others."""
+        return case(self._top, value, "") if self._top else value
+
+    @property
+    def value(self) -> str:
+        """The column of the items that the metric is a function of."""
+        return identifier(self.measure.metric.operand)
 
     def up_to(self, rank: str, value: str) -> str:
         """The value for rows down to a rank, 0 for others."""

@@ -34,11 +34,16 @@ _ITEM_FACTS = {
     "vector": "cast({column} as double[])",
 }
 
-YES, NO = ("true", "t", "yes", "y", "1", "1.0"), ("false", "f", "no", "n", "0", "0.0")
-"""The texts of a column that says yes or no."""
+YES, NO = ["true", "t", "yes", "y", "1", "1.0"], ["false", "f", "no", "n", "0", "0.0"]
+"""The texts of a column that says yes or no, in small letters, capitals, or the first one large."""
 
-_FLAG = "lower(cast({{column}} as varchar)) in ({})"
-IS_YES, IS_NO = (_FLAG.format(", ".join(map(literal, texts))) for texts in (YES, NO))
+
+def _is_any_of(words: list[str]) -> str:
+    texts = dict.fromkeys(w for word in words for w in (word, word.capitalize(), word.upper()))
+    return f"cast({{column}} as varchar) in ({', '.join(map(literal, texts))})"
+
+
+IS_YES, IS_NO = _is_any_of(YES), _is_any_of(NO)
 
 _ITEM_COLUMNS = {
     "number": "cast({column} as double)",

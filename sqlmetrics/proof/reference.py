@@ -21,7 +21,7 @@ import math
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import combinations
 from typing import Any
@@ -566,9 +566,41 @@ class Item:
     popularity: float | None = None
     users: float | None = None
     vector: Sequence[float] = ()
+    columns: Mapping[str, Value] = field(default_factory=dict)
 
 
 Catalogue = Mapping[str, Item]
+
+
+def _values(items: Ids, catalogue: Catalogue, k: int | None, column: str) -> list[float]:
+    """The values of a column that the items of the top k have."""
+    values = (catalogue[item].columns[column] for item in items[:k])
+    return [value for value in values if value is not None]
+
+
+def mean_of(items: Ids, catalogue: Catalogue, *, k: int | None, column: str) -> Value:
+    """Mean of the values of a column."""
+    values = _values(items, catalogue, k, column)
+    return math.fsum(values) / len(values) if values else None
+
+
+share_of = mean_of
+"""Of 1 for yes and 0 for no."""
+
+
+def sum_of(items: Ids, catalogue: Catalogue, *, k: int | None, column: str) -> Value:
+    """Sum of the values of a column."""
+    return math.fsum(_values(items, catalogue, k, column))
+
+
+def min_of(items: Ids, catalogue: Catalogue, *, k: int | None, column: str) -> Value:
+    """Least value of a column."""
+    return min(_values(items, catalogue, k, column), default=None)
+
+
+def max_of(items: Ids, catalogue: Catalogue, *, k: int | None, column: str) -> Value:
+    """Largest value of a column."""
+    return max(_values(items, catalogue, k, column), default=None)
 
 
 def novelty(items: Ids, catalogue: Catalogue, *, k: int) -> Value:

@@ -213,6 +213,8 @@ def build_question(spec: Spec, measure: Measure) -> reference.Question:
     }
     if metric.cutoff != "none":
         arguments["k"] = measure.k
+    if metric.operand:
+        arguments["column"] = metric.operand
     policy = metric.undefined == "no_relevant"
     return reference.Question(
         metric.name,
@@ -325,5 +327,5 @@ def _known(row: dict[str, Any]) -> reference_world.QueryRow:
 
 def _item(row: dict[str, Any]) -> reference.Item:
     return reference.Item(
-        row.get("category"), row.get("popularity"), row.get("users"), row.get("vector") or ()
+        row.get("category"), row.get("popularity"), row.get("users"), row.get("vector") or (), row
     )

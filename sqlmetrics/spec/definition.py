@@ -98,6 +98,8 @@ def _of_lists(spec: Spec, measure: Measure) -> dict[str, object]:
         }
     if measure.metric.template:
         decided["file"] = measure.metric.digest
+    if measure.metric.operand:
+        decided["column"] = measure.metric.operands[0]
     if "baseline" in measure.metric.needs:
         decided["baseline"] = spec.baseline
     zones = {name: getattr(spec, name).time_zone for name in _DATED if getattr(spec, name)}

@@ -6,13 +6,21 @@ import math
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from command import sqlmetrics
+from marked import long
 from memory import evaluate
 
 import sqlmetrics as sm
+from sqlmetrics.catalog.dimension import column_of, metric_row
+from sqlmetrics.catalog.direction import direction
+from sqlmetrics.catalog.measure import parse
+from sqlmetrics.engines.database import Database, connect
+from sqlmetrics.proof.verify import verify
 
 RANKINGS = pa.table(
     {
@@ -163,3 +171,107 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     out = sqlmetrics(*line.split(), *more, folder=tmp_path).stdout
     assert ",rbo,0," in out
     assert ",novelty,2," in out
+
+
+PRICED = pa.table(
+    {"item_id": ["a", "b", "c"], "price": [10.0, 30.0, None], "there": ["t", "No", "1"]}
+)
+
+
+@pytest.mark.parametrize(
+    ("metric", "items", "problem"),
+    [
+        ("mean(prise)@2", PRICED, "unknown column 'prise'; did you mean 'price'?"),
+        ("maen(price)@2", PRICED, "unknown function 'maen'; did you mean 'mean'?"),
+        ("mean@2", PRICED, r"name a column of the items, like mean\(price\)@10"),
+        (
+            "mean(there)@2",
+            PRICED,
+            r"there is not a number \(share\(\) takes yes and no\) in 2 rows",
+        ),
+        ("share(price)@2", PRICED, "price is neither yes nor no in 2 rows"),
+        ("mean(price, better=low)@2", PRICED, "did you mean 'lower'?"),
+        ("mean(price)@2", None, "one row per item with its price"),
+        ("mean(price)@2", PRICED.slice(1), "are not in the items table: 2"),
+    ],
+)
+def test_a_column_that_is_not_there_is_told(
+    metric: str, items: pa.Table | None, problem: str
+) -> None:
+    with pytest.raises(sm.SqlmetricsError, match=problem):
+        evaluated(metric, items=items)
+
+
+def test_whether_more_of_a_column_is_better_is_what_the_text_says() -> None:
+    texts = ["mean(price, better=lower)@1", "max(price)@1"]
+    told = sm.compare(
+        RANKINGS, LABELS, texts, system="system", baseline="prod", items=PRICED
+    ).to_dicts()
+    assert [(row["metric"], row["difference"]) for row in told] == [
+        ("mean(price, better=lower)@1", 20.0),
+        ("max(price)@1", 20.0),
+    ]
+    measures = [parse(text) for text in texts]
+    assert [direction(str(measure), measures) for measure in measures] == [-1, 0]
+    assert [metric_row(measure).label for measure in measures] == [
+        "Mean of price at 1",
+        "Largest price at 1",
+    ]
+    assert [column_of(measure.name, 1) for measure in measures] == [
+        measure.column for measure in measures
+    ]
+
+
+def test_a_job_has_the_columns_of_items(tmp_path: Path) -> None:
+    duckdb.connect(str(tmp_path / "shop.duckdb")).close()
+    with connect(f"duckdb:///{tmp_path}/shop.duckdb") as engine:
+        for name, table in {"r": RANKINGS, "l": LABELS, "i": PRICED}.items():
+            engine.load(name, table)
+    texts = ["mean(price)@2", "sum(price)", "share(there)@3", "x = mean(price)@1 / max(price)@2"]
+    spec = {
+        "rankings": {"relation": "r", "columns": {"system": "system"}},
+        "labels": {"relation": "l"},
+        "items": {"relation": "i"},
+        "metrics": texts,
+        "output": {"relation": "facts"},
+        "checks": [{"metric": text.partition(" =")[0], "min": 0.3} for text in texts],
+    }
+    (tmp_path / "s.yml").write_text(yaml.safe_dump(spec))
+    sqlmetrics("build", "s.yml", "--db", "shop.duckdb", folder=tmp_path)
+    with connect(f"duckdb:///{tmp_path}/shop.duckdb") as engine:
+        rows = engine.rows("select system, metric, value from facts order by system, metric")
+    assert rows == [
+        ("new", "mean(price)", 20.0),
+        ("new", "share(there)", 0.5),
+        ("new", "sum(price)", 40.0),
+        ("new", "x", 1.0),
+        ("prod", "mean(price)", 20.0),
+        ("prod", "share(there)", pytest.approx(2 / 3)),
+        ("prod", "sum(price)", 40.0),
+        ("prod", "x", pytest.approx(1 / 3)),
+    ]
+
+
+@pytest.mark.parametrize("name", ["sqlite", long("postgres")])
+def test_columns_of_items_are_the_same_in_other_databases(name: str, servers: Any) -> None:
+    there = pa.array([True, False, None])
+    tables = {"r": RANKINGS, "l": LABELS, "i": PRICED.append_column("Is There", there)}
+    with servers.open(name) as engine, engine.scratch() as place:
+        for table, rows in tables.items():
+            engine.load(f"{place}.{table}", rows)
+        spec = sm.Spec(
+            rankings={"relation": f"{place}.r", "columns": {"system": "system"}},
+            labels={"relation": f"{place}.l"},
+            items={"sql": f'select item_id, price, "Is There" as is_open from {place}.i'},
+            metrics=[
+                "mean(price)@2",
+                "sum(price)",
+                "min(price)",
+                "max(price)@1",
+                "share(is_open)@2",
+            ],
+        )
+        result, agreements = verify(spec, Database(engine))
+        assert max(agreement.largest for agreement in agreements) <= 1e-12
+        values = [row["value"] for row in result.to_dicts() if row["system"] == "prod"]
+        assert values == [20.0, 40.0, 10.0, 10.0, 0.5]

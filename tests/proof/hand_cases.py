@@ -118,6 +118,7 @@ def _catalogue(text: str) -> list[dict[str, Any]]:
     numbers: Mapping[str, Callable[[str], Any]] = {
         "popularity": float,
         "users": float,
+        "price": float,
         "vector": lambda cell: [float(number) for number in cell.split()],
     }
     return [

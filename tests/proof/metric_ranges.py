@@ -12,6 +12,7 @@ RANGES: Mapping[str, Callable[[float, int], bool]] = {
     "0 to R": lambda value, relevant: 0 <= value <= relevant,
     "0 or more": lambda value, _: 0 <= value < math.inf,
     "-1 to 1": lambda value, _: -1 - ALMOST <= value <= 1 + ALMOST,
+    "any number": lambda value, _: math.isfinite(value),
     "1 or more": lambda value, _: 1 <= value < math.inf,
 }
 """What the metrics' headers say of their values, as conditions on a value and R."""

@@ -262,13 +262,12 @@ def _column_checks(plan: Plan) -> Iterator[RowCheck]:
     for role in filter(is_column_role, plan.shape.columns["items"]):
         if role.startswith("text_"):
             continue
-        if role.startswith("flag"):
+        if role.startswith("flag_"):
             unknown_flag = f"{{column}} is not null and not ({IS_YES} or {IS_NO})"
             remedy = "give a column of true and false, yes and no, or 1 and 0"
             yield RowCheck(role, unknown_flag, "is neither yes nor no", remedy)
             continue
-        remedy = "make it a number; of yes and no take the share, like share(in_stock)@10"
-        yield replace(_unreadable(role), remedy=remedy)
+        yield replace(_unreadable(role), problem="is not a number (share() takes yes and no)")
         yield _outside(role, _FINITE, "is NaN or infinite", "leave it NULL where it is not known")
         yield _huge(role)
 

@@ -87,7 +87,8 @@ class Arithmetic:
         for part in self.parts:
             value = self.value(part)
             calculation = self._how(part, value)
-            name = at_cutoff(part.name.partition("(")[0], part.k)
+            operand = f"({part.metric.operands[0]})" if part.metric.operands else ""
+            name = at_cutoff(part.name.partition("(")[0] + operand, part.k)
             yield (
                 name,
                 number(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -33,14 +33,26 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 BASELINE = ("b", "a", "g", "d")
 """The baseline's list, best first."""
 
+
+class _Columns(dict[str, Value]):
+    """The columns of an item by their roles: any number is its price, any flag if it is there."""
+
+    def __missing__(self, role: str) -> Value:
+        return self[role.partition("_")[0]]
+
+
+def _known(price: Value, in_stock: Value) -> Mapping[str, Value]:
+    return _Columns(number=price, flag=in_stock)
+
+
 CATALOGUE: Mapping[str, Item] = {
-    "a": Item("red", 40, 64, (1, 0)),
-    "b": Item("red", 20, 64, (3, 4)),
-    "c": Item("blue", 10, 64, (0, 1)),
-    "d": Item("red", 10, 64, (4, 3)),
-    "e": Item("blue", 5, 64, (0, 2)),
-    "f": Item("green", 5, 64, (1, 1)),
-    "g": Item("blue", 10, 64, (1, 0)),
+    "a": Item("red", 40, 64, (1, 0), _known(10, 1)),
+    "b": Item("red", 20, 64, (3, 4), _known(30, 0)),
+    "c": Item("blue", 10, 64, (0, 1), _known(None, None)),
+    "d": Item("red", 10, 64, (4, 3), _known(20, 1)),
+    "e": Item("blue", 5, 64, (0, 2), _known(5, 0)),
+    "f": Item("green", 5, 64, (1, 1), _known(15, 1)),
+    "g": Item("blue", 10, 64, (1, 0), _known(40, 1)),
 }
 """What is known of the items."""
 
@@ -101,8 +113,12 @@ def rankings(*, systems: bool) -> pa.Table:
     return table if systems else table.drop_columns("system")
 
 
-def items() -> pa.Table:
-    """The catalogue."""
+def items(roles: Iterable[str] = ("number_price", "flag_in_stock")) -> pa.Table:
+    """The catalogue.
+
+    Args:
+        roles: Its columns that a metric reads by their own names, like `number_price`.
+    """
     return pa.Table.from_pylist(
         [
             {
@@ -111,6 +127,7 @@ def items() -> pa.Table:
                 "popularity": item.popularity,
                 "users": item.users,
                 "vector": [float(number) for number in item.vector],
+                **{role.partition("_")[2]: item.columns[role] for role in roles},
             }
             for name, item in CATALOGUE.items()
         ]

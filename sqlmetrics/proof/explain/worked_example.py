@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.catalog.metric import is_column_role
 from sqlmetrics.catalog.option import GainTable
 from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.inputs.open import opened
@@ -113,7 +114,9 @@ def _spec(measure: Measure, preset: str, labels: Grades) -> Spec:
     columns = {"system": "system"} if systems else {}
     spec_fields["rankings"] = {"data": rankings(systems=systems), "columns": columns}
     if "items" in spec_fields:
-        spec_fields["items"] = {"data": items(), "columns": spec_fields["items"]["columns"]}
+        needs = (need.partition(".")[2] for need in measure.metric.needs)
+        roles = list(filter(is_column_role, needs))
+        spec_fields["items"] = {"data": items(roles), "columns": spec_fields["items"]["columns"]}
     return Spec(
         **spec_fields,
         name="example",
@@ -179,7 +182,9 @@ def _known(arithmetic: Arithmetic, rank: int = 0, item: str = "") -> Row:
     if not item:
         return tuple(names)
     below = "-" if rank > len(arithmetic.other) else arithmetic.other[rank - 1]
-    values = {name: getattr(CATALOGUE[item], name, None) for name in names} | {"baseline": below}
+    known = {**vars(CATALOGUE[item]), "baseline": below}
+    columns = CATALOGUE[item].columns
+    values = {name: columns[name] if is_column_role(name) else known.get(name) for name in names}
     values["group"] = " ".join(GROUPS.get(item, "-"))
     return tuple(str(values[name]) for name in names)
 

@@ -1,0 +1,67 @@
+"""Functions of a column of the items: `mean(price)@10`, `share(in_stock)@10`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from sqlmetrics.catalog.metric import OF, Metric, catalog, metric_of
+from sqlmetrics.errors import SpecError, unknown
+
+FUNCTION = re.compile(
+    r"\s*(?P<name>[a-z]+)(?:_of)?\s*\(\s*(?P<column>[a-z_][a-z0-9_]{0,62})\s*(?=[,)])",
+    re.IGNORECASE | re.ASCII,
+)
+"""How a function of a column of the items begins: `mean(price`."""
+FUNCTIONS = tuple(name.removesuffix(OF) for name in catalog() if name.endswith(OF))
+"""The functions of a column of the items."""
+BETTERS = ("higher", "lower", "none")
+"""Which values of a function of a column are better, if one says so."""
+
+
+def is_function(text: str) -> bool:
+    """Whether a text is of a function of a column, like `mean(price)`."""
+    match = FUNCTION.match(text)
+    return match is not None and f"{match['name'].casefold()}{OF}" in catalog()
+
+
+def function_named(text: str, files: Mapping[str, Metric]) -> str:
+    """A function of a column in the words of other metrics.
+
+    >>> function_named("Mean(price, better=lower)@10", {}), function_named("ndcg(rel=2)@10", {})
+    ("mean_of(column='price', better=lower)@10", 'ndcg(rel=2)@10')
+    """
+    match = FUNCTION.match(text)
+    function = match["name"].casefold() if match else text.partition("@")[0].strip().casefold()
+    name = f"{function}{OF}"
+    if match is None:
+        if name in catalog() and function not in files:
+            raise SpecError(
+                f"metric {text!r}: name a column of the items, like {catalog()[name].example}"
+            )
+        return text
+    if name not in catalog():
+        if not metric_of(function, files):
+            raise SpecError(f"metric {text!r}: {unknown('function', function, FUNCTIONS)}")
+        return text
+    return f"{name}(column={match['column']!r}{text[match.end() :]}"
+
+
+def of_column(metric: Metric, settings: dict[str, Any], text: str) -> Metric:
+    """The metric of the column that its text names, if it is a function of one.
+
+    Args:
+        metric: As the catalogue has it.
+        settings: What stands between the parentheses; the column and `better` are taken out.
+        text: The whole text, for messages.
+
+    Raises:
+        SpecError: If `better` is none of its values.
+    """
+    if not metric.operand:
+        return metric
+    column, better = settings.pop("column", metric.operands[0]), settings.pop("better", "none")
+    if better not in BETTERS:
+        raise SpecError(f"metric {text!r}: {unknown('value of better', str(better), BETTERS)}")
+    return metric.of_column(str(column), str(better))
