@@ -14,7 +14,7 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.stage import Stage, print_template, with_stages
 from sqlmetrics.sql.template import double
 
-PAGE = "docs/position-bias.md"
+PAGE = "docs/position-bias-harm.md"
 
 ALIKE = 0.01
 """With less bias all items are looked at alike."""
