@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from documentation import ROOT
 from marked import by_turns
 
@@ -16,9 +15,7 @@ FILES = MetricFiles.read(ROOT / "examples" / "metrics")
 
 
 @by_turns(8)
-def test_example_metrics_are_the_same_everywhere(
-    engine: Any, record_property: pytest.RecordProperty
-) -> None:
+def test_example_metrics_are_the_same_everywhere(engine: Any) -> None:
     outcomes = tested(FILES, FILES.metrics, Database(engine), python=True)
     assert [outcome for outcome in outcomes if outcome.fails] == []
     assert {outcome.example.name for outcome in outcomes if outcome.refusal} == {
@@ -27,4 +24,3 @@ def test_example_metrics_are_the_same_everywhere(
     }
     worlds = [outcome for outcome in outcomes if outcome.example.is_random]
     assert {outcome.example.measure.metric.name for outcome in worlds} == {*FILES.metrics}
-    record_property("largest", max(outcome.difference for outcome in worlds))
