@@ -328,7 +328,7 @@ def test_another_definition_is_no_drop(shop: Any) -> None:
     shop.execute("rollback")
     assert (one.holds, one.note) == (
         False,
-        "the metric has another definition on the day before, so they cannot be compared",
+        "the other row has another definition of the metric, so the two cannot be compared",
     )
 
 
