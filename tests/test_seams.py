@@ -334,7 +334,7 @@ class Walk:
         nobody = ["--webhook", "http://127.0.0.1:9/"]
         done = self._call("check", "-o", "json", *nobody, expect=fails)
         told = done.stdout
-        assert ("was not told" in done.stderr) == bool(fails)
+        assert ("did not get the message" in done.stderr) == bool(fails)
         failed = {
             one["rule"].split()[0]
             for one in json.loads(told)

@@ -172,7 +172,7 @@ def _page_and_log(
     if (log is None) == (ubi is None) or len(pages) > 1 or is_ubi_beside_log:
         raise SpecError("give a spec, a log, or the two files of --ubi")
     if page not in (None, *PAGES):
-        raise click.UsageError(f"{page!r} is no page of a log; there is {', '.join(PAGES)}")
+        raise click.UsageError(f"{page!r} is not a page of a log; the pages are {', '.join(PAGES)}")
     has_place = any(getattr(location, name) for name in PLACES)
     if log in PAGES and not (page or has_place or Path(log).exists()):
         raise click.UsageError(f"say which log: sqlmetrics clicks {log} LOG")
@@ -251,7 +251,7 @@ def _evaluated(spec: Spec, engine: Any, per_query: bool, confidence: float | Non
     if not per_query:
         return result
     if result.offline is None:
-        raise SpecError("--per-query is of metrics of lists, like ndcg@10; none is asked for")
+        raise SpecError("--per-query needs list metrics, like ndcg@10; add one with -m")
     return result.offline
 
 
@@ -319,7 +319,7 @@ def _segment(log: CleanLog, show: str, by: tuple[str, ...]) -> str | None:
     """The column whose values are shown by themselves: the one that propensities differ by too."""
     clicks = log.tables.clicks
     if len(by) > 1:
-        raise SpecError(f"clicks {show} takes one column of --by; given {', '.join(by)}")
+        raise SpecError(f"clicks {show} takes one column of --by, given {', '.join(by)}")
     merged = clicks.interleaving
     if show == "interleaving" and (merged is None or merged.method != "debiased_balanced"):
         return by[0] if by else None

@@ -151,7 +151,7 @@ def compare(
     form = format_of(output, out, FORMATS, ("metric", "system"))
     rankings, labels = sources(tables, labels)
     if spec_of(rankings) is None and "metrics" not in arguments:
-        raise click.UsageError("say what to compare: -m ndcg@10,recall@100,mrr")
+        raise click.UsageError("no metric to compare; name some, like -m ndcg@10,recall@100,mrr")
     failed = None
     try:
         comparison = found_by(compared, rankings, labels, location, arguments)

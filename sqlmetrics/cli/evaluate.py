@@ -162,7 +162,7 @@ def evaluate(
         return
     rankings, labels = sources(tables, labels)
     if not metrics:
-        raise click.UsageError("say what to compute: -m ndcg@10,recall@100,mrr")
+        raise click.UsageError("no metric to compute; name some, like -m ndcg@10,recall@100,mrr")
     if tie_audit and abstention:
         raise click.UsageError("--tie-audit and --abstention: one at a time")
     is_summary = not (tie_audit or abstention)

@@ -301,4 +301,4 @@ def convention_value(text: str) -> object:
     try:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError):
-        raise SpecError(f"{text!r} is no table; write it like {{1: 1, 2: 3}}") from None
+        raise SpecError(f"{text!r} is not a table of gains; write it like {{1: 1, 2: 3}}") from None

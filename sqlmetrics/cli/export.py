@@ -89,9 +89,8 @@ def export(
         folder.endswith(".zip") or Path(folder, tool_format.project).exists()
     ):
         say(
-            f"note: there is no {tool_format.project} in {folder}: give the folder of "
-            "your project as "
-            "--out, or make one there"
+            f"note: {folder} has no {tool_format.project}; give the folder of your project with "
+            "--out, or create one there"
         )
     if tool_format.next:
         say(f"next: {tool_format.next.format(folder=folder)}")

@@ -51,17 +51,21 @@ class Location:
         }
         for name, value in {**given_options, "--profiles": self.profiles}.items():
             if value is not None and not value.strip():
-                raise SpecError(f"{name} is given without a value")
+                raise SpecError(f"{name} has no value; give one")
         if len(given_options) > 1:
             raise SpecError("give one of --db, --connection and --target")
         if self.db and "://" in self.db:
-            raise SpecError("--db is a DuckDB file; a URL is given as --connection")
+            raise SpecError("--db takes a DuckDB file; give a URL with --connection")
         if self.target and "://" in self.target:
-            raise SpecError("--target is an output of profiles.yml; a URL is given as --connection")
+            raise SpecError(
+                "--target takes an output of profiles.yml; give a URL with --connection"
+            )
         if self.target and self.target.endswith((".duckdb", ".ddb")):
-            raise SpecError("--target is an output of profiles.yml; a DuckDB file is given as --db")
+            raise SpecError(
+                "--target takes an output of profiles.yml; give a DuckDB file with --db"
+            )
         if self.db and self.profiles:
-            raise SpecError("--profiles says what --target means; give it without --db")
+            raise SpecError("--profiles only applies to --target; leave --db out")
 
     @property
     def is_given(self) -> bool:

@@ -88,7 +88,7 @@ class Recipients:
         from sqlmetrics.jobs.notices.events import Lineage
 
         if not self.openlineage.strip():
-            raise SpecError("--openlineage is given without a value")
+            raise SpecError("--openlineage has no value; give a URL or a file")
         if "://" in self.openlineage:
             _transport(self.openlineage)
         return Lineage(summary.spec, location.place, str(uuid.uuid4()))
@@ -212,7 +212,11 @@ class Alert:
             self.told.to_dict() if self.told else None,
         )
         if reason := webhook.post(event):
-            say(f"note: the webhook {webhook} was not told: {reason}", "webhook", "warning")
+            say(
+                f"note: the webhook {webhook} did not get the message: {reason}",
+                "webhook",
+                "warning",
+            )
         else:
             say(f"told {webhook}", "webhook")
 

@@ -235,13 +235,17 @@ class Choice:
         if self.full_refresh and self.batch_days:
             raise SpecError("--full-refresh replaces all days at once; leave out --batch-days")
         if self.recompute and not self.backfill:
-            raise SpecError("--recompute goes with --backfill; other choices compute all metrics")
+            raise SpecError(
+                "--recompute needs --backfill; other choices of days compute all metrics anyway"
+            )
         if self.allow_loss and not (self.full_refresh or self.recompute):
-            raise SpecError("--allow-loss goes with --full-refresh, or --backfill --recompute")
+            raise SpecError("--allow-loss needs --full-refresh, or --backfill --recompute")
         if target is not None:
             return destination(target, version)
         if version is not None:
-            raise SpecError("--storage-version is of a published file; add --publish FILE.duckdb")
+            raise SpecError(
+                "--storage-version applies to a published file; add --publish FILE.duckdb"
+            )
         return None
 
 

@@ -196,7 +196,10 @@ def estimate(
     )
     judged = Sample.read(llm_sample) if llm_sample else None
     if not (llm_labels or llm_grade) and (llm_sample or llm_weight is not None):
-        raise SpecError("whose labels? name the model's: --llm-labels FILE, or --llm-grade COLUMN")
+        raise SpecError(
+            "the labels of a model are needed; name them with --llm-labels FILE, or "
+            "--llm-grade COLUMN"
+        )
     with location.reading(spec_estimated) as engine, progress_bar("estimating"):
         spec_estimated = _with_labels(spec_estimated, labels, engine)
         llm = None

@@ -115,7 +115,7 @@ def sheet(
                 has_labels=not missing,
             )
             if missing:
-                say(f"note: labels: {missing}, so nothing is labelled yet")
+                say(f"note: labels: {missing}, so no item is labelled yet")
     _say(labelling_sheet)
     text = (
         f"{labelling_sheet.executed_sql}\n"

@@ -73,7 +73,7 @@ def show(
     check = input_check(skip_input_checks)
     if definition:
         if start or end or per_query or confidence or check is not True:
-            raise SpecError("--definition goes with a place, -o and --out alone")
+            raise SpecError("--definition only combines with a database, -o and --out")
         _show_definitions(spec, location, output, out)
         return
     show_spec(
@@ -183,7 +183,7 @@ def show_spec(
         emit_result(result, per_query, form, out)
     elif per_query:
         if result.offline is None:
-            raise SpecError(f"{spec} asks for no metrics of lists, like ndcg@10; leave that out")
+            raise SpecError(f"{spec} has no list metrics, like ndcg@10; leave that option out")
         emit_result(result.offline, per_query, form, out)
     else:
         emit_clicks(result, form, out)

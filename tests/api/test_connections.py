@@ -151,14 +151,14 @@ def test_what_a_run_writes_is_never_lost(folder: Path) -> None:
         (["--target", "memory"], "duckdb:// is a database in memory: the tables would be lost"),
         (["--connection", "duckdb://"], "the tables would be lost when the run ends"),
         (["--connection", "sqlite://"], "or --publish"),
-        (["--connection", ""], "--connection is given without a value"),
-        (["--target", ""], "--target is given without a value"),
-        (["--db", ""], "--db is given without a value"),
-        (["--profiles", ""], "--profiles is given without a value"),
+        (["--connection", ""], "--connection has no value; give one"),
+        (["--target", ""], "--target has no value; give one"),
+        (["--db", ""], "--db has no value; give one"),
+        (["--profiles", ""], "--profiles has no value; give one"),
         (["--db", "a.duckdb", "--target", "dev"], "give one of --db, --connection and --target"),
         (["--db", "a.duckdb", "--profiles", "profiles.yml"], "give it without --db"),
-        (["--db", "postgresql://ann:s3cr3t@host/db"], "a URL is given as --connection"),
-        (["--target", "postgresql://ann:s3cr3t@host/db"], "a URL is given as --connection"),
+        (["--db", "postgresql://ann:s3cr3t@host/db"], "give a URL with --connection"),
+        (["--target", "postgresql://ann:s3cr3t@host/db"], "give a URL with --connection"),
     ):
         told = sqlmetrics("run", "files.yml", *where, folder=folder, expect=2).stderr
         assert said in told
@@ -296,7 +296,7 @@ def test_names_of_outputs(folder: Path) -> None:
     told = sqlmetrics("run", "files.yml", "--target", "dev", folder=folder, expect=2).stderr
     assert "--target dev: there is no profiles.yml beside the spec, here, in DBT_PROFILES" in told
     told = sqlmetrics("run", "files.yml", "--target", "a.duckdb", folder=folder, expect=2).stderr
-    assert "a DuckDB file is given as --db" in told
+    assert "give a DuckDB file with --db" in told
     assert not there(folder)
 
 

@@ -127,7 +127,11 @@ def test_tables_of_a_database(folder: Path) -> None:
         (["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "-c", "ties"], 2, "NAME=VALUE"),
         (["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "-c", "tie=x"], 2, "mean 'ties'?"),
         (["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "--preset", "trec"], 2, "'trec_eval'?"),
-        (["evaluate", "run.txt", "qrels.txt"], 2, "say what to compute: -m ndcg@10"),
+        (
+            ["evaluate", "run.txt", "qrels.txt"],
+            2,
+            "no metric to compute; name some, like -m ndcg@10",
+        ),
         (["evaluate", "run.txt", "-m", "mrr"], 2, "no labels are given; columns are query_id"),
         (["evaluate", "runs", "truth", "--db", "no.duckdb", "-m", "mrr"], 2, "no database file"),
         (["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "--out", "no/x"], 3, "cannot write"),

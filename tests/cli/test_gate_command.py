@@ -229,7 +229,7 @@ def test_specs_and_a_base_that_has_nothing(
     done = sqlmetrics(*line, folder=repository)
     assert r"### ⚠️ \[a\](b) &lt;x&gt;: main has nothing to compare with" in done.stdout
     assert "| mrr" in done.stdout or "mrr |" in done.stdout
-    assert "no comment was written: this is no job of GitHub or GitLab" in done.stderr
+    assert "no comment was written: this is not a job of GitHub or GitLab" in done.stderr
     with platform() as server:
         monkeypatch.setenv("CI_PROJECT_ID", "3")
         monkeypatch.setenv("CI_MERGE_REQUEST_IID", "9")
@@ -350,7 +350,7 @@ def test_a_segment_that_loses_is_a_part(repository: Path) -> None:
     [
         ("run.txt qrels.txt -m mrr", "git does not know 'run.txt', so no base can have it"),
         ("run.txt qrels.txt -m mrr --build true", "there is no file 'run.txt' in this branch"),
-        ("run.txt qrels.txt", "say what to compare: -m"),
+        ("run.txt qrels.txt", "no metric to compare; name some, like -m"),
         ("", "give RANKINGS and LABELS, or --spec FILE"),
         ("a b c -m mrr", "not 3 tables"),
         ("--spec nowhere.yml", "nowhere.yml: there is no such file"),

@@ -154,7 +154,7 @@ def test_a_webhook_that_fails_is_told_and_changes_no_exit_code(
     assert len(server.posted) == n_posts
     lines = failed.stderr.splitlines()
     assert lines[0].startswith("note: the webhook http://127.0.0.1:")
-    assert "/*** was not told: " in lines[0]
+    assert "/*** did not get the message: " in lines[0]
     assert told in lines[0]
     assert "sEcReT" not in failed.stderr
 

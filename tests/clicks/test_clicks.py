@@ -220,7 +220,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["days", "-m", "ctr"], "beside those of lists; add -m ndcg@10"),
         (["-m", "ctr", "--by", "land"], "clicks.impressions.columns.segments names"),
         (["--ubi", "a", "b"], "give a spec, a log, or the two files of --ubi"),
-        (["deepth"], "'deepth' is no page of a log; there is depth, days, soundness"),
+        (["deepth"], "'deepth' is not a page of a log; the pages are depth, days, soundness"),
         (["depth", "--compare-labels"], "give one page of a log, given depth, compare-labels"),
     ],
 )

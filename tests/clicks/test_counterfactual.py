@@ -321,7 +321,7 @@ def test_a_policy_says_something_of_each_position_and_may_be_called_policy() -> 
     assert found.estimates[0].system == "policy"
     with (
         cleaned(rows, SHARED, **NO_REQUEST) as log,
-        pytest.raises(InputError, match="nothing is said of positions 2, 3"),
+        pytest.raises(InputError, match="the policy has no probabilities for positions 2, 3"),
     ):
         sm.clicks.counterfactual_metrics(log, asked)
 

@@ -371,7 +371,7 @@ def test_removal_by_commands(shop: Path) -> None:
         }
     listed, told = called(shop, "retire", expect=2)
     assert "metrics_shop_all" in listed
-    assert "nothing is removed: --rows 228 or --yes removes it; the archives keep" in told
+    assert "nothing is removed; give --rows 228 or --yes to remove it; the archives keep" in told
     called(shop, "retire", "--rows", "227", expect=2)
     assert "228 rows of shop removed; restore " in called(shop, "retire", "--rows", "228")[1]
     sqlmetrics("install", "shop.duckdb", "--print", folder=shop)

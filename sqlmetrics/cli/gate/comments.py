@@ -73,7 +73,7 @@ def thread(environment: Mapping[str, str]) -> Thread | str:
     for platform in (_github, _gitlab):
         if answer := platform(environment):
             return answer
-    return "this is no job of GitHub or GitLab"
+    return "this is not a job of GitHub or GitLab"
 
 
 def _github(environment: Mapping[str, str]) -> Thread | str | None:

@@ -154,7 +154,7 @@ def _check_usage(
     if len(tables) > 2:
         raise click.UsageError(f"give RANKINGS and LABELS, not {len(tables)} tables")
     if tables and not arguments.get("metrics"):
-        raise click.UsageError("say what to compare: -m ndcg@10,recall@100,mrr")
+        raise click.UsageError("no metric to compare; name some, like -m ndcg@10,recall@100,mrr")
 
 
 def _rankings(

@@ -190,4 +190,4 @@ def _run(arguments: Sequence[str], folder: Path) -> subprocess.CompletedProcess[
     try:
         return git(folder, *arguments)
     except FileNotFoundError:
-        raise SpecError("a gate compares two revisions, and there is no git here") from None
+        raise SpecError("a gate compares two revisions, and git is not installed here") from None

@@ -126,6 +126,10 @@ def _confirm(n_rows: int, yes: bool, expected: int | None, way_back: str) -> Non
         SpecError: If nobody did, or it was another number of rows.
     """
     if expected is not None and expected != n_rows:
-        raise SpecError(f"--rows {expected:,} is not what is there: {n_rows:,}; nothing is removed")
+        raise SpecError(
+            f"--rows {expected:,} does not match the {n_rows:,} rows that exist; nothing is removed"
+        )
     if not yes and expected is None:
-        raise SpecError(f"nothing is removed: --rows {n_rows} or --yes removes it; {way_back}")
+        raise SpecError(
+            f"nothing is removed; give --rows {n_rows} or --yes to remove it; {way_back}"
+        )

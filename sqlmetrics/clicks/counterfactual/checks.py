@@ -253,7 +253,9 @@ def policy(source: Policy, rows: Stage, tables: ClickTables, engine: Database) -
             int(position) for (position,) in engine.rows(with_stages(actions(tables), logged_at))
         }
         if lacks := logged_positions - {int(position) for position in wholes}:
-            raise InputError(f"{POLICY}: nothing is said of {_places(lacks)}, which the log has")
+            raise InputError(
+                f"{POLICY}: the policy has no probabilities for {_places(lacks)}, which the log has"
+            )
 
 
 def _rows(engine: Database, rows: Stage, wrong: str, message: str) -> Iterator[Problem]:
@@ -271,7 +273,7 @@ def _repeated(
     ((n,),) = engine.rows(with_stages([rows], f"select count(*) from ({repeats}) as repeated"))
     if n:
         examples = engine.rows(with_stages([rows], f"{repeats} order by {names} limit {EXAMPLES}"))
-        message = f"{subject} stands there more than once, {many(int(n), 'time')}"
+        message = f"{subject} appears more than once, {many(int(n), 'time')}"
         yield Problem(
             _place(rows),
             message,
