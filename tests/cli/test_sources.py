@@ -352,7 +352,7 @@ def test_a_track_without_labels_starts_with_a_sheet(tmp_path: Path) -> None:
     ):
         done = sqlmetrics("sheet", *words, folder=tmp_path)
         assert len(done.stdout.splitlines()) == 1 + len(flat("old")), words
-        assert "nothing is labelled yet" in done.stderr
+        assert "no item is labelled yet" in done.stderr
     graded = re.sub(r',"",("k\w+")', r",1,\1", sqlmetrics("sheet", run, folder=tmp_path).stdout)
     (tmp_path / "sheet.csv").write_text(graded, encoding="utf-8")
     words = ("sheet-import", "sheet.csv", "--labels", "lab.qrels")

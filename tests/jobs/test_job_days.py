@@ -140,7 +140,7 @@ def test_ranges_that_are_open_or_empty_and_refreshes(engine: Any) -> None:
     assert {key[3] for key in facts(engine) if key[0] < "2026-01-06"} == {"all", "DE"}
     assert runs(engine).keys() == {*range(6)}
     reload(engine, without(5))
-    told = r"all rows of 1 day \(from 2026-01-06 to 2026-01-06\).*--allow-loss 1 lets"
+    told = r"all rows of 1 day \(from 2026-01-06 to 2026-01-06\).*--allow-loss 1 deletes"
     before = facts(engine)
     with pytest.raises(sm.SpecError, match=told):
         write(job(), engine, full_refresh=True)
@@ -329,7 +329,7 @@ def test_runs_in_any_order_leave_what_the_last_of_each_day_wrote(engine: Any) ->
             lost = len({*stands} - there) if what == "refresh" else 0
             if lost:
                 before = facts(engine)
-                with pytest.raises(sm.SpecError, match=f"--allow-loss {lost} lets"):
+                with pytest.raises(sm.SpecError, match=f"--allow-loss {lost} deletes"):
                     write(job(), engine, full_refresh=True, allow_loss=lost - 1)
                 assert facts(engine) == before
             write(job(), engine, asked, full_refresh=what == "refresh", allow_loss=lost)
