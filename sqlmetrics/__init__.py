@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from sqlmetrics.evaluation.evaluate import evaluate
     from sqlmetrics.evaluation.report.result import Result
     from sqlmetrics.evaluation.streaming.metric import StreamingMetric
+    from sqlmetrics.fusion.fuse import Fusion, fuse
     from sqlmetrics.jobs.exports.write import export
     from sqlmetrics.jobs.reading.stored_metrics import StoredMetrics, query_metrics
     from sqlmetrics.proof.reconcile.reconcile import reconcile
@@ -56,6 +57,7 @@ __all__ = [
     "Diagnosis",
     "EngineError",
     "Funnel",
+    "Fusion",
     "InputError",
     "NoDataError",
     "QueryExplanation",
@@ -81,6 +83,7 @@ __all__ = [
     "explain_query",
     "export",
     "funnel",
+    "fuse",
     "parse",
     "query_metrics",
     "reconcile",
@@ -99,6 +102,7 @@ _HOMES = {
     "Diagnosis": "comparison.diagnosis.diagnosis",
     "EngineError": "errors",
     "Funnel": "comparison.funnel.funnel_table",
+    "Fusion": "fusion.fuse",
     "InputError": "errors",
     "NoDataError": "errors",
     "QueryExplanation": "comparison.query_explanation",
@@ -120,6 +124,7 @@ _HOMES = {
     "explain_query": "comparison.query_explanation",
     "export": "jobs.exports.write",
     "funnel": "comparison.funnel.funnel",
+    "fuse": "fusion.fuse",
     "parse": "catalog.measure",
     "query_metrics": "jobs.reading.stored_metrics",
     "reconcile": "proof.reconcile.reconcile",

@@ -30,15 +30,17 @@ FLOORS = (
     {"annotation", "clicks", "proof"},
     {"jobs"},
     {"comparison"},
+    {"fusion"},
     {"api"},
     {"assistants"},
     {"cli"},
 )
 """The rooms from the ground up: a room imports those below it, and none beside it."""
-LONGEST = 17
+LONGEST = 18
 """As many rooms the picture may have, with those that are no package of their own; the last
-three are `stats`, which four rooms spelled out before, `tables`, which six places did, and
-`assistants`, which asks of all of them what the command line does."""
+four are `stats`, which four rooms spelled out before, `tables`, which six places did,
+`assistants`, which asks of all of them what the command line does, and `fusion`, which makes
+rankings and compares them."""
 CROWD = 32
 """As many modules a room may have that are not in a folder of their own."""
 

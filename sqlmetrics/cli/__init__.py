@@ -45,6 +45,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "gate": ("gate.gate.gate", "Compare a branch with its base, for a pull request."),
         "diagnose": ("diagnose.diagnose", "Look for known reasons why a metric moved."),
         "funnel": ("funnel.funnel", "Report at which stage relevant items are lost."),
+        "fuse": ("fusion.fuse.fuse", "Make one ranking of several: hybrid search, rank fusion."),
         "show": ("show.show", "Print the numbers of SPEC; write no table."),
         "report": ("report.report", "Write a page: verdicts, charts, how it was computed."),
         "plot": ("report.plot", "Draw one chart of a report."),

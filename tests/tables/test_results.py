@@ -72,6 +72,10 @@ def _staged() -> sm.Funnel:
     return sm.funnel(stages, LABELS, order=["old", BAD])
 
 
+def _fused() -> sm.Fusion:
+    return sm.fuse(LISTS, system="system")
+
+
 def _of_sources() -> sm.Funnel:
     sources = pa.array([[name] for name in LISTS["system"].to_pylist()])
     return sm.funnel(
@@ -148,6 +152,7 @@ RESULTS: dict[type[Tabular], Callable[[], Tabular]] = {
     sm.Comparison: lambda: sm.compare(LISTS, LABELS, "mrr", baseline="old", movers=1),
     sm.Funnel: _staged,
     SourceFunnel: _of_sources,
+    sm.Fusion: _fused,
     sm.Diagnosis: lambda: sm.Diagnosis(
         (Finding(RULES[0], BAD, "old", "mrr +0.5"),), None, _evaluated(), ("a note",)
     ),

@@ -1,0 +1,1 @@
+"""Rankings that become one."""

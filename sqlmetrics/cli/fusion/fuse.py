@@ -1,0 +1,115 @@
+"""`sqlmetrics fuse`: one ranking of several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sqlmetrics.cli.common import error_options, say, several, several_names
+from sqlmetrics.cli.evaluation_options import check_option, given_options, pairs, table_options
+from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.options.command import COMMON, Command, option
+from sqlmetrics.cli.options.parameters import INPUT, sql_option
+from sqlmetrics.cli.output import emit_table, format_of, output_options
+from sqlmetrics.cli.systems import FORMATS, found_by, sources
+from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.inputs.formats import SPECS
+from sqlmetrics.evaluation.inputs.run_names import named_runs
+from sqlmetrics.fusion.mixture import METHODS, NORMS, PRESETS
+
+
+@click.command(cls=Command)
+@click.argument("tables", type=INPUT, nargs=-1, required=True, metavar="RANKINGS... | SPEC")
+@option("--like", type=click.Choice([*PRESETS]), help="Formula of a search engine.")
+@option("--method", type=click.Choice([*METHODS]), help="Method.  [default: rrf]")
+@option(
+    "--norm",
+    type=click.Choice([*NORMS]),
+    help="What becomes of scores before it.  [default: min_max]",
+)
+@option("-k", "k", type=float, help="Constant of rrf.  [default: 60]")
+@option(
+    "--weights",
+    multiple=True,
+    callback=several,
+    metavar="RUN=WEIGHT",
+    help="Weights of the runs; or numbers in their order.  [default: 1 each]",
+)
+@option("--floor", type=float, help="What an item counts in a run that lacks it.")
+@option(
+    "--runs",
+    multiple=True,
+    callback=several_names,
+    metavar="A,B",
+    help="Runs in their order.  [default: all]",
+)
+@option("--window", type=int, metavar="N", help="First N items of each run.  [default: all]")
+@option("--limit", type=int, metavar="N", help="First N items of each query.  [default: all]")
+@option("--start", metavar="DATE", heading=COMMON, help="First day.")
+@option("--end", metavar="DATE", heading=COMMON, help="Day after the last one.")
+@check_option
+@sql_option
+@table_options
+@place_options
+@output_options(FORMATS)
+@error_options
+@given_options
+def fuse(
+    *,
+    tables: tuple[str, ...],
+    location: Location,
+    weights: tuple[str, ...],
+    sql: bool,
+    output: str | None,
+    out: str | None,
+    arguments: dict[str, Any],
+) -> None:
+    """Make one ranking of several RANKINGS: reciprocal ranks, weighted sums and others.
+
+    The runs are tables, each a system, called by its file or as NAME=FILE says; or the systems of
+    one table, or of SPEC. Items with equal scores stand in the order of their ids.
+
+    \b
+    sqlmetrics fuse bm25.parquet dense.parquet --out fused.parquet
+    sqlmetrics fuse bm25.csv dense.csv --method sum --weights bm25=0.3,dense=0.7
+    sqlmetrics fuse search.yml --like opensearch --limit 100 --sql
+    """  # noqa: D301  # click wants the \b itself
+    from sqlmetrics.fusion.fuse import fuse as fused
+
+    form = format_of(output, out, FORMATS, ("metric_date", "query_id", "item_id"))
+    if weights:
+        arguments["weights"] = _weights(weights)
+    fusion = found_by(fused, _runs(tables), None, location, arguments)
+    if sql:
+        click.echo(fusion.sql, nl=False)
+        return
+    for note in fusion.notes if form not in ("table", "markdown", "html", "latex") else ():
+        say(f"note: {note}")
+    emit_table(fusion, form, out)
+
+
+def _runs(tables: tuple[str, ...]) -> Any:
+    """The runs; a spec, or a table."""
+    if len(tables) == 1 and tables[0].endswith(SPECS):
+        return sources(tables, None, needs_labels=False)[0]
+    runs = [*tables]
+    table_by_run = named_runs(runs)
+    return runs[0] if table_by_run == runs and len(runs) == 1 else table_by_run
+
+
+def _weights(texts: tuple[str, ...]) -> Any:
+    """Run -> its weight; or weights in the order of the runs.
+
+    Raises:
+        SpecError: If one is no number.
+    """
+    try:
+        if all("=" in text for text in texts):
+            return {run: float(text) for run, text in pairs(texts, "--weights").items()}
+        return [float(text) for text in texts]
+    except ValueError:
+        raise SpecError(
+            f"--weights {','.join(texts)[:80]}: give RUN=WEIGHT of each run, like "
+            "bm25=0.3,dense=0.7, or numbers in the order of the runs"
+        ) from None

@@ -1,0 +1,275 @@
+"""`fuse`: several rankings become one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any, Unpack
+
+from sqlmetrics.comparison.compare import asked_plan
+from sqlmetrics.comparison.options import Options
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import InputError, SpecError, shortened, unknown
+from sqlmetrics.evaluation.checks import checks
+from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
+from sqlmetrics.fusion.mixture import METHODS, RUNS, Mixture, mixture_of, weights_of
+from sqlmetrics.fusion.stages import FusionStages
+from sqlmetrics.jobs.days import days_between, zone_of_days
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.stage import Column, Stage, Window, with_stages
+from sqlmetrics.tables.table import Table, many, printable
+from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+USUAL = ("ndcg@10",)
+_OF_LABELS = ("label_columns", "grade", "grades", "group")
+SHOWN = 20
+"""As many rows does the text of a ranking show."""
+
+
+@dataclass(frozen=True, repr=False)
+class Fusion(Tabular):
+    """One ranking made of several; it prints as a table.
+
+    Attributes:
+        table: Rows (query_id, item_id, score, rank), with metric_date where there are days.
+        mixture: How the runs became one, as text.
+        runs: The runs in their order.
+        notes: What a reader should know.
+        sql: The query that made it, in the words of the database.
+    """
+
+    table: pa.Table
+    mixture: str
+    runs: tuple[str, ...]
+    notes: tuple[str, ...]
+    sql: str
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def _arrow_tables(self) -> ArrowTables:
+        return {"rankings": lambda: self.table}
+
+    def _blocks(self) -> Iterator[Block]:
+        rows = self.table.slice(0, SHOWN).to_pylist()
+        names = self.table.column_names
+        cells = [
+            [f"{row[name]:.6g}" if name == "score" else printable(str(row[name])) for name in names]
+            for row in rows
+        ]
+        yield Table(names, cells, len(names) - 2)
+        more = len(self) - len(rows)
+        below = [f"and {many(more, 'more row')}"] if more > 0 else []
+        runs = ", ".join(map(printable, self.runs))
+        yield "\n".join(
+            [*below, f"{self.mixture}: {runs}", *(f"note: {note}" for note in self.notes)]
+        )
+
+
+def fuse(
+    rankings: Any,
+    labels: Any = None,
+    *,
+    like: str | None = None,
+    method: str | None = None,
+    norm: str | None = None,
+    k: float | None = None,
+    weights: Mapping[str, float] | Sequence[float] | None = None,
+    floor: float | None = None,
+    runs: Sequence[str] = (),
+    window: int | None = None,
+    limit: int | None = None,
+    start: str | date | None = None,
+    end: str | date | None = None,
+    connection: Any = None,
+    check: bool | float = True,
+    **arguments: Unpack[TableArguments],
+) -> Fusion:
+    """Make one ranking of several: reciprocal ranks, weighted sums and others, in the database.
+
+    The runs are the systems of the rankings. Items with equal scores stand in the order of their
+    ids, in a run as in what becomes of them. A query that no run has is not there.
+
+    Args:
+        rankings: Two to ten runs, as `evaluate` takes them: name -> table, a list of files, or one
+            table with a column of systems; traces; or a `Spec`.
+        labels: The labels, where rankings are not to be told from traces with references; they are
+            not looked at.
+        like: A search engine whose formula it is: opensearch, opensearch_rrf, elasticsearch,
+            elasticsearch_rrf, qdrant. What else is given overrides it.
+        method: rrf, sum, mean, mnz, anz, med, max, min, borda, isr, log_isr or turns. Default: rrf.
+        norm: What becomes of the scores of a list before it: min_max (default), max, sum, z_score,
+            rank, none, opensearch, elasticsearch. Not looked at by methods of ranks.
+        k: The constant of rrf, 0 or more. Default: 60.
+        weights: Run -> its weight, or weights in the order of the runs; default: 1 each.
+        floor: What an item counts in a run that lacks it, before the weight. By default such a run
+            counts nothing.
+        runs: The runs in their order, where not all are wanted. Default: as given, of one
+            table by name.
+        window: As many items of each run are looked at; default: all.
+        limit: As many items of each query are kept; default: all.
+        start: The first day.
+        end: The day after the last one.
+        connection: Where the tables are; see `evaluate`.
+        check: Whether to look for bad input first.
+        **arguments: The other arguments of `evaluate`.
+
+    Returns:
+        The ranking: rows (query_id, item_id, score, rank), with metric_date where there are days,
+        ordered by these. `evaluate` takes it as it is.
+
+    Raises:
+        SpecError: If there are not two to ten runs, or an argument is wrong.
+        InputError: If the data would give wrong numbers.
+        EngineError: If the database fails.
+
+    >>> import pyarrow as pa
+    >>> def run(*items):
+    ...     numbers = [*range(1, len(items) + 1)]
+    ...     return pa.table({"query_id": [1] * len(items), "item_id": items, "rank": numbers})
+    >>> fused = fuse({"bm25": run("a", "b", "c"), "dense": run("b", "d")}, rank="rank")
+    >>> [(row["item_id"], round(row["score"], 4)) for row in fused.to_dicts()]
+    [('b', 0.0325), ('a', 0.0164), ('d', 0.0161), ('c', 0.0159)]
+    """
+    check_arguments(fuse, arguments)
+    for name, value in (("window", window), ("limit", limit)):
+        if value is not None and value < 1:
+            raise SpecError(f"{name} is 1 or more, given {value}")
+    settings = {"method": method, "norm": norm, "k": k, "floor": floor}
+    mixture_of(like, settings)
+    question = Question(rankings, labels, (start, end), arguments)
+    with question.planned(connection, check=check) as (plan, engine):
+        names = run_names(plan, engine, runs)
+        mixture = mixture_of(like, {**settings, "weights": weights_of(weights, names)})
+        check_scores(plan, mixture)
+        stages = FusionStages(plan, names, window)
+        text = _query(stages, mixture, limit)
+        return Fusion(
+            engine.table(text),
+            str(mixture),
+            names,
+            plan.shape.at.notes,
+            engine.translation.text(text) + "\n",
+        )
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is fused, as `fuse` is given it.
+
+    Attributes:
+        rankings: The runs.
+        labels: The labels; None where they are not looked at.
+        days: The first day, and the day after the last one.
+        arguments: The other arguments of `evaluate`.
+        metrics: What mixtures are measured by; empty where they are not.
+        by: The segments.
+    """
+
+    rankings: Any
+    labels: Any
+    days: tuple[str | date | None, str | date | None]
+    arguments: Mapping[str, Any]
+    metrics: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
+
+    @contextmanager
+    def planned(self, connection: Any, *, check: bool | float) -> Iterator[tuple[Plan, Database]]:
+        """The plan of an evaluation of the runs, whose tables were checked, and the database."""
+        spec = self.rankings if isinstance(self.rankings, Spec) else None
+        if spec and spec.clicks is not None:
+            raise SpecError("a click log has the lists that were shown, and no runs behind them")
+        labels, arguments = self.labels, self.arguments
+        has_labels = labels is not None or spec is not None or bool(self.metrics)
+        if not has_labels:
+            labels, arguments = (
+                _no_labels(),
+                {name: value for name, value in arguments.items() if name not in _OF_LABELS},
+            )
+            arguments["label_columns"] = {name: name + "_id" for name in ("query", "item")}
+        options = Options(
+            metrics=self.metrics or (() if spec and spec.metrics else USUAL),
+            days=days_between(*self.days, zone_of_days(self.rankings, arguments.get("time_zone"))),
+            by=self.by or (tuple(spec.by) if spec else ()),
+        )
+        inputs = Inputs(self.rankings, labels, arguments)
+        with ExitStack() as stack:
+            engine = stack.enter_context(inputs.opened(connection))
+            inputs = inputs.resolved(engine)
+            plan, _ = stack.enter_context(asked_plan(inputs, options, engine))
+            if check:
+                ignored = () if has_labels else ("labels", "both tables")
+                checks.check(plan, engine, ignored_tables=ignored)
+            yield plan, engine
+
+
+def _no_labels() -> pa.Table:
+    import pyarrow as pa
+
+    kinds = {"query_id": pa.string(), "item_id": pa.string(), "grade": pa.float64()}
+    return pa.table({name: pa.array([], kind) for name, kind in kinds.items()})
+
+
+def run_names(plan: Plan, engine: Database, wanted: Sequence[str]) -> tuple[str, ...]:
+    """The runs in their order.
+
+    Raises:
+        SpecError: If there are not as many as become one, or one is not there.
+    """
+    if "system" not in plan.shape.keys:
+        raise SpecError(
+            "there is one run: give two to ten, a table each, or name the column of systems "
+            "(system, --system)"
+        )
+    rankings = plan.tables[0]
+    select = f"select distinct system\nfrom {rankings}\norder by system asc"
+    existing = [str(row[0]) for row in engine.rows(with_stages(plan.lists, select))]
+    listed = [name for name in plan.shape.at.systems if name in existing]
+    names = tuple(wanted) or (*listed, *(name for name in existing if name not in listed))
+    for name in names:
+        if name not in existing:
+            raise InputError(unknown("run", shortened(name), map(shortened, existing)))
+    if len({*names}) < len(names):
+        raise SpecError("runs: each run has a name of its own")
+    least, most = RUNS
+    if not least <= len(names) <= most:
+        found = shortened(", ".join(names))
+        raise SpecError(
+            f"two to ten runs become one, there {'is' if len(names) == 1 else 'are'} "
+            f"{len(names)}: {found}; choose some (runs, --runs)"
+        )
+    return names
+
+
+def check_scores(plan: Plan, mixture: Mixture) -> None:
+    """Raise SpecError if a method wants scores, and the runs have ranks."""
+    is_ranked = "rank" in plan.shape.columns["rankings"]
+    if is_ranked and mixture.feature not in ("rank", "rank_in_run"):
+        methods = ", ".join(sorted(METHODS))
+        raise SpecError(
+            f"{mixture.method} with norm {mixture.norm} wants scores, and the runs have ranks: "
+            f"give norm=rank (--norm rank), or a method of ranks, like rrf; methods: {methods}"
+        )
+
+
+def _query(stages: FusionStages, mixture: Mixture, limit: int | None) -> str:
+    """The rows of the ranking."""
+    rank = f"row_number() over {Window(stages.query_keys, ['score desc', 'item_id asc'])}"
+    names = [*stages.query_keys, "item_id", "score"]
+    view = {
+        "about": "rank 1 is the best of a query",
+        "columns": [*names, Column(rank, "rnk")],
+        "from": "fused_items",
+        "where": "",
+    }
+    columns = ",\n    ".join([*names, "rnk as rank"])
+    order = ", ".join(f"{key} asc" for key in (*stages.query_keys, "rnk"))
+    where = f"where rnk <= {limit}\n" if limit else ""
+    last = f"select\n    {columns}\nfrom fused_ranks\n{where}order by {order}"
+    return with_stages([*stages.fused(mixture), Stage("fused_ranks", "columns", view)], last)

@@ -1,0 +1,214 @@
+"""A mixture of runs: a method, what becomes of scores before it, and its parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlmetrics.errors import SpecError, shortened, unknown
+from sqlmetrics.sql.template import double, literal
+
+RANK = "rank_in_run"
+"""The feature that methods of ranks read: the rank of an item in a run, 1 being the best."""
+
+NORMS = {
+    "min_max": "from 0 for the lowest score of a list to 1 for the highest",
+    "max": "over the highest score of a list",
+    "sum": "from 0 for the lowest score; all of a list sum to 1",
+    "z_score": "standard deviations above the mean of a list",
+    "rank": "1 for the first of a list of n, then 1/n less for each",
+    "none": "as they are",
+    "opensearch": "min_max of OpenSearch: 0.001 for the lowest score, 1 where all are equal",
+    "elasticsearch": "minmax of Elasticsearch: the score itself where all are equal",
+}
+"""What becomes of the scores of a list -> what that is."""
+
+METHODS = {
+    "rrf": "sum of weight / (k + rank)",
+    "sum": "weighted sum of normalised scores (CombSUM)",
+    "mean": "weighted sum over the sum of weights; a run without the item counts as 0",
+    "mnz": "the sum times the number of runs that have the item (CombMNZ)",
+    "anz": "the sum over the number of runs that have the item (CombANZ)",
+    "med": "median of the runs that have the item (CombMED)",
+    "max": "highest of the runs that have the item (CombMAX)",
+    "min": "lowest of the runs that have the item (CombMIN)",
+    "borda": "sum of points: as many as items for the first, one less for each behind it",
+    "isr": "sum of 1 / rank^2, times the number of runs that have the item",
+    "log_isr": "sum of 1 / rank^2, times the logarithm of that number",
+    "turns": "the runs take turns; an item stands where it comes up first",
+}
+"""Method -> what it computes of an item."""
+
+OF_RANKS = ("rrf", "borda", "isr", "log_isr", "turns")
+"""The methods that read ranks, and no scores."""
+
+RUNS = (2, 10)
+"""The least and the most runs that become one."""
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """How runs become one.
+
+    Attributes:
+        method: A key of METHODS.
+        norm: A key of NORMS; methods of ranks do not look at it.
+        k: The constant of `rrf`.
+        weights: A weight of each run; empty for equal ones.
+        floor: What an item counts in a run that lacks it, before the weight; None leaves the run
+            out.
+    """
+
+    method: str = "rrf"
+    norm: str = "min_max"
+    k: float = 60
+    weights: tuple[float, ...] = ()
+    floor: float | None = None
+
+    @property
+    def feature(self) -> str:
+        """What it reads of each run: a norm, or the rank."""
+        return RANK if self.method in OF_RANKS else self.norm
+
+    def __str__(self) -> str:
+        parts = [self.method]
+        if self.method == "rrf":
+            parts.append(f"k={self.k:g}")
+        if self.method not in OF_RANKS:
+            parts.append(f"norm={self.norm}")
+        if self.weights:
+            parts.append(f"weights={':'.join(f'{weight:g}' for weight in self.weights)}")
+        return " ".join(parts)
+
+    def checked(self) -> Mixture:
+        """The same.
+
+        Raises:
+            SpecError: If a name is not known, or a number cannot be.
+        """
+        if self.method not in METHODS:
+            raise SpecError(unknown("method", shortened(str(self.method)), METHODS))
+        if self.norm not in NORMS:
+            raise SpecError(unknown("norm", shortened(str(self.norm)), NORMS))
+        if not (math.isfinite(self.k) and self.k >= 0):
+            raise SpecError(f"k of rrf is 0 or more, given {self.k:g}")
+        self._check_weights()
+        if self.floor is not None and not math.isfinite(self.floor):
+            raise SpecError(f"floor is a number, given {self.floor:g}")
+        if self.floor is not None and self.method in ("med", "borda", "turns"):
+            raise SpecError(f"{self.method} has no floor: leave it out")
+        return self
+
+    def _check_weights(self) -> None:
+        if any(not (math.isfinite(weight) and weight >= 0) for weight in self.weights):
+            raise SpecError(f"weights are 0 or more, given {list(self.weights)}")
+        if self.weights and not any(self.weights):
+            raise SpecError("one of the weights is above 0")
+        if self.method == "turns" and self.weights:
+            raise SpecError("turns has no weights: leave them out, or choose rrf")
+
+    def score(self, values: Sequence[str], weights: Sequence[str] = (), k: str = "") -> str:
+        """The score of an item as SQL.
+
+        Args:
+            values: What it reads of each run, NULL where a run lacks the item.
+            weights: The weight of each run. Default: its own.
+            k: The constant of `rrf`. Default: its own.
+        """
+        own_weights = self.weights or (1.0,) * len(values)
+        weights = weights or ["" if weight == 1 else double(weight) for weight in own_weights]
+        if self.floor is not None:
+            values = [f"coalesce({value}, {double(self.floor)})" for value in values]
+        is_there = [f"case when {value} is null then 0 else 1 end" for value in values]
+        n_runs = f"({' + '.join(is_there)})"
+        values = [
+            _OF_RANK.get(self.method, "{value}").format(value=value, k=k or double(self.k))
+            for value in values
+        ]
+        pairs = zip(values, weights, strict=True)
+        terms = [f"{weight} * {value}" if weight else value for value, weight in pairs]
+        total = " + ".join(f"coalesce({term}, 0e0)" for term in terms)
+        if self.method in ("max", "min"):
+            return extreme(terms, is_highest=self.method == "max")
+        sum_of_weights = " + ".join(weight or "1e0" for weight in weights)
+        template = {
+            "mean": "({total}) / ({sum_of_weights})",
+            "mnz": "({total}) * {n_runs}",
+            "isr": "({total}) * {n_runs}",
+            "anz": "({total}) / {n_runs}",
+            "log_isr": "({total}) * ln(1e0 * {n_runs})",
+        }.get(self.method, "{total}")
+        return template.format(total=total, n_runs=n_runs, sum_of_weights=sum_of_weights)
+
+
+def extreme(values: Sequence[str], *, is_highest: bool) -> str:
+    """The highest or lowest of values that are not NULL, which not every database has."""
+    sign, absent = (">=", "-1e308") if is_highest else ("<=", "1e308")
+    numbers = [f"coalesce({value}, {absent})" for value in values]
+    whens = []
+    for place, number in enumerate(numbers[:-1], 1):
+        others = " and ".join(f"{number} {sign} {other}" for other in numbers[place:])
+        whens.append(f"when {others} then {number}")
+    return f"case {' '.join(whens)} else {numbers[-1]} end"
+
+
+_OF_RANK = {
+    "rrf": "1e0 / ({k} + {value})",
+    "isr": "1e0 / ({value} * {value})",
+    "log_isr": "1e0 / ({value} * {value})",
+}
+
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "opensearch": {"method": "mean", "norm": "opensearch"},
+    "opensearch_rrf": {"method": "rrf", "k": 60},
+    "elasticsearch": {"method": "sum", "norm": "elasticsearch"},
+    "elasticsearch_rrf": {"method": "rrf", "k": 60},
+    "qdrant": {"method": "rrf", "k": 1},
+}
+"""The mixtures of search engines. Qdrant's ranks begin at 0, so that its k of 2 is a k of 1."""
+
+
+def mixture_of(preset: str | None, settings: Mapping[str, Any]) -> Mixture:
+    """A mixture by what was said of it.
+
+    Args:
+        preset: A key of PRESETS, whose fields others override.
+        settings: The fields that were given; None for what was not.
+
+    Raises:
+        SpecError: If one is wrong.
+    """
+    if preset is not None and preset not in PRESETS:
+        raise SpecError(unknown("preset of fusion", shortened(str(preset)), PRESETS))
+    fields = {name: value for name, value in settings.items() if value is not None}
+    return replace(Mixture(), **{**PRESETS.get(preset or "", {}), **fields}).checked()
+
+
+def weights_of(
+    weights: Mapping[str, float] | Sequence[float] | None, runs: Sequence[str]
+) -> tuple[float, ...]:
+    """The weights in the order of the runs; of names that are not there an error.
+
+    Raises:
+        SpecError: If there are not as many as runs, or one is of no run.
+    """
+    if not weights:
+        return ()
+    if isinstance(weights, Mapping):
+        for name in weights.keys() - {*runs}:
+            raise SpecError(f"weights: {unknown('run', shortened(str(name)), runs)}")
+        missing = [name for name in runs if name not in weights]
+        if missing:
+            raise SpecError(f"weights: {shortened(missing[0])!r} has none; give 0 to leave it out")
+        return tuple(float(weights[name]) for name in runs)
+    if len(weights) != len(runs):
+        names = shortened(", ".join(runs))
+        raise SpecError(f"{len(weights)} weights for {len(runs)} runs: {names}")
+    return tuple(map(float, weights))
+
+
+def is_run(name: str) -> str:
+    """The condition that a row is of a run."""
+    return f"system = {literal(name)}"

@@ -1,0 +1,94 @@
+"""Fusion in plain Python, from the formulas, one query at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import fsum, log
+from statistics import fmean, median, pstdev
+
+Run = Mapping[str, float]
+
+
+def listed(run: Run) -> list[str]:
+    """The items, best first; equal scores by the bytes of the ids."""
+    return sorted(run, key=lambda item: (-run[item], item.encode()))
+
+
+def normalised(run: Run, norm: str) -> dict[str, float]:
+    if not run:
+        return {}
+    low, high, n = min(run.values()), max(run.values()), len(run)
+    mean, total = fmean(run.values()), fsum(run.values())
+    places = {item: place for place, item in enumerate(listed(run))}
+    formulas: dict[str, Callable[[float], float]] = {
+        "none": lambda score: score,
+        "max": lambda score: score / max(high, 1e-9),
+        "min_max": lambda score: (score - low) / max(high - low, 1e-9),
+        "sum": lambda score: (score - low) / max(total - low * n, 1e-9),
+        "z_score": lambda score: (score - mean) / max(pstdev(run.values()), 1e-9),
+        "opensearch": lambda score: 0.001 if score == low else (score - low) / (high - low),
+        "elasticsearch": lambda score: (score - low) / (high - low),
+    }
+    if norm == "rank":
+        return {item: 1 - places[item] / n for item in run}
+    if norm in ("opensearch", "elasticsearch") and high == low:
+        return dict.fromkeys(run, 1.0 if norm == "opensearch" else low)
+    return {item: formulas[norm](score) for item, score in run.items()}
+
+
+def fused(
+    runs: Sequence[Run],
+    method: str,
+    *,
+    norm: str = "min_max",
+    k: float = 60,
+    weights: Sequence[float] = (),
+    floor: float | None = None,
+) -> dict[str, float]:
+    """Item -> its score."""
+    weights = weights or [1.0] * len(runs)
+    items = {item for run in runs for item in run}
+    places = [{item: place for place, item in enumerate(listed(run), 1)} for run in runs]
+    if method == "turns":
+        return {
+            item: -min(
+                len(runs) * (place[item] - 1) + number
+                for number, place in enumerate(places, 1)
+                if item in place
+            )
+            for item in items
+        }
+    if method == "borda":
+        c = len(items)
+        values = [
+            {item: c - place[item] + 1.0 if item in place else (c - len(place) + 1) / 2
+             for item in items}
+            for place in places
+        ]  # fmt: skip
+    elif method == "rrf":
+        values = [{item: 1 / (k + rank) for item, rank in place.items()} for place in places]
+    elif method in ("isr", "log_isr"):
+        values = [{item: 1 / rank**2 for item, rank in place.items()} for place in places]
+    else:
+        values = [normalised(run, norm) for run in runs]
+    if floor is not None and method in ("rrf", "isr", "log_isr"):
+        lowest = {"rrf": 1 / (k + floor) if k + floor else 0.0}.get(method, 1 / floor**2)
+        values = [{item: value.get(item, lowest) for item in items} for value in values]
+    elif floor is not None:
+        values = [{item: value.get(item, floor) for item in items} for value in values]
+    scores = {}
+    for item in items:
+        pairs = zip(weights, values, strict=True)
+        parts = [weight * value[item] for weight, value in pairs if item in value]
+        total, n = fsum(parts), len(parts)
+        scores[item] = {
+            "mnz": total * n,
+            "isr": total * n,
+            "anz": total / n,
+            "log_isr": total * log(n),
+            "mean": total / fsum(weights),
+            "med": median(parts),
+            "max": max(parts),
+            "min": min(parts),
+        }.get(method, total)
+    return scores

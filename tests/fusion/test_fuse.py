@@ -1,0 +1,234 @@
+"""`fuse`: each method beside plain Python, ranx, and what search engines document."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from command import sqlmetrics
+from conftest import peer
+from engines.starting import Servers
+from marked import by_turns, engines
+from mixed import Run, fused
+
+import sqlmetrics as sm
+from sqlmetrics.engines.database import Database
+from sqlmetrics.fusion.mixture import METHODS, NORMS, OF_RANKS
+
+IDS = ("a", "B", "it's", "ü", "10", "9", "", "-x", "a b", "Ω")
+
+
+def world(chance: random.Random, n_runs: int, n_queries: int = 6) -> dict[str, dict[str, Run]]:
+    """Run -> query -> item -> score: ties, gaps, runs without a query, equal scores, odd ids."""
+    return {
+        f"run {number}'s": {
+            f"q{query}": {
+                item: chance.choice([-1.5, 0.0, 0.25, 1.0, 1.0, 7.5, chance.random()])
+                for item in chance.sample(IDS, chance.randint(1, len(IDS)))
+            }
+            for query in range(n_queries)
+            if number == 1 or chance.random() < 0.8
+        }
+        for number in range(1, n_runs + 1)
+    }
+
+
+def table(queries: Mapping[str, Run]) -> pa.Table:
+    rows = [(query, item, score) for query, run in queries.items() for item, score in run.items()]
+    names = ("query_id", "item_id", "score")
+    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows])
+
+
+def check(result: sm.Fusion, runs: Mapping[str, Mapping[str, Run]], **settings: Any) -> int:
+    """Compare each score and place with plain Python; how many were compared."""
+    rows = result.to_dicts()
+    queries = {query for run in runs.values() for query in run}
+    assert {row["query_id"] for row in rows} == queries
+    for query in queries:
+        expected = fused([run.get(query, {}) for run in runs.values()], **settings)
+        listed = [row for row in rows if row["query_id"] == query]
+        assert {row["item_id"] for row in listed} == expected.keys()
+        assert [row["rank"] for row in listed] == [*range(1, len(listed) + 1)]
+        for row in listed:
+            assert row["score"] == pytest.approx(expected[row["item_id"]], rel=1e-12, abs=1e-12)
+        order = [(-row["score"], row["item_id"].encode()) for row in listed]
+        assert order == sorted(order)
+    return len(rows)
+
+
+def settings_of(chance: random.Random, method: str, n_runs: int) -> dict[str, Any]:
+    settings: dict[str, Any] = {"method": method}
+    if method not in OF_RANKS:
+        settings["norm"] = chance.choice([*NORMS])
+    if method == "rrf":
+        settings["k"] = chance.choice([0, 1, 60])
+    if method != "turns" and chance.random() < 0.5:
+        settings["weights"] = [chance.choice([0.0, 0.3, 1.0, 2.0]) + 0.1 for _ in range(n_runs)]
+    if method not in ("med", "borda", "turns") and chance.random() < 0.3:
+        settings["floor"] = chance.choice([0.5, 100.0])
+    return settings
+
+
+@by_turns(2)
+def test_random_worlds_as_plain_python() -> None:
+    chance, compared = random.Random(43), 0
+    for method in METHODS:
+        for n_runs in (2, chance.choice([3, 10])):
+            runs, settings = world(chance, n_runs), settings_of(chance, method, n_runs)
+            result = sm.fuse({name: table(run) for name, run in runs.items()}, **settings)
+            compared += check(result, runs, **settings)
+    assert compared > 800
+
+
+@by_turns(1.5)
+@pytest.mark.parametrize(
+    "name", engines(["sqlite", "postgres", "chdb", "spark", "mariadb"], now=["sqlite"])
+)
+def test_databases(name: str, servers: Servers) -> None:
+    chance = random.Random(7)
+    runs = world(chance, 3, 3)
+    for method in METHODS if name != "spark" else ("rrf", "sum", "med"):
+        settings = settings_of(chance, method, 3)
+        with Database(servers.open(name)) as database:
+            tables = {run: table(queries) for run, queries in runs.items()}
+            result = sm.fuse(tables, **settings, connection=database)
+            assert check(result, runs, **settings)
+
+
+RANX = {
+    "sum": "sum", "mnz": "mnz", "anz": "anz", "med": "med", "max": "max", "min": "min",
+}  # fmt: skip
+NORM_OF_RANX = {"min_max": "min-max", "max": "max", "sum": "sum", "z_score": "zmuv", "rank": "rank",
+                "none": None}  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")
+def test_ranx_live() -> None:
+    """Each method and norm of ranx, on runs that have all queries, and no equal scores."""
+    ranx, chance, compared, largest = peer("ranx"), random.Random(5), 0, 0.0
+    runs = {
+        name: {
+            f"q{query}": {f"i{item}": chance.gauss(0, 3) for item in chance.sample(range(60), 40)}
+            for query in range(30)
+        }
+        for name in ("bm25", "dense", "splade")
+    }
+    theirs = [ranx.Run(run, name=name) for name, run in runs.items()]
+    ours = {name: table(run) for name, run in runs.items()}
+    cells: list[tuple[dict[str, Any], str, str | None, dict[str, Any]]] = [
+        ({"method": method, "norm": norm}, method, NORM_OF_RANX[norm], {})
+        for method in RANX for norm in NORM_OF_RANX
+    ]  # fmt: skip
+    weights = [0.2, 0.5, 0.3]
+    cells += [
+        ({"method": "sum", "norm": norm, "weights": weights}, "wsum", NORM_OF_RANX[norm],
+         {"weights": weights})
+        for norm in NORM_OF_RANX
+    ]  # fmt: skip
+    cells += [({"method": "rrf", "k": k}, "rrf", None, {"k": k}) for k in (0, 1, 60)]
+    cells += [
+        ({"method": "borda"}, "bordafuse", None, {}),
+        ({"method": "borda", "weights": weights}, "w_bordafuse", None, {"weights": weights}),
+        ({"method": "isr"}, "isr", None, {}),
+        ({"method": "log_isr"}, "log_isr", None, {}),
+    ]
+    for settings, method, norm, params in cells:
+        their = ranx.fuse(theirs, norm=norm, method=method, params=params).to_dict()
+        for row in sm.fuse(ours, **settings).to_dicts():
+            difference = abs(row["score"] - their[row["query_id"]][row["item_id"]])
+            largest, compared = max(largest, difference), compared + 1
+    assert largest <= 1e-12
+    assert compared > 60_000
+    print(f"{len(cells)} methods, {compared:,} values, largest difference {largest:.1g}")
+
+
+BM25 = {"q": {"d1": 8.0, "d2": 4.0, "d3": 0.0}}
+KNN = {"q": {"d3": 0.9, "d1": 0.6, "d4": 0.5}}
+
+
+@pytest.mark.parametrize(
+    ("like", "weights", "expected"),
+    [
+        # OpenSearch: min-max of each clause, 0.001 for its lowest; weighted mean, absent counts 0
+        ("opensearch", (0.3, 0.7), {"d3": 0.3 * 0.001 + 0.7, "d1": 0.3 + 0.7 * 0.25,
+                                    "d2": 0.3 * 0.5, "d4": 0.7 * 0.001}),
+        ("opensearch", (1, 1), {"d1": 1.25 / 2, "d3": 1.001 / 2, "d2": 0.25, "d4": 0.0005}),
+        # Elasticsearch: linear retriever with minmax, a weighted sum
+        ("elasticsearch", (2, 1.5), {"d1": 2 + 1.5 * 0.25, "d3": 1.5, "d2": 1.0, "d4": 0.0}),
+        # rrf of both: 1 / (rank_constant + rank), absent counts nothing
+        ("elasticsearch_rrf", None, {"d1": 1 / 61 + 1 / 62, "d3": 1 / 63 + 1 / 61, "d2": 1 / 62,
+                                     "d4": 1 / 63}),
+        ("opensearch_rrf", (0.7, 0.3), {"d1": 0.7 / 61 + 0.3 / 62, "d3": 0.7 / 63 + 0.3 / 61,
+                                        "d2": 0.7 / 62, "d4": 0.3 / 63}),
+        # Qdrant counts ranks from 0, with k = 2
+        ("qdrant", None, {"d1": 1 / 2 + 1 / 3, "d3": 1 / 4 + 1 / 2, "d2": 1 / 3, "d4": 1 / 4}),
+    ],
+)  # fmt: skip
+def test_formulas_of_search_engines(
+    like: str, weights: tuple[float, ...] | None, expected: dict[str, float]
+) -> None:
+    result = sm.fuse({"bm25": table(BM25), "knn": table(KNN)}, like=like, weights=weights)
+    scores = {row["item_id"]: row["score"] for row in result.to_dicts()}
+    assert scores == pytest.approx(expected, rel=1e-14)
+
+
+def test_sources_days_windows_and_what_is_refused(tmp_path: Path) -> None:
+    both = pl.DataFrame(
+        {
+            "query_id": ["q"] * 6,
+            "item_id": ["a", "b", "b", "c", "a", "c"],
+            "score": [2.0, 1.0, 3.0, 1.0, 1.0, 2.0],
+            "ranker": ["x", "x", "y", "y", "x", "y"],
+            "ds": ["2026-01-01"] * 4 + ["2026-01-02"] * 2,
+        }
+    )
+    result = sm.fuse(both, system="ranker", date="ds", limit=1)
+    rows = [(str(row["metric_date"]), row["item_id"]) for row in result.to_dicts()]
+    assert rows == [("2026-01-01", "b"), ("2026-01-02", "a")]
+    assert len(sm.fuse(both, system="ranker", date="ds", start="2026-01-02")) == 2
+    narrow = sm.fuse(both, system="ranker", date="ds", window=1, end="2026-01-02")
+    assert [row["item_id"] for row in narrow.to_dicts()] == ["a", "b"]
+    empty = both.filter(pl.col("ranker") == "x")
+    for problem, arguments in {
+        "two to ten runs": {"rankings": empty},
+        "unknown run 'z'": {"runs": ["x", "z"]},
+        "unknown method 'rff'; did you mean 'rrf'": {"method": "rff"},
+        "did you mean 'min_max'": {"norm": "minmax"},
+        "3 weights for 2 runs": {"weights": [1, 2, 3]},
+        "'y' has none": {"weights": {"x": 1}},
+        "0 or more": {"weights": [1, -1]},
+        "above 0": {"weights": [0, 0]},
+        "turns has no weights": {"method": "turns", "weights": [1, 2]},
+        "med has no floor": {"method": "med", "floor": 0},
+        "window is 1 or more": {"window": 0},
+        "wants scores": {"method": "sum", "rank": "score", "check": False},
+        "NaN": {"rankings": both.with_columns(score=float("nan"))},
+        "duplicate": {"rankings": pl.concat([both, both])},
+        "NULL": {"rankings": both.with_columns(score=pl.lit(None, pl.Float64))},
+    }.items():
+        given = {"rankings": both, "system": "ranker", "date": "ds", **arguments}
+        with pytest.raises((sm.SpecError, sm.InputError), match=f"(?i){problem}"):
+            sm.fuse(**given)
+
+
+def test_the_command_line_writes_rankings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*words: str, expect: int = 0) -> Any:
+        return sqlmetrics(*words, folder=tmp_path, expect=expect)
+
+    monkeypatch.chdir(tmp_path)
+    for name, queries in (("bm25", BM25), ("knn", KNN)):
+        pl.from_arrow(table(queries)).write_csv(f"{name}.csv")  # type: ignore[union-attr]
+    pl.DataFrame({"query_id": ["q"], "item_id": ["d3"], "grade": [1]}).write_csv("labels.csv")
+    run("fuse", "bm25.csv", "knn.csv", "--method", "sum", "--weights",
+                      "bm25=.3,knn=.7", "--out", "fused.csv")  # fmt: skip
+    assert sm.evaluate("fused.csv", "labels.csv", "mrr")["mrr"] == 1
+    refused = run("fuse", "bm25.csv", "knn.csv", "--out", "knn.csv", expect=2)
+    assert "is read by this command" in refused.stderr
+    query = run("fuse", "bm25.csv", "knn.csv", "--sql").stdout
+    assert sm.evaluate(query, "labels.csv", "mrr")["mrr"] == 0.5
