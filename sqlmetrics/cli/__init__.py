@@ -40,7 +40,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "evaluate": ("evaluate.evaluate", "Evaluate rankings against labels: files or tables."),
         "compare": (
             "compare.compare",
-            "Compare systems with a baseline: is one really better?",
+            "Compare systems with a baseline: differences, verdicts.",
         ),
         "gate": ("gate.gate.gate", "Compare a branch with its base, for a pull request."),
         "diagnose": ("diagnose.diagnose", "Look for known reasons why a metric moved."),
