@@ -217,7 +217,7 @@ checks: [{metric: seen@2, min: 0.4}]
     assert "no number differs" in told("verify spec.yml")
     assert "0.7500" in told("show spec.yml")
     assert "seen_at_2" in told("compile spec.yml")
-    assert "ok  seen@2" in told("build spec.yml --db facts.duckdb --end 2026-01-02")
+    assert "1 of 1 checks hold" in told("build spec.yml --db facts.duckdb --end 2026-01-02")
     assert "Examples of its file" in told("explain seen@2 --metrics-from metrics")
     file = tmp_path / "metrics" / "seen.sql.jinja"
     file.write_text(file.read_text(encoding="utf-8").replace("grade / rnk", "2 * grade / rnk"))
