@@ -113,7 +113,7 @@ def test_an_unknown_scheme_names_the_nearest():
 def test_what_is_nothing_says_what_could_be(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "'prod' is not a URL, and there is no profiles.yml beside the spec, here" in told("prod")
-    assert told("postgres:ann:s3cr3t@host").startswith("what is given is no URL")
+    assert told("postgres:ann:s3cr3t@host").startswith("what is given is not a URL")
     assert "unknown connection: builtins.int" in told(3)
 
 

@@ -105,7 +105,7 @@ def test_a_lock_says_who_holds_it_and_is_given_up(
     assert "given up after 1 s (lock_timeout of the connection)" in told
     if kind == "sqlite":
         assert f"another process to let go of {str(file)!r}" in told
-    assert "was not free within 1 s; try again, or set lock_timeout" in str(caught.value)
+    assert "was not free within 1 s; try again, or raise lock_timeout" in str(caught.value)
     if kind == "postgres":
         assert "the lock of public.metrics, which pid " in told
         assert "sqlmetrics shop 12345678" in told

@@ -211,7 +211,7 @@ def test_each_day_of_a_range_is_checked(shop: Path, tmp_path: Path) -> None:
     }
     xml = tmp_path / "c.xml"
     table = called("check", shop, "--start", "2026-01-01", "--junit", str(xml), expect=1).stdout
-    assert table.splitlines()[0].split()[:2] == ["day", "what"]
+    assert table.splitlines()[0].split()[:3] == ["status", "day", "metric"]
     assert table.splitlines()[1].split()[:3] == ["FAILED", "2026-01-03", "rows"]
     assert re.fullmatch(r"ok: \d+ checks of \d days; -v prints each", table.splitlines()[-1])
     whole = called("check", shop, "--start", "2026-01-01", "-v", expect=1).stdout

@@ -519,7 +519,7 @@ class _Look:
         if base["definition_hash"] != row["definition_hash"]:
             return replace(
                 verdict,
-                note="the metric has another definition on the day before, so they cannot be "
+                note="the other row has another definition of the metric, so the two cannot be "
                 "compared",
             )
         estimate = of_change(row, base, threshold, self._until(row, threshold))
