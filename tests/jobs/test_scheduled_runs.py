@@ -333,7 +333,7 @@ def test_lineage_begins_and_ends(shop: Path, lineage: Path) -> None:
     assert facets["parent"]["job"] == {"namespace": "airflow", "name": "nightly.run"}
     assert facets["nominalTime"]["nominalEndTime"] == "2026-01-03T00:00:00+00:00"
     assert facets["sqlmetrics_run"]["rows"]["metrics"] == rows
-    assert "there is no row" in fail["run"]["facets"]["errorMessage"]["message"]
+    assert "the table has no rows" in fail["run"]["facets"]["errorMessage"]["message"]
     assert all("_schemaURL" in facet for facet in facets.values())
 
 
