@@ -68,6 +68,7 @@ COLUMNS: Mapping[str, str] = {
     "group": "Systems that share a letter do not differ.",
     "higher on days": "The number of days on which the new system has the higher value.",
     "impressions": "The number of impressions.",
+    "item_id": "The id of the item.",
     "items": "The number of items.",
     "kept": "The number of rows that are kept after the step.",
     "labels": "Which labels the values are computed with.",
