@@ -115,6 +115,7 @@ VERBS: dict[str, int] = {
     "build spec.yml --db shop.duckdb --start 2026-01-30": 1,
     "compare spec.yml --by country": 0,
     "diagnose spec.yml": 0,
+    "fuse spec.yml --limit 3": 0,
     "funnel spec.yml --stage-column country --order DE,US,JP": 0,
     "report spec.yml --out - --fresh": 0,
     "debug --db shop.duckdb": 0,

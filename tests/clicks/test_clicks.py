@@ -214,11 +214,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["models", "-o", "json"], '{"model": "position_ctr", "log_likelihood": -0.'),
         (["--per-query"], "ndcg@5"),
         (["-m", "ctr", "--by", "country"], "country=DE  new"),
-        (["-m", "ctr", "--per-query"], "--per-query is of metrics of lists"),
+        (["-m", "ctr", "--per-query"], "--per-query needs list metrics, like ndcg@10"),
         (["judgments"], "pool: query_item"),
         (["judgments"], "for labels of single requests use clicks labels"),
         (["days", "-m", "ctr"], "beside those of lists; add -m ndcg@10"),
-        (["-m", "ctr", "--by", "land"], "clicks.impressions.columns.segments names"),
+        (["-m", "ctr", "--by", "land"], "and the segments of clicks.impressions.columns.segments"),
         (["--ubi", "a", "b"], "give a spec, a log, or the two files of --ubi"),
         (["deepth"], "'deepth' is not a page of a log; the pages are depth, days, soundness"),
         (["depth", "--compare-labels"], "give one page of a log, given depth, compare-labels"),
@@ -777,7 +777,7 @@ def near(value: Any) -> Any:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({}, "give impressions and events, or log, or format: ubi"),
+        ({}, "give impressions and events, or a log, or format: ubi"),
         ({"log": {"file": "x.csv"}, "events": {"file": "x.csv"}}, "given events, log"),
         ({"log": {"file": "x.csv"}, "cleaning": {"min_dwel": 5}}, "unknown key 'min_dwel'"),
         ({"log": {"file": "x.csv"}, "cleaning": {"min_dwell": "soon"}}, "a duration like 30m"),
@@ -811,7 +811,7 @@ def test_wrong_logs_are_refused(given: Row, problem: str) -> None:
 
 
 def test_clicks_and_rankings_are_two_ways() -> None:
-    with pytest.raises(sm.SpecError, match="take the place of rankings and labels"):
+    with pytest.raises(sm.SpecError, match="clicks replace rankings and labels"):
         sm.Spec(clicks={"log": {"file": "x.csv"}}, rankings={"file": "y"}, metrics=["ctr"])
 
 

@@ -9,8 +9,8 @@ import click
 from sqlmetrics.cli.common import error_options, say, several, several_names
 from sqlmetrics.cli.evaluation_options import check_option, given_options, pairs, table_options
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.cli.options.command import COMMON, Command, option
-from sqlmetrics.cli.options.parameters import INPUT, sql_option
+from sqlmetrics.cli.options.command import INPUT_DATA, OUTPUT, Command, option
+from sqlmetrics.cli.options.parameters import INPUT, days_options, sql_option
 from sqlmetrics.cli.output import emit_table, format_of, output_options
 from sqlmetrics.cli.systems import FORMATS, found_by, sources
 from sqlmetrics.errors import SpecError
@@ -21,12 +21,12 @@ from sqlmetrics.fusion.mixture import METHODS, NORMS, PRESETS
 
 @click.command(cls=Command)
 @click.argument("tables", type=INPUT, nargs=-1, required=True, metavar="RANKINGS... | SPEC")
-@option("--like", type=click.Choice([*PRESETS]), help="Formula of a search engine.")
-@option("--method", type=click.Choice([*METHODS]), help="Method.  [default: rrf]")
+@option("--like", type=click.Choice([*PRESETS]), help="Search engine whose formula is used.")
+@option("--method", type=click.Choice([*METHODS]), help="Fusion method.  [default: rrf]")
 @option(
     "--norm",
     type=click.Choice([*NORMS]),
-    help="What becomes of scores before it.  [default: min_max]",
+    help="Normalisation of the scores of each run.  [default: min_max]",
 )
 @option("-k", "k", type=float, help="Constant of rrf.  [default: 60]")
 @option(
@@ -34,20 +34,27 @@ from sqlmetrics.fusion.mixture import METHODS, NORMS, PRESETS
     multiple=True,
     callback=several,
     metavar="RUN=WEIGHT",
-    help="Weights of the runs; or numbers in their order.  [default: 1 each]",
+    help="Weight of each run, by name or in their order.  [default: 1 each]",
 )
-@option("--floor", type=float, help="What an item counts in a run that lacks it.")
+@option("--floor", type=float, help="Normalised score of an item in a run that lacks it.")
 @option(
     "--runs",
     multiple=True,
     callback=several_names,
     metavar="A,B",
-    help="Runs in their order.  [default: all]",
+    help="Runs to fuse, in order.  [default: all]",
 )
-@option("--window", type=int, metavar="N", help="First N items of each run.  [default: all]")
-@option("--limit", type=int, metavar="N", help="First N items of each query.  [default: all]")
-@option("--start", metavar="DATE", heading=COMMON, help="First day.")
-@option("--end", metavar="DATE", heading=COMMON, help="Day after the last one.")
+@option(
+    "--window", type=int, metavar="N", help="Number of items of each run to fuse.  [default: all]"
+)
+@option(
+    "--limit",
+    type=int,
+    metavar="N",
+    help="Number of items to print per query.  [default: all]",
+    heading=OUTPUT,
+)
+@days_options(INPUT_DATA)
 @check_option
 @sql_option
 @table_options
