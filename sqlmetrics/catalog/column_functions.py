@@ -45,7 +45,8 @@ def function_named(text: str, files: Mapping[str, Metric]) -> str:
         if not metric_of(function, files):
             raise SpecError(f"metric {text!r}: {unknown('function', function, FUNCTIONS)}")
         return text
-    return f"{name}(column={match['column']!r}{text[match.end() :]}"
+    settings = re.sub(r"^\s*,\s*relevant\s*(?=[,)])", ", min_grade=1", text[match.end() :])
+    return f"{name}(column={match['column']!r}{settings}"
 
 
 def of_column(metric: Metric, settings: dict[str, Any], text: str) -> Metric:

@@ -240,14 +240,21 @@ class RowContext(MetricContext):
         """The condition of ranks where p^(rank - 1) is no faint number; empty if all are."""
         return "" if self.k and self.k <= self._last else f"rnk <= {self._last}"
 
-    def in_top(self, value: str, condition: str = "") -> str:
+    def in_top(self, value: str, *conditions: str) -> str:
         """The value for rows in the top k, 0 for others."""
-        top = join_conditions(self._top, condition)
+        top = join_conditions(self._top, *conditions)
         return case(top, value) if top else value
 
-    def of_top(self, value: str) -> str:
+    def of_top(self, value: str, condition: str = "") -> str:
         """The value for rows in the top k, NULL for others."""
-        return case(self._top, value, "") if self._top else value
+        top = join_conditions(self._top, condition)
+        return case(top, value, "") if top else value
+
+    @property
+    def is_graded(self) -> str:
+        """The condition of an item of grade `min_grade` or more, empty if each counts."""
+        least = self._settings.parameter("min_grade")
+        return f"grade >= {number(least)}" if least else ""
 
     @property
     def value(self) -> str:

@@ -572,15 +572,25 @@ class Item:
 Catalogue = Mapping[str, Item]
 
 
-def _values(items: Ids, catalogue: Catalogue, k: int | None, column: str) -> list[float]:
-    """The values of a column that the items of the top k have."""
-    values = (catalogue[item].columns[column] for item in items[:k])
+def _values(
+    items: Ids,
+    grades: Grades,
+    catalogue: Catalogue,
+    *,
+    k: int | None,
+    column: str,
+    min_grade: float,
+) -> list[float]:
+    """The values of a column that the items of the top k have, from a grade on."""
+    pairs = zip(items[:k], grades[:k], strict=True)
+    counted = (item for item, grade in pairs if not min_grade or (grade or 0.0) >= min_grade)
+    values = (catalogue[item].columns[column] for item in counted)
     return [value for value in values if value is not None]
 
 
-def mean_of(items: Ids, catalogue: Catalogue, *, k: int | None, column: str) -> Value:
+def mean_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> Value:
     """Mean of the values of a column."""
-    values = _values(items, catalogue, k, column)
+    values = _values(items, grades, catalogue, **settings)
     return math.fsum(values) / len(values) if values else None
 
 
@@ -588,19 +598,19 @@ share_of = mean_of
 """Of 1 for yes and 0 for no."""
 
 
-def sum_of(items: Ids, catalogue: Catalogue, *, k: int | None, column: str) -> Value:
+def sum_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> Value:
     """Sum of the values of a column."""
-    return math.fsum(_values(items, catalogue, k, column))
+    return math.fsum(_values(items, grades, catalogue, **settings))
 
 
-def min_of(items: Ids, catalogue: Catalogue, *, k: int | None, column: str) -> Value:
+def min_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> Value:
     """Least value of a column."""
-    return min(_values(items, catalogue, k, column), default=None)
+    return min(_values(items, grades, catalogue, **settings), default=None)
 
 
-def max_of(items: Ids, catalogue: Catalogue, *, k: int | None, column: str) -> Value:
+def max_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> Value:
     """Largest value of a column."""
-    return max(_values(items, catalogue, k, column), default=None)
+    return max(_values(items, grades, catalogue, **settings), default=None)
 
 
 def novelty(items: Ids, catalogue: Catalogue, *, k: int) -> Value:
@@ -897,6 +907,8 @@ def combined(formula: str, values: Sequence[Value]) -> Value:
 
 def looks_at_grades(question: Question) -> bool:
     """Whether a metric looks at the grades of the items of a list."""
+    if question.arguments.get("min_grade") == 0:
+        return False
     if question.name == "idcg":
         return question.arguments["ideal"] in ("shown_at_k", "hits")
     function: Callable[..., Value] = globals()[question.name]
