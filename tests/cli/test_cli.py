@@ -132,7 +132,7 @@ def test_tables_of_a_database(folder: Path) -> None:
             2,
             "no metric to compute; name some, like -m ndcg@10",
         ),
-        (["evaluate", "run.txt", "-m", "mrr"], 2, "no labels are given; columns are query_id"),
+        (["evaluate", "run.txt", "-m", "mrr"], 2, "no labels are given, and the columns query_id"),
         (["evaluate", "runs", "truth", "--db", "no.duckdb", "-m", "mrr"], 2, "no database file"),
         (["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "--out", "no/x"], 3, "cannot write"),
         (["compile", "no.yml"], 2, "cannot read the spec"),
