@@ -46,6 +46,10 @@ def function_named(text: str, files: Mapping[str, Metric]) -> str:
             raise SpecError(f"metric {text!r}: {unknown('function', function, FUNCTIONS)}")
         return text
     settings = re.sub(r"^\s*,\s*relevant\s*(?=[,)])", ", min_grade=1", text[match.end() :])
+    if re.match(r"[^)]*,\s*\w*\s*[,)]", settings):
+        raise SpecError(
+            f"metric {text!r}: behind the column write relevant, min_grade=2 or better=lower"
+        )
     return f"{name}(column={match['column']!r}{settings}"
 
 

@@ -183,6 +183,11 @@ PRICED = pa.table(
     [
         ("mean(prise)@2", PRICED, "unknown column 'prise'; did you mean 'price'?"),
         ("maen(price)@2", PRICED, "unknown function 'maen'; did you mean 'mean'?"),
+        (
+            "sum(price, relevnt)@2",
+            PRICED,
+            r"'sum\(price, relevnt\)@2': behind the column write rel",
+        ),
         ("mean@2", PRICED, r"name a column of the items, like mean\(price\)@10"),
         (
             "mean(there)@2",
