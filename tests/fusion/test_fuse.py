@@ -229,6 +229,6 @@ def test_the_command_line_writes_rankings(tmp_path: Path, monkeypatch: pytest.Mo
                       "bm25=.3,knn=.7", "--out", "fused.csv")  # fmt: skip
     assert sm.evaluate("fused.csv", "labels.csv", "mrr")["mrr"] == 1
     refused = run("fuse", "bm25.csv", "knn.csv", "--out", "knn.csv", expect=2)
-    assert "is read by this command" in refused.stderr
+    assert "this command reads it" in refused.stderr
     query = run("fuse", "bm25.csv", "knn.csv", "--sql").stdout
     assert sm.evaluate(query, "labels.csv", "mrr")["mrr"] == 0.5
