@@ -20,6 +20,7 @@ from worlds import EXAMPLES
 import sqlmetrics as sm
 from sqlmetrics.catalog.metric import listed
 from sqlmetrics.catalog.presets import PRESETS
+from sqlmetrics.catalog.tool_names import in_our_words
 from sqlmetrics.evaluation.streaming import histogram, metric, options, places, rows
 
 CUT = ["ndcg@3", "recall(rel=2)@2", "hit@1", "precision@4", "ap@3", "mrr@2"]
@@ -62,12 +63,19 @@ def at_once(
     ]
     runs = pa.Table.from_pylist(rows)
     labels = runs.filter([not math.isnan(row["grade"]) for row in rows])
+    spec = sm.Spec(
+        rankings={"relation": "runs"},
+        labels={"relation": "labels"},
+        metrics=asked["metrics"],
+        preset=asked.get("preset", "house"),
+    )
+    names = {text: str(spec.measure(text)) for text in asked["metrics"]}
     if not len(labels):
-        return {str(sm.parse(text)): math.nan for text in asked["metrics"]}
+        return dict.fromkeys(names.values(), math.nan)
     fixed = {"check": False, "per_query": False, "identical_ids": "keep"}
     retrieved = runs.filter([row["score"] > -math.inf for row in rows])
     result = sm.evaluate(retrieved, labels, **asked, **ties, **fixed)
-    values = {str(sm.parse(text)): result[text] for text in asked["metrics"]}
+    values = {name: result[text] for text, name in names.items()}
     return {text: math.nan if value is None else value for text, value in values.items()}
 
 
@@ -79,7 +87,8 @@ def of_preset(preset: str) -> dict[str, Any]:
         for text in (one.name, f"{one.name}@3"):
             try:
                 sm.StreamingMetric(text, preset=preset)
-                asked["metrics"].append(text)
+                # a name may stand for several cutoffs of its tool
+                asked["metrics"] += [text] * (len(in_our_words(text, preset)) == 1)
             except sm.SpecError:
                 continue
     return asked

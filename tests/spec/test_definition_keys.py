@@ -128,6 +128,7 @@ EFFECTS: dict[str, set[str]] = defaultdict(set)
 
 
 @by_turns(9)
+@pytest.mark.xdist_group("definition keys")
 @pytest.mark.parametrize("base", dict.fromkeys(base for base, *_ in OWN))
 def test_no_key_changes_a_number_under_its_hash(
     base: str, bases: dict[str, tuple[Database, Rows]]
@@ -150,6 +151,7 @@ ALWAYS_REFUSED = {
 
 
 @pytest.mark.skipif(not is_all(), reason="SQLMETRICS_ALL=1 tries all changes")
+@pytest.mark.xdist_group("definition keys")
 def test_most_keys_have_a_value_that_runs() -> None:
     """A key of which nothing is ever evaluated would prove nothing."""
     idle = {key for key, found in EFFECTS.items() if found == {"refused"}}
