@@ -560,7 +560,7 @@ class Walk:
         asked = ("--baseline", "old's", "--movers", "2", *sliced, "-o", "json")
         done = self._call("compare", *asked, expect=0 if wanted else 2)
         if not wanted:
-            assert "no query has a value of old's" in done.stderr
+            assert "no query has a value of both old's and another system" in done.stderr
             return
         found = json.loads(done.stdout)
         there = {row["metric"]: row for row in found["rows"] if row["segment_name"] == "all"}
@@ -644,7 +644,7 @@ class Walk:
             "precision@1",
         ]
         done = self._evaluate(*options)
-        assert "no labelled item stands in any list" in done.stderr
+        assert "no labelled item appears in any list" in done.stderr
         there = {
             (date.fromisoformat(row["metric_date"][:10]), self._system(row["system"])): row[
                 "n_queries"

@@ -20,7 +20,7 @@ WORLDS = 100
 Function = Callable[..., float | None]
 
 
-def tested(
+def prove(
     files: MetricFiles, names: Iterable[str], connection: Any, *, python: bool
 ) -> list[Outcome]:
     """What an engine gives for the examples of metrics, and at the edges of the first one.

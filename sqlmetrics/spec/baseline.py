@@ -23,9 +23,9 @@ def usual_baseline(systems: Sequence[str]) -> tuple[str, str]:
         systems: Their names, at least one.
 
     >>> usual_baseline(["old", "new"])
-    ('old', 'the baseline is old, as its name says; --baseline names another')
+    ('old', 'the baseline is old, as its name says; name another with --baseline')
     >>> usual_baseline(["dense", "bm25"])
-    ('bm25', 'the baseline is bm25, the first by name; --baseline names another')
+    ('bm25', 'the baseline is bm25, the first by name; name another with --baseline')
     """
     named_baseline = _named(systems)
     baseline = named_baseline or min(systems)

@@ -27,7 +27,7 @@ def wrong_curve(curve: Mapping[int, float]) -> str:
     """What is wrong with propensities by position; empty if nothing is.
 
     >>> wrong_curve({1: 1, 2: 0.6}), wrong_curve({2: 0.6})
-    ('', 'propensities are relative to position 1: give it too; given 2')
+    ('', 'propensities are relative to position 1; give it too, given 2')
     """
     wrong = [f"{k}: {p:g}" for k, p in curve.items() if k < 1 or not 0 < p < inf]
     if wrong:

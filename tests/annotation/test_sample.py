@@ -297,9 +297,9 @@ def test_what_cannot_be_drawn() -> None:
     plain = pa.table({"query_id": ["a"]})
     odd = pa.table({"query_id": ["a", "b"], "weight": [1.0, None]})
     with connect() as engine:
-        with pytest.raises(sm.SpecError, match="name a weight"):
+        with pytest.raises(sm.SpecError, match="name its column as weight"):
             draw(spec_of(plain), engine, 1, traffic=True)
-        with pytest.raises(sm.InputError, match="a weight that is missing or negative: 1"):
+        with pytest.raises(sm.InputError, match="a missing or negative weight: 1"):
             draw(spec_of(odd), engine, 2)
         with pytest.raises(sm.InputError, match="no query to sample"):
             draw(spec_of(plain.slice(1)), engine, 1)

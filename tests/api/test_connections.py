@@ -156,7 +156,7 @@ def test_what_a_run_writes_is_never_lost(folder: Path) -> None:
         (["--db", ""], "--db has no value; give one"),
         (["--profiles", ""], "--profiles has no value; give one"),
         (["--db", "a.duckdb", "--target", "dev"], "give one of --db, --connection and --target"),
-        (["--db", "a.duckdb", "--profiles", "profiles.yml"], "give it without --db"),
+        (["--db", "a.duckdb", "--profiles", "profiles.yml"], "leave --db out"),
         (["--db", "postgresql://ann:s3cr3t@host/db"], "give a URL with --connection"),
         (["--target", "postgresql://ann:s3cr3t@host/db"], "give a URL with --connection"),
     ):
@@ -256,7 +256,7 @@ def test_a_profile_beside_a_strangers_spec_wants_consent(
     (folder / "profiles.yml").unlink()
     (folder / "profiles.yml").symlink_to(home / ".dbt" / "profiles.yml")
     told = sqlmetrics("validate", str(user / "links/fork/tables.yml"), folder=user, expect=2)
-    assert "is not read" in told.stderr
+    assert "is not used" in told.stderr
     # the folder that one stands in is one's own, by whichever name
     (folder / "profiles.yml").unlink()
     (folder / "profiles.yml").write_text("outputs: {a: {type: duckdb, path: shop.duckdb}}")
@@ -567,7 +567,7 @@ def test_sqlalchemy_over_another_driver(folder: Path) -> None:
     assert closed == [url]
     with pytest.raises(SpecError, match="is in memory, so no other connection can reach it"):
         sm.connect(below("duckdb:///:memory:", "Engine"))
-    with pytest.raises(SpecError, match="is one of builtins, unknown here; give its engine"):
+    with pytest.raises(SpecError, match="uses builtins, which is unknown here; give its engine"):
         sm.connect(below(url, "Connection"))
 
 
@@ -646,7 +646,7 @@ def test_commands_that_read_change_nothing(folder: Path, name: str, servers: Any
                     told = sqlmetrics(
                         verb, "spec.yml", "--connection", url, folder=folder, expect=code
                     )
-                    assert ("this command changes nothing" in told.stderr) == (code == 3)
+                    assert ("this command only reads" in told.stderr) == (code == 3)
         with connect(url) as engine:
             assert engine.rows("select count(*) from written") == [(0,)]
             assert engine.driver.rows(

@@ -87,7 +87,7 @@ def test_nothing_replaces_what_is_read_or_stored(folder: Path) -> None:
             words = [*line.split(), target, "--overwrite"]
             *_, error = sqlmetrics(*words, folder=folder, expect=2).stderr.splitlines()
             assert target in error, words
-            assert re.search("not written over|not written here|is written as", error), words
+            assert re.search("cannot be overwritten|not written here|is written as", error), words
             assert (folder / target).read_bytes() == before[str(folder / target)]
 
 
@@ -226,7 +226,7 @@ def test_what_is_read_by_a_glob_a_folder_or_a_link_stays(folder: Path) -> None:
         before = contents(folder)
         line = f"evaluate {rankings} labels.csv -m mrr --out {target} --overwrite"
         told = sqlmetrics(*line.split(), folder=folder, expect=2).stderr
-        assert "not written over" in told, line
+        assert "cannot be overwritten" in told, line
         assert contents(folder) == before
     (folder / "to.csv").symlink_to(folder / "new.csv")
     (folder / "new.csv").touch(0o640)
@@ -238,7 +238,7 @@ def test_what_is_read_by_a_glob_a_folder_or_a_link_stays(folder: Path) -> None:
     assert Path(os.devnull).is_char_device()
     profile = f"{EVALUATE} o.csv --profile labels.json"
     (folder / "labels.json").symlink_to(folder / "labels.csv")
-    assert "not written over" in sqlmetrics(*profile.split(), folder=folder, expect=2).stderr
+    assert "cannot be overwritten" in sqlmetrics(*profile.split(), folder=folder, expect=2).stderr
 
 
 def test_tables_that_only_look_alike_are_theirs(folder: Path) -> None:

@@ -624,7 +624,7 @@ def test_a_column_that_is_needed_is_named(more: dict[str, Any], message: str) ->
 
 
 def test_clicks_stand_in_place_of_labels() -> None:
-    with pytest.raises(sm.SpecError, match="take the place of rankings and labels; given labels"):
+    with pytest.raises(sm.SpecError, match="clicks replace rankings and labels; leave out labels"):
         sm.Spec(clicks=asked(LOG), labels={"relation": "truth"}, metrics=["mrr"])
 
 

@@ -67,7 +67,7 @@ def test_a_system_without_anybody_is_a_mismatch() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(SpecError, match="unknown system in the log 'c'; known: a, b"):
         mismatch({"a": 1, "c": 1}, {"a": 1, "b": 1})
-    with pytest.raises(SpecError, match="shares are above 0"):
+    with pytest.raises(SpecError, match="shares must be above 0"):
         mismatch({"a": 1, "b": 1}, {"a": 1, "b": 0})
     with pytest.raises(SpecError, match="two systems with users are needed"):
         mismatch({"a": 1})
@@ -181,7 +181,7 @@ def test_bots_do_not_count() -> None:
 def test_one_system_is_nothing_to_compare() -> None:
     found = on(assignment({"u": "a"}), soundness)
     assert (found.mismatch, found.crossed, found.shown_vs_ranked) == (None, None, None)
-    assert "nothing to look at" in repr(found)
+    assert "no experiment to check" in repr(found)
     shares = {"a": 1, "b": 1}
     assert on(assignment({"u": "a"}), lambda log: soundness(log, shares=shares)).mismatch
 
@@ -306,7 +306,9 @@ def test_requests_with_one_list_are_told() -> None:
     found = compared({"r1": "ab", "r2": "a", "r3": "b"}, {"r1": "ab", "r4": "a"})
     assert (found.n_requests, found.n_only_ranked, found.n_only_shown) == (1, 2, 1)
     assert (found.overlap, found.rbo, found.n_differ) == (1.0, 1.0, 0)
-    with pytest.raises(SpecError, match="no request has both lists: of 2, 1 were only ranked"):
+    with pytest.raises(
+        SpecError, match="no request has both lists: of 2, 1 have only a ranked list"
+    ):
         compared({"r1": "ab"}, {"r4": "a"})
 
 

@@ -349,9 +349,11 @@ def test_ubi_as_the_plugin_writes_it(tmp_path: Path) -> None:
     assert value(evaluate_clicks(sm.Spec(clicks=asked, metrics=["ctr"])), "ctr") == 2 / 7
     for row in queries:
         del row["query_response_hit_ids"]
-    with pytest.raises(sm.InputError, match="nothing says what was shown: no event has the action"):
+    with pytest.raises(
+        sm.InputError, match="the log does not say what was shown: no event has the action"
+    ):
         evaluate_clicks(sm.Spec(clicks=ubi(tmp_path, queries, events), metrics=["ctr"]))
-    with pytest.raises(sm.SpecError, match="only for format: ubi"):
+    with pytest.raises(sm.SpecError, match="only applies to format: ubi"):
         sm.Spec(clicks={"log": {"file": "x.csv"}, "lists_from": "hit_ids"}, metrics=["ctr"])
 
 
@@ -504,7 +506,7 @@ def wide(positions: Sequence[Any], **more: Any) -> Row:
     ("positions", "told"),
     [
         ([0, 1, 2], "position is 0, but lists start at 1 in 1 row"),
-        (["0", "1", "2"], "give first_position: 0, or each where some lists start at 0"),
+        (["0", "1", "2"], "set first_position: 0, or each where some lists start at 0"),
         ([1.0, 1.4, 2.0], "position is not a whole number in 1 row"),
         ([-1, 1, 2], "position is negative in 1 row"),
         (["1", "2", "last"], "position is not a number in 1 row"),
@@ -528,7 +530,7 @@ def test_lists_that_start_at_0_say_so(tmp_path: Path) -> None:
     )
     done = CliRunner().invoke(cli, ["clicks", str(tmp_path / "log.yml")])
     assert isinstance(done.exception, sm.InputError)
-    assert "give first_position: 0" in str(done.exception)
+    assert "set first_position: 0" in str(done.exception)
 
 
 def two_tables(actions: Sequence[str], **more: Any) -> Row:
@@ -746,7 +748,7 @@ def test_what_ubi_cannot_use_is_refused(tmp_path: Path) -> None:
     named = {**log, "events": {**log["events"], "columns": {"user": "who"}}}
     with pytest.raises(sm.SpecError, match=r"leave out clicks\.events\.columns"):
         sm.Spec(clicks=named, metrics=["ctr"])
-    with pytest.raises(sm.SpecError, match="min_dwell needs a dwell"):
+    with pytest.raises(sm.SpecError, match="leave out min_dwell"):
         sm.Spec(clicks={**log, "cleaning": {"min_dwell": "5s"}}, metrics=["ctr"])
 
 

@@ -268,7 +268,7 @@ def test_an_unfair_coin_is_told() -> None:
     shown = {f"r{number}": "abcd" for number in range(20)}
     log, rankings = small(dict.fromkeys(shown, "b"), shown)
     outcome = found(clicks_of(log, rankings, "balanced"))
-    assert "new began in 0 of 20 requests that tell it: no fair coin" in repr(outcome)
+    assert "new began in 0 of 20 requests that say who began: the coin is not fair" in repr(outcome)
 
 
 @pytest.mark.parametrize(

@@ -131,5 +131,5 @@ def test_what_it_has_not_is_refused(labels: dict[str, Any], why: str) -> None:
 def test_another_log_is_refused() -> None:
     log = {"relation": "shown", "columns": {"query": "q", "clicked": "c"}}
     labels = {"pool": "query_item", "rate": "opensearch_coec"}
-    with pytest.raises(sm.SpecError, match="positions of events as they are logged"):
+    with pytest.raises(sm.SpecError, match="uses the positions of the logged events"):
         sm.Spec(clicks={"log": log, "labels": labels}, metrics=["mrr"])

@@ -29,8 +29,8 @@ def test_given_propensities_are_against_position_1() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({2: 0.5}, "relative to position 1: give it too; given 2"),
-        ({1: 1.0, 2: 0.0}, "above 0 by position, which count from 1; given 2: 0"),
+        ({2: 0.5}, "relative to position 1; give it too, given 2"),
+        ({1: 1.0, 2: 0.0}, "above 0 by position, and positions count from 1; given 2: 0"),
         ({0: 1.0, 1: 1.0}, "given 0: 1"),
         ({1: 1.0, 2: float("nan")}, "given 2: nan"),
     ],

@@ -363,7 +363,7 @@ def test_what_cannot_be_corrected_is_told() -> None:
         with sm.clicks.clean(sm.clicks.Clicks(log=log, propensity={**known, **more})) as done:
             return " ".join(done.estimate_propensities().warnings())
 
-    assert "none of the impressions whose propensity is known was clicked" in told(False)
+    assert "none of the impressions with a known propensity was clicked" in told(False)
     assert "max_weight cuts off 50% of the weight of clicks" in told(True)
     assert "cuts off" not in told(True, max_weight=20)
     alike = told(True, given={1: 1, 2: 1})

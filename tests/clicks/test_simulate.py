@@ -405,7 +405,7 @@ def test_odd_sizes_work(tmp_path: Path) -> None:
         ({"requests": 0}, "requests must be a whole number, 1 or more, given 0"),
         ({"late": 1.5}, "late must be a share from 0 to 1, given 1.5"),
         ({"late": 0.2, "hurried": 0.2}, "come to 0.42 of the clicks"),
-        ({"trust": 1}, "trust 1 has too many results clicked .* at most 0.77"),
+        ({"trust": 1}, "trust 1 leaves too few unclicked results .* at most 0.77"),
         ({"model": "cascade", "trust": 0.1}, "trust is for the model position"),
         (
             {"systems": ["a", "a"]},

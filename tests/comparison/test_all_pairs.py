@@ -139,7 +139,7 @@ def test_a_leaderboard_says_what_the_pairs_say(tmp_path: Path) -> None:
             differs = verdicts[frozenset((one.system, other.system))] in ("better", "worse")
             assert differs != bool({*one.group} & {*other.group})
     for asked in (found.raise_if, lambda: sm.report(found)):
-        with pytest.raises(sm.SpecError, match="needs a baseline, and all_pairs"):
+        with pytest.raises(sm.SpecError, match="needs a baseline, but all_pairs"):
             asked()
     assert "<svg" not in found._repr_html_()
     with pytest.raises(KeyError, match=r"no row of 's0', 's1'.*known: 's1', 's0'"):

@@ -191,7 +191,7 @@ def test_days_of_a_query_are_one_cluster() -> None:
     assert (found.cluster, row["n"], n) == ("query_id", N, 10)
     assert row["difference"] == near(mean)
     assert (row["ci_high"] - row["ci_low"]) / 2 == near(error * 2.2621571627409915)
-    assert "its days are one cluster" in str(found)
+    assert "appears on several days is one cluster" in str(found)
     part = sm.compare(rankings, labels, "cg@1", date="ds", baseline="old", start="2026-01-02")
     assert part["cg@1"]["n"] == 30
 
@@ -417,7 +417,7 @@ def test_queries_are_matched_by_their_ids_and_others_are_told() -> None:
 
 def test_no_common_query_is_an_error() -> None:
     parts = {"new": [0.1, 0.2, None], "old": [None, None, 0.3]}
-    with pytest.raises(sm.InputError, match=r"no query has a value of old and of another system"):
+    with pytest.raises(sm.InputError, match=r"no query has a value of both old and another system"):
         compared(parts, missing="drop")
 
 
@@ -587,7 +587,7 @@ def test_evaluate_gives_student_s_interval_of_a_mean_where_there_is_one() -> Non
     plain = sm.evaluate(rankings, labels, metrics, **asked)
     assert list(plain.wide().column_names) == ["system", *metrics]
     assert "ci_low" not in plain.summary().column_names
-    with pytest.raises(sm.SpecError, match="confidence is above 0 and below 1"):
+    with pytest.raises(sm.SpecError, match="confidence must be above 0 and below 1"):
         sm.evaluate(rankings, labels, metrics, confidence=95)
 
 
@@ -661,7 +661,9 @@ def test_requests_of_users_who_come_again_are_told(tmp_path: Path, monkeypatch: 
     spec = sm.Spec(name="ev", clicks=clicks, metrics=["ndcg@10"])
     apart = sm.compare(spec, unpaired=True)
     assert "use --cluster user_id to cluster by user" in " ".join(apart.notes)
-    assert "its days are one cluster" not in " ".join(apart.notes), "a request is of one day"
+    assert "appears on several days is one cluster" not in " ".join(apart.notes), (
+        "a request belongs to one day"
+    )
     together = sm.compare(spec, unpaired=True, cluster="user_id")
     assert "--cluster user_id" not in " ".join(together.notes)
     assert together["ndcg@10"]["difference"] == near(apart["ndcg@10"]["difference"])

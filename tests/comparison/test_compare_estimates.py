@@ -282,7 +282,7 @@ def test_what_does_not_go_together_is_refused() -> None:
         (("test", "bootstrap"),): "they are compared by the test t alone; leave out test bootstrap",
         (("cluster", "user"),): "leave out a cluster",
         (("baseline_values", "x.csv"),): "leave out baseline_values",
-        (("dates", "2026-01-01,2026-01-02"), ("paired", True)): "a request is of one day",
+        (("dates", "2026-01-01,2026-01-02"), ("paired", True)): "a request belongs to one day",
         (("dates", "2026-01-01,2026-01-02"),): "dates compare one system with itself",
         (("metrics", (one, "mrr")),): "mrr needs lists that were shown",
         (("metrics", ("ctr(estimator=ips)",)),): "cannot be estimated for rankings",

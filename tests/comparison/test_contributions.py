@@ -170,5 +170,5 @@ def test_the_command_line_prints_them(tmp_path: Any) -> None:
     assert {row["segment_value"] for row in found["contributions"]} == {"AT", "DE", "FR"}
     markdown = sqlmetrics(*asked, *more, "-o", "markdown", folder=tmp_path).stdout
     assert "| metric | country | queries | share |" in markdown
-    with pytest.raises(sm.SpecError, match="contributions are those of segments"):
+    with pytest.raises(sm.SpecError, match="contributions need segments"):
         compared(systems, contributions=True)

@@ -294,7 +294,7 @@ def test_a_log_of_one_system_is_looked_at_by_itself() -> None:
     assert "labels are clicks on the lists themselves" in " ".join(repr(found).split())
     pooled = spec_of({"old": OLD, "new": OLD[1:]}, labels={"pool": "query_item"})
     told = " ".join(repr(sm.diagnose(pooled)).split())
-    assert "recall, hits and judged items were not looked at" in told
+    assert "recall, hits and judged items were not checked" in told
     assert "learned from the requests that they judge" in told
     with pytest.raises(sm.InputError, match="this system has no list: unknown system 'nwe'"):
         sm.diagnose(spec_of({"new": OLD, "old": OLD}), baseline="nwe")

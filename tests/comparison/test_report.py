@@ -652,7 +652,7 @@ output: {{relation: facts{more}}}
             continue
         assert row["p_value"] == pytest.approx(once["p_value"], rel=1e-9)
         assert ("queries appear again on other days, which" in text) == (name == "paired")
-        assert ("does not tell whether queries come again" in text) == (name == "unknown")
+        assert ("does not say whether queries appear again" in text) == (name == "unknown")
         last = page.content.days[-1]
         first = page.content.days[0]
         assert last["running_low"] == pytest.approx(first["running_low"], abs=1e-12)

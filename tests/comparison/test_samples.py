@@ -178,13 +178,13 @@ def test_what_needs_pairs_is_refused_with_what_to_do() -> None:
     for test in ("wilcoxon", "randomization"):
         with pytest.raises(sm.SpecError, match=f"{test} needs each query on both sides"):
             compared(SPLIT, paired=False, test=test)
-    with pytest.raises(sm.SpecError, match="a covariate is adjusted for by the test t"):
+    with pytest.raises(sm.SpecError, match="only the test t adjusts for a covariate"):
         compared(SPLIT, facts=facts, covariate="before", test="bootstrap")
-    with pytest.raises(sm.SpecError, match="no column of dates is named"):
+    with pytest.raises(sm.SpecError, match="the rankings have no column of dates"):
         compared(SPLIT, covariate="2026-01-01")
-    with pytest.raises(sm.SpecError, match="these days are compared themselves"):
+    with pytest.raises(sm.SpecError, match="these days are compared too"):
         compared(SPLIT, covariate="2026-01-01..2026-01-05", start="2026-01-05", date="ds")
-    with pytest.raises(sm.SpecError, match="paired queries are their own covariate"):
+    with pytest.raises(sm.SpecError, match="paired queries already are their own covariate"):
         compared(SPLIT, facts=facts, covariate="before", paired=True)
 
 
@@ -282,7 +282,7 @@ def test_days_that_cannot_be_compared_are_refused_with_what_to_do() -> None:
     refused("no query on 2026-01-05", "2026-01-01,2026-01-05", sm.InputError)
     refused("unknown baseline '2026-01-02'", "2026-01-01,2026-01-08", baseline="2026-01-02")
     refused("leave out start and end", "2026-01-01,2026-01-08", start="2026-01-01")
-    refused("no column of dates is named", "2026-01-01,2026-01-08", date=None)
+    refused("the rankings have no column of dates", "2026-01-01,2026-01-08", date=None)
 
 
 # -- engines and peers ------------------------------------------------------------------

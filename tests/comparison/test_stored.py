@@ -104,7 +104,7 @@ def test_a_table_that_is_no_baseline_is_refused_with_what_to_give() -> None:
     refused("unknown column 'query_id'", kept.select(["cg_at_1"]), sm.InputError)
     refused("there is no file or table", "kept.parquet", sm.InputError)
     one = of_one(kept, "old")
-    refused("have no segments, weights", one, paired=False, by="score")
+    refused("cannot be compared unpaired with segments, weights", one, paired=False, by="score")
     refused("give one", one, dates="2026-01-01,2026-01-02")
     refused("unknown system 'nw'", one, sm.InputError, systems=["nw"])
 

@@ -273,7 +273,7 @@ def test_lists_and_other_kinds_are_refused_by_name(engine):
         pytest.skip("DuckDB reads them")
     with pytest.raises(InputError, match=r"column 'v' has the type list<.*cannot be loaded into"):
         engine.register("lists", pa.table({"v": [[1.0]]}))
-    with pytest.raises(InputError, match="differ in case alone"):
+    with pytest.raises(InputError, match="differ only in case"):
         engine.register("twice", pa.table([[1], [2]], names=["a", "A"]))
     with pytest.raises(InputError, match="data in memory must be a DataFrame"):
         engine.register("none", object())

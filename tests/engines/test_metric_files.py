@@ -9,14 +9,14 @@ from marked import by_turns
 
 from sqlmetrics.catalog.metric_files import MetricFiles
 from sqlmetrics.engines.database import Database
-from sqlmetrics.proof.metric_proof import tested
+from sqlmetrics.proof.metric_proof import prove
 
 FILES = MetricFiles.read(ROOT / "examples" / "metrics")
 
 
 @by_turns(8)
 def test_example_metrics_are_the_same_everywhere(engine: Any) -> None:
-    outcomes = tested(FILES, FILES.metrics, Database(engine), python=True)
+    outcomes = prove(FILES, FILES.metrics, Database(engine), python=True)
     assert [outcome for outcome in outcomes if outcome.fails] == []
     assert {outcome.example.name for outcome in outcomes if outcome.refusal} == {
         "an item twice",

@@ -191,7 +191,7 @@ def test_frames_of_a_session_go_in_and_come_out(session):
     assert sm.compare({"a": lists, "b": lists}, labels, "mrr").to_dicts()[0]["difference"] == 0
     assert sm.evaluate(lists, labels, ["mrr"], connection="duckdb://")["mrr"] == 0.75
     of_arrow = sm.evaluate(lists.toArrow(), labels.toArrow(), ["mrr"], connection=session)
-    with pytest.raises(sm.SpecError, match="reads the tables of a Spark session again"):
+    with pytest.raises(sm.SpecError, match="needs tables, views or DataFrames of a Spark session"):
         of_arrow.to_spark()
 
 

@@ -111,7 +111,7 @@ def test_a_lock_says_who_holds_it_and_is_given_up(
         assert "sqlmetrics shop 12345678" in told
     with open_driver(bounded) as engine, engine.alone("metrics"), engine.transaction():
         pass
-    with pytest.raises(SpecError, match="lock_timeout is a number of seconds"):
+    with pytest.raises(SpecError, match="lock_timeout must be a number of seconds"):
         open_driver(f"{url}{'&' if '?' in url else '?'}lock_timeout=soon")
 
 

@@ -229,7 +229,7 @@ def test_what_has_no_confidence_is_refused() -> None:
     with pytest.raises(SpecError, match="a mean over queries, like ndcg@10; num_ret is none"):
         sm.abstention(evaluate(run, LABELS, "num_ret").spec)
     heavy = run.append_column("w", pa.array([2.0]))
-    with pytest.raises(SpecError, match="leave the weight out"):
+    with pytest.raises(SpecError, match="leave out the weight"):
         sm.abstention(evaluate(heavy, LABELS, "mrr", weight="w", missing="drop").spec)
     log = {"impressions": {"relation": "shown"}, "events": {"relation": "done"}}
     of_clicks = sm.Spec(name="log", clicks=log, metrics=["mrr"])

@@ -170,7 +170,7 @@ def test_a_table_joined_with_its_labels() -> None:
 
 def test_where_chooses_rows() -> None:
     assert set(counts(evaluated(where="m = 'old'"))) == {(1, "old", "all"), (2, "old", "all")}
-    with pytest.raises(sm.SpecError, match="without a query in it"):
+    with pytest.raises(sm.SpecError, match="without a subquery"):
         evaluated(where="m in (select 'old')")
     with pytest.raises(sm.SpecError, match="one condition"):
         evaluated(where="true; drop table x")

@@ -121,7 +121,7 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
         r"score is not a number in 2 rows[\s\S]*--decimal ,",
     ),
     "thousands": (separated(";", ",") + "r;e;1.000\n", {"decimal": ","}, '"1.000"'),
-    "two values too many": (separated(",", ","), {}, "split at ',' it has rows with more or fewer"),
+    "two values too many": (separated(",", ","), {}, "split at ',' some rows have more or fewer"),
     "no separator": ("query_id item_id score\nq a 1\n", {}, "unknown column 'query_id'"),
     "two characters": (separated(","), {"separator": "::"}, "must be one character"),
     "no decimal mark": (separated(","), {"decimal": ";"}, "must be '.' or ','"),
@@ -138,7 +138,7 @@ def test_what_cannot_be_read_is_told_with_the_option_to_give(
         Path("runs.csv").write_text(content)
         with pytest.raises((sm.InputError, sm.SpecError), match=said):
             sm.evaluate("runs.csv", labels, "mrr", connection=connection, **told)
-    with pytest.raises(sm.SpecError, match=r"only of files \.csv"):
+    with pytest.raises(sm.SpecError, match=r"only for files \.csv"):
         sm.Spec(rankings={"file": "a.parquet", "decimal": ","}, labels={"file": "b"}, metrics="mrr")
 
 

@@ -510,9 +510,9 @@ def broken_folder(name: str, folder: Path) -> None:
 
 
 FOLDERS = {
-    "hidden": r"hidden or not finished, like .*_temporary.0.b\.parquet",
+    "hidden": r"hidden or unfinished files, like .*_temporary.0.b\.parquet",
     "lake": "a Delta table",
-    "backslash": r"backslash in its name, like .*a.b/b\.parquet",
+    "backslash": r"the name of a file has a backslash, like .*a.b/b\.parquet",
     "two endings": r"\.parquet and \.pq",
     "csv": r"a.csv' is Parquet: let its name end in \.parquet",
 }
@@ -529,7 +529,7 @@ def test_a_backslash_in_a_file_of_a_glob(tmp_path: Path) -> None:
     """DuckDB takes it for a folder, and would leave the file out."""
     for name in ("a", "b\\c"):
         csv_file(tmp_path / f"{name}.csv", [{"query_id": "q", "item_id": name, "score": 1}])
-    with pytest.raises(sm.InputError, match="backslash in its name"):
+    with pytest.raises(sm.InputError, match="the name of a file has a backslash"):
         evaluate(f"{tmp_path}/*.csv", LABELS, "mrr")
 
 

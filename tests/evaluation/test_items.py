@@ -52,7 +52,7 @@ def items(**changed: list[Any]) -> pa.Table:
 @pytest.mark.parametrize(
     ("metric", "given", "problem"),
     [
-        ("novelty@2", {}, "novelty@2 needs the items table, one row per item; give items"),
+        ("novelty@2", {}, "novelty@2 needs the items table, one row per item.*; give items"),
         ("ils@2", {"items": ITEMS.select(["item_id"])}, "ils@2 needs the category of items"),
         (
             "ils(similarity=vector)@2",

@@ -72,7 +72,7 @@ def test_files_are_systems_by_their_names(folder: Path) -> None:
             (s.removesuffix(".v2"), m): n for (s, m), n in values(json.loads(done.stdout)).items()
         }
         assert found == wanted()
-        assert ("taken as the labels" in done.stderr) == (given[0] == "qrels.txt")
+        assert ("it is used as the labels" in done.stderr) == (given[0] == "qrels.txt")
     told = sqlmetrics("evaluate", *runs[:1] * 2, "qrels.txt", "-m", "mrr", folder=folder, expect=2)
     assert "'bm25.v2.trec' is given twice" in told.stderr
     nobody = ["qrels.txt", "-m", "mrr", "--baseline", "zzz"]
@@ -212,7 +212,7 @@ def test_repeated_rows_of_several_files_say_how_systems_are_named(folder: Path) 
         (folder / f"{name}.csv").write_text("\n".join(lines[: 2 if name == "b" else 3]) + "\n")
     told_by_place: dict[Any, str] = {
         ("a.csv", "bad.csv"): "several systems each, named in model, use --system model",
-        "[ab]*.csv": "'[ab]*.csv' is 3 files, read as one system: give each by itself",
+        "[ab]*.csv": "'[ab]*.csv' is 3 files, read as one system; if each is a system, give each by itself",
     }
     for rankings, hint in told_by_place.items():
         tables = rankings if isinstance(rankings, str) else list(rankings)

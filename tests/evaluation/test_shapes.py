@@ -245,18 +245,23 @@ REFUSED: Mapping[str, tuple[Any, Any, dict[str, Any], str]] = {
         {},
         r"may be scores or item ids .*\.astype\(float\)",
     ),
-    "whole numbers twice": ([[3, 3]], {"0": {"3": 1}}, {}, "come again in a row .* say which"),
+    "whole numbers twice": ([[3, 3]], {"0": {"3": 1}}, {}, "repeat in a row .* say which"),
     "grades or ids": (IDS[:, :2], [[1, 0, 2], [2, 0, 1]], {}, "may be grades of the items 0, 1, 2"),
-    "grades beside texts": ([["a", "b"]], [[1, 0]], {}, "whole numbers beside rankings of texts"),
+    "grades beside texts": (
+        [["a", "b"]],
+        [[1, 0]],
+        {},
+        "whole numbers do not fit rankings of texts",
+    ),
     "mask": (
         SAME,
         SAME,
         {"mask": TURNED},
         "mask: its shape must be that of the rankings, 6 x 5; given",
     ),
-    "mask of rows": (TRUTH, TRUTH, {"mask": SAME}, "mask: it is of a matrix of rankings"),
+    "mask of rows": (TRUTH, TRUTH, {"mask": SAME}, "mask: the rankings are not a matrix"),
     "odd types": ([["a", 1.0]], SAME, {}, "a list of lists holds texts and numbers"),
-    "times": (np.zeros((2, 2), "datetime64[D]"), SAME, {}, "a matrix holds numbers or texts"),
+    "times": (np.zeros((2, 2), "datetime64[D]"), SAME, {}, "a matrix must hold numbers or texts"),
     "huge": ({"q": ["x" * 9_000, 1.5]}, TRUTH, {}, "characters left out|must hold texts"),
     "huge dict": ({f"q{n}": object() for n in range(9_000)}, TRUTH, {}, "neither a list nor"),
 }
@@ -288,7 +293,7 @@ def test_whole_numbers_are_never_told_in_silence() -> None:
     assert "rankings: whole numbers are read as item ids, best first" in result.notes
     result = sm.evaluate(ids, [[3], [7]], "mrr")
     assert result["mrr"] == 0.75
-    assert any("taken as ids of relevant items" in note for note in result.notes)
+    assert any("read as ids of relevant items" in note for note in result.notes)
     assert sm.evaluate(ids, [["3"], ["7", "9"]], "mrr")["mrr"] == 0.75
     assert sm.evaluate(IDS.astype(str), [[0, 1, 0], [1, 0, 0]], "mrr")["mrr"] == 0.75
     scores = sm.evaluate([[1, 3, 3], [4, 1, 1]], [[0, 1, 0], [1, 0, 0]], "mrr")

@@ -165,7 +165,9 @@ def test_columns_and_keys_by_their_names() -> None:
         for (query, shown), truth in zip(RETRIEVED.items(), REFERENCE.values(), strict=True)
     ]
     named: dict[str, Any] = {"query": "question", "item": "hits"}
-    with pytest.raises(sm.InputError, match=r"have an id .* their keys are chunk: name the id's"):
+    with pytest.raises(
+        sm.InputError, match=r"have no id .* their keys are chunk; name the key of the id"
+    ):
         evaluate(
             pa.Table.from_pylist(rows), metrics=METRICS, **named, label_columns={"item": "truth"}
         )

@@ -312,7 +312,7 @@ def test_what_another_run_would_tell_differently_is_refused(servers: Any) -> Non
             write(spec(uniform), engine, days(3, 5))
         labels = {"pool": "query_item", "window": window}
         asked = spec(clicks=learned | {"labels": labels, "evaluation": days(3, 5)})
-        with pytest.raises(SpecError, match="a text of SQL cannot have them"):
+        with pytest.raises(SpecError, match="a text of SQL cannot contain them"):
             job_text(asked, engine.translation, days(3, 5), "'a run'", "current_timestamp")
         write(asked, engine, days(3, 4))
         write(asked, engine, days(4, 5))

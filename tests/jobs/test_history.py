@@ -187,7 +187,7 @@ def test_where_tables_do_not_change_together_nothing_is_kept(engine: Database) -
     with pytest.raises(sm.SpecError, match=r"output.keep: 3: .* has no transaction"):
         write(job(output=output(keep=3)), engine, days(0, 1))
     run = write(job(), engine, days(0, 1))
-    with pytest.raises(sm.SpecError, match="keeps no rows that it replaces"):
+    with pytest.raises(sm.SpecError, match="keep no rows that they replace"):
         restore(job(), engine, run.run_id)
     with pytest.raises(sm.SpecError, match="drop the views and tables whose names begin"):
         retire(job(), engine)

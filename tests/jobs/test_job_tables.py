@@ -405,8 +405,8 @@ def test_a_bad_place_is_told_before_anything_is_computed(tmp_path: Path) -> None
         "folder.duckdb": "there is a folder of this name",
         "text": "there is a file of this name",
         "text/bi.duckdb": "is no folder",
-        "notes.db": "a file that is no DuckDB database",
-        "shop.duckdb": "it is the database itself",
+        "notes.db": "the file is not a DuckDB database",
+        "shop.duckdb": "this is the database itself",
         "sales.duckdb": "the file holds other tables, which would be replaced: orders",
         "new.duckdb --storage-version v0": "unknown storage version 'v0",
         "new --storage-version v1.5.0": "--publish FILE.duckdb",
@@ -467,7 +467,7 @@ def test_tables_of_others_are_not_written_to(tmp_path: Path) -> None:
         "{relation: runs, views: false}": "output.relation: 'runs' is there already",
         "{relation: facts, per_query: truth}": "output.per_query: 'truth' is there already",
         "{relation: facts, runs: Truth}": "output.runs: 'Truth' is there already",
-        "{relation: facts, per_query: Facts}": "each table of the output needs a name of its own",
+        "{relation: facts, per_query: Facts}": "each output table needs its own name",
         "{relation: no.facts}": "output.relation: there is no schema 'no' for 'no.facts'",
     }
     for output, told in cells.items():

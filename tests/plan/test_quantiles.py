@@ -82,7 +82,7 @@ def test_what_a_quantile_cannot_be_is_refused_with_the_reason() -> None:
     for given in ({"metrics": "mrr(average=p10)"}, {"metrics": "mrr", "average": "p10"}):
         with pytest.raises(sm.SpecError, match="is a quantile of the values of queries; Streaming"):
             sm.StreamingMetric(**given)
-    with pytest.raises(sm.SpecError, match="is a quantile of them: leave out average"):
+    with pytest.raises(sm.SpecError, match="is a quantile of them; leave out average"):
         sm.reconcile(rankings, labels, "mrr(average=p10)", 0.5, system="system", date="date")
     told = sm.compare(rankings, labels, ["mrr", "mrr(average=min)"], system="system", date="date")
     assert any("it is a quantile (min) of the values of queries" in note for note in told.notes)

@@ -398,7 +398,7 @@ def test_what_else_an_online_metric_depends_on_is_shown(changed: tuple[str, str]
 
 
 def test_a_preset_changes_no_online_metric() -> None:
-    assert "presets     xgboost changes nothing: " in sm.explain("p_skip", "xgboost")
+    assert "presets     xgboost changes nothing here: " in sm.explain("p_skip", "xgboost")
     with pytest.raises(sm.SpecError, match="unknown preset 'xgbost'; did you mean 'xgboost'"):
         sm.explain("ctr", "xgbost")
     with pytest.raises(sm.SpecError, match="does not take this cutoff"):

@@ -530,7 +530,7 @@ def test_values_that_nothing_explains() -> None:
         ("", "value must be a number"),
         ("135.06", "ndcg is 0 to 1, so it cannot be 135.06"),
         ("-0.2", "ndcg is 0 to 1, so it cannot be -0.2"),
-        (None, "give a value, or per-query values"),
+        (None, "give either a value or per-query values"),
     ],
 )
 def test_numbers_that_are_none(value: Any, said: str) -> None:
@@ -544,7 +544,7 @@ def test_other_questions_that_are_refused() -> None:
             reconcile(*toy(), "ndcg@3", ".5", **given)
 
     refused("tries all presets", preset="ranx")
-    refused("give best_score or count", duplicate_rankings="first")
+    refused("set best_score or count", duplicate_rankings="first")
     refused("departures must be a whole number from 0 to 3, given 9", departures=9)
     refused("missing must be zero or drop", missing="error")
     refused("takes one metric", gain=["exp", "linear"])

@@ -79,7 +79,7 @@ def _test(paths: list[str], engines: Sequence[str], *, python: bool) -> int:
     from sqlmetrics.catalog.metric_files import ENDING, MetricFiles
     from sqlmetrics.engines.database import connect
     from sqlmetrics.engines.registry import in_memory
-    from sqlmetrics.proof.metric_proof import tested
+    from sqlmetrics.proof.metric_proof import prove
 
     folders = [str(Path(path).parent) if path.endswith(ENDING) else path for path in paths]
     chosen = {Path(path).name.removesuffix(ENDING) for path in paths if path.endswith(ENDING)}
@@ -88,7 +88,7 @@ def _test(paths: list[str], engines: Sequence[str], *, python: bool) -> int:
     for engine in engines:
         with connect(in_memory(engine)) as database:
             names = chosen or files.metrics
-            outcomes_by_engine[engine] = tested(files, names, database, python=python)
+            outcomes_by_engine[engine] = prove(files, names, database, python=python)
     by_case = list(zip(*outcomes_by_engine.values(), strict=True))
     columns = ["metric", "case", "worked out", *outcomes_by_engine]
     click.echo(Table(columns, [_row(*outcomes) for outcomes in by_case], 2).text())

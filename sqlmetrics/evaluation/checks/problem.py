@@ -26,7 +26,7 @@ def remedy_for(kind: str, texts: Iterable[object], *, of_file: bool) -> str:
         of_file: Whether they are of a CSV file, which can have decimal commas.
 
     >>> remedy_for("number", ["1,5"], of_file=True)
-    "make it a number; for decimal commas say decimal=',' (--decimal ,)"
+    "make it a number; for decimal commas use decimal=',' (--decimal ,)"
     """
     remedy = f"make it a {kind}"
     if of_file and kind == "number" and any(_COMMAS.fullmatch(str(text)) for text in texts):
