@@ -306,9 +306,7 @@ def test_requests_with_one_list_are_told() -> None:
     found = compared({"r1": "ab", "r2": "a", "r3": "b"}, {"r1": "ab", "r4": "a"})
     assert (found.n_requests, found.n_only_ranked, found.n_only_shown) == (1, 2, 1)
     assert (found.overlap, found.rbo, found.n_differ) == (1.0, 1.0, 0)
-    with pytest.raises(
-        SpecError, match="no request has both lists: of 2, 1 have only a ranked list"
-    ):
+    with pytest.raises(SpecError, match="no request has both lists: of 2, 1 have only a ranked"):
         compared({"r1": "ab"}, {"r4": "a"})
 
 
