@@ -212,7 +212,7 @@ def test_repeated_rows_of_several_files_say_how_systems_are_named(folder: Path) 
         (folder / f"{name}.csv").write_text("\n".join(lines[: 2 if name == "b" else 3]) + "\n")
     told_by_place: dict[Any, str] = {
         ("a.csv", "bad.csv"): "several systems each, named in model, use --system model",
-        "[ab]*.csv": "'[ab]*.csv' is 3 files, read as one system; if each is a system, give each by itself",
+        "[ab]*.csv": "'[ab]*.csv' is 3 files, read as one system",
     }
     for rankings, hint in told_by_place.items():
         tables = rankings if isinstance(rankings, str) else list(rankings)

@@ -170,10 +170,10 @@ MASKED: Mapping[str, tuple[Any, Any, dict[str, Any], Any, Any, str]] = {
     "mask": (NEW, GRADES, {"mask": MASK}, MASK, MASK, ""),
     "lists": (NEW.tolist(), GRADES.tolist(), {"mask": MASK.tolist()}, MASK, MASK, ""),
     "masked array": (np.ma.array(NEW, mask=~MASK), GRADES, {}, MASK, None, ""),
-    "-inf": (NEVER, GRADES, {}, MASK, None, f"rankings: {(~MASK).sum()} scores of -inf: masked"),
+    "-inf": (NEVER, GRADES, {}, MASK, None, f"rankings: {(~MASK).sum()} scores of -inf are masked"),
     "sparse": (Sparse(NEW, MASK), GRADES, {}, MASK, None, ""),
     "masked labels": (NEW, np.ma.array(GRADES, mask=~MASK), {}, None, MASK, ""),
-    "NaN labels": (NEW, np.where(MASK, GRADES, np.nan), {}, None, MASK, "grades of NaN: no label"),
+    "NaN labels": (NEW, np.where(MASK, GRADES, np.nan), {}, None, MASK, "grades of NaN count as no label"),
 }
 
 

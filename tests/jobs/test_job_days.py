@@ -130,7 +130,7 @@ def test_ranges_that_are_open_or_empty_and_refreshes(engine: Any) -> None:
     reload(engine, without(0, 1, 2))
     assert write(job(), engine).days == days(3, 6), "days without a row are not replaced"
     check(engine, [0, 3, 4, 5])
-    with pytest.raises(sm.NoDataError, match=r"no row in it from .*; the last day is 2026-01-06"):
+    with pytest.raises(sm.NoDataError, match=r"no rows from .*; the last day is 2026-01-06"):
         write(job(), engine, days(0, 2))
     check(engine, [0, 3, 4, 5])
     write(job(), engine, days(0, 2), check=False)
