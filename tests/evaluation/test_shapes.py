@@ -173,7 +173,14 @@ MASKED: Mapping[str, tuple[Any, Any, dict[str, Any], Any, Any, str]] = {
     "-inf": (NEVER, GRADES, {}, MASK, None, f"rankings: {(~MASK).sum()} scores of -inf are masked"),
     "sparse": (Sparse(NEW, MASK), GRADES, {}, MASK, None, ""),
     "masked labels": (NEW, np.ma.array(GRADES, mask=~MASK), {}, None, MASK, ""),
-    "NaN labels": (NEW, np.where(MASK, GRADES, np.nan), {}, None, MASK, "grades of NaN count as no label"),
+    "NaN labels": (
+        NEW,
+        np.where(MASK, GRADES, np.nan),
+        {},
+        None,
+        MASK,
+        "grades of NaN count as no label",
+    ),
 }
 
 
