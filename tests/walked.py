@@ -19,6 +19,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -76,7 +77,8 @@ def _run(
         return "".join(_shell(body))
     if language == "python":
         out = io.StringIO()
-        with redirect_stdout(out):
+        # a server that a block starts writes its log to a stderr that is a file
+        with redirect_stdout(out), redirect_stderr(sys.__stderr__):
             exec(compile(body, "page", "exec"), names)
         return out.getvalue()
     if language == "sql" and not body.endswith(",\n"):

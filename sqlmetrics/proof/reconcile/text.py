@@ -108,7 +108,7 @@ def _notes(reconciliation: Reconciliation) -> Iterator[str]:
         )
     about = (
         f"tried: {reconciliation.tried:,} combinations, up to {_departures(reconciliation.most)} "
-        "from a pre"
+        "from a preset"
     )
     if reconciliation.target is None:
         yield about
