@@ -402,8 +402,8 @@ def test_a_bad_place_is_told_before_anything_is_computed(tmp_path: Path) -> None
         connection.execute("create table orders as select 1 as a")
     refused = {
         "out.csv": "unknown kind of file '.csv'",
-        "folder.duckdb": "there is a folder of this name",
-        "text": "there is a file of this name",
+        "folder.duckdb": "a folder has this name; give FILE.duckdb",
+        "text": "a file has this name; give FILE.duckdb",
         "text/bi.duckdb": "is no folder",
         "notes.db": "the file is not a DuckDB database",
         "shop.duckdb": "this is the database itself",
@@ -464,11 +464,11 @@ def test_tables_of_others_are_not_written_to(tmp_path: Path) -> None:
             "create table truth as select 'q' as query_id, 'a' as item_id, 1 as grade"
         )
     cells = {
-        "{relation: runs, views: false}": "output.relation: 'runs' is there already",
-        "{relation: facts, per_query: truth}": "output.per_query: 'truth' is there already",
-        "{relation: facts, runs: Truth}": "output.runs: 'Truth' is there already",
+        "{relation: runs, views: false}": "output.relation: 'runs' already exists and",
+        "{relation: facts, per_query: truth}": "output.per_query: 'truth' already exists and",
+        "{relation: facts, runs: Truth}": "output.runs: 'Truth' already exists and",
         "{relation: facts, per_query: Facts}": "each output table needs its own name",
-        "{relation: no.facts}": "output.relation: there is no schema 'no' for 'no.facts'",
+        "{relation: no.facts}": "output.relation: the schema 'no' of 'no.facts' does not exist",
     }
     for output, told in cells.items():
         (tmp_path / "shop.yml").write_text(spec + output)
