@@ -504,7 +504,7 @@ def wide(positions: Sequence[Any], **more: Any) -> Row:
     ("positions", "told"),
     [
         ([0, 1, 2], "position is 0, but lists start at 1 in 1 row"),
-        (["0", "1", "2"], "set first_position: 0, or each where some lists start at 0"),
+        (["0", "1", "2"], "set first_position: 0, or each if some lists start at 0"),
         ([1.0, 1.4, 2.0], "position is not a whole number in 1 row"),
         ([-1, 1, 2], "position is negative in 1 row"),
         (["1", "2", "last"], "position is not a number in 1 row"),
@@ -665,7 +665,7 @@ def test_a_day_without_a_click_is_a_day(tmp_path: Path) -> None:
             write(spec, engine, Days(start=date(2026, 1, day), end=date(2026, 1, day + 1)))
         assert engine.rows("select value from facts order by metric_date") == [(1.0,), (0.0,)]
         lists = sm.Spec(name="lists", clicks=clicks, metrics=["mrr"], output=facts)
-        told = r"days that are evaluated \(from 2026-01-02 .*; there are view \(1\)"
+        told = r"on the evaluated days \(from 2026-01-02 .*; there are view \(1\)"
         with pytest.raises(sm.InputError, match=told):
             write(lists, engine, Days(start=date(2026, 1, 2), end=date(2026, 1, 3)))
 
@@ -758,7 +758,7 @@ def test_messages_of_a_log_name_what_helps(tmp_path: Path) -> None:
         "impressions": {"file": str(shown)},
         "events": {"file": str(done), "columns": {"dwell": "stay"}},
     }
-    with pytest.raises(sm.InputError, match=r'give clicks\.events\.decimal: ","'):
+    with pytest.raises(sm.InputError, match=r'set clicks\.events\.decimal: ","'):
         evaluate_clicks(sm.Spec(clicks=log, metrics=["ctr"]))
     log["events"]["decimal"] = ","
     assert value(evaluate_clicks(sm.Spec(clicks=log, metrics=["ctr"])), "ctr") == 1

@@ -505,7 +505,7 @@ def test_a_session_is_no_request(has_queries: bool) -> None:
     log = {"log": {"data": pa.Table.from_pylist(rows), "columns": columns}}
     note = " ".join(sm.evaluate_clicks(sm.Spec(clicks=log, metrics=["ctr"])).notes)
     assert ("20 of 20 requests have several queries" in note) == has_queries
-    assert "visit looks like a session; list has one item at each position: give" in note
+    assert "visit looks like a session; list has one item at each position: set" in note
     assert "clicks.log.columns.request: list" in note
     log["log"]["columns"] = columns | {"request": "list"}
     assert not sm.evaluate_clicks(sm.Spec(clicks=log, metrics=["ctr"])).notes

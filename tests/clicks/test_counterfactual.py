@@ -250,7 +250,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no cutoff": (BY_QUERY | {"metrics": ["precision"]}, "needs a cutoff, like precision@10"),
     "estimator": (BY_QUERY | {"estimators": ["dm"]}, "unknown estimator 'dm'"),
     "of a policy": (BY_QUERY | {"metrics": ["ctr"]}, "ctr cannot be estimated for rankings"),
-    "actions": (BY_QUERY | {"actions": 5}, "actions is only for policy: uniform"),
+    "actions": (BY_QUERY | {"actions": 5}, "actions only applies to policy: uniform"),
     "no scores": ({"policy": "uniform"}, "needs log.columns.propensity_score"),
     "twice": (BY_QUERY | {"rankings": LISTS | {"data": TWICE}}, "more than once"),
     "empty": (BY_QUERY | {"rankings": LISTS | {"data": EMPTY}}, "1 row without a query, an item"),
