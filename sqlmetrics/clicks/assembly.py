@@ -189,7 +189,7 @@ def _check_name(role: str, relation: Relation) -> None:
     if name in HIDING and name != role and not schema:
         raise SpecError(
             f"clicks.{role}: the query has a stage called {name!r}, which would hide the table; "
-            f"name the table with its schema, like main.{name!r}"
+            f"name the table with its schema, like main.{name}"
         )
 
 

@@ -145,7 +145,7 @@ def test_a_click_log_s_days_are_the_client_s_parameters(name: str) -> None:
 
 def test_a_table_that_a_stage_would_hide_is_refused() -> None:
     shown = CLICK_JOB["impressions"] | {"relation": "Events_Read"}
-    with pytest.raises(sm.SpecError, match=r"called 'events_read' too.*like main\.events_read"):
+    with pytest.raises(sm.SpecError, match=r"called 'events_read', which.*like main\.events_read"):
         compile_job(click_job(impressions=shown))
 
 

@@ -112,8 +112,13 @@ WRONG: dict[str, tuple[Callable[..., Any], dict[str, Any], type[Exception], str]
     "systems": (sm.compare_stored, {"systems": "nwe"}, SpecError, "did you mean 'new'"),
     "one": (sm.compare_stored, {"systems": "new", "baseline": "new"}, SpecError, "only one system"),
     "dates": (sm.compare_stored, {"dates": ["2026-01-01", "2026-01-02"]}, SpecError, "name one"),
-    "sums": (sm.compare_stored, {"metrics": "auc"}, SpecError, "no mean of queries"),
-    "query": (sm.explain_query, {"query": "q99"}, NoDataError, "no list of the query 'q99'"),
+    "sums": (
+        sm.compare_stored,
+        {"metrics": "auc"},
+        SpecError,
+        "it is not a mean of queries",
+    ),
+    "query": (sm.explain_query, {"query": "q99"}, NoDataError, "the query 'q99' has no list"),
     "far day": (sm.explain_query, {"query": "q1", "day": "9999-12-31"}, NoDataError, "no list"),
     "list": (sm.explain_query, {"query": "q1", "systems": "nwe"}, SpecError, "mean 'new'"),
 }
@@ -127,11 +132,11 @@ def test_names_that_are_in_no_row(wrong: str) -> None:
 
 
 def test_a_spec_that_never_ran() -> None:
-    with pytest.raises(NoDataError, match=r"no row of later yet: sqlmetrics run"):
+    with pytest.raises(NoDataError, match=r"no row of later yet; write them with sqlmetrics run"):
         sm.query_metrics(job("later"), shop())
     connection = duckdb.connect()
     connection.execute("create table metrics (spec varchar)")
-    with pytest.raises(SpecError, match=r"metrics has no column metric_date, system, segment_name"):
+    with pytest.raises(SpecError, match=r"metrics lacks the column metric_date; if an older"):
         sm.query_metrics(job(), connection)
 
 
@@ -209,7 +214,7 @@ def test_two_definitions_have_no_common_number() -> None:
     stored = sm.query_metrics(job(), connection, "mrr", systems="new")
     assert [row["n_days"] for row in stored.rows] == [1, 1]
     assert "2 definitions" in "".join(stored.notes)
-    with pytest.raises(SpecError, match="computed by 2 definitions"):
+    with pytest.raises(SpecError, match="mrr is not compared: 2 definitions computed its days"):
         sm.compare_stored(job(), connection, "mrr")
     connection.execute("delete from metrics where system = 'new' and metric_date = '2026-01-02'")
     paused = sm.query_metrics(job(), connection, "mrr", end="2026-01-05")

@@ -72,7 +72,7 @@ class StoredTable:
             raise NoDataError(f"there is no table {self.name} yet; write it with sqlmetrics run")
         if missing := [column for column in FACTS if column not in columns]:
             raise SpecError(
-                f"{self.name} lacks the column {', '.join(missing[:3])}; if an older version wrote "
+                f"{self.name} lacks the column {missing[0]}; if an older version wrote "
                 "the table, the next sqlmetrics run adds it"
             )
         if not self.days:
