@@ -19,6 +19,7 @@ from sqlmetrics.engines.output_files import note_read
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.sql.stage import Column, Stage
+from sqlmetrics.tables.table import many
 
 KEYS = ("metric_date", "query_id")
 TRAFFIC, WEIGHT = "traffic", "weight"
@@ -118,7 +119,8 @@ class Sample:
     def _problems(self) -> Iterator[str]:
         queries = Counter(self.of(self.keys))
         if len(queries) < len(self.rows):
-            yield f"the query {queries.most_common(1)[0][0]} appears twice"
+            query = ", ".join(map(str, queries.most_common(1)[0][0]))
+            yield f"the query {query} appears twice"
         strata = Counter(self.of(self.strata_names))
         designs = Counter(self.of((*self.strata_names, *DESIGN[:2])))
         for (*stratum, size, n_drawn), n in designs.items():
@@ -126,8 +128,9 @@ class Sample:
             if strata[tuple(stratum)] != n:
                 yield f"{stratum_name}: the rows differ in stratum_size or sample_size"
             elif n != n_drawn:
+                rows = many(n, "row")
                 yield (
-                    f"{stratum_name}: {n_drawn} queries were drawn, but the sample has {n} rows; "
+                    f"{stratum_name}: {n_drawn} queries were drawn, but the sample has {rows}; "
                     "give all of them"
                 )
             elif not 1 <= n_drawn <= size:

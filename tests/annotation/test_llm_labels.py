@@ -290,7 +290,7 @@ def test_labels_of_a_model_stand_in_a_table_or_a_column(folder: Path) -> None:
     assert [row["segment_value"] for row in rows] == ["all", "de", "fr"] * 2
     assert [row["n_llm"] for row in rows] == ["40", "14", "26"] * 2
     printed = estimated(folder, "s.yml 12.csv --llm-labels llm.parquet")
-    assert printed.splitlines()[0].split()[-5:] == ["graded", "of", "llm", "lambda", "gain"]
+    assert printed.splitlines()[0].split()[-5:] == ["graded", "queries", "llm", "lambda", "gain"]
     plain = "s.yml 12.csv --llm-labels llm.parquet --llm-sample 24.csv --llm-weight 0 -o csv"
     alone = list(csv.DictReader(io.StringIO(estimated(folder, "s.yml 12.csv -o csv"))))
     for mine, row in zip(csv.DictReader(io.StringIO(estimated(folder, plain))), alone, strict=True):
@@ -304,7 +304,10 @@ def test_labels_of_a_model_stand_in_a_table_or_a_column(folder: Path) -> None:
     [
         ("s.yml 24.csv --llm-labels llm.parquet --llm-sample 12.csv", "12 of 24 sampled queries"),
         ("s.yml 12.csv --llm-sample 24.csv", "--llm-labels FILE, or --llm-grade COLUMN"),
-        ("s.yml 12.csv --llm-labels llm.parquet -m recall@3", "made of all labels of a query"),
+        (
+            "s.yml 12.csv --llm-labels llm.parquet -m recall@3",
+            "computed from all labels of a query",
+        ),
         ("s.yml 12.csv --llm-labels few.parquet", "the model's labels: 39 of 40 sampled queries"),
         ("more.yml 12.csv --llm-labels llm.parquet", "14 queries when the sample was drawn"),
         (

@@ -267,11 +267,14 @@ def test_items_without_a_label_are_counted_in_the_sampled_lists_alone() -> None:
     [
         (
             lambda rows: rows[:-1],
-            "2 queries were drawn, but the sample has 1 rows; give all of them",
+            "2 queries were drawn, but the sample has 1 row; give all of them",
         ),
-        (lambda rows: [*rows, rows[-1]], "stands twice"),
+        (lambda rows: [*rows, rows[-1]], "the query d appears twice"),
         (lambda rows: [rows[0] | {"stratum_size": "x"}], "stratum_size is not a number: 'x'"),
-        (lambda rows: [row | {"by_country": "z"} for row in rows[:1]] + rows[1:], "are there"),
+        (
+            lambda rows: [row | {"by_country": "z"} for row in rows[:1]] + rows[1:],
+            "z: 2 queries were drawn, but",
+        ),
         (lambda rows: [row | {"size": 1} for row in rows], "unknown column 'size'"),
         (
             lambda rows: [{k: v for k, v in row.items() if k != "stratum_size"} for row in rows],
@@ -351,7 +354,7 @@ def test_equal_values_and_whole_strata_have_no_error() -> None:
 
 
 def test_a_lonely_query_is_refused() -> None:
-    with pytest.raises(sm.InputError, match="de, head: 1 of 40 queries are graded"):
+    with pytest.raises(sm.InputError, match="de, head: only 1 of 40 queries are graded"):
         estimator.mean([Stratum(40, [1.0], None, "de, head")])
 
 

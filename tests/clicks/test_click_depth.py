@@ -138,7 +138,7 @@ def test_without_a_click_there_is_no_cutoff() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 1.5, -0.1])
 def test_a_share_is_a_share(share: float) -> None:
-    with pytest.raises(SpecError, match="above 0 and up to 1"):
+    with pytest.raises(SpecError, match="above 0 and at most 1"):
         found(SMALL_LOG, shares=[share])
 
 

@@ -551,8 +551,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         r"labels.window \(from 2026-01-01 and before 2026-01-15\) and evaluation "
         r"\(from 2026-01-14\) overlap",
     ),
-    ({"labels": POOL | {"window": JANUARY}}, "go together.*; given only labels.window"),
-    ({"labels": POOL, "evaluation": LATE}, "go together.*; given only evaluation"),
+    ({"labels": POOL | {"window": JANUARY}}, "belong together.*; given only labels.window"),
+    ({"labels": POOL, "evaluation": LATE}, "belong together.*; given only evaluation"),
     (
         {"labels": {"window": JANUARY}},
         "window: only for pool query_item, and the pool is impression",
@@ -750,7 +750,7 @@ def test_labels_side_by_side() -> None:
         assert {name: value[labels, day, name] for name in wanted} == pytest.approx(wanted)
     own, other = (value[one, None, "ndcg@3"] for one in (AS_SAID, OTHERS))
     assert own > other
-    assert f"ndcg@3 of clicks is {own:.4f}, and {other:.4f} where each" in " ".join(found.notes)
+    assert f"ndcg@3 of clicks is {own:.4f}, but {other:.4f} where each" in " ".join(found.notes)
     assert f"{own - other:+.4f} " in " ".join(found.notes)
     assert found.moved
     assert all(row["rank"] != row["corrected_rank"] for row in found.moved)

@@ -69,7 +69,7 @@ def test_what_is_refused() -> None:
         mismatch({"a": 1, "c": 1}, {"a": 1, "b": 1})
     with pytest.raises(SpecError, match="shares must be above 0"):
         mismatch({"a": 1, "b": 1}, {"a": 1, "b": 0})
-    with pytest.raises(SpecError, match="two systems with users are needed"):
+    with pytest.raises(SpecError, match="the test needs two systems with users"):
         mismatch({"a": 1})
     with pytest.raises(SpecError, match="two systems"):
         mismatch({}, {"a": 1, "b": 1})

@@ -406,7 +406,7 @@ def test_odd_sizes_work(tmp_path: Path) -> None:
         ({"late": 1.5}, "late must be a share from 0 to 1, given 1.5"),
         ({"late": 0.2, "hurried": 0.2}, "come to 0.42 of the clicks"),
         ({"trust": 1}, "trust 1 leaves too few unclicked results .* at most 0.77"),
-        ({"model": "cascade", "trust": 0.1}, "trust is for the model position"),
+        ({"model": "cascade", "trust": 0.1}, "trust only applies to the model position"),
         (
             {"systems": ["a", "a"]},
             r"systems must be one or more names, each once, given \['a', 'a'\]",

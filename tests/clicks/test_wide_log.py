@@ -88,7 +88,7 @@ def test_its_columns_are_known_by_their_names(place: tuple[Any, Any], folder: Pa
     note, of_intervals = found.notes
     assert "0.3333 ±2.8236" in repr(found)
     assert "ratio over requests (delta method)" in of_intervals
-    assert note.startswith("log: taken search_id as request")
+    assert note.startswith("log: using search_id as request")
     assert "bought as purchase" in note
     assert note in repr(found)
     with pytest.raises(sm.SpecError, match="leave out metrics"):
@@ -98,7 +98,7 @@ def test_its_columns_are_known_by_their_names(place: tuple[Any, Any], folder: Pa
 @by_turns(1)
 def test_on_the_command_line(folder: Path) -> None:
     out = sqlmetrics("clicks", "log.csv", folder=folder)
-    assert "taken search_id as request" in out.stderr
+    assert "using search_id as request" in out.stderr
     head = next(line for line in out.stdout.splitlines() if line.startswith("system"))
     assert head.split()[1:6] == ["ctr@5", "ctr", "abandonment", "first_click_rank", "purchases"]
     rows = sqlmetrics("clicks", "log.csv", "-o", "csv", folder=folder).stdout
@@ -107,6 +107,6 @@ def test_on_the_command_line(folder: Path) -> None:
     assert "no sample ratio mismatch" in shares
     (folder / "other.csv").write_text("search_id,item,seen\n1,a,1\n")
     error = sqlmetrics("clicks", "other.csv", folder=folder, expect=2).stderr
-    assert "no column is known as position or clicked; it has search_id, item, seen" in error
+    assert "as position or clicked; the columns are search_id, item, seen" in error
     missing = sqlmetrics("clicks", "lgo.csv", folder=folder, expect=2).stderr
     assert "did you mean 'log.csv'" in missing
