@@ -397,7 +397,7 @@ def test_ids_are_no_numbers_with_fractions(name: str, servers: Servers) -> None:
         assert found["mrr"] == 1
         assert "labels: item_id has only whole numbers as floats" in repr(found)
         return
-    with pytest.raises(sm.InputError, match="labels: item_id has the type DOUBLE, and ids are"):
+    with pytest.raises(sm.InputError, match="labels: item_id has the type DOUBLE, but ids are"):
         sm.evaluate(lists, floats, "mrr", connection=servers.open(name))
 
 
@@ -588,7 +588,7 @@ def test_wrong_arguments_are_named_with_the_nearest() -> None:
             sm.evaluate(LISTS, ONE, "mrr", **{given: "x"})
     with pytest.raises(sm.SpecError, match="unknown option 'gian'; did you mean 'gain'"):
         sm.evaluate(LISTS, ONE, "mrr", gian="linear")
-    with pytest.raises(sm.SpecError, match="arguments of their own: give gain='linear'"):
+    with pytest.raises(sm.SpecError, match="arguments by themselves; give gain='linear'"):
         sm.evaluate(LISTS, ONE, "mrr", conventions={"gain": "linear"})
 
 

@@ -335,9 +335,9 @@ def _refuse_foreign(
 def _foreign(files: Sequence[Path]) -> SpecError:
     names = ", ".join(repr(str(file)) for file in files[:3])
     suffix = f" and {len(files) - 3} more" if len(files) > 3 else ""
+    subject = "it exists and was" if len(files) == 1 else "they exist and were"
     return SpecError(
-        f"{names}{suffix} exist and were not written by this command; give another name, or "
-        "--overwrite to replace them"
+        f"{names}{suffix}: {subject} not written by this command; give another name, or --overwrite"
     )
 
 

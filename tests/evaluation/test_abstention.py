@@ -226,7 +226,7 @@ def test_what_has_no_confidence_is_refused() -> None:
     with pytest.raises(SpecError, match="abstention needs scores"):
         sm.abstention(evaluate(ranked, LABELS, "mrr", rank="rank").spec)
     run = table({"p": {"a": 1.0}})
-    with pytest.raises(SpecError, match="a mean over queries, like ndcg@10; num_ret is none"):
+    with pytest.raises(SpecError, match="a mean over queries, like ndcg@10; num_ret is not"):
         sm.abstention(evaluate(run, LABELS, "num_ret").spec)
     heavy = run.append_column("w", pa.array([2.0]))
     with pytest.raises(SpecError, match="leave out the weight"):
@@ -234,5 +234,5 @@ def test_what_has_no_confidence_is_refused() -> None:
     log = {"impressions": {"relation": "shown"}, "events": {"relation": "done"}}
     of_clicks = sm.Spec(name="log", clicks=log, metrics=["mrr"])
     for analysis in (sm.abstention, sm.tie_audit):
-        with pytest.raises(sm.InputError, match="rankings: it is made of the click log, by show"):
+        with pytest.raises(sm.InputError, match="rankings: this table is made from the click log"):
             analysis(of_clicks)

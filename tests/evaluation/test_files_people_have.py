@@ -143,13 +143,13 @@ def test_what_cannot_be_read_is_told_with_the_option_to_give(
 
 
 FOREIGN = {
-    "shop.duckdb": (b"\0" * 8 + b"DUCK" + b"\0" * 99, "open it with --db shop.duckdb"),
+    "shop.duckdb": (b"\0" * 8 + b"DUCK" + b"\0" * 99, "read it with --db shop.duckdb"),
     "shop.db": (b"SQLite format 3\0" + b"\1" * 99, "--connection sqlite:///shop.db"),
     "runs.xlsx": (b"PK\x03\x04" + b"\0" * 99, "is a spreadsheet"),
     "runs.feather": (b"ARROW1\0\0" + b"\0" * 99, "is Arrow or Feather"),
     "runs.csv": ("\ufeffquery_id".encode("utf-16"), "UTF-16: save it as 'CSV UTF-8'"),
     "runs": (b"PAR1" + b"\0" * 99, "rename it to end in .parquet"),
-    "runs.bin": (b"q\0\0\1" * 99, "is no text"),
+    "runs.bin": (b"q\0\0\1" * 99, "is not a text file"),
 }
 
 
@@ -341,7 +341,7 @@ def test_names_that_are_looked_for_in_the_wrong_place_are_told_where(tmp_path: P
 def test_files_that_are_no_demo_s_are_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "labels.parquet").write_text("mine")
     refused = sqlmetrics("demo", "--out", ".", folder=tmp_path, expect=2).stderr
-    assert "'labels.parquet': there already" in refused
+    assert "'labels.parquet': it exists and was not written by this command" in refused
     small = ["--requests", "20", "--days", "1", "--queries", "5", "--users", "50"]
     sqlmetrics("simulate", "log", *small, folder=tmp_path)
     sqlmetrics("simulate", "log", *small, folder=tmp_path)
@@ -465,10 +465,10 @@ def test_comments_in_files_of_trec(tmp_path: Path) -> None:
     comments.write_text("# nothing\n")
     for tables in ((run, qrels), (qrels, run)):
         result = sm.evaluate(*tables, "mrr", system="system")
-        assert result.to_dicts()[0]["mrr"] == 0.5
+        assert result.to_dicts()[0]["value"] == 0.5
         assert result.to_dicts()[0]["system"] == "bm25 k1=0.9"
     command = f"cat {run} | sqlmetrics evaluate - {qrels} -m mrr -o json"
     piped = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
-    assert '"mrr": 0.5' in piped.stdout
+    assert '"metric": "mrr", "k": 0, "value": 0.5' in piped.stdout
     with pytest.raises(sm.InputError, match="is empty"):
         sm.evaluate(comments, qrels, "mrr")

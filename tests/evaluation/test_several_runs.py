@@ -152,8 +152,8 @@ def test_two_teams_with_one_tag_are_never_one_system(folder: Path) -> None:
 
 
 BAD = {
-    "bytes.txt": (b"\x00\x01\xff" * 900, "is no text"),
-    "cut.txt": (b"q1 Q0 a 1 2.0 cut\nq1 Q0 d3\n", "has 1 row of less than six fields"),
+    "bytes.txt": (b"\x00\x01\xff" * 900, "is not a text file"),
+    "cut.txt": (b"q1 Q0 a 1 2.0 cut\nq1 Q0 d3\n", "has 1 row with less than six fields"),
     "latin.txt": (b"q1 Q0 caf\xe9 1 2.0 latin\n", "is not UTF-8"),
     "text.txt": (b"q1 Q0 a 1 high text\n", "has 1 row without a number as the score"),
     "empty.txt": (b"", "is empty"),
@@ -191,13 +191,13 @@ def test_a_bad_upload_is_named_and_can_be_left_out(folder: Path) -> None:
         (folder / "runs" / name).write_bytes(content)
     skipping = sm.Spec(rankings={**place, "skip_bad": True}, **asked)
     written = sm.run(skipping, duckdb.connect())
-    assert "5 of 7 files left out" in str([report.notes for report in written])
+    assert "5 of 7 files are left out" in str([report.notes for report in written])
     line = ("runs/*.txt", "qrels.txt", "-m", "mrr", "--skip-bad", "-o", "json")
     done = sqlmetrics("evaluate", *line, folder=folder)
     assert values(json.loads(done.stdout)) == good
-    assert "5 of 7 files left out" in done.stderr
+    assert "5 of 7 files are left out" in done.stderr
     done = sqlmetrics("compare", *line[:-2], folder=folder)
-    assert "5 of 7 files left out" in " ".join(done.stdout.split())
+    assert "5 of 7 files are left out" in " ".join(done.stdout.split())
     for name in RUNS:
         (folder / "runs" / f"{name}.txt").unlink()
     with pytest.raises(sm.InputError, match="no file can be used"):
@@ -219,7 +219,7 @@ def test_repeated_rows_of_several_files_say_how_systems_are_named(folder: Path) 
         with pytest.raises(sm.InputError) as told:
             sm.evaluate(tables, "qrels.txt", "mrr", skip_bad=True)
         assert hint in str(told.value)
-        assert "files left out: 'bad.csv'" in str(told.value)
+        assert "files are left out: 'bad.csv' cannot be read" in str(told.value)
 
 
 FORMS: dict[str, Any] = {

@@ -181,8 +181,11 @@ def _unpacked(start: bytes) -> bytes:
 
 
 def _is_trec(text: bytes) -> bool:
-    """Whether the first line behind comments is one of a run or of qrels, and no header."""
-    lines = (line for line in text.splitlines() if not line.startswith(b"#"))
-    fields = next(lines, b"").split()
-    numbers = {6: (3, 4), 4: (3,)}.get(len(fields), ())
+    """Whether the first line behind comments is one of a run or of qrels, and no header.
+
+    The name of a run may have blanks.
+    """
+    rows = filter(None, (line.split() for line in text.splitlines()))
+    fields = next((row for row in rows if not row[0].startswith(b"#")), [])
+    numbers = {6: (3, 4), 4: (3,)}.get(min(len(fields), 6), ())
     return bool(numbers) and all(_NUMBER.fullmatch(fields[index]) for index in numbers)

@@ -20,7 +20,7 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation, source_text, typed
 
 RUN, QRELS = 6, 4
-"""How many fields a line of TREC has."""
+"""How many fields a line of TREC has; a run has more where its name has blanks."""
 
 _SUFFIXES = tuple(suffix for form in FORMATS.values() for suffix in form.suffixes)
 
@@ -87,9 +87,10 @@ def holds_run(input_table: Any) -> bool:
 
 
 def _n_fields(input_table: Any, role: str) -> int:
-    """How many fields the first line of a TREC file has; 0 of anything else."""
+    """How many fields the first line of a TREC file has, at most `RUN`; 0 of anything else."""
     first = _first_line(input_table, role)
-    return len(first) if _has_number(first) else 0
+    n_fields = min(len(first), RUN)
+    return n_fields if _has_number(first[:n_fields]) else 0
 
 
 def _first_line(input_table: Any, role: str) -> list[str]:
