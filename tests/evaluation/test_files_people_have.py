@@ -470,5 +470,5 @@ def test_comments_in_files_of_trec(tmp_path: Path) -> None:
     command = f"cat {run} | sqlmetrics evaluate - {qrels} -m mrr -o json"
     piped = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
     assert '"metric": "mrr", "k": 0, "value": 0.5' in piped.stdout
-    with pytest.raises(sm.InputError, match="is empty"):
+    with pytest.raises(sm.InputError, match="rankings: the table has no rows"):
         sm.evaluate(comments, qrels, "mrr")

@@ -416,7 +416,10 @@ def test_a_key_may_come_late(tmp_path: Path) -> None:
 JSON = {
     "broken": ('{"query_id": "q"}\n{"query_id"\n', r"broken\.jsonl"),
     "keys_twice": ('{"query_id": "q", "item_id": "a", "score": 1, "score": 2}\n', "duplicate key"),
-    "case": ('{"query_id": "q", "item_id": "a", "Score": 1, "score": 2}\n', "case alone"),
+    "case": (
+        '{"query_id": "q", "item_id": "a", "Score": 1, "score": 2}\n',
+        "or differ only in case",
+    ),
     "other_keys": ('{"q": "q", "item_id": "a", "score": 2}\n', "unknown column 'query_id'"),
     "scalars": ("1\n2\n", "unknown column"),
     "nulls": ('{"query_id": null, "item_id": "a", "score": 2}\n', "query_id is NULL in 1 row"),
@@ -514,7 +517,7 @@ FOLDERS = {
     "lake": "a Delta table",
     "backslash": r"the name of a file has a backslash, like .*a.b/b\.parquet",
     "two endings": r"\.parquet and \.pq",
-    "csv": r"a.csv' is Parquet: let its name end in \.parquet",
+    "csv": r"a.csv' is Parquet: rename it to end in \.parquet",
 }
 
 
@@ -644,14 +647,14 @@ BAD_LISTS: Mapping[str, tuple[Any, Any, str]] = {
         "score is NULL in 1 row",
     ),
     "no item": (one_list(item_id=["a", None]), LABELS, "item_id is NULL in 1 row"),
-    "an item twice": ({"q": ["a", "b", "a"]}, LABELS, "more than once under the same query"),
-    "a label twice": ({"q": ["a"]}, {"q": ["a", "a"]}, "more than once under the same query"),
+    "an item twice": ({"q": ["a", "b", "a"]}, LABELS, "more than once for the same query"),
+    "a label twice": ({"q": ["a"]}, {"q": ["a", "a"]}, "more than once for the same query"),
     "a query twice": (
         pa.table({"query_id": ["q", "q"], "item_id": [["a"], ["b"]]}),
         LABELS,
         "not ranked 1, 2",
     ),
-    "one score": (one_list(item_id=["a"], score=1.0), LABELS, "score one value a row"),
+    "one score": (one_list(item_id=["a"], score=1.0), LABELS, "score holds one value per row"),
     "structs": (one_list(item_id=[{"title": "a"}]), LABELS, "lists of STRUCT"),
     "lists of lists": (one_list(item_id=[["a"]]), LABELS, r"lists of VARCHAR\[\]"),
     "fractions": (one_list(item_id=[1.0, 2.5]), LABELS, "lists of DOUBLE"),
@@ -856,7 +859,8 @@ def test_usual_names_are_taken_for_their_roles_and_named(tmp_path: Path) -> None
     result = sm.evaluate(runs, truth, "mrr")
     assert result["mrr"] == 0.5
     said = "using qid as the query and Doc-ID as the item and similarity as the score"
-    assert result.notes[0] == f"rankings: {said}; name others by query= or --query"
+    options = "--query, --item, --score (query=, item=, score= in Python)"
+    assert result.notes[0] == f"rankings: {said}; override with {options}"
     assert "user_id as the query" in result.notes[1]
     assert "relevance as the grade" in result.notes[1]
     told = sm.reconcile(runs, truth, "mrr", ".5").notes  # whatever reads the tables says it

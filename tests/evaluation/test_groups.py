@@ -33,7 +33,7 @@ def test_the_qrels_of_a_diversity_task_have_groups(tmp_path: Path) -> None:
     found = evaluate(RUN, qrels, ["alpha_nDCG@5", "ndcg@5"])
     assert found["alpha_ndcg@5"] == PRINTED
     assert "using the iteration of the qrels, their second field, as the group" in str(found)
-    with pytest.raises(sm.InputError, match=r"duplicate_labels=max_grade; or, .*--group iteration"):
+    with pytest.raises(sm.InputError, match=r"duplicate_labels=max_grade; for .*--group iteration"):
         evaluate(RUN, qrels, "ndcg@5")
     alone = evaluate(RUN, qrels, "ndcg@5", group="iteration", label_columns={"item": "item_id"})
     assert alone["ndcg@5"] == pytest.approx(found["ndcg@5"], abs=1e-12)
@@ -61,7 +61,7 @@ def test_repeated_labels_are_told_of_columns_that_may_be_their_group(tmp_path: P
         evaluate(RUN, csv, "ndcg@5")
     assert evaluate(RUN, csv, "ndcg@5", group="subtopic")["ndcg@5"] == 1
     both = labels("intent").append_column("Nugget", pa.array(list("abcde")))
-    with pytest.raises(sm.InputError, match=r"group=Nugget .*; or, .*--group intent"):
+    with pytest.raises(sm.InputError, match=r"group=Nugget .*; for .*--group intent"):
         evaluate(RUN, both, "ndcg@5")
     with pytest.raises(sm.InputError, match=f"{refused}$"):
         evaluate(RUN, labels("kind"), "ndcg@5")

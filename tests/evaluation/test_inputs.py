@@ -53,7 +53,8 @@ TEXTS: Mapping[str, tuple[str, str, str, str]] = {
     "lines": ("f\nf", "f\n\nf", "f\r\nf", "\n"),
     "emoji": ("😀", "😁", "👩", "👩‍💻"),
     "accents": ("é", "e\u0301", "e", "É"),
-    "comments": ("#", "#g", "--g", "/*g"),
+    "hashes": ("#", "#g", "# g", "##"),
+    "comments": ("--", "--g", "/*g", "/*g*/"),
     "words": ("null", "NULL", "nan", "true"),
     "hostile": ("'); drop table t; --", 'x"; drop table t; --', "{{ h }}", "%s"),
     "empty": ("", "0", "-", "_"),
@@ -289,7 +290,7 @@ class Format:
 
 # An empty field of a CSV file is NULL. A field of a TREC file ends at white space.
 IN_CSV = frozenset({"empty"})
-IN_TREC = frozenset({"empty", "spaces", "lines", "separators", "hostile"})
+IN_TREC = frozenset({"empty", "spaces", "lines", "separators", "hostile", "hashes"})
 
 FORMATS = {
     "table": Format(as_table),

@@ -86,7 +86,7 @@ def told(command: str, path: Path, *more: str) -> tuple[int, str]:
     """The exit code and all that a command says, as one line."""
     with TemporaryDirectory() as written:
         files = [(option, f"{written}/{name}") for option, name in COMMANDS[command].items()]
-        done = CliRunner().invoke(cli, [command, str(path), *chain(*files, more)])
+        done = CliRunner().invoke(cli, [command, str(path), *chain(*files, map(str, more))])
     if isinstance(error := done.exception, SqlmetricsError):
         return error.exit_code, " ".join(str(error).split())
     assert error is None or isinstance(error, SystemExit), error
@@ -220,7 +220,8 @@ def test_a_log_stands_beside_its_baseline(folder: Path) -> None:
     for metrics, code in (([], 0), (["-m", "ctr"], 2)):  # what a comparison leaves out it names
         compared = told("compare", path, "--unpaired", *metrics)
         assert compared[0] == code
-        assert "ctr is of the log itself, and not compared here: sqlmetrics report" in compared[1]
+        said = "ctr is computed from the log itself and not compared here; sqlmetrics report"
+        assert said in compared[1]
     assert all("no interval" not in verdict.note and "±" in verdict.note for verdict in found)
 
 

@@ -250,7 +250,7 @@ REFUSED: Mapping[str, tuple[Any, Any, dict[str, Any], str]] = {
         IDS,
         np.zeros(IDS.shape),
         {},
-        r"may be scores or item ids .*\.astype\(float\)",
+        r"may be scores or item ids; .*\.astype\(float\)",
     ),
     "whole numbers twice": ([[3, 3]], {"0": {"3": 1}}, {}, "repeat in a row .* say which"),
     "grades or ids": (IDS[:, :2], [[1, 0, 2], [2, 0, 1]], {}, "may be grades of the items 0, 1, 2"),

@@ -64,7 +64,10 @@ def test_an_export_gives_the_numbers_of_plain_python(cell: str, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("tool", "told"),
-    [("MLflow", "retrieved_context holds objects that are not JSON"), ("LangSmith", "known forms")],
+    [
+        ("MLflow", "retrieved_context holds objects that are not JSON"),
+        ("LangSmith", "lists of a known form"),
+    ],
 )
 def test_objects_as_python_prints_them_are_refused(tool: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(sm.InputError, match=told):
