@@ -213,7 +213,7 @@ def demo(folder: Path) -> str:
     assert "the largest difference is " in out
     worst = float(out.split("the largest difference is ")[1].split(".\n")[0])
     assert worst < 1e-12
-    cleaned = out.split("left out as")[1].split("system")[0]
+    cleaned = out.split("left out\n")[1].split("system")[0]
     planted = sqlmetrics("simulate", "log", "--requests", "2000", "--days", "3", folder=folder)
     for reason, why in PLANTED_CLICKS.items():  # others are of several actions
         events = re.search(rf"^{reason} +([\d,]+)$", planted.stdout, re.MULTILINE)

@@ -279,7 +279,7 @@ def test_what_does_not_go_together_is_refused() -> None:
     asked = spec(1)
     one = "dcg(estimator=ips)@3"
     for more, said in {
-        (("test", "bootstrap"),): "they are compared by the test t alone; leave out test bootstrap",
+        (("test", "bootstrap"),): "so only the test t compares them; leave out test bootstrap",
         (("cluster", "user"),): "leave out a cluster",
         (("baseline_values", "x.csv"),): "leave out baseline_values",
         (("dates", "2026-01-01,2026-01-02"), ("paired", True)): "a request belongs to one day",

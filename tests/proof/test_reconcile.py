@@ -558,10 +558,10 @@ def test_values_that_are_refused() -> None:
 
     refused("query 'q1': value must be a number", {"q1": "abc"})
     refused("query 'q1': ndcg is 0 to 1", {"q1": 7})
-    refused("there is no value", {"q1": None})
-    refused("there is no value", {})
+    refused("the table has no values", {"q1": None})
+    refused("the table has no values", {})
     twice = pa.table({"query_id": ["q1", "q1"], "value": [0.5, 0.5]})
-    refused("query 'q1' is there twice", twice)
+    refused("query 'q1' appears twice", twice)
     refused("unknown column 'score'", twice, column="score")
     refused("unknown column 'query_id'", pa.table({"q": ["q1"], "value": [0.5]}))
 
@@ -588,7 +588,7 @@ def test_several_systems_are_refused() -> None:
         ("auc", "auc is one number of all lists together"),
         ("coverage@3", "coverage@3 is one number of all lists together"),
         ("gini@3", "gini@3 is one number of all lists together"),
-        ("overlap@3", "takes rankings and labels alone; overlap@3 needs a second system"),
+        ("overlap@3", "only takes rankings and labels; overlap@3 needs a second system"),
         ("rbo", "rbo needs a second system"),
         ("novelty@3", "novelty@3 needs a table of items"),
         ("ils(similarity=vector)@3", "needs a table of items"),
@@ -609,7 +609,7 @@ def test_every_other_metric_is_taken() -> None:
 
 
 def test_pairs_of_scores_take_no_depth_and_no_order() -> None:
-    with pytest.raises(sm.SpecError, match="gauc compares scores, and here takes no depth"):
+    with pytest.raises(sm.SpecError, match="gauc compares scores, so it cannot have a depth here"):
         reconcile(*toy(), "gauc", ".5", depth=2)
     tried = counted(None, "gauc", 1)[0].space.tried
     assert len(tried["ties"]) == 1
@@ -661,7 +661,8 @@ def test_the_command_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
     out = sqlmetrics(*asks, "--value", "35.06%", folder=folder).stdout
     assert out.splitlines()[0] == "ndcg@3 = 35.06%"
     assert re.search(r"^0 +0\.350558 +\S+ +ranx$", out, re.MULTILINE)
-    assert "give a value" in sqlmetrics(*asks, folder=folder, expect=2).stderr
+    told = sqlmetrics(*asks, folder=folder, expect=2).stderr
+    assert "give either a value or per-query values" in told
     monkeypatch.chdir(folder)
     asks = (*asks[:-1], "0")
     found = json.loads(said(*asks, "--value", ".3506", "-o", "json"))

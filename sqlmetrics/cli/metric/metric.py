@@ -17,6 +17,7 @@ from sqlmetrics.cli.common import (
     several,
 )
 from sqlmetrics.cli.options.command import Command, option
+from sqlmetrics.cli.options.parameters import INPUT
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.dialects import DEFAULT
 from sqlmetrics.tables.table import Table, many
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("action", type=click.Choice(("new", "test")))
-@click.argument("names", nargs=-1, metavar="[NAME|FILE]...")
+@click.argument("names", nargs=-1, type=INPUT, metavar="[NAME|FILE]...")
 @option(
     "--folder",
     default="metrics",
