@@ -504,7 +504,7 @@ def test_specs_on_files_need_no_place_and_do_not_open_the_target(folder: Path) -
         sqlmetrics(verb, "runs", "truth", *options, *where, folder=folder)
     where = ["runs", "truth", "-m", "mrr", "--value", "0.75", "--target", "lite"]
     told = sqlmetrics("reconcile", *where, folder=folder, expect=2).stderr
-    assert "reconcile needs DuckDB, given sqlite:///out.db" in told
+    assert "reconcile works in DuckDB alone, given sqlite:///out.db" in told
 
 
 @by_turns(1.9)

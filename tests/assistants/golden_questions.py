@@ -338,7 +338,7 @@ REFUSED = (
         "explain_query",
         shop(query="q01') or ('1'='1"),
         {},
-        ("no list of the query",),
+        ("has no list",),
     ),
     Question(
         "SQL in a metric", "definition", shop(metric="mrr; drop table metrics"), {}, ("unknown",)

@@ -155,7 +155,7 @@ def test_a_leaderboard_says_what_the_pairs_say(tmp_path: Path) -> None:
     for form in ("markdown", "html", "latex", "csv"):
         text = sqlmetrics(*line, "-o", form, folder=tmp_path).stdout
         assert all(name in text for name in ("s0", "s6", "mrr"))
-    with pytest.raises(sm.SpecError, match="a name in ranx: write randomization"):
+    with pytest.raises(sm.SpecError, match="a name in ranx; write randomization"):
         sm.compare(rankings, labels, METRICS, test="fisher")  # type: ignore[arg-type]
     told = sqlmetrics(*line, "--baseline", "s0", folder=tmp_path, expect=2)
     assert "leave out baseline" in told.stderr

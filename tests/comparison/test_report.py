@@ -410,7 +410,9 @@ def test_deploys_are_marked_on_the_days_and_told(made: sm.Report) -> None:
     table = {"Deployed_At": ["2026-11-09 10:00", "2027-01-01 00:00"], "version": ["2.1", "2.2"]}
     with sm.connect() as engine:
         deploys = deploys_of(pa.table(table), engine)
-        with pytest.raises(sm.SpecError, match="no column of days; there are when; call it one of"):
+        with pytest.raises(
+            sm.SpecError, match="no column of days; the columns are when; name it one of"
+        ):
             deploys_of(pa.table({"when": ["2026-11-09"]}), engine)
     assert deploys == [
         {"day": "2026-11-09", "name": "2.1"},
