@@ -98,14 +98,14 @@ def test_a_table_that_is_no_baseline_is_refused_with_what_to_give() -> None:
         with pytest.raises(error, match=match):
             sm.compare(new, labels, "cg@1", baseline_values=given, **more)
 
-    refused("have several: system is new, old; name one", kept)
+    refused("have several values of system: new, old; name one of them", kept)
     refused("unknown system 'odl'; did you mean 'old'", kept, sm.InputError, baseline="odl")
     refused("unknown column 'cg_at_1'", of_one(kept, "old").drop_columns("cg_at_1"), sm.InputError)
     refused("unknown column 'query_id'", kept.select(["cg_at_1"]), sm.InputError)
     refused("there is no file or table", "kept.parquet", sm.InputError)
     one = of_one(kept, "old")
     refused("cannot be compared unpaired with segments, weights", one, paired=False, by="score")
-    refused("give one", one, dates="2026-01-01,2026-01-02")
+    refused("give only one", one, dates="2026-01-01,2026-01-02")
     refused("unknown system 'nw'", one, sm.InputError, systems=["nw"])
 
 
