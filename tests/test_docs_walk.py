@@ -479,9 +479,8 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--weights prod=1,cand=2 --window 5 --limit 3 --start 2026-01-01 --end 2026-01-02 "
         "--where 'score > -1' --skip-input-checks -o latex",
         f"fuse rankings.parquet {RANKED} --like qdrant -k 2 --check-share .5 --sql",
-        "fuse a=runs.csv b=runs.csv --query qid --item doc --score value --grade level "
-        "--label-column item=item --group part --separator ; --decimal , --skip-bad "
-        "--metrics-from own --grades low=0 --out fused.parquet",
+        "fuse a=runs.csv b=runs.csv --query qid --item doc --score value --separator ; --decimal , "
+        "--skip-bad --out fused.parquet",
         "fuse a=rankings.parquet b=rankings.parquet --rank rank 2",
         f"fuse rankings.parquet {RANKED} --weight traffic 2",
         "fuse \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "

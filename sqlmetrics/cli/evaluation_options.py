@@ -42,33 +42,21 @@ def column_option(role: str, **attributes: Any) -> Decorator:
     )
 
 
-_TABLES = (
+OF_LABELS = ("grade", "group")
+"""The columns that labels alone have."""
+
+_RANKINGS = (
     option(
         "--where",
         metavar="CONDITION",
         help="SQL condition on the rows of the rankings.",
         heading=INPUT_DATA,
     ),
-    option(
-        "--grades",
-        multiple=True,
-        metavar="TEXT=NUMBER",
-        help="Number for a grade written as text, such as high=3.",
-        heading=INPUT_DATA,
-    ),
-    *(column_option(role) for role in COLUMN_TEXTS),
+    *(column_option(role) for role in COLUMN_TEXTS if role not in OF_LABELS),
     option(
         "--time-zone",
         metavar="ZONE",
         help="Time zone that decides the day of a timestamp.  [default: UTC]",
-        heading=COLUMNS,
-    ),
-    option(
-        "--label-column",
-        "label_columns",
-        multiple=True,
-        metavar="ROLE=COLUMN",
-        help="Column that has another name in the labels, such as query=qid.",
         heading=COLUMNS,
     ),
     option(
@@ -83,7 +71,6 @@ _TABLES = (
         help="Decimal mark of CSV files: . or ,",
         heading=INPUT_DATA,
     ),
-    metrics_from_option,
     option(
         "--skip-bad",
         is_flag=True,
@@ -93,10 +80,35 @@ _TABLES = (
     ),
 )
 
+_LABELS = (
+    option(
+        "--grades",
+        multiple=True,
+        metavar="TEXT=NUMBER",
+        help="Number for a grade written as text, such as high=3.",
+        heading=INPUT_DATA,
+    ),
+    *(column_option(role) for role in OF_LABELS),
+    option(
+        "--label-column",
+        "label_columns",
+        multiple=True,
+        metavar="ROLE=COLUMN",
+        help="Column that has another name in the labels, such as query=qid.",
+        heading=COLUMNS,
+    ),
+    metrics_from_option,
+)
+
 
 def table_options(command: Callable[..., None]) -> Callable[..., None]:
     """What a command is told of its tables: conditions, grades, columns."""
-    return decorate(command, *_TABLES)
+    return decorate(command, *_RANKINGS, *_LABELS)
+
+
+def ranking_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The same for a command that reads no labels."""
+    return decorate(command, *_RANKINGS)
 
 
 def segment_option(command: Callable[..., None]) -> Callable[..., None]:
@@ -227,8 +239,8 @@ def given_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _arguments(
     *,
-    label_columns: tuple[str, ...],
-    grades: tuple[str, ...],
+    label_columns: tuple[str, ...] = (),
+    grades: tuple[str, ...] = (),
     conventions: tuple[str, ...] = (),
     skip_input_checks: bool = False,
     **options: Any,

@@ -228,7 +228,7 @@ def _compared(
                 name = metric.metric.partition("(")[0]
                 rows.append(row | {"name": name, "direction": SIGNS[metric.direction]})
     if not rows:
-        raise SpecError(["no metric can be compared", *notes])
+        raise SpecError(f"no metric can be compared: {'; '.join(notes) or 'no rows are left'}")
     rows.sort(
         key=lambda row: (
             row["segment_name"] != ALL,

@@ -1,1 +1,1 @@
-"""Several rankings become one: mixtures, a sweep of them, and the winner without the luck."""
+"""Several rankings become one: a method, what becomes of scores before it, and the SQL."""

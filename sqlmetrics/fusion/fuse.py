@@ -140,7 +140,7 @@ def fuse(
     check_arguments(fuse, arguments)
     for name, value in (("window", window), ("limit", limit)):
         if value is not None and value < 1:
-            raise SpecError(f"{name} is 1 or more, given {value}")
+            raise SpecError(f"{name} must be 1 or more, given {value}")
     settings = {"method": method, "norm": norm, "k": k, "floor": floor}
     mixture_of(like, settings)
     question = Question(rankings, labels, (start, end), arguments)
@@ -168,35 +168,33 @@ class Question:
         labels: The labels; None where they are not looked at.
         days: The first day, and the day after the last one.
         arguments: The other arguments of `evaluate`.
-        metrics: What mixtures are measured by; empty where they are not.
-        by: The segments.
     """
 
     rankings: Any
     labels: Any
     days: tuple[str | date | None, str | date | None]
     arguments: Mapping[str, Any]
-    metrics: tuple[str, ...] = ()
-    by: tuple[str, ...] = ()
 
     @contextmanager
     def planned(self, connection: Any, *, check: bool | float) -> Iterator[tuple[Plan, Database]]:
         """The plan of an evaluation of the runs, whose tables were checked, and the database."""
         spec = self.rankings if isinstance(self.rankings, Spec) else None
         if spec and spec.clicks is not None:
-            raise SpecError("a click log has the lists that were shown, and no runs behind them")
-        labels, arguments = self.labels, self.arguments
-        has_labels = labels is not None or spec is not None or bool(self.metrics)
-        if not has_labels:
-            labels, arguments = (
-                _no_labels(),
-                {name: value for name, value in arguments.items() if name not in _OF_LABELS},
+            raise SpecError(
+                "a click log has the lists that were shown, and no runs behind them; give the "
+                "rankings of the runs"
             )
-            arguments["label_columns"] = {name: name + "_id" for name in ("query", "item")}
+        labels, arguments = self.labels, self.arguments
+        has_labels = labels is not None or spec is not None
+        if not has_labels:
+            if needless := [name for name in _OF_LABELS if arguments.get(name)]:
+                raise SpecError(f"fuse reads no labels; leave out {', '.join(needless)}")
+            label_columns = {name: name + "_id" for name in ("query", "item")}
+            labels, arguments = _no_labels(), {**arguments, "label_columns": label_columns}
         options = Options(
-            metrics=self.metrics or (() if spec and spec.metrics else USUAL),
+            metrics=() if spec and spec.metrics else USUAL,
             days=days_between(*self.days, zone_of_days(self.rankings, arguments.get("time_zone"))),
-            by=self.by or (tuple(spec.by) if spec else ()),
+            by=tuple(spec.by) if spec else (),
         )
         inputs = Inputs(self.rankings, labels, arguments)
         with ExitStack() as stack:
@@ -224,8 +222,8 @@ def run_names(plan: Plan, engine: Database, wanted: Sequence[str]) -> tuple[str,
     """
     if "system" not in plan.shape.keys:
         raise SpecError(
-            "there is one run: give two to ten, a table each, or name the column of systems "
-            "(system, --system)"
+            "fuse needs two to ten runs, given one: give a table for each, or name the column of "
+            "systems (system, --system)"
         )
     rankings = plan.tables[0]
     select = f"select distinct system\nfrom {rankings}\norder by system asc"
@@ -236,13 +234,12 @@ def run_names(plan: Plan, engine: Database, wanted: Sequence[str]) -> tuple[str,
         if name not in existing:
             raise InputError(unknown("run", shortened(name), map(shortened, existing)))
     if len({*names}) < len(names):
-        raise SpecError("runs: each run has a name of its own")
+        raise SpecError(f"runs must name each run once, given {shortened(', '.join(names))}")
     least, most = RUNS
     if not least <= len(names) <= most:
         found = shortened(", ".join(names))
         raise SpecError(
-            f"two to ten runs become one, there {'is' if len(names) == 1 else 'are'} "
-            f"{len(names)}: {found}; choose some (runs, --runs)"
+            f"fuse needs two to ten runs, given {len(names)}: {found}; choose some (runs, --runs)"
         )
     return names
 
@@ -253,8 +250,8 @@ def check_scores(plan: Plan, mixture: Mixture) -> None:
     if is_ranked and mixture.feature not in ("rank", "rank_in_run"):
         methods = ", ".join(sorted(METHODS))
         raise SpecError(
-            f"{mixture.method} with norm {mixture.norm} wants scores, and the runs have ranks: "
-            f"give norm=rank (--norm rank), or a method of ranks, like rrf; methods: {methods}"
+            f"{mixture.method} with norm {mixture.norm} needs scores, but the runs have ranks; use "
+            f"norm=rank (--norm rank), or a method of ranks, like rrf; methods: {methods}"
         )
 
 

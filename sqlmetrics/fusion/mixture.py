@@ -93,38 +93,36 @@ class Mixture:
         if self.norm not in NORMS:
             raise SpecError(unknown("norm", shortened(str(self.norm)), NORMS))
         if not (math.isfinite(self.k) and self.k >= 0):
-            raise SpecError(f"k of rrf is 0 or more, given {self.k:g}")
+            raise SpecError(f"k of rrf must be 0 or more, given {self.k:g}")
         self._check_weights()
         if self.floor is not None and not math.isfinite(self.floor):
-            raise SpecError(f"floor is a number, given {self.floor:g}")
+            raise SpecError(f"floor must be a finite number, given {self.floor:g}")
         if self.floor is not None and self.method in ("med", "borda", "turns"):
-            raise SpecError(f"{self.method} has no floor: leave it out")
+            raise SpecError(f"{self.method} has no floor; leave floor out")
         return self
 
     def _check_weights(self) -> None:
         if any(not (math.isfinite(weight) and weight >= 0) for weight in self.weights):
-            raise SpecError(f"weights are 0 or more, given {list(self.weights)}")
+            raise SpecError(f"weights must be 0 or more, given {list(self.weights)}")
         if self.weights and not any(self.weights):
-            raise SpecError("one of the weights is above 0")
+            raise SpecError("weights must have one above 0, given 0 for each run")
         if self.method == "turns" and self.weights:
-            raise SpecError("turns has no weights: leave them out, or choose rrf")
+            raise SpecError("turns has no weights; leave them out, or use rrf")
 
-    def score(self, values: Sequence[str], weights: Sequence[str] = (), k: str = "") -> str:
+    def score(self, values: Sequence[str]) -> str:
         """The score of an item as SQL.
 
         Args:
             values: What it reads of each run, NULL where a run lacks the item.
-            weights: The weight of each run. Default: its own.
-            k: The constant of `rrf`. Default: its own.
         """
-        own_weights = self.weights or (1.0,) * len(values)
-        weights = weights or ["" if weight == 1 else double(weight) for weight in own_weights]
+        numbers = self.weights or (1.0,) * len(values)
+        weights = ["" if weight == 1 else double(weight) for weight in numbers]
         if self.floor is not None:
             values = [f"coalesce({value}, {double(self.floor)})" for value in values]
         is_there = [f"case when {value} is null then 0 else 1 end" for value in values]
         n_runs = f"({' + '.join(is_there)})"
         values = [
-            _OF_RANK.get(self.method, "{value}").format(value=value, k=k or double(self.k))
+            _OF_RANK.get(self.method, "{value}").format(value=value, k=double(self.k))
             for value in values
         ]
         pairs = zip(values, weights, strict=True)

@@ -267,16 +267,17 @@ def test_columns_of_items_are_the_same_in_other_databases(name: str, servers: An
         spec = sm.Spec(
             rankings={"relation": f"{place}.r", "columns": {"system": "system"}},
             labels={"relation": f"{place}.l"},
-            items={"sql": f'select item_id, price, "Is There" as is_open from {place}.i'},
+            items={"sql": f'select item_id, price, "Is There" as "isOpen" from {place}.i'},
             metrics=[
                 "mean(price)@2",
                 "sum(price)",
                 "min(price)",
                 "max(price)@1",
-                "share(is_open)@2",
+                "share(isOpen)@2",
+                "sum(price, relevant)@2",
             ],
         )
         result, agreements = verify(spec, Database(engine))
         assert max(agreement.largest for agreement in agreements) <= 1e-12
         values = [row["value"] for row in result.to_dicts() if row["system"] == "prod"]
-        assert values == [20.0, 40.0, 10.0, 10.0, 0.5]
+        assert values == [20.0, 40.0, 10.0, 10.0, 0.5, 10.0]

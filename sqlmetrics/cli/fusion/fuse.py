@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from sqlmetrics.cli.common import error_options, say, several, several_names
-from sqlmetrics.cli.evaluation_options import check_option, given_options, pairs, table_options
+from sqlmetrics.cli.evaluation_options import check_option, given_options, pairs, ranking_options
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.options.command import INPUT_DATA, OUTPUT, Command, option
 from sqlmetrics.cli.options.parameters import INPUT, days_options, sql_option
@@ -57,7 +57,7 @@ from sqlmetrics.fusion.mixture import METHODS, NORMS, PRESETS
 @days_options(INPUT_DATA)
 @check_option
 @sql_option
-@table_options
+@ranking_options
 @place_options
 @output_options(FORMATS)
 @error_options
