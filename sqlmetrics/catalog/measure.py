@@ -374,8 +374,10 @@ def _translated(written_settings: Mapping[str, object]) -> dict[str, Setting]:
     for key, value in written_settings.items():
         setting = {"dcg": "gain", "gains": "gain"}.get(key, key)
         gains = {"exp-log2": "exp", "log2": "linear"} if key == "dcg" else {}
-        read_value = read(setting, gains.get(str(value).casefold(), value))
-        settings[setting] = value if setting == "column" else read_value  # as it is written
+        if setting == "column":  # as it is written: some databases tell capitals apart
+            settings[setting] = str(value)
+        else:
+            settings[setting] = read(setting, gains.get(str(value).casefold(), value))
     if len(settings) < len(written_settings):
         raise SpecError(f"gain is given twice: {', '.join(written_settings)}")
     return settings
