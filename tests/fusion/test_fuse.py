@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import polars as pl
 import pyarrow as pa
 import pytest
+import yaml
 from command import sqlmetrics
 from conftest import peer
 from engines.starting import Servers
@@ -232,3 +234,16 @@ def test_the_command_line_writes_rankings(tmp_path: Path, monkeypatch: pytest.Mo
     assert "this command reads it" in refused.stderr
     query = run("fuse", "bm25.csv", "knn.csv", "--sql").stdout
     assert sm.evaluate(query, "labels.csv", "mrr")["mrr"] == 0.5
+    nightly = {
+        "name": "fused",
+        "rankings": {"sql": query},
+        "labels": {"file": "labels.csv"},
+        "metrics": ["mrr"],
+        "output": {"relation": "facts"},
+    }
+    (tmp_path / "fused.yml").write_text(yaml.safe_dump(nightly))
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as database:
+        database.execute("create table events as select 1")
+    run("run", "fused.yml", "--db", "shop.duckdb")
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as database:
+        assert database.execute("select system, value from facts").fetchall() == [("fused", 0.5)]

@@ -41,7 +41,7 @@ items_option = option(
     type=INPUT,
     metavar="TABLE",
     heading=INPUT_DATA,
-    help="Table of item attributes: category, popularity, users, vector.",
+    help="Table of item attributes: category, popularity, users, vector, or columns such as price.",
 )
 
 by_option = option(
