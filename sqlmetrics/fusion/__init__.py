@@ -1,1 +1,1 @@
-"""Several rankings become one: a method, what becomes of scores before it, and the SQL."""
+"""Several rankings become one, and which mixture of them is best."""

@@ -14,10 +14,10 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, shortened, unknown
 from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
-from sqlmetrics.fusion.mixture import METHODS, RUNS, Mixture, mixture_of, weights_of
-from sqlmetrics.fusion.stages import FusionStages
 from sqlmetrics.jobs.days import days_between, zone_of_days
+from sqlmetrics.plan.fusion import FusionStages
 from sqlmetrics.plan.plan import Plan
+from sqlmetrics.spec.mixture import METHODS, RUNS, Mixture, mixture_of, weights_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, Window, with_stages
 from sqlmetrics.tables.table import Table, many, printable

@@ -20,7 +20,7 @@ from mixed import Run, fused
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import Database
-from sqlmetrics.fusion.mixture import METHODS, NORMS, OF_RANKS
+from sqlmetrics.spec.mixture import METHODS, NORMS, OF_RANKS
 
 IDS = ("a", "B", "it's", "ü", "10", "9", "", "-x", "a b", "Ω")
 

@@ -16,7 +16,7 @@ from sqlmetrics.cli.systems import FORMATS, found_by, sources
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.formats import SPECS
 from sqlmetrics.evaluation.inputs.run_names import named_runs
-from sqlmetrics.fusion.mixture import METHODS, NORMS, PRESETS
+from sqlmetrics.spec.mixture import METHODS, NORMS, PRESETS
 
 
 @click.command(cls=Command)

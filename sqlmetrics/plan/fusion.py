@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sqlmetrics.fusion.mixture import RANK, Mixture, extreme, is_run
 from sqlmetrics.plan.plan import Plan
+from sqlmetrics.spec.mixture import RANK, Mixture, extreme, is_run
 from sqlmetrics.sql.stage import Column, Stage, Window
 from sqlmetrics.sql.template import double
 
