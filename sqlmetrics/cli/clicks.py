@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,12 @@ from sqlmetrics.cli.common import error_options, progress_bar, say
 from sqlmetrics.cli.evaluation_options import metrics_option
 from sqlmetrics.cli.location import PLACES, Location, place_options
 from sqlmetrics.cli.options.command import COLUMNS, Command, option
-from sqlmetrics.cli.options.parameters import INPUT, by_option, confidence_option
+from sqlmetrics.cli.options.parameters import (
+    INPUT,
+    by_option,
+    confidence_option,
+    metrics_from_option,
+)
 from sqlmetrics.cli.output import (
     FORMATS,
     PER_QUERY,
@@ -88,6 +93,7 @@ def _page_or_file(_: click.Context, __: click.Parameter, begun: str) -> list[Com
     heading=COLUMNS,
 )
 @option("--per-query", is_flag=True, help="Print one row per request.")
+@metrics_from_option
 @confidence_option(default=None)
 @option("--compare-labels", is_flag=True, hidden=True)
 @option("--show", type=click.Choice([*PAGES]), hidden=True)
@@ -102,6 +108,7 @@ def clicks(
     by: tuple[str, ...],
     time_zone: str | None,
     per_query: bool,
+    metrics_from: tuple[str, ...],
     confidence: float | None,
     compare_labels: bool,
     show: str | None,
@@ -133,7 +140,9 @@ def clicks(
         raise SpecError(f"clicks {page} prints {' or '.join(OF_REPORTS)}, given -o {form}")
     if page not in (None, COUNTERFACTUAL) and confidence is not None:
         raise SpecError(f"clicks {page} prints no means or ratios: leave out --confidence")
-    with _asking(log, ubi, metrics, by, location) as (read_spec, engine):
+    names = {"metrics": metrics, "by": by, "metrics_from": metrics_from}
+    asked = {name: values for name, values in names.items() if values}
+    with _asking(log, ubi, asked, location) as (read_spec, engine):
         spec = in_zone(read_spec, time_zone)
         result = (
             _shown(spec, engine, page, by, confidence)
@@ -198,46 +207,53 @@ def _old_page(page: str | None, show: str | None, compare_labels: bool) -> str |
 
 @contextmanager
 def _asking(
-    log: str | None,
-    ubi: tuple[str, str] | None,
-    metrics: tuple[str, ...],
-    by: tuple[str, ...],
-    location: Location,
+    log: str | None, ubi: tuple[str, str] | None, asked: Mapping[str, Any], location: Location
 ) -> Iterator[tuple[Spec, Database]]:
-    """The spec that is meant, and its database."""
+    """The spec that is meant, and its database.
+
+    Args:
+        log: A spec or a log.
+        ubi: Two files in its place.
+        asked: Metrics, segments and metric files, those that are named.
+        location: Where the database is.
+    """
     if log is None or log.endswith(SPECS):
-        spec = _spec(log, ubi or ("", ""), metrics, by)
+        spec = _spec(log, ubi or ("", ""), asked)
         with location.reading(spec) as engine:
             yield spec, engine
         return
     from sqlmetrics.clicks.wide_log import wide_log
 
     with location.reading(is_needed=not (Path(log).suffix or Path(log).exists())) as engine:
-        spec, notes = wide_log(log, engine, metrics, by)
+        spec, notes = wide_log(log, engine, **asked)
         say(notes)
         yield spec, engine
 
 
-def _spec(
-    file: str | None, ubi: tuple[str, str], metrics: tuple[str, ...], by: tuple[str, ...]
-) -> Spec:
-    """That of a file, or of User Behavior Insights."""
+def _spec(file: str | None, ubi: tuple[str, str], asked: Mapping[str, Any]) -> Spec:
+    """That of a file, or of User Behavior Insights.
+
+    Raises:
+        SpecError: If it is wrong, or more metric files are named than it names.
+    """
     from sqlmetrics.clicks.wide_log import GRADES, USUAL
     from sqlmetrics.spec.spec import Spec
 
-    changed: dict[str, Any] = {"metrics": metrics} if metrics else {}
-    changed |= {"by": by} if by else {}
     if file is not None:
+        if "metrics_from" in asked:
+            raise SpecError("the spec names its own metric files; leave out --metrics-from")
         spec = Spec.read(file)
-        changed |= {"metrics": spec.in_our_words(metrics)} if metrics else {}
-        return spec.having(**({"online": ()} if metrics else {}), **changed)
+        if "metrics" not in asked:
+            return spec.having(**asked)
+        metrics = spec.in_our_words(asked["metrics"])
+        return spec.having(**{**asked, "metrics": metrics, "online": ()})
     log = {
         "format": "ubi",
         "requests": {"file": ubi[0]},
         "events": {"file": ubi[1]},
         "labels": {"grades": GRADES},
     }
-    return Spec(**{"name": Path(ubi[1]).stem, "clicks": log, "metrics": USUAL, **changed})
+    return Spec(**{"name": Path(ubi[1]).stem, "clicks": log, "metrics": USUAL, **asked})
 
 
 def _evaluated(spec: Spec, engine: Any, per_query: bool, confidence: float | None) -> Any:

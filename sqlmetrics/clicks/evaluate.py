@@ -38,6 +38,7 @@ def evaluate_clicks(
     progress: Progress | None = None,
     unshown: bool = False,
     time_zone: str | None = None,
+    metrics_from: Any = None,
 ) -> ClickResult:
     """Clean a click log, and compute its online metrics and those of its labels.
 
@@ -56,6 +57,7 @@ def evaluate_clicks(
         unshown: Whether what the spec asks of rankings that were not shown (`counterfactual`) is
             estimated too, day by day where the log is evaluated so.
         time_zone: For a wide log: whose days count, like `Asia/Tokyo`. Default: UTC.
+        metrics_from: For a wide log: a folder of metrics of your own, a file each, or several.
 
     Raises:
         SpecError: If the spec has no clicks, or the log has not what a metric needs.
@@ -71,7 +73,9 @@ def evaluate_clicks(
     if not isinstance(log, Spec):
         with connect(session_of(connection, log)) as engine, engine.reading():
             log = with_views(log, engine)
-            spec, note = wide_log(log, engine, metrics, by, time_zone)
+            spec, note = wide_log(
+                log, engine, metrics, by, time_zone=time_zone, metrics_from=metrics_from
+            )
             result = evaluate_clicks(
                 spec,
                 engine,
@@ -81,9 +85,10 @@ def evaluate_clicks(
                 progress=progress,
             )
             return replace(result, notes=(note, *result.notes))
-    if metrics or by or time_zone:
+    if metrics or by or time_zone or metrics_from:
         raise SpecError(
-            "the spec already has metrics, segments and a zone; leave out metrics, by and time_zone"
+            "the spec already has metrics, segments and a zone; leave out metrics, by, time_zone "
+            "and metrics_from"
         )
     spec = log
     if spec.clicks is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from sqlmetrics.catalog.online import online
 from sqlmetrics.engines.database import Database
@@ -58,7 +59,9 @@ def wide_log(
     engine: Database,
     metrics: str | Sequence[str] = (),
     by: Sequence[str] = (),
+    *,
     time_zone: str | None = None,
+    metrics_from: Any = None,
 ) -> tuple[Spec, str]:
     """The spec of a wide click log, and a sentence of what was taken for what.
 
@@ -68,6 +71,7 @@ def wide_log(
         metrics: Those that are asked for; default: the usual ones that it can give.
         by: Columns whose values are segments.
         time_zone: Whose days count; by default UTC.
+        metrics_from: Folders of metrics of the user's own.
 
     Raises:
         InputError: If it cannot be read, or no column is a request, an item, its position or
@@ -93,6 +97,7 @@ def wide_log(
     spec = Spec(
         clicks={"log": log, "labels": {"grades": grades}, "time_zone": time_zone},
         metrics=metrics or tuple(_possible(actions)),
+        metrics_from=metrics_from,
         by=tuple(by),
     )
     summary = ", ".join(f"{name} as {role}" for role, name in (roles | actions).items())

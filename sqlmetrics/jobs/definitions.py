@@ -12,9 +12,10 @@ from sqlmetrics.catalog.counterfactual import EstimatedMetric, estimated_metric,
 from sqlmetrics.catalog.dimension import MetricRow, metric_row
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.catalog.metric_files import MetricFiles
 from sqlmetrics.catalog.online import Online, is_online, online
 from sqlmetrics.engines.database import Database
-from sqlmetrics.errors import SpecError
+from sqlmetrics.errors import SpecError, shortened
 from sqlmetrics.jobs.tables import columns_of, targets
 from sqlmetrics.spec.days import Ends, day_of
 from sqlmetrics.spec.definition import ALL
@@ -329,6 +330,41 @@ def note_of_retired(spec: Spec, ends: Ends, engine: Database) -> str:
     ]
     keep = f"metrics that are no longer in the spec keep their rows: {', '.join(note)}"
     return keep if note else ""
+
+
+def note_of_files(spec: Spec, engine: Database) -> str:
+    """Which metrics of other specs in the table have a name of this spec's, and another file.
+
+    Args:
+        spec: What is asked.
+        engine: Where its tables are, if it has any.
+
+    Returns:
+        A sentence; empty if there is none.
+    """
+    facts = targets(spec)["facts"]
+    measures = {
+        (measure.name, measure.k or 0): measure
+        for measure in spec.measures
+        if MetricFiles.of(measure).metrics
+    }
+    if not measures or not columns_of(facts, engine):
+        return ""
+    rows = engine.rows(
+        f"select distinct spec, metric, k, definition_hash\nfrom {relation(facts)}\n"
+        f"where spec <> {literal(spec.title)} and segment_name = '{ALL}'\n"
+        f"    and ({these(measures)})"
+    )
+    definition_by_hash = _known_definitions(spec, engine, {text for *_, text in rows})
+    metrics = {}
+    for other_spec, metric, k, text in sorted(rows):
+        definition = _as_stored(spec.definition(measures[metric, int(k)]))
+        changes = differences(definition_by_hash.get(text, {}), definition)
+        if any(change.partition(" ")[0].split(".")[-1] == "file" for change in changes):
+            metrics[at_cutoff(metric, int(k))] = shortened(other_spec, 60)
+    names = ", ".join(f"{metric} of {other_spec}" for metric, other_spec in metrics.items())
+    note = f"{facts} has metrics of the same name and another file: {names}; read it spec by spec"
+    return note if metrics else ""
 
 
 def note_of_days_that_stay(spec: Spec, ends: Ends, engine: Database) -> str:

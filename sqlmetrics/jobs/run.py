@@ -30,7 +30,12 @@ from sqlmetrics.jobs.archives.archive import keeps
 from sqlmetrics.jobs.begun import begin, ended
 from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.days import Question, days_of, on_days
-from sqlmetrics.jobs.definitions import hashes, note_of_days_that_stay, note_of_retired
+from sqlmetrics.jobs.definitions import (
+    hashes,
+    note_of_days_that_stay,
+    note_of_files,
+    note_of_retired,
+)
 from sqlmetrics.jobs.exchange import ALL_DAYS, adding
 from sqlmetrics.jobs.log_metrics import NEW_ONLINE
 from sqlmetrics.jobs.missing_days import Part, ranges
@@ -200,7 +205,8 @@ class _Run:
             ends = self._replaced_ends(days)
             stays = note_of_days_that_stay(self.spec, ends, self.engine)
             retired = note_of_retired(self.spec, ends, self.engine)
-            all_notes = [*died, *notes, *filter(None, [stays, retired])]
+            other_files = note_of_files(self.spec, self.engine)
+            all_notes = [*died, *notes, *filter(None, [stays, retired, other_files])]
             new = self._new_rows()
             exchange_report = new.exchange(
                 per_query, ends, self.run_id[:8], self.allowed_loss, self.option

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import duckdb
@@ -151,6 +152,42 @@ def test_two_specs_of_one_process_have_files_of_their_own(tmp_path: Path) -> Non
         Spec(**told | {"metrics": ["mine = mrr"]}, metrics_from=tmp_path / "a")
 
 
+@by_turns(1)
+def test_streams_take_files(tmp_path: Path) -> None:
+    written(tmp_path / "a", GOOD)
+    written(tmp_path / "b", GOOD.replace("grade / rnk", "grade"))
+    streams = [
+        sm.StreamingMetric("mine@2", metrics_from=tmp_path / folder, ties="best") for folder in "ab"
+    ]
+    for stream in streams:
+        stream.update([[0.9, 0.4, 0.1]], [[0, 3, 1]])
+    assert [stream.compute() for stream in streams] == [{"mine@2": 1.5}, {"mine@2": 3.0}]
+    assert pickle.loads(pickle.dumps(streams[0])).merge(streams[0]).compute() == {"mine@2": 1.5}
+    with pytest.raises(SpecError, match="mine@2 is of another file"):
+        streams[0].merge(streams[1])
+    with pytest.raises(SpecError, match="set ties to something other than average"):
+        sm.StreamingMetric("mine@2", metrics_from=tmp_path / "a")
+    formulas = [sm.StreamingMetric(f"sum = mrr + {n} * hit@1") for n in (1, 2)]
+    with pytest.raises(SpecError, match=r"for sum = mrr \+ 1"):
+        formulas[0].merge(formulas[1])
+
+
+@by_turns(2)
+def test_logs_and_reconcile_take_files(tmp_path: Path) -> None:
+    written(tmp_path, GOOD)
+    reconciled = sm.reconcile(RANKINGS, LABELS, "mine@2", 0.5, metrics_from=tmp_path)
+    assert "house" in str(reconciled)
+    shown = ["request_id,item_id,position,clicked,time", "1,a,1,0,2026-01-01", "1,b,2,1,2026-01-01"]
+    (tmp_path / "log.csv").write_text("\n".join(shown))
+    line = ("log.csv", "-m", "mine@2", "--metrics-from", ".")
+    told = sqlmetrics("clicks", *line, folder=tmp_path).stdout
+    assert "mine@2" in told
+    assert "0.5000" in told
+    assert "mine@2" in sqlmetrics("report", *line, "--out", "-", folder=tmp_path).stdout
+    result = sm.evaluate_clicks(str(tmp_path / "log.csv"), metrics="mine@2", metrics_from=tmp_path)
+    assert result.offline["mine@2"] == 0.5
+
+
 def test_a_package_brings_metrics_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By an entry point, and without its code being run."""
     package, info = tmp_path / "shop_metrics", tmp_path / "shop_metrics-1.dist-info"
@@ -221,6 +258,9 @@ checks: [{metric: seen@2, min: 0.4}]
     assert "Examples of its file" in told("explain seen@2 --metrics-from metrics")
     file = tmp_path / "metrics" / "seen.sql.jinja"
     file.write_text(file.read_text(encoding="utf-8").replace("grade / rnk", "2 * grade / rnk"))
+    (tmp_path / "other.yml").write_text(spec.replace("name: shop", "name: other"))
+    both = told("run other.yml --db facts.duckdb --end 2026-01-02")
+    assert "same name and another file: north_star of shop, seen@2 of shop; read it spec" in both
     assert "2 of 3 metrics differ" in told("verify spec.yml", 1)
     changed = told("run spec.yml --db facts.duckdb --start 2026-01-02", 2)
     assert "seen@2" in changed
@@ -232,6 +272,8 @@ checks: [{metric: seen@2, min: 0.4}]
     told("run spec.yml --db facts.duckdb --start 2026-01-02")
     assert "0.5000" in told("show spec.yml --db facts.duckdb")
     with duckdb.connect(str(tmp_path / "facts.duckdb")) as connection:
-        old = "select metric_date, seen_at_2, north_star from facts_wide order by metric_date"
-        values = [row[1:] for row in connection.sql(old).fetchall()]
+        old = (
+            "select seen_at_2, north_star from facts_wide where spec = 'shop' order by metric_date"
+        )
+        values = connection.sql(old).fetchall()
     assert values == [(0.5, 0.75), (None, None)]  # rows of a file that is gone stay

@@ -322,6 +322,30 @@ def test_what_is_compared_and_what_is_not_held_against_a_branch(repository: Path
     assert "; run.txt is taken as git has it there" in page
 
 
+@by_turns(2)
+def test_metric_files_and_columns_of_items_are_taken(repository: Path) -> None:
+    build(repository, better=1, seed=1)
+    sqlmetrics("metric", "new", "seen", folder=repository)
+    prices = [("right", 5), *((f"wrong{rank}", rank) for rank in range(1, 5))]
+    rows = ["item_id,price", *(f"{item},{price}" for item, price in prices)]
+    (repository / "items.csv").write_text("\n".join(rows))
+    git(repository, "add", "metrics", "items.csv")
+    commit(repository, "metrics")
+    git(repository, "branch", "topic")
+    git(repository, "checkout", "--quiet", "topic")
+    file = repository / "metrics" / "seen.sql.jinja"
+    file.write_text(file.read_text().replace("grade / rnk", "2 * grade / rnk"))
+    build(repository, better=-1, seed=1)
+    line = ("gate", "run.txt", "qrels.txt", "-m", "seen@2,mean(price)@1", "--base", "main")
+    told = sqlmetrics(*line, "--metrics-from", "metrics", folder=repository, expect=2).stderr
+    assert "give items" in told
+    line = (*line, "--metrics-from", "metrics", "--items", "items.csv")
+    page = sqlmetrics(*line, folder=repository, expect=1).stdout
+    assert "| seen@2 | 2.0000 | 0.0000 |" in page
+    assert "| 5.0000 | 1.0000 |" in page
+    assert "- metrics/seen.sql.jinja differs from that of main; both runs are measured" in page
+
+
 def test_a_segment_that_loses_is_a_part(repository: Path) -> None:
     """Of 60 queries the 20 of JP fall from 1 to 1/2, those of DE rise from 1/2 to 1."""
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from documentation import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from marked import by_turns, sliced
@@ -34,6 +35,14 @@ WORLDS: dict[str, dict[str, Any]] = {
     "deep": {"metrics": ["ndcg@3", "recall@3"], "ties": "best", "depth": 4},
     "gains": {"metrics": ["ndcg@3"], "gain": {1: 2, 2: 5}},
     "zero": {"metrics": CUT, "no_relevant": "zero"},
+    "files": {
+        "metrics": [
+            *("position_value@3", "north_star@2", "expected_exposure", "price_recall@2"),
+            *("u_measure@3", "ndcg@3"),
+        ],
+        "metrics_from": ROOT / "examples" / "metrics",
+        "ties": "input_order",
+    },
 }
 SCORES = [0.5, -0.0, 0.0, 0.25, 1e30, -math.inf, 0.1]
 GRADES = [0.0, 0.0, 0.0, 1.0, 2.0, math.nan]
@@ -67,6 +76,7 @@ def at_once(
         rankings={"relation": "runs"},
         labels={"relation": "labels"},
         metrics=asked["metrics"],
+        metrics_from=asked.get("metrics_from", ()),
         preset=asked.get("preset", "house"),
     )
     names = {text: str(spec.measure(text)) for text in asked["metrics"]}

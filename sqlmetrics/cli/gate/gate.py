@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, suppress
 from filecmp import cmp
 from pathlib import Path
@@ -25,7 +25,13 @@ from sqlmetrics.cli.evaluation_options import (
 from sqlmetrics.cli.gate.page import Page, Rankings, SpecChange
 from sqlmetrics.cli.gate.revisions import Revision, check_tracked, in_repository, with_base
 from sqlmetrics.cli.options.command import Command, option
-from sqlmetrics.cli.options.parameters import INPUT, by_option, margin_option, queries_option
+from sqlmetrics.cli.options.parameters import (
+    INPUT,
+    by_option,
+    items_option,
+    margin_option,
+    queries_option,
+)
 from sqlmetrics.cli.output import out_option, write
 from sqlmetrics.engines.output_files import check_output, has_mark
 from sqlmetrics.errors import CheckError, InputError, SqlmetricsError, masked
@@ -75,6 +81,7 @@ SUMMARY = "GITHUB_STEP_SUMMARY"
 @by_option
 @segment_option
 @queries_option
+@items_option
 @preset_option()
 @convention_option()
 @check_option
@@ -172,7 +179,7 @@ def _rankings(
         notes = _built(run, base, branch, build)
         if not base.has(run):
             return _alone(run, labels, notes, options), None
-        notes += _same(run, labels, base, branch)
+        notes += _same(run, [*_shared_files(labels, options)], base, branch)
         files = {base.name: str(base.file(run)), branch.name: str(branch.file(run))}
         try:
             comparison, failure = compare(files, labels, baseline=base.name, **options), None
@@ -216,16 +223,24 @@ def _alone(run: str, labels: str | None, notes: list[str], options: Mapping[str,
     return Rankings(result=result, notes=[*notes, *map(str, result.notes)])
 
 
-def _same(run: str, labels: str | None, base: Revision, branch: Revision) -> list[str]:
+def _shared_files(labels: str | None, options: Mapping[str, Any]) -> Iterator[str]:
+    """What both runs are measured with: tables beside them, and metrics of the user's own."""
+    from sqlmetrics.catalog.metric_files import MetricFiles
+
+    yield from filter(None, (labels, options.get("queries"), options.get("items")))
+    files = MetricFiles.read(options.get("metrics_from", ()))
+    yield from (metric.file for metric in files.metrics.values())
+
+
+def _same(run: str, shared_files: Sequence[str], base: Revision, branch: Revision) -> list[str]:
     """Notes on files that are the same, or ought to be."""
-    notes = []
-    if _are_equal(run, base, branch):
-        notes.append(f"{run} is the same file as in {base.name}")
-    if labels and base.has(labels) and not _are_equal(labels, base, branch):
-        notes.append(
-            f"{labels} differs from that of {base.name}; both runs are measured with this one"
-        )
-    return notes
+    differing = [
+        f"{file} differs from that of {base.name}; both runs are measured with this one"
+        for file in shared_files
+        if base.has(file) and not _are_equal(file, base, branch)
+    ]
+    is_same = _are_equal(run, base, branch)
+    return [f"{run} is the same file as in {base.name}"] * is_same + differing
 
 
 def _are_equal(path: str, base: Revision, branch: Revision) -> bool:

@@ -188,6 +188,7 @@ def _log(inputs: Inputs, options: Options, engine: Database) -> tuple[Spec, str]
     """The spec of a click log without one, and what was taken for what; None if it is none."""
     subject, labels = inputs.rankings, inputs.labels
     metrics = {"metrics": options.metrics} if options.metrics else {}
+    files = inputs.arguments.get("metrics_from")
     if _is_ubi(subject, labels, engine):
         log = {
             "format": "ubi",
@@ -196,12 +197,12 @@ def _log(inputs: Inputs, options: Options, engine: Database) -> tuple[Spec, str]
             "labels": {"grades": GRADES},
         }
         fields = {"name": Path(str(labels)).stem, "clicks": log, "metrics": USUAL, "by": options.by}
-        return Spec(**{**fields, **metrics}), ""
+        return Spec(**{**fields, **metrics, "metrics_from": files}), ""
     if labels is not None or inputs.arguments.get("grade"):
         return None
     if "grade" in _columns(subject, "rankings", engine):
         return None
-    return wide_log(subject, engine, options.metrics, options.by)
+    return wide_log(subject, engine, options.metrics, options.by, metrics_from=files)
 
 
 def _is_ubi(subject: Any, labels: Any, engine: Database) -> bool:

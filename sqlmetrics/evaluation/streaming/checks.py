@@ -89,6 +89,7 @@ class InputChecks:
             pa.table({**ids, "score": -np.arange(len(query), dtype=float)}),
             pa.table({**ids, "grade": grades.astype(np.float64)}),
             [measure.text for measure in self._spec.measures],
+            metrics_from=self._spec.metrics_from,
             preset=self._spec.preset,
             per_query=False,
             **described,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from sqlmetrics.catalog.keywords import Conventions
 from sqlmetrics.catalog.measure import metric_texts
+from sqlmetrics.catalog.metric_files import MetricFiles
 from sqlmetrics.catalog.tool_names import all_in_our_words
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.report.result import name_metrics
@@ -41,6 +42,8 @@ class StreamingMetric:
         metrics: Texts like `ndcg@10`, `hit@10`, `mrr`, `recall(rel=2)@50`: means over queries.
             Counts, metrics of all lists together (`auc`, `coverage@k`) and those of items have
             no such mean and are refused.
+        metrics_from: A folder of metrics of your own, a file each, or several; `metrics` may name
+            them too.
         preset: A named set of conventions; default `house`.
         conventions: Options as `evaluate` takes them. What tied scores mean is `ties`: `average`
             over all their orders, so that a model that gives every item one score is worth what
@@ -63,6 +66,7 @@ class StreamingMetric:
         self,
         metrics: str | Sequence[str],
         *,
+        metrics_from: Any = None,
         preset: str | None = None,
         **conventions: Unpack[Conventions],
     ) -> None:
@@ -74,12 +78,14 @@ class StreamingMetric:
         texts, refused = all_in_our_words(metric_texts(metrics), preset or "house")
         if refused:
             raise SpecError(refused)
-        refuse(texts, conventions.get("average"))
+        files = MetricFiles.read(metrics_from or ())
+        refuse(texts, files, conventions.get("average"))
         self._spec = Spec(
             rankings={"relation": "rankings"},
             labels={"relation": "labels"},
             queries={"relation": "queries", "columns": {"weight": "weight"}},
             metrics=texts,
+            metrics_from=files,
             preset=preset or "house",
             conventions=options,
         )
@@ -355,6 +361,12 @@ def _differences(spec: Spec, other_spec: Spec) -> Iterator[str]:
     texts = [", ".join(map(str, side.measures)) for side in (other_spec, spec)]
     if texts[0] != texts[1]:
         yield f"given {texts[0]} for {texts[1]}"
+        return
+    for measure, other_measure in zip(spec.measures, other_spec.measures, strict=True):
+        if MetricFiles.of(measure).metrics != MetricFiles.of(other_measure).metrics:
+            yield f"{measure} is of another file"
+        elif measure.text != other_measure.text:
+            yield f"given {other_measure.text} for {measure.text}"
     for name, value in spec.options.items():
         if other_spec.options[name] != value:
             yield f"given {name}={other_spec.options[name]} for {name}={value}"

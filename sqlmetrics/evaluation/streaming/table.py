@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sqlmetrics.catalog.measure import parse
+from sqlmetrics.catalog.measure import parse_beside
+from sqlmetrics.catalog.metric_files import MetricFiles
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.spec import Spec
 
@@ -22,16 +23,19 @@ WORDS = 4
 """Numbers of an entry in the key of a list: above, tied, grade, before."""
 
 
-def refuse(metrics: Sequence[str], average: str | Sequence[str] | None = None) -> None:
+def refuse(
+    metrics: Sequence[str], files: MetricFiles, average: str | Sequence[str] | None = None
+) -> None:
     """Raise SpecError for metrics that are no means over queries.
 
     Args:
         metrics: Their texts.
+        files: Where those of the user's own are.
         average: What a metric is, whose text does not say it; one or several, None for a mean.
     """
     averages = [average] if isinstance(average, str) else [*(average or ())]
     for text, average_name in product(metrics, averages or ["macro"]):
-        measure = parse(text)
+        measure = parse_beside(text, files.metrics)
         if "average" in measure.metric.settings and measure.setting("average") is None:
             measure = measure.having("average", average_name)
         metric = measure.metric
@@ -54,7 +58,7 @@ def deepest(spec: Spec) -> int:
     """The largest cutoff, if behind it only what labels there are counts; else 0."""
     for measure in spec.measures:
         settings, metric = spec.settings(measure), measure.metric
-        if not measure.k or metric.every_item:
+        if not measure.k or metric.every_item or metric.template:
             return 0
         if settings.parameter("rel") <= 0:
             return 0
@@ -96,6 +100,7 @@ def _summed(spec: Spec, parts: list[tuple[Any, Any]], rule: dict[str, Any]) -> S
         rankings,
         labels,
         [measure.text for measure in spec.measures],
+        metrics_from=spec.metrics_from,
         preset=spec.preset,
         queries=queries,
         weight="weight",

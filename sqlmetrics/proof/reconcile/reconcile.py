@@ -153,7 +153,7 @@ def reconcile_spec(
         where = of_system if source.where is None else f"({source.where}) and {of_system}"
         one_list = source.columns.model_copy(update={"system": None})
         source = source.model_copy(update={"where": where, "columns": one_list})
-    names = {"labels": spec.labels, "queries": spec.queries, "items": spec.items}
+    names = {name: getattr(spec, name) for name in ("labels", "queries", "items", "metrics_from")}
     if days and source.columns.date is None:
         raise SpecError(
             f"rankings.columns.date is not set, so there are no days {days} to choose; set "

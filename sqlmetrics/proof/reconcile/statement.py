@@ -145,6 +145,7 @@ class Statement:
             labels={"relation": self._lists.grouped_labels, "columns": labelled},
             queries=queries,
             metrics=[str(measure) for measure in world.metrics()],
+            metrics_from=self.spec.metrics_from,
             conventions=conventions_of(self.spec, world),
         )
 
