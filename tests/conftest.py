@@ -22,7 +22,7 @@ from sqlmetrics.sql import transpile
 
 REQUIRED = os.environ.get("REQUIRE_ENGINES") == "1"
 
-PEERS = ("ir_measures", "pytrec_eval", "ranx", "rbo", "scipy", "sklearn", "statsmodels")
+PEERS = ("cwl", "ir_measures", "pytrec_eval", "ranx", "rbo", "scipy", "sklearn", "statsmodels")
 MODELS = (
     "catboost",
     "haystack",

@@ -65,6 +65,7 @@ NUMBERS: Mapping[str, Sequence[float]] = {
     "nrbp.beta": (0.1, 0.5, 0.95),
     "group_rbp.beta": (0.1, 0.5, 0.95),
     "max_grade": (4, 4.5, 10),
+    "t": (0.3, 0.5, 1, 2, 3.7),
     "min_grade": (0, 0.5, 1, 2),
     "max_fpr": (0.05, 0.1, 0.3, 0.5, 0.8, 1),
 }

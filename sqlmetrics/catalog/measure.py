@@ -372,7 +372,7 @@ def _translated(written_settings: Mapping[str, object]) -> dict[str, Setting]:
     """ir_measures' spelling of settings in ours."""
     settings: dict[str, Setting] = {}
     for key, value in written_settings.items():
-        setting = {"dcg": "gain", "gains": "gain"}.get(key, key)
+        setting = {"dcg": "gain", "gains": "gain", "max_rel": "max_grade"}.get(key, key)
         gains = {"exp-log2": "exp", "log2": "linear"} if key == "dcg" else {}
         if setting == "column":  # as it is written: some databases tell capitals apart
             settings[setting] = str(value)
@@ -503,8 +503,10 @@ def _cutoff_problems(metric: Metric, k: int | None, text: str) -> list[str]:
         alternative = f"; {set_metric} has none" if set_metric in catalog() else ""
         return [f"metric {text!r} needs a cutoff, like {metric.name}@10{alternative}"]
     if k is not None and metric.deepest is not None and k > metric.deepest:
-        reason = "its ideal list is chosen item by item, and each item is one stage of the SQL"
-        return [f"metric {text!r}: the cutoff must be at most {metric.deepest}: {reason}"]
+        reason = "the discounts of all ranks to the cutoff are added up"
+        if metric.orders_groups:
+            reason = "its ideal list is chosen item by item, and each item is one stage of the SQL"
+        return [f"metric {text!r}: the cutoff must be at most {metric.deepest:,}: {reason}"]
     if k is not None and not 0 < k <= LARGEST_CUTOFF:
         return [f"metric {text!r}: the cutoff must be a whole number from 1 to {LARGEST_CUTOFF}"]
     return []

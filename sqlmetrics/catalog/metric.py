@@ -198,9 +198,18 @@ class Metric:
         return self.over.startswith("pooled")
 
     @property
+    def orders_groups(self) -> bool:
+        """Whether it looks at the ideal order of labels with groups."""
+        return any(self.part(name).over == "ideal_groups" for name in self._part_names)
+
+    @property
+    def _part_names(self) -> list[str]:
+        return [name.partition("@")[0] for name in self.parts.values()]
+
+    @property
     def by_grades(self) -> bool:
         """Whether it looks at grades by rank alone, not at which items or scores they are of."""
-        parts = (self.part(name.partition("@")[0]).over for name in self.parts.values())
+        parts = (self.part(name).over for name in self._part_names)
         return not {self.over, *parts} & _OF_ITEMS
 
     def part(self, name: str) -> Metric:

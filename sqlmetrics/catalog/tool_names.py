@@ -44,6 +44,9 @@ CATBOOST = re.compile(r"(?P<name>\w+?(?::type=exp)?)(?:[:;]top=(?P<k>\d{1,10}))?
 DOTTED = ("p", "recall", "success", "ndcg_cut", "map_cut")
 """Names that everywhere may have their cutoff behind a dot, as trec_eval writes it."""
 
+NO_SETTINGS = ("judged_only=false", "relative=false", "min_rel=0")
+"""Settings of ir_measures that say what holds anyway."""
+
 DEFAULT_CUTOFFS = ("5", "10", "15", "20", "30", "100", "200", "500", "1000")
 
 
@@ -130,7 +133,7 @@ def _ours(name: str, parts: Mapping[str, str], cutoff: str) -> str:
 def _settings(parts: Mapping[str, str]) -> Iterator[str]:
     """The settings in a text, in our notation."""
     for setting in re.split(r",(?![^{]*\})", parts.get("settings", "")):
-        if setting.replace(" ", "").casefold() not in ("judged_only=false", "relative=false"):
+        if setting.replace(" ", "").casefold() not in NO_SETTINGS:
             yield setting.strip()
     if "p" in parts:
         yield f"p=0.{parts['p']}"
@@ -208,6 +211,7 @@ TOOLS = (
             "recip_rank": "mrr",
             "rprec": "rprec",
             "bpref": "bpref",
+            "infap": "infap",
             "set_p": "set_precision",
             "set_recall": "set_recall",
             "set_f": "set_f",
@@ -227,7 +231,6 @@ TOOLS = (
             "11pt_avg": _none(
                 "the mean precision at 11 levels of recall", "iprec(recall=0.5)", "ap"
             ),
-            "infap": _none("AP inferred from a sample of labels", "bpref", "ap"),
             "set_map": _none("set_P x set_recall", "set_precision", "set_recall"),
             "set_relative_p": _none("set_P / the best that it could be", "set_precision"),
             "set_f@k": "takes beta squared behind this name; write set_f(beta=2) for set_F_4",
@@ -275,6 +278,9 @@ TOOLS = (
             "setf": "set_f",
             "err": "err(max_grade=4)",
             "rbp": "rbp",
+            "infap": "infap",
+            "bpm": "bpm",
+            "sdcg": "sdcg",
         },
         missing={
             "judged_only=true": "leaves out what is not judged; here that holds for all metrics: "
@@ -283,17 +289,18 @@ TOOLS = (
             "relative=true": _none("SetP / the best that it could be", "set_precision"),
             "setrelp": _none("SetP / the best that it could be", "set_precision"),
             "setap": _none("SetP x SetR", "set_precision", "set_recall"),
-            "infap": _none("AP inferred from a sample of labels", "bpref", "ap"),
             "compat": _none("compatibility with ideal rankings", "rbo", "ndcg"),
             "accuracy": _none("the chance to order two items rightly", "list_auc"),
-            **dict.fromkeys(
-                ("bpm", "inst", "insq"), _none("a model of when a user stops", "rbp", "err")
-            ),
+            **dict.fromkeys(("inst", "insq"), _none("a model of when a user stops", "rbp", "err")),
             **dict.fromkeys(
                 ("nerr8", "nerr9", "nerr10", "nerr11"), _none("a normalized ERR", "err", "nerr_ia")
             ),
             "nnrbp": _none("a normalized NRBP", "nrbp", "nerr_ia"),
-            "sdcg": _none("a scaled DCG", "ndcg", "dcg"),
+            **dict.fromkeys(
+                ("sdcg(min_rel)", "bpm(min_rel)"),
+                "scales grades from min_rel to max_rel; here they count from 0: subtract min_rel "
+                "from the grades and from max_rel",
+            ),
         },
     ),
     ToolNames(

@@ -113,6 +113,11 @@ class MetricContext:
         return double(sum(cut(self._weight(rank)) for rank in self._ranks))
 
     @property
+    def every_weight(self) -> str:
+        """The same, whatever terms of DCG are rounded to."""
+        return double(sum(self._weight(rank) for rank in self._ranks))
+
+    @property
     def _ranks(self) -> range:
         return range(1, (self.k or 0) + 1)
 
@@ -211,6 +216,16 @@ class RowContext(MetricContext):
         """The sum, over the rows above, of what the metric's macro `above` says of a row."""
         name = f"{self.measure.formula.column}_above"
         return self._rows.sum_above(name, self.measure.metric.sql("above", self))
+
+    def sum_above(self, name: str, value: str) -> str:
+        """The sum of a value over the rows above, NULL for the first."""
+        return self._rows.sum_above(f"{name}_above", value)
+
+    @property
+    def in_pool(self) -> str:
+        """1 if the item has a label, also one that counts as none, else 0."""
+        self._rows.in_pool = True
+        return "in_pool"
 
     @property
     def log_of_rest(self) -> str:

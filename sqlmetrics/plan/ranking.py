@@ -102,6 +102,9 @@ class WindowRanking:
         if self.needs.reads_judged:
             flag = f"case when {self.labels}.grade is null then 0e0 else 1e0 end"
             yield Column(flag, "judged")
+        if self.needs.rows.in_pool:
+            flag = f"case when {self.labels}.item_id is null then 0e0 else 1e0 end"
+            yield Column(flag, "in_pool")
 
     def _ranks(self) -> Iterator[Column]:
         over = Window([f"{self.rankings}.{key}" for key in self.shape.keys], list(self._order()))

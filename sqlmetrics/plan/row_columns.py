@@ -22,6 +22,7 @@ class RowColumns:
     Attributes:
         in_order: Whether a metric reads the rows in the one order of the rule for ties.
         judged: Whether a row says if its item has a label.
+        in_pool: Whether a row says if its item has a label, also one that counts as none.
         best_above: Whether a row knows the highest grade above it.
         tied_rnk: Whether a row knows the first rank of those with its score.
         running_hits: Name of a running count -> the condition of a hit.
@@ -33,6 +34,7 @@ class RowColumns:
 
     in_order: bool = False
     judged: bool = False
+    in_pool: bool = False
     best_above: bool = False
     tied_rnk: bool = False
     running_hits: dict[str, str] = field(default_factory=dict)

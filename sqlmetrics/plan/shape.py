@@ -416,7 +416,7 @@ class Shape:
         """Ideal lists that the database cannot plan."""
         dialect = self.at.translation.dialect
         for measure in self.spec.components:
-            if measure.metric.deepest and (measure.k or 0) > dialect.places:
+            if measure.metric.orders_groups and (measure.k or 0) > dialect.places:
                 yield (
                     f"{measure}: {dialect.title} cannot plan so long an ideal list, each place "
                     f"of which is a stage; ask for a cutoff of at most {dialect.places}"

@@ -175,8 +175,8 @@ def _obstacles(shape: Shape, needs: Needs) -> Iterator[str]:
         yield "ties=average looks at every tie"
     if needs.rows.tied_rnk:
         yield "ties=include counts all items with the score of the k-th"
-    if needs.rows.best_above:
-        yield "a metric looks for the best label above an item"
+    if needs.rows.in_pool or needs.rows.best_above:
+        yield "a metric looks at labels above an item one by one"
     yield from _uncounted(shape, needs)
 
 

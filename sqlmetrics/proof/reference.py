@@ -10,9 +10,10 @@ that is undefined for a query returns None.
 
 Other metrics are given the `items` themselves, best first, with the `other` list of the
 same query, the baseline's, with the `groups` of the labels (`reference_groups`), or with the
-`catalogue`: what is known of every item. Metrics
-of pairs are given `rows`: score and grade of every item that has both. Metrics of all
-lists together are given their `lists`, or the rows of all.
+`catalogue`: what is known of every item; or they are told of each item of the list if it is
+`in_pool`: if it has a label, also one that counts as none. Metrics of pairs are given `rows`:
+score and grade of every item that has both. Metrics of all lists together are given their
+`lists`, or the rows of all.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ OF_GROUPS = (
 
 Grades = Sequence[float | None]
 Ids = Sequence[str]
+Flags = Sequence[bool]
 Score = float | Decimal
 """A score: Python compares whole numbers, decimals and floats exactly."""
 
@@ -422,6 +424,46 @@ def rbp(
     return math.fsum(
         (1 - p) * p ** (rank - 1) * gained for rank, gained in zip(ranks, gains, strict=True)
     )
+
+
+def sdcg(
+    grades: Grades,
+    labels: Grades,
+    *,
+    k: int,
+    max_grade: float,
+    discount: str,
+    p: float = 0.8,
+) -> Value:
+    """DCG of grades from 0 to 1 / that of k items of the highest grade."""
+    shares = [(grade or 0.0) / max_grade for grade in grades[:k]]
+    return _discounted(shares, discount, p, "none") / _discounted([1.0] * k, discount, p, "none")
+
+
+def bpm(grades: Grades, labels: Grades, *, k: int, max_grade: float, t: float) -> Value:
+    """The mean gain of the items that are looked at: until they add up to t, or to k of them."""
+    total = 0.0
+    for rank, grade in enumerate(grades[:k], start=1):
+        total += grade or 0.0
+        if total >= t * max_grade:
+            return total / max_grade / rank
+    return total / max_grade / k
+
+
+def infap(grades: Grades, labels: Grades, in_pool: Flags, *, rel: float) -> Value:
+    """Sum of inferred precisions / R."""
+    return _ratio(sum_inferred_precision(grades, labels, in_pool, rel=rel), n_relevant(labels, rel))
+
+
+def sum_inferred_precision(grades: Grades, labels: Grades, in_pool: Flags, *, rel: float) -> Value:
+    """At each relevant item 1 / rank for itself, and what the items above are likely to be."""
+    total, few = 0.0, 0.00001
+    for rank in hit_ranks(grades, None, rel):
+        judged = [grade for grade in grades[: rank - 1] if grade is not None]
+        n_hits = len(hit_ranks(judged, None, rel))
+        share_relevant = (n_hits + few) / (len(judged) + 2 * few)
+        total += (1 + sum(in_pool[: rank - 1]) * share_relevant) / rank
+    return total
 
 
 def err(grades: Grades, labels: Grades, *, k: int | None, max_grade: float, stop: str) -> Value:

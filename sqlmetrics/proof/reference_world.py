@@ -161,6 +161,7 @@ class World:
             "grades": grades,
             "labels": labels,
             "items": self.items(key),
+            "in_pool": [item in (self.labels(key) or {}) for item in self.items(key)],
             "other": self.items((date, self.baseline or "", query)),
             "catalogue": self.catalogue,
             "groups": self.grouped.get((date, query), self.grouped.get((None, query), {})),

@@ -26,7 +26,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from conftest import peer
-from marked import long
+from marked import by_turns, long
 from peer_data import MEAN, TOY, Data, Labels, Lists, Values, _table
 
 import sqlmetrics as sm
@@ -185,7 +185,7 @@ def test_pytrec_eval_sorts_32_bit_scores() -> None:
 
 IR_MEASURES = (
     *("nDCG", "nDCG(dcg='log2')", "RR", "RR(rel=2)", "AP", "AP(rel=2)", "Rprec", "Rprec(rel=2)"),
-    *("NumRet", "NumRelRet", "MAP", "MRR", "Bpref", "Bpref(rel=2)"),
+    *("NumRet", "NumRelRet", "MAP", "MRR", "Bpref", "Bpref(rel=2)", "infAP", "infAP(rel=2)"),
     *at("nDCG@", "nDCG(dcg='log2')@", "R@", "R(rel=2)@", "P@", "P(rel=2)@", "AP@", "AP(rel=2)@"),
     *at("Success@", "Success(rel=2)@"),
     *(f"IPrec@{level}" for level in ("0.0", "0.1", "0.3", "0.5", "0.7", "1.0")),
@@ -233,6 +233,36 @@ def test_ir_measures_sorts_ids_upwards_for_some(data: Data) -> None:
     theirs = by_ir_measures(data, IR_MEASURES_ID_ASC, peer("ir_measures"))
     own = {"ties": "id_asc", "score_precision": "double"}
     assert_same(data.ours(IR_MEASURES_ID_ASC, "ir_measures", **own), theirs)
+
+
+CWL = (  # the tool looks at 1,000 ranks
+    *(f"{name}(max_rel=3)@{k}" for name in ("SDCG", "BPM") for k in (1, 3, 10, 1000)),
+    *("SDCG(min_rel=0, max_rel=4)@7", "BPM(T=2.5, max_rel=3)@10", "BPM(T=0.5, max_rel=4)@5"),
+)
+
+
+@by_turns(1.2)
+@pytest.mark.parametrize("data", [long("uic0301"), *SEEDS], indirect=True)
+def test_ir_measures_takes_some_from_cwl_eval(data: Data) -> None:
+    """Of equal scores what comes first stays first there, and scores have 64 bits."""
+    peer("cwl.cwl_eval")
+    theirs = by_ir_measures(data, CWL, peer("ir_measures"))
+    own = {"ties": "input_order", "score_precision": "double"}
+    assert_same(data.ours(CWL, "ir_measures", **own), theirs)
+
+
+@pytest.mark.parametrize("data", SEEDS, indirect=True)
+def test_inferred_precision_of_a_sample_of_labels(data: Data) -> None:
+    """A grade of -1 says that an item was pooled and is not in the sample."""
+    rng = random.Random(len(data.labels))
+    sample = {
+        query: {item: grade if rng.random() < 0.4 else -1 for item, grade in grades.items()}
+        for query, grades in data.labels.items()
+    }
+    data = Data(data.lists, sample)
+    texts = ["infAP", "infAP(rel=2)"]
+    theirs = by_ir_measures(data, texts, peer("ir_measures"))
+    assert_same(data.ours(texts, "ir_measures", negative_grades="unjudged"), theirs)
 
 
 def test_ir_measures_cutoff_raises_the_metric() -> None:
