@@ -253,7 +253,7 @@ def here(words: list[str], place: list[str]) -> list[str]:
             plain.append(SMALLER.get(word, word))
     verb = plain[0]
     asks = any(word in ("search.yml", "runs") for word in plain)
-    takes = asks and place[0] in options(verb) and verb != "compile"
+    takes = asks and place[0] in options(verb) and verb not in ("compile", "export")
     return [*plain, *place] if takes else plain
 
 

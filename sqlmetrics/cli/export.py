@@ -45,7 +45,7 @@ def tool_options(command: Callable[..., None]) -> Callable[..., None]:
     metavar="FOLDER",
     help="Folder to write, or a .zip file.  [default: TOOL, or TOOL.zip]",
 )
-@dialect_option("that of profiles.yml, else duckdb")
+@dialect_option("that of profiles.yml, else duckdb or what TOOL has")
 @overwrite_option
 @option("--force", is_flag=True, hidden=True, help="The same as --overwrite.")
 @tool_options
@@ -79,7 +79,7 @@ def export(
         Spec.read(spec),
         tool,
         folder,
-        dialect=dialect or location.dialect,
+        dialect=dialect or location.named_dialect,
         force=force or overwrites(),
         **{key: value for key, value in options.items() if value is not None},
     )

@@ -153,14 +153,24 @@ class Location:
         Raises:
             SpecError: If an output is not known.
         """
+        from sqlmetrics.sql.dialects import DEFAULT
+
+        return self.named_dialect or DEFAULT
+
+    @property
+    def named_dialect(self) -> str | None:
+        """The dialect of the place; None if nothing says where.
+
+        Raises:
+            SpecError: If an output is not known.
+        """
         from sqlmetrics.engines.registry import dialect_of, scheme_of
         from sqlmetrics.sql.dialects import DEFAULT
 
-        profiles = None if self.db else self._profiles_file
-        name = self.connection or self.target
-        if self.db or not (name or profiles):
+        if self.db:
             return DEFAULT
-        return dialect_of(scheme_of(name, profiles))
+        profiles, name = self._profiles_file, self.connection or self.target
+        return dialect_of(scheme_of(name, profiles)) if name or profiles else None
 
     @property
     def _profiles_file(self) -> Profiles | None:

@@ -211,13 +211,23 @@ def _statements(
     meanings = {**VIEWS, **{spec_view.suffix: spec_view.meaning for spec_view in cuts}}
     for name, select in selects.items():
         view_name = translation.name(bounded(spec.output.named(name))) if spec.output else ""
-        text = quote_text(translation, meanings.get(name, VIEWS["wide"]))
-        for statement in translation.dialect.view:
-            yield statement.format(name=view_name, select=select, text=text)
-        if translation.dialect.comments.statement:
-            yield translation.dialect.comments.statement.format(
-                kind="view", name=view_name, text=text
-            )
+        yield from create_view(translation, view_name, select, meanings.get(name, VIEWS["wide"]))
+
+
+def create_view(translation: Translation, name: str, select: str, meaning: str) -> Iterator[str]:
+    """The statements that make a view, or make it anew, and say what it is.
+
+    Args:
+        translation: The dialect.
+        name: Its name, quoted.
+        select: Its query in the dialect.
+        meaning: What the database says of it.
+    """
+    text = quote_text(translation, meaning)
+    for statement in translation.dialect.view:
+        yield statement.format(name=name, select=select, text=text)
+    if translation.dialect.comments.statement:
+        yield translation.dialect.comments.statement.format(kind="view", name=name, text=text)
 
 
 def _growing(

@@ -98,14 +98,17 @@ class Translation:
         return " ".join([self.dialect.types.get(word, dialect_type), *qualifiers])
 
     def value(self, expression: str) -> str:
-        """An expression without columns, as the compiler prints it, in the dialect."""
+        """An expression, as the compiler prints it, in the dialect."""
         if not self.changes:
             return expression
         from sqlglot import parse_one
 
-        from sqlmetrics.sql.transpile import printed
+        from sqlmetrics.sql.transpile import fold, printed
 
-        return self._shown(printed(parse_one(expression, read="duckdb"), self.dialect))
+        tree = parse_one(expression, read="duckdb")
+        if self.dialect.folds == "upper":
+            fold(tree)
+        return self._shown(printed(tree, self.dialect))
 
     def _hide(self, text: str) -> str:
         mark = f"{MARK}{len(self._hidden)}_"

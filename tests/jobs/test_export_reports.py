@@ -15,6 +15,8 @@ import duckdb
 import pytest
 import yaml
 from reports import by_hand, filled, same, spec
+from sqlglot import transpile
+from vendor_views import check_metric_view, metric_views, semantic_views
 
 import sqlmetrics as sm
 
@@ -238,6 +240,46 @@ def test_what_no_tool_ran_sums_as_the_facts_say(shop: Shop, tmp_path: Path) -> N
     found = values(shop, files[0].read_text(), own, ("metric_date", "system"))
     for name, got in found.items():
         same(got, by_hand(shop, *METRICS[name], ["metric_date", "system"]))
+
+
+def test_metric_views_of_databricks_are_as_it_says_and_sum_as_the_facts_say(
+    shop: Shop, tmp_path: Path
+) -> None:
+    (file,) = sm.export(spec(), "databricks", tmp_path)
+    for view, segment in zip(metric_views(file.read_text()), SLICES.values(), strict=True):
+        check_metric_view(view)
+        dimensions = {column["name"]: column["expr"] for column in view["dimensions"]}
+        assert [*dimensions] == ["metric_date", "system", "country"][: len(dimensions)]
+        columns = ", ".join(f"{sql} as {name}" for name, sql in dimensions.items())
+        rows = f"select *, {columns} from {view['source']} where {view['filter']}"
+        metrics = {
+            COLUMNS[measure["name"]]: transpile(measure["expr"], "databricks", "duckdb")[0]
+            for measure in view["measures"]
+        }
+        check(shop, transpile(rows, "databricks", "duckdb")[0], metrics, segment)
+
+
+def test_semantic_views_of_snowflake_are_as_it_says_and_sum_as_the_facts_say(
+    shop: Shop, tmp_path: Path
+) -> None:
+    (file,) = sm.export(spec(), "snowflake", tmp_path)
+    views = semantic_views(file.read_text())
+    for (rows, metrics), segment in zip(views, SLICES.values(), strict=True):
+        check(shop, rows, {COLUMNS[name]: sql for name, sql in metrics.items()}, segment)
+
+
+def test_names_of_vendors_views_may_be_anything(tmp_path: Path) -> None:
+    """A name that would end the definition, and a segment that is called as a metric or no word."""
+    odd = spec().having(name="a$$$'b\\", by=["auc", "Land (x)", "order"])
+    (file,) = sm.export(odd, "databricks", tmp_path)
+    views = metric_views(file.read_text())
+    names = [view["dimensions"][-1]["name"] for view in views]
+    assert names == ["system", "auc_2", "land_x_581486", "order"]
+    for view in views:
+        check_metric_view(view)
+        assert transpile(view["filter"], "databricks", "duckdb")[0].startswith("spec = 'a$$$''b\\'")
+    (file,) = sm.export(odd, "snowflake", tmp_path)
+    assert len([*semantic_views(file.read_text())]) == 4
 
 
 def _measures(text: str) -> Iterator[tuple[str, str]]:

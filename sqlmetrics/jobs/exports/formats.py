@@ -8,6 +8,7 @@ from importlib import import_module
 
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.jobs.exports.target import Target
+from sqlmetrics.sql.dialects import DEFAULT, DIALECTS
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,11 @@ class Format:
     next: str = ""
     project: str = ""
     executed: bool = True
+
+    @property
+    def dialect(self) -> str:
+        """The database that it is made for unless somebody names one: DuckDB if it can be."""
+        return DEFAULT if DEFAULT in self.dialects else self.dialects[0]
 
     def files(self, target: Target) -> dict[str, bytes]:
         """The files: path below the folder -> bytes; the same target gives the same bytes.
@@ -151,12 +157,41 @@ FORMATS: Mapping[str, Format] = {
             next="import ranking_metrics, in {folder}",
         ),
         Format(
+            name="views",
+            title="Plain views",
+            about="A view per metric and segment, with its value, interval and sums.",
+            whom="Your tool knows tables and nothing else.",
+            module="plain_views",
+            dialects=tuple(row.name for row in DIALECTS.values() if row.writing.client),
+            next="execute {folder}/ranking_metrics_views.sql",
+        ),
+        Format(
             name="osi",
             title="Open Semantic Interchange",
             about="A document of data sets and metrics, as other semantic layers import it.",
             whom="Your semantic layer imports Open Semantic Interchange.",
             module="osi",
             next="give {folder}/ranking_metrics.osi.yaml to a tool that reads OSI",
+            executed=False,
+        ),
+        Format(
+            name="databricks",
+            title="Databricks metric views",
+            about="A metric view of all queries and one for each segment, with their measures.",
+            whom="You have Databricks with dashboards or Genie, or Apache Spark 4.2.",
+            module="metric_views",
+            dialects=("databricks", "spark"),
+            next="execute {folder}/ranking_metrics_metric_views.sql",
+            executed=False,
+        ),
+        Format(
+            name="snowflake",
+            title="Snowflake semantic views",
+            about="A semantic view of all queries and one for each segment, with their metrics.",
+            whom="You have Snowflake, and ask it by metrics or by Cortex Analyst.",
+            module="semantic_views",
+            dialects=("snowflake",),
+            next="execute {folder}/ranking_metrics_semantic_views.sql",
             executed=False,
         ),
         Format(

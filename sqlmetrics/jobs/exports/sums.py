@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sqlmetrics.catalog.dimension import NEVER, RATIO, MetricRow
+from sqlmetrics.catalog.metric import at_cutoff, metric_of
 from sqlmetrics.sql.template import literal
 
 
@@ -28,7 +29,7 @@ def over_facts(metric_row: MetricRow) -> str:
     parts = {
         part: f"case when {where} then {part} end" for part in ("value", "numerator", "denominator")
     }
-    return _together(metric_row, parts, f"count(case when {where} then 1 end)")
+    return combine(metric_row, parts, f"count(case when {where} then 1 end)")
 
 
 def over_columns(metric_row: MetricRow, table: str = "") -> str:
@@ -43,7 +44,7 @@ def over_columns(metric_row: MetricRow, table: str = "") -> str:
     'sum(mrr_numerator) / nullif(sum(mrr_denominator), 0)'
     """
     prefix = f"{table}." if table else ""
-    return _together(
+    return combine(
         metric_row,
         {part: prefix + name for part, name in columns_of(metric_row).items()},
         "count(*)",
@@ -57,7 +58,15 @@ def columns_of(metric_row: MetricRow) -> dict[str, str]:
     return {"value": metric_row.column}
 
 
-def _together(metric_row: MetricRow, parts: Mapping[str, str], rows: str) -> str:
+def combine(metric_row: MetricRow, parts: Mapping[str, str], rows: str) -> str:
+    """A metric of several rows as SQL.
+
+    Args:
+        metric_row: The metric.
+        parts: Column of the fact table -> what holds it: `numerator` and `denominator` of a
+            ratio, else `value`.
+        rows: The number of rows as SQL.
+    """
     if metric_row.roll_up == NEVER:
         return f"case when {rows} = 1 then max({parts['value']}) end"
     if metric_row.roll_up == RATIO:
@@ -75,7 +84,30 @@ ROLL_UP = {
 
 def describe_metric(metric_row: MetricRow) -> str:
     """A metric's description: its formula, which values are better, and how it adds up."""
+    return f"{describe_value(metric_row)} {ROLL_UP[metric_row.roll_up]}"
+
+
+def describe_value(metric_row: MetricRow) -> str:
+    """A metric's formula, and which values are better."""
     better = (
         "" if metric_row.direction == "none" else f" {metric_row.direction.capitalize()} is better."
     )
-    return f"{metric_row.meaning.rstrip('.')}.{better} {ROLL_UP[metric_row.roll_up]}"
+    return f"{metric_row.meaning.rstrip('.')}.{better}"
+
+
+def synonyms(metric_row: MetricRow) -> list[str]:
+    """Other names of a metric: its text, its title, and what other tools call it.
+
+    >>> from sqlmetrics.catalog.dimension import row_of
+    >>> synonyms(row_of("mrr", 10))
+    ['mrr@10', 'Reciprocal rank at 10', 'recip_rank@10', 'rr@10']
+    """
+    name, *settings = metric_row.metric.partition("(")
+    metric = metric_of(name)
+    aliases = [alias.removesuffix("@k") for alias in metric[0].aliases] if metric else []
+    names = [
+        at_cutoff(alias + "".join(settings), metric_row.k) for alias in aliases if "(" not in alias
+    ]
+    text_by_word = {text.casefold(): text for text in (*names, metric_row.label, metric_row.name)}
+    text_by_word.pop(metric_row.column, None)
+    return [*reversed(text_by_word.values())]

@@ -23,7 +23,7 @@ def export(
     name: str,
     to: str | Path,
     *,
-    dialect: str = "duckdb",
+    dialect: str | None = None,
     force: bool = False,
     **options: str,
 ) -> list[Path]:
@@ -35,7 +35,8 @@ def export(
         spec: What is asked, with its `output`.
         name: A tool, one of `sqlmetrics export --help`.
         to: A folder, made if it is not there; or a name that ends in `.zip`.
-        dialect: Of the database in which the tool finds the tables.
+        dialect: Of the database in which the tool finds the tables; by default DuckDB's, or the
+            first that the tool can be exported for.
         force: Whether files that no export wrote are replaced, too.
         options: What the tool takes besides, such as `dbt_version="1.12"`.
 
@@ -51,8 +52,9 @@ def export(
     tool_options = {key.replace("_", "-"): value for key, value in options.items()}
     destination = Path(to)
     folder = destination.parent if destination.suffix == ".zip" else destination
-    content_by_path = format_named(name).files(
-        Target(spec, dialect_named(dialect), tool_options, folder)
+    tool = format_named(name)
+    content_by_path = tool.files(
+        Target(spec, dialect_named(dialect or tool.dialect), tool_options, folder)
     )
     if destination.suffix == ".zip":
         content_by_path, destination = (

@@ -42,6 +42,18 @@ _Dumper.add_representer(
 )
 
 
+class Quoted(str):
+    """A text that is printed in double quotes, in which any letter may be escaped."""
+
+    __slots__ = ()
+
+
+_Dumper.add_representer(
+    Quoted,
+    lambda dumper, data: dumper.represent_scalar("tag:yaml.org,2002:str", data, style='"'),
+)
+
+
 def yaml_text(value: Mapping[str, Any], *comments: str) -> str:
     """A document below its comment lines."""
     above = "".join(f"# {line}\n" for comment in comments for line in comment.splitlines())
