@@ -77,6 +77,7 @@ POPULARITIES = (1.0, 2.5, 3.0, 1000.0)
 USERS = (1000.0, 1e6)
 VECTORS = ([1.0, 0.0], [0.0, 2.0], [3.0, 4.0], [1e-3, 1e-3], [5e5, 1.0])
 WEIGHTS = (0.0, 0.5, 1.0, 3.0)
+REVENUES = (None, 0.0, 0.5, 3.0, 1e6)
 SEGMENTS: Mapping[str, Sequence[str | None]] = {
     "country": ("de", "DE", "(unknown)", "", None),
     'we"ird name': ("o'x", "all", None),
@@ -499,7 +500,8 @@ def _labels(draw: st.DrawFn, shape: _Shape) -> list[Row]:
     twice = shape.option("duplicate_labels") == "max_grade"
     bad = () if shape.option("negative_grades") == "error" else (-1.0, -0.5)
     groups = st.sampled_from(GROUPS) if shape.grouped else st.none()
-    graded = st.tuples(st.sampled_from(IDS), groups, st.sampled_from(GRADES + bad))
+    grades, revenues = st.sampled_from(GRADES + bad), st.sampled_from(REVENUES)
+    graded = st.tuples(st.sampled_from(IDS), groups, grades, revenues)
     rows: list[Row] = []
     for day in shape.days if shape.labels_dated else (None,):
         date = {"date": day} if day else {}
@@ -507,7 +509,8 @@ def _labels(draw: st.DrawFn, shape: _Shape) -> list[Row]:
         for query in [*shape.labelled, *others]:
             unique_by = None if twice else lambda label: label[:2]
             found = draw(st.lists(graded, min_size=1, max_size=6, unique_by=unique_by))
-            for item, name, grade in found:
+            for item, name, grade, revenue in found:
                 group = {} if name is None else {"group": name}
-                rows.append({**date, "query_id": query, "item_id": item, **group, "grade": grade})
+                ids = {"query_id": query, "item_id": item, **group}
+                rows.append({**date, **ids, "grade": grade, "revenue": revenue})
     return rows

@@ -1,4 +1,4 @@
-"""Functions of a column of the items: `mean(price)@10`, `share(in_stock)@10`."""
+"""Functions of a column of the items or the labels: `mean(price)@10`, `recall(revenue)@10`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ FUNCTION = re.compile(
     r"\s*(?P<name>[a-z]+)(?:_of)?\s*\(\s*(?P<column>[a-z_][a-z0-9_]{0,62})\s*(?=[,)])",
     re.IGNORECASE | re.ASCII,
 )
-"""How a function of a column of the items begins: `mean(price`."""
+"""How a function of a column begins: `mean(price`."""
 FUNCTIONS = tuple(name.removesuffix(OF) for name in catalog() if name.endswith(OF))
-"""The functions of a column of the items."""
+"""The functions of a column."""
 BETTERS = ("higher", "lower", "none")
 """Which values of a function of a column are better, if one says so."""
 
@@ -36,19 +36,24 @@ def function_named(text: str, files: Mapping[str, Metric]) -> str:
     function = match["name"].casefold() if match else text.partition("@")[0].strip().casefold()
     name = f"{function}{OF}"
     if match is None:
-        if name in catalog() and function not in files:
+        if name in catalog() and not metric_of(function, files):
+            metric = catalog()[name]
             raise SpecError(
-                f"metric {text!r}: name a column of the items, like {catalog()[name].example}"
+                f"metric {text!r}: name a column of the {metric.operand_table}, like "
+                f"{metric.example}"
             )
         return text
     if name not in catalog():
         if not metric_of(function, files):
             raise SpecError(f"metric {text!r}: {unknown('function', function, FUNCTIONS)}")
         return text
-    settings = re.sub(r"^\s*,\s*relevant\s*(?=[,)])", ", min_grade=1", text[match.end() :])
+    settings, words = text[match.end() :], [f"{key}=..." for key in catalog()[name].settings]
+    if "min_grade" in catalog()[name].parameters:
+        settings = re.sub(r"^\s*,\s*relevant\s*(?=[,)])", ", min_grade=1", settings)
+        words = ["relevant", "min_grade=2", "better=lower"]
     if re.match(r"[^)]*,\s*\w*\s*[,)]", settings):
         raise SpecError(
-            f"metric {text!r}: behind the column write relevant, min_grade=2 or better=lower"
+            f"metric {text!r}: behind the column write {', '.join(words[:-1])} or {words[-1]}"
         )
     return f"{name}(column={match['column']!r}{settings}"
 
@@ -66,7 +71,9 @@ def of_column(metric: Metric, settings: dict[str, Any], text: str) -> Metric:
     """
     if not metric.operand:
         return metric
-    column, better = settings.pop("column", metric.operands[0]), settings.pop("better", "none")
+    column, better = settings.pop("column", metric.operands[0]), metric.better
+    if better == "none":
+        better = settings.pop("better", better)
     if better not in BETTERS:
         raise SpecError(f"metric {text!r}: {unknown('value of better', str(better), BETTERS)}")
     return metric.of_column(str(column), str(better))

@@ -172,7 +172,9 @@ class Measure:
         return self.part(self.metric).uncut()
 
     def part(self, metric: Metric) -> Measure:
-        """Another metric with as much of this one's settings and cutoff as it takes."""
+        """Another metric with as much of this one's column, settings and cutoff as it takes."""
+        if self.metric.operand and metric.operand:
+            metric = metric.of_column(self.metric.operands[0], metric.better)
         formula = {*metric.parameters, *metric.options, "ties"}
         inherited = {key: value for key, value in self.settings if key in formula}
         k = self.k if metric.cutoff != "none" else None

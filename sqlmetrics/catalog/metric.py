@@ -50,6 +50,15 @@ def is_column_role(role: str) -> bool:
     return kind in COLUMN_KINDS and bool(column)
 
 
+def label_column(role: str) -> str:
+    """What SQL calls a column of the labels that a metric reads: an item may have one of its name.
+
+    >>> label_column("number_revenue")
+    'label_number_revenue'
+    """
+    return f"label_{role}"
+
+
 @dataclass(frozen=True)
 class Metric:
     """What a template's header says of a metric.
@@ -84,7 +93,7 @@ class Metric:
         parts: The metrics it is made of: name in the template -> metric; `@list` behind it
             leaves out the cutoff.
         needs: What it needs beside rankings and labels: `items`, `items.category`,
-            `baseline`, `labels.group`.
+            `baseline`, `labels.group`, `labels.number_revenue`.
         deepest: The largest cutoff that it can have, where there is one.
         undefined: `never`; `zero` if it then is 0; `no_relevant` if that option says what
             becomes of it; `skip` if a query for which it is undefined is always left out.
@@ -140,22 +149,35 @@ class Metric:
 
     @property
     def operand(self) -> str:
-        """The column of the items that it is a function of, by its role; empty if it is none.
+        """The column that it is a function of, by its role; empty if it is none.
 
         >>> catalog()["mean_of"].operand
         'number_price'
         """
-        roles = (need.partition(".")[2] for need in self.needs)
-        is_function = self.name.endswith(OF) and not self.template
-        return next(filter(is_column_role, roles), "") if is_function else ""
+        return self._operand[2]
+
+    @property
+    def operand_table(self) -> str:
+        """The table of that column, `items` or `labels`.
+
+        >>> catalog()["mean_of"].operand_table, catalog()["recall_of"].operand_table
+        ('items', 'labels')
+        """
+        return self._operand[0]
+
+    @property
+    def _operand(self) -> tuple[str, str, str]:
+        needs = () if self.template or self.arithmetic else self.needs
+        parts = (need.partition(".") for need in needs)
+        return next((part for part in parts if is_column_role(part[2])), ("", "", ""))
 
     @property
     def operands(self) -> tuple[str, ...]:
         """What stands first between the parentheses of a function of a column: `price`."""
         if not self.operand:
             return ()
-        said = (f"better={self.better}",) if self.better != "none" else ()
-        return (self.operand.partition("_")[2], *said)
+        is_said = self.better != catalog()[self.name].better
+        return (self.operand.partition("_")[2], *[f"better={self.better}"] * is_said)
 
     @property
     def example(self) -> str:
@@ -163,14 +185,14 @@ class Metric:
         return f"{self.name.removesuffix(OF)}({self.operands[0]})@10"
 
     def of_column(self, column: str, better: str) -> Metric:
-        """The same function of another column of the items, of which more is better, or less."""
+        """The same function of another column, of which more is better, or less."""
         if (column, better) == (self.operands[0], self.better):
             return self
         kind, _, usual = self.operand.partition("_")
         title, formula = (
             re.sub(rf"\b{usual}\b", column, text) for text in (self.title, self.formula)
         )
-        needs = (f"items.{kind}_{column}",)
+        needs = (f"{self.operand_table}.{kind}_{column}",)
         return replace(self, needs=needs, better=better, title=title, formula=formula)
 
     @property

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, word
+from sqlmetrics.catalog.metric import label_column
 from sqlmetrics.catalog.option import Choice, GainTable
 from sqlmetrics.plan.row_columns import RowColumns
 from sqlmetrics.spec.spec import Spec
@@ -276,17 +277,24 @@ class RowContext(MetricContext):
         """The column of the items that the metric is a function of."""
         return identifier(self.measure.metric.operand)
 
+    @property
+    def worth(self) -> str:
+        """What the label is worth by the column that the metric is a function of; NULL is 0."""
+        return f"coalesce({identifier(label_column(self.measure.metric.operand))}, 0e0)"
+
     def up_to(self, rank: str, value: str) -> str:
         """The value for rows down to a rank, 0 for others."""
         return case(f"rnk <= {rank}", value)
 
     def in_hits(self, value: str, condition: str = "", weight: str = "1e0") -> str:
         """The value for relevant rows in the top k, times what each is worth, 0 for others."""
+        factors = [factor for factor in (value, weight) if factor != "1e0"]
         if not self._all_orders:
-            product = value if weight == "1e0" else f"{value} * {weight}"
+            product = " * ".join(factors) or "1e0"
             return case(join_conditions(self._top, condition, self.relevant), product)
-        name = "relevant" if weight == "1e0" else "relevant_grade"
-        mean = self._rows.mean(f"{name}{self.suffix}", case(self.relevant, weight))
+        operand = self.measure.metric.operands[:1]
+        name = "_".join(["relevant", *(operand or ["grade"] * (weight != "1e0"))])
+        mean = self._rows.mean(f"{name.casefold()}{self.suffix}", case(self.relevant, weight))
         product = mean if value == "1e0" else f"{mean} * {value}"
         top = join_conditions(self._top, condition)
         return case(top, product) if top else product

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlmetrics.catalog.metric import is_column_role
@@ -41,13 +41,16 @@ FEATURES: Mapping[str, Feature] = {
 """What metrics may read of a ranked item."""
 
 
-def stages(shape: Shape, sums: SumStage, condition: str) -> Iterator[Stage]:
+def stages(
+    shape: Shape, sums: SumStage, condition: str, label_columns: Sequence[str]
+) -> Iterator[Stage]:
     """The stages from the ranked rows and the items to `described`, one row per ranked item.
 
     Args:
         shape: What the tables hold.
         sums: What is summed over these rows; they have what it reads.
         condition: The condition of the rows that count, empty if all do.
+        label_columns: The columns of the labels that ranked rows have.
     """
     ranked, items, keys = "ranked", shape.names["items"], shape.keys
     row_keys = [f"{ranked}.{key}" for key in keys]
@@ -57,6 +60,7 @@ def stages(shape: Shape, sums: SumStage, condition: str) -> Iterator[Stage]:
         for role in filter(is_column_role, shape.columns["items"])
         if sums.reads(role)
     ]
+    own_columns += [Column(f"{ranked}.{name}", name) for name in label_columns if sums.reads(name)]
     read = {name: feature for name, feature in FEATURES.items() if sums.reads(name)}
     columns = [
         Column(feature.sql.format(items=items, ranked=ranked, alike=alike), name)

@@ -12,6 +12,7 @@ from functools import cached_property, partial
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, parse, word
+from sqlmetrics.catalog.metric import is_column_role, label_column
 from sqlmetrics.catalog.option import Choice, GainTable
 from sqlmetrics.plan.border import reaches
 from sqlmetrics.plan.expressions import (
@@ -27,6 +28,7 @@ from sqlmetrics.spec.segments import RELEVANT_LABELS
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.layout import folded
 from sqlmetrics.sql.stage import Column
+from sqlmetrics.sql.template import identifier
 
 SUMS = {
     "labels": "label_sums",
@@ -177,6 +179,12 @@ class Needs:
     def reads_score(self) -> bool:
         """Whether ranked rows must have their score."""
         return self._is_over("pairs", "pooled_scores")
+
+    @cached_property
+    def label_columns(self) -> tuple[str, ...]:
+        """The columns of the labels that metrics name themselves; ranked rows have them too."""
+        roles = (need.removeprefix("labels.") for need in self.spec.needed if need[:7] == "labels.")
+        return tuple(identifier(label_column(role)) for role in roles if is_column_role(role))
 
     @property
     def reads_judged(self) -> bool:
@@ -338,8 +346,12 @@ class Needs:
             return self._sums(over)
         gain = self.spec.settings(measure)["gain"]
         order, suffix = "grade", ""
-        if isinstance(gain, GainTable):
-            order = RowContext(self.spec, measure, self._text, RowColumns()).gain
+        view = RowContext(self.spec, measure, self._text, RowColumns())
+        if measure.metric.operand:
+            order = f"case when {view.relevant} then {view.worth} else 0e0 end"
+            suffix = f"_by_{measure.metric.operands[0].casefold()}{view.suffix}"
+        elif isinstance(gain, GainTable):
+            order = view.gain
             suffix = f"_by_gain_{word(gain)}"
         if over == "ideal_returned":
             self._sums("ideal", suffix, order)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from sqlmetrics.plan import items
 from sqlmetrics.plan.groups import GroupRows
@@ -52,7 +53,7 @@ class PerQuery:
             [column.name for column in ranked.view["columns"]],
             self.shape.keys,
             self.shape.order[0],
-            self.shape.listed_facts,
+            (*self.shape.listed_facts, *self.needs.label_columns),
         )
         if self.needs.lists == "ranked_lists":
             yield self._ranked_lists_stage(rankings)
@@ -113,7 +114,8 @@ class PerQuery:
 
     def unique_stages(self) -> Iterator[Stage]:
         """The two tables with one row per item, where duplicates are merged."""
-        best = {"rankings": self._best(), "labels": [Column("max(grade)", "grade")]}
+        named = [Column(f"max({name})", name) for name in self.needs.label_columns]
+        best = {"rankings": self._best(), "labels": [Column("max(grade)", "grade"), *named]}
         keys = {"rankings": self.shape.keys, "labels": self.shape.label_keys}
         for table in (table for table, merges in self._merges.items() if merges):
             view = {"keys": (*keys[table], "item_id"), "best": best[table], "row": "query and item"}
@@ -170,7 +172,10 @@ class PerQuery:
 
     def _row_stages(self, sums: SumStage) -> Iterator[Stage]:
         """The stages of the rows that are summed, where they are made of the ranked ones."""
-        makers = {"item_features": items.stages, "rank_agreement": _compared_stages}
+        makers: dict[str, Callable[[Shape, SumStage, str], Iterator[Stage]]] = {
+            "item_features": partial(items.stages, label_columns=self.needs.label_columns),
+            "rank_agreement": _compared_stages,
+        }
         if sums.over == "pairs":
             yield from pair_stages(sums, self.shape.keys, self.needs.depth)
         elif sums.over in makers:
@@ -186,6 +191,7 @@ class PerQuery:
         order = "coalesce(grade, 0e0)" if unjudged and sums.order == "grade" else sums.order
         where = self.needs.depth if over == "ranked" else ""
         view = {"about": _ABOUT_IDEAL[sums.over], "keys": keys, "from": over, "where": where}
+        view["read"] = [name for name in self.needs.label_columns if sums.reads(name)]
         return self._ranking.in_order(sums.rows, view, f"{order} desc")
 
     def _sums_stage(self, sums: SumStage, labels: str) -> Stage:

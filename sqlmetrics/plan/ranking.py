@@ -51,7 +51,8 @@ class WindowRanking:
             order: What sorts them.
         """
         rank = Column(f"row_number() over {Window(view['keys'], [order])}", "rnk")
-        return Stage(name, "columns", {**view, "columns": [*view["keys"], "grade", rank]})
+        columns = [*view["keys"], "grade", *view["read"], rank]
+        return Stage(name, "columns", {**view, "columns": columns})
 
     def stage(self, name: str) -> Stage:
         """The stage of a name."""
@@ -99,6 +100,8 @@ class WindowRanking:
 
     def _graded(self) -> Iterator[Column]:
         yield Column(f"coalesce({self.labels}.grade, 0e0)", "grade")
+        for name in self.needs.label_columns:
+            yield Column(f"{self.labels}.{name}", name)
         if self.needs.reads_judged:
             flag = f"case when {self.labels}.grade is null then 0e0 else 1e0 end"
             yield Column(flag, "judged")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sqlmetrics.catalog.conventions import OPTIONS
-from sqlmetrics.catalog.metric import is_column_role
+from sqlmetrics.catalog.metric import is_column_role, label_column
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.segments import Segments
 from sqlmetrics.plan.tables import WHOLE, Bucket, Tables, of_days
@@ -45,12 +45,12 @@ def _is_any_of(words: list[str]) -> str:
 
 IS_YES, IS_NO = _is_any_of(YES), _is_any_of(NO)
 
-_ITEM_COLUMNS = {
+_NAMED_COLUMNS = {
     "number": "cast({column} as double)",
     "text": "cast({column} as varchar)",
     "flag": f"case\n    when {IS_YES}\n        then 1e0\n    when {IS_NO}\n        then 0e0\nend",
 }
-"""As what a column of the items is read -> its SQL."""
+"""As what a column that metrics name is read -> its SQL."""
 
 APPEARANCES = "appearances"
 """The stage of all days and systems of the rankings."""
@@ -60,6 +60,11 @@ GROUPS = "labels.group"
 
 STAGE = "stage"
 """The key of what a list has come through, where lists come through several stages."""
+
+
+def _read_as(role: str, column: str) -> str:
+    """A column that a metric names, as what it is read."""
+    return _NAMED_COLUMNS[role.partition("_")[0]].format(column=column)
 
 
 def segment(name: str) -> str:
@@ -379,11 +384,7 @@ class Shape:
                 "min_score is compared with scores, and the rankings have ranks: name their "
                 "column of scores, cut the lists with depth, or leave min_score out"
             )
-        if self.of_one_system and self.spec.options["absent_systems"] == "missing":
-            yield (
-                "absent_systems=missing: a request of a click log belongs to the system that "
-                "served it, no other one misses it; leave the option out"
-            )
+        yield from self._of_a_log()
         yield from self._unreadable()
         yield from self._zoneless()
         yield from self._too_deep()
@@ -397,6 +398,19 @@ class Shape:
             yield "a baseline is a system; name the rankings' column of systems"
         yield from self.made_of.problems(weighted=bool(self.weighted))
         yield from self._unmet_needs()
+
+    def _of_a_log(self) -> Iterator[str]:
+        """What a click log cannot give."""
+        if not self.of_one_system:
+            return
+        if self.spec.options["absent_systems"] == "missing":
+            yield (
+                "absent_systems=missing: a request of a click log belongs to the system that "
+                "served it, no other one misses it; leave the option out"
+            )
+        for role in self.label_roles:
+            measure = self.spec.needed[f"labels.{role}"]
+            yield f"{measure} needs a column of the labels; labels of a click log have none"
 
     def _unreadable(self) -> Iterator[str]:
         """Sources that DuckDB alone can read."""
@@ -505,7 +519,13 @@ class Shape:
         fixed = {} if self.joined else dict(self.at.labels.columns)
         if not (columns.group or GROUPS in self.spec.needed):
             fixed.pop("group", None)  # TREC's second field, which says nothing elsewhere
-        return column_by_role | fixed
+        named = {role: columns.named(role) or "" for role in self.label_roles}
+        return column_by_role | fixed | named
+
+    @cached_property
+    def label_roles(self) -> tuple[str, ...]:
+        """The columns of the labels that metrics name themselves, by their roles."""
+        return tuple(role for role in self._needed_roles("labels") if is_column_role(role))
 
     def _query_columns(self) -> dict[str, str]:
         columns = self.queries.columns if self.queries else QueryColumns()
@@ -518,14 +538,14 @@ class Shape:
     def _item_columns(self) -> dict[str, str]:
         """The columns that metrics need."""
         columns = self.spec.items.columns if self.spec.items else ItemColumns()
-        column_by_role = {role: columns.named(role) for role in self._item_roles}
+        column_by_role = {role: columns.named(role) for role in self._needed_roles("items")}
         return {"item": columns.item} | {
             role: name for role, name in column_by_role.items() if name
         }
 
-    @property
-    def _item_roles(self) -> list[str]:
-        return [need.partition(".")[2] for need in self.spec.needed if need.startswith("items.")]
+    def _needed_roles(self, table: str) -> list[str]:
+        needs = (need.partition(".") for need in self.spec.needed)
+        return [role for name, _, role in needs if name == table and role]
 
     @property
     def has_groups(self) -> bool:
@@ -592,6 +612,8 @@ class Shape:
         if self.has_groups:
             yield Column(f"cast({has['group']} as varchar)", "group_id")
         yield Column(self._grade(has["grade"]), "grade")
+        for role in self.label_roles:
+            yield Column(_read_as(role, has[role]), identifier(label_column(role)))
 
     def _grade(self, column: str) -> str:
         """A grade as a number: texts by their map, negative ones by their policy."""
@@ -617,5 +639,4 @@ class Shape:
             if role in has:
                 yield Column(sql.format(column=has[role]), role)
         for role in filter(is_column_role, has):
-            sql = _ITEM_COLUMNS[role.partition("_")[0]]
-            yield Column(sql.format(column=has[role]), identifier(role))
+            yield Column(_read_as(role, has[role]), identifier(role))

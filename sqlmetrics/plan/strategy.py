@@ -169,8 +169,8 @@ def _obstacles(shape: Shape, needs: Needs) -> Iterator[str]:
         yield f"{needs.every_item} counts items without a label too"
     if needs.pooled:
         yield f"{needs.pooled[0]} is a number of all lists together"
-    if needs.reads_item or needs.reads_score:
-        yield "metrics look at items beside their labels"
+    if needs.reads_item or needs.reads_score or needs.label_columns:
+        yield "metrics look at items beside their labels, or at more of a label than its grade"
     if needs.rows.has_ties:
         yield "ties=average looks at every tie"
     if needs.rows.tied_rnk:

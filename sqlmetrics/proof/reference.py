@@ -22,11 +22,27 @@ import math
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import combinations
 from typing import Any
 
+from sqlmetrics.proof.reference_columns import (
+    Catalogue,
+    Item,
+    best_worth_dcg,
+    dcg_of,
+    discount_of,
+    found_worth,
+    label_worth,
+    max_of,
+    mean_of,
+    min_of,
+    ndcg_of,
+    recall_of,
+    share_of,
+    sum_of,
+)
 from sqlmetrics.proof.reference_groups import (
     Groups,
     ap_ia,
@@ -51,6 +67,12 @@ from sqlmetrics.proof.reference_groups import (
     sum_group_precision,
     sum_group_rr,
 )
+
+OF_COLUMNS = (
+    *(mean_of, sum_of, min_of, max_of, share_of),
+    *(found_worth, label_worth, recall_of, dcg_of, best_worth_dcg, ndcg_of),
+)
+"""Metrics of columns of the items or the labels."""
 
 OF_GROUPS = (
     ap_ia,
@@ -97,19 +119,6 @@ def gain(grade: float | None, rule: Gain, rel: float) -> float:
     if rule == "linear":
         return grade
     return 1.0 if grade >= rel else 0.0
-
-
-def discount(rank: int, rule: str, p: float = 0.8) -> float:
-    """What a rank is worth, rank 1 being the best; geometric, p times what the last one was."""
-    if rule == "geometric":
-        return float(p ** (rank - 1))
-    if rule == "log2":
-        return 1.0 / math.log2(rank + 1)
-    if rule == "log2_max2":
-        return 1.0 / math.log2(max(rank, 2))
-    if rule == "reciprocal":
-        return 1.0 / rank
-    return 1.0 if rule == "none" else 1.0 / math.log(rank + 1)
 
 
 def cg(grades: Grades, labels: Grades, *, k: int | None) -> Value:
@@ -600,61 +609,6 @@ def rbo(items: Ids, other: Ids, *, k: int | None, p: float) -> Value:
     return (1 - p) / p * math.fsum(agreements + uneven) + tail
 
 
-@dataclass(frozen=True)
-class Item:
-    """What is known of an item."""
-
-    category: str | None = None
-    popularity: float | None = None
-    users: float | None = None
-    vector: Sequence[float] = ()
-    columns: Mapping[str, Value] = field(default_factory=dict)
-
-
-Catalogue = Mapping[str, Item]
-
-
-def _values(
-    items: Ids,
-    grades: Grades,
-    catalogue: Catalogue,
-    *,
-    k: int | None,
-    column: str,
-    min_grade: float,
-) -> list[float]:
-    """The values of a column that the items of the top k have, from a grade on."""
-    pairs = zip(items[:k], grades[:k], strict=True)
-    counted = (item for item, grade in pairs if not min_grade or (grade or 0.0) >= min_grade)
-    values = (catalogue[item].columns[column] for item in counted)
-    return [value for value in values if value is not None]
-
-
-def mean_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> Value:
-    """Mean of the values of a column."""
-    values = _values(items, grades, catalogue, **settings)
-    return math.fsum(values) / len(values) if values else None
-
-
-share_of = mean_of
-"""Of 1 for yes and 0 for no."""
-
-
-def sum_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> Value:
-    """Sum of the values of a column."""
-    return math.fsum(_values(items, grades, catalogue, **settings))
-
-
-def min_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> Value:
-    """Least value of a column."""
-    return min(_values(items, grades, catalogue, **settings), default=None)
-
-
-def max_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> Value:
-    """Largest value of a column."""
-    return max(_values(items, grades, catalogue, **settings), default=None)
-
-
 def novelty(items: Ids, catalogue: Catalogue, *, k: int) -> Value:
     """Mean of -log2 of the items' shares of all popularity."""
     total = math.fsum(item.popularity or 0.0 for item in catalogue.values())
@@ -862,7 +816,7 @@ _gain = gain  # metrics have a parameter of this name
 
 
 def _discounted(gains: Iterable[float], rule: str, p: float, rounding: Rounding) -> float:
-    terms = (g * discount(rank, rule, p) for rank, g in enumerate(gains, start=1))
+    terms = (g * discount_of(rank, rule, p) for rank, g in enumerate(gains, start=1))
     return math.fsum(rounded(term, rounding) if rounding == "floor2" else term for term in terms)
 
 
@@ -971,6 +925,7 @@ def looks_at_all(question: Question) -> bool:
 
 
 OF_NO_LIST = {
+    *("label_worth", "best_worth_dcg"),
     *("num_q", "num_ret", "num_rel", "num_judged", "judged", "hole", "bpref_bound"),
     *("best_dcg", "best_dcg_returned", "every_rank_dcg", "every_returned_dcg"),
     *("num_groups", "best_group_dcg"),

@@ -10,7 +10,6 @@ from typing import Any
 
 from sqlmetrics.proof.reference import (
     OF_SETS,
-    Catalogue,
     Grades,
     Question,
     Value,
@@ -29,6 +28,7 @@ from sqlmetrics.proof.reference import (
     recall_bottom,
     rounded,
 )
+from sqlmetrics.proof.reference_columns import PARTS_OF_WORTH, Catalogue
 from sqlmetrics.proof.reference_world import (
     Facts,
     Key,
@@ -41,6 +41,7 @@ from sqlmetrics.proof.reference_world import (
     grades_of,
     groups_of,
     in_order,
+    label_columns_of,
     rows_of,
     thirds,
 )
@@ -128,6 +129,7 @@ def evaluate(
         scores,
         grades_of(labels, negative_grades),
         groups_of(labels, negative_grades),
+        label_columns_of(labels),
         facts_of(rankings, query_rows, segments),
         frozenset(
             (query_row.date, query_row.query)
@@ -331,7 +333,9 @@ def mean_parts(question: Question, value: Value, world: World, key: Key) -> tupl
     """What a query adds to the numerator and the denominator of a mean."""
     question = world.asked(question, key)
     if question.average == "micro":
-        above, below = micro_parts(question, world, key)
+        parts = [replace(question, name=name) for name in PARTS_OF_WORTH.get(question.name, ())]
+        sums = [world.value(part, key) or 0.0 for part in parts]
+        above, below = sums or micro_parts(question, world, key)
         if not _looks_at_unjudged(question, world, key):
             return above, below
         return (math.nan, below) if world.unjudged == "nan" else (0.0, 0.0)

@@ -12,7 +12,6 @@ from typing import Any
 
 from sqlmetrics.proof.reference import (
     OF_SETS,
-    Catalogue,
     Grades,
     Question,
     Score,
@@ -22,6 +21,7 @@ from sqlmetrics.proof.reference import (
     decimal6,
     float32,
 )
+from sqlmetrics.proof.reference_columns import OF_WORTH, Catalogue, worth
 from sqlmetrics.proof.reference_groups import Groups
 from sqlmetrics.proof.tie_orders import expected
 
@@ -48,6 +48,7 @@ class Label:
     grade: float
     date: Any = None
     group: str = ""
+    columns: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Facts:
 
 OF_THE_TOP = {
     *("precision", "recall", "f", "f1", "hit", "hole", "judged", "cg"),
-    *("num_ret", "num_rel_ret", "num_judged"),
+    *("num_ret", "num_rel_ret", "num_judged", "recall_of", "found_worth"),
 }
 """Metrics that look at what is in the top k, whatever its order there."""
 
@@ -88,6 +89,7 @@ class World:
         graded: The grades of every labelled query's items, the best over all groups, by day
             and query.
         grouped: The same by group.
+        label_columns: The columns of these items' labels by name, their largest values.
         facts: What is known of a query, by day and query.
         searched: The queries of a day that the queries table lists.
         missing: zero or drop.
@@ -105,6 +107,7 @@ class World:
     scores: Mapping[Key, Mapping[str, Score]]
     graded: Mapping[tuple[Any, str], Mapping[str, Value]]
     grouped: Mapping[tuple[Any, str], Groups]
+    label_columns: Mapping[tuple[Any, str], Mapping[tuple[str, str], float]]
     facts: Mapping[tuple[Any, str], Facts]
     searched: frozenset[tuple[Any, str]]
     missing: str
@@ -168,6 +171,13 @@ class World:
             "rows": self.rows(key),
         }
 
+    def worths(self, key: Key, *, column: str, rel: float) -> dict[str, Value]:
+        """What the labels of a query are worth by a column."""
+        date, _, query = key
+        values = self.label_columns.get((date, query), self.label_columns.get((None, query), {}))
+        labels = self.labels(key) or {}
+        return {i: worth(grade, values.get((i, column)), rel) for i, grade in labels.items()}
+
     def rows(self, key: Key) -> Scored:
         """Score and grade of the items of a list that have a label, best first."""
         labels, scores = self.labels(key) or {}, self.scores.get(key, {})
@@ -191,7 +201,13 @@ class World:
 
     def value(self, question: Question, key: Key) -> Value:
         """A metric of one list, before any policy."""
-        inputs = self.given(key)
+        inputs, groups = self.given(key), self.groups(key)
+        if question.name in OF_WORTH:
+            arguments = question.arguments
+            worths = self.worths(key, column=arguments["column"], rel=arguments["rel"])
+            groups = [[worths.get(item) for item in group] for group in self.tied(key)]
+            listed = [worths.get(item) for item in self.items(key)]
+            inputs |= {"grades": listed, "labels": [*worths.values()]}
         if question.name in OF_SETS:
             return 1.0 if inputs["rows" if question.name == "auc" else "grades"] else None
         if (question.ties or self.ties) != "average":
@@ -200,7 +216,7 @@ class World:
         def metric(grades: Grades) -> Value:
             return computed(question, inputs | {"grades": grades[: self.depth]})
 
-        return expected(question, metric, self.groups(key), self.depth)
+        return expected(question, metric, groups, self.depth)
 
 
 def rows_of(
@@ -270,6 +286,20 @@ def grades_of(
         best = items.get(row.item)
         items[row.item] = best if grade is None else max(grade, grade if best is None else best)
     return graded
+
+
+def label_columns_of(
+    labels: Sequence[Label],
+) -> dict[tuple[Any, str], dict[tuple[str, str], float]]:
+    """The columns of the labels by query: (item, column) -> value, the largest of duplicates."""
+    values: dict[tuple[Any, str], dict[tuple[str, str], float]] = defaultdict(dict)
+    for row in labels:
+        query_values = values[row.date, row.query]
+        for column, value in row.columns.items():
+            if value is not None:
+                place = (row.item, column)
+                query_values[place] = max(value, query_values.get(place, value))
+    return values
 
 
 def groups_of(labels: Sequence[Label], negative_grades: str) -> dict[tuple[Any, str], Groups]:

@@ -16,7 +16,12 @@ from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.result import Result, with_dates
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.plan.plan import Plan, plan
-from sqlmetrics.proof import reference, reference_evaluation, reference_world
+from sqlmetrics.proof import (
+    reference,
+    reference_columns,
+    reference_evaluation,
+    reference_world,
+)
 from sqlmetrics.proof.metric_examples import examples_of, outcomes
 from sqlmetrics.spec.source import Source
 from sqlmetrics.spec.spec import Spec
@@ -315,6 +320,7 @@ def _label(row: dict[str, Any]) -> reference_world.Label:
         row["grade"],
         row.get("metric_date"),
         row.get("group_id", ""),
+        {name.removeprefix("label_"): row[name] for name in row if name.startswith("label_")},
     )
 
 
@@ -325,7 +331,7 @@ def _known(row: dict[str, Any]) -> reference_world.QueryRow:
     )
 
 
-def _item(row: dict[str, Any]) -> reference.Item:
-    return reference.Item(
+def _item(row: dict[str, Any]) -> reference_columns.Item:
+    return reference_columns.Item(
         row.get("category"), row.get("popularity"), row.get("users"), row.get("vector") or (), row
     )

@@ -39,6 +39,23 @@ class Model(BaseModel):
     )
 
 
+class NamedColumns(Model):
+    """Columns of which metrics may name others too."""
+
+    def named(self, role: str) -> str | None:
+        """The column of a role, None where there is none.
+
+        >>> ItemColumns(popularity="clicks").named("popularity"), ItemColumns().named("users")
+        ('clicks', None)
+        >>> ItemColumns().named("number_price")
+        'price'
+        """
+        if not is_column_role(role):
+            return getattr(self, role)  # type: ignore[no-any-return]
+        name = role.partition("_")[2]
+        return getattr(self, name, None) or name if name in type(self).model_fields else name
+
+
 class RankingColumns(Model):
     """The columns of the rankings: exactly one of score and rank orders a list."""
 
@@ -73,7 +90,7 @@ class RankingColumns(Model):
         return self.rank or self.score or "score"
 
 
-class LabelColumns(Model):
+class LabelColumns(NamedColumns):
     """The columns of the labels; without a date they hold for every day."""
 
     query: str = "query_id"
@@ -104,7 +121,7 @@ class QueryColumns(Model):
     """Columns that `by` can name."""
 
 
-class ItemColumns(Model):
+class ItemColumns(NamedColumns):
     """The columns of the items table."""
 
     item: str = "item_id"
@@ -120,19 +137,6 @@ class ItemColumns(Model):
     each item."""
     vector: str | None = None
     """The column of the item's vector: a list of numbers, equally long for all."""
-
-    def named(self, role: str) -> str | None:
-        """The column of a role, None where there is none.
-
-        >>> ItemColumns(popularity="clicks").named("popularity"), ItemColumns().named("users")
-        ('clicks', None)
-        >>> ItemColumns().named("number_price")
-        'price'
-        """
-        if not is_column_role(role):
-            return getattr(self, role)  # type: ignore[no-any-return]
-        name = role.partition("_")[2]
-        return getattr(self, name, None) or name if name in type(self).model_fields else name
 
 
 SEPARATED = (".csv", ".csv.gz", ".tsv", ".tsv.gz")

@@ -257,10 +257,57 @@ def test_a_job_has_the_columns_of_items(tmp_path: Path) -> None:
     ]
 
 
+WORTH = pa.table(
+    {"query_id": ["q"] * 2, "item_id": ["a", "z"], "grade": [1, 1], "revenue": [30.0, 70.0]}
+)
+
+
+def worth(**changed: list[Any]) -> pa.Table:
+    return pa.table({**WORTH.to_pydict(), **changed})
+
+
+@pytest.mark.parametrize(
+    ("metric", "labels", "problem"),
+    [
+        ("recall(revenu)@2", WORTH, "labels: unknown column 'revenu'; did you mean 'revenue'?"),
+        ("ndcg(revenue)@2", worth(revenue=[30, -1]), "revenue is below 0 in 1 row"),
+        ("ndcg(revenue)@2", worth(revenue=["30", "much"]), "revenue is not a number in 1 row"),
+        ("dcg(revenue)", worth(revenue=[30, math.inf]), "revenue is NaN or infinite in 1 row"),
+        ("recall(revenue)", WORTH, "needs a cutoff, like recall"),
+        ("recall(revenue, better=lower)@2", WORTH, "unknown setting 'better'"),
+        (
+            "recall(revenue, relevant)@2",
+            WORTH,
+            "behind the column write rel=..., .* or aver",
+        ),
+        ("precision(revenue)@2", WORTH, "write options like"),
+    ],
+)
+def test_what_labels_are_worth_is_checked(metric: str, labels: pa.Table, problem: str) -> None:
+    with pytest.raises(sm.SqlmetricsError, match=problem):
+        evaluate(RANKINGS, labels, metric, system="system")
+
+
+def test_what_labels_are_worth_may_stand_in_the_rankings_or_twice() -> None:
+    """Of prod's list a is first and worth 30, of new's second; of a's rows the best counts."""
+    in_lists = {"grade": [1, 0, None, 0, 1], "revenue": [30, 5, None, 5, 30]}
+    together = pa.table({**RANKINGS.to_pydict(), **in_lists})
+    texts = ["recall(revenue)@1", "ndcg(revenue)", "dcg(revenue, discount=none)@2"]
+    found = evaluate(together, None, texts, system="system", grade="grade").to_dicts()
+    second = 1 / math.log2(3)
+    values = {"prod": [1.0, 1.0, 30.0], "new": [0.0, second, 30.0]}
+    for system, expected in values.items():
+        got = [row["value"] for row in found if row["system"] == system]
+        assert got == pytest.approx(expected, rel=1e-12)
+    twice = worth(item_id=["a", "a"], grade=[0, 1])
+    merged = evaluate(RANKINGS, twice, texts[2], system="system", duplicate_labels="max_grade")
+    assert [row["value"] for row in merged.to_dicts()] == [70.0, 70.0]
+
+
 @pytest.mark.parametrize("name", ["sqlite", long("postgres")])
 def test_columns_of_items_are_the_same_in_other_databases(name: str, servers: Any) -> None:
     there = pa.array([True, False, None])
-    tables = {"r": RANKINGS, "l": LABELS, "i": PRICED.append_column("Is There", there)}
+    tables = {"r": RANKINGS, "l": WORTH, "i": PRICED.append_column("Is There", there)}
     with servers.open(name) as engine, engine.scratch() as place:
         for table, rows in tables.items():
             engine.load(f"{place}.{table}", rows)
@@ -275,9 +322,12 @@ def test_columns_of_items_are_the_same_in_other_databases(name: str, servers: An
                 "max(price)@1",
                 "share(isOpen)@2",
                 "sum(price, relevant)@2",
+                "recall(revenue)@2",
+                "ndcg(revenue)@2",
             ],
         )
         result, agreements = verify(spec, Database(engine))
         assert max(agreement.largest for agreement in agreements) <= 1e-12
         values = [row["value"] for row in result.to_dicts() if row["system"] == "prod"]
-        assert values == [20.0, 40.0, 10.0, 10.0, 0.5, 10.0]
+        ndcg = 30 / (70 + 30 / math.log2(3))
+        assert values == [20.0, 40.0, 10.0, 10.0, 0.5, 10.0, 0.3, pytest.approx(ndcg)]

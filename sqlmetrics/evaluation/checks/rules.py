@@ -252,14 +252,16 @@ ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
 
 def row_checks(plan: Plan, table: str) -> list[RowCheck]:
     """The conditions for the columns that a table has."""
-    columns = _column_checks(plan) if table == "items" else ()
+    columns = _column_checks(plan, table)
     rows = [*ROW_CHECKS[table], *columns, *_grouped_digits(plan, table), *_SPECIAL[table](plan)]
     return [row for row in rows if row.role in plan.shape.columns[table]]
 
 
-def _column_checks(plan: Plan) -> Iterator[RowCheck]:
-    """What is asked of the columns of items that metrics name themselves; NULL is allowed."""
-    for role in filter(is_column_role, plan.shape.columns["items"]):
+def _column_checks(plan: Plan, table: str) -> Iterator[RowCheck]:
+    """What is asked of the columns that metrics name themselves; NULL is allowed."""
+    metrics = [measure.metric for measure in plan.spec.components]
+    worths = {metric.operand for metric in metrics if metric.operand_table == "labels"}
+    for role in filter(is_column_role, plan.shape.columns[table]):
         if role.startswith("text_"):
             continue
         if role.startswith("flag_"):
@@ -267,9 +269,12 @@ def _column_checks(plan: Plan) -> Iterator[RowCheck]:
             remedy = "give a column of true and false, yes and no, or 1 and 0"
             yield RowCheck(role, unknown_flag, "is neither yes nor no", remedy)
             continue
-        yield replace(_unreadable(role), problem="is not a number (share() takes yes and no)")
+        hint = " (share() takes yes and no)" * (table == "items")
+        yield replace(_unreadable(role), problem=f"is not a number{hint}")
         yield _outside(role, _FINITE, "is NaN or infinite", "leave it NULL where it is not known")
         yield _huge(role)
+        if table == "labels" and role in worths:
+            yield _outside(role, "{number} < 0", "is below 0", "a label is worth 0 or more")
 
 
 def _grouped_digits(plan: Plan, table: str) -> Iterator[RowCheck]:

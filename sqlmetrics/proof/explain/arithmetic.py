@@ -17,7 +17,7 @@ from typing import Any
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.plan.expressions import MetricContext, used_parts
-from sqlmetrics.proof import reference
+from sqlmetrics.proof import reference, reference_columns
 from sqlmetrics.proof.explain.example import CATALOGUE, Grades, Value, grouped
 from sqlmetrics.proof.verify import build_question
 from sqlmetrics.spec.spec import Spec
@@ -75,7 +75,7 @@ class Arithmetic:
     @property
     def has_gain(self) -> bool:
         """Whether grades are worth gains."""
-        return any("gain" in part.metric.options for part in self.parts)
+        return any({"gain", "discount"} & {*part.metric.options} for part in self.parts)
 
     @property
     def has_rel(self) -> bool:
@@ -103,10 +103,15 @@ class Arithmetic:
             return reference.combined(part.metric.arithmetic.python, values)
         question = build_question(self.spec, part)
         ranked_grades = list(self.ranked.values()) if grades is None else grades
+        label_grades = list(self.labels.values())
+        if part.metric.operand_table == "labels":
+            worths = [self.gain(item, grade) for item, grade in self.ranked.items()]
+            ranked_grades = worths[: len(ranked_grades)]
+            label_grades = [self.gain(item, grade) for item, grade in self.labels.items()]
         ranks = enumerate(ranked_grades, start=1)
         inputs = {
             "grades": ranked_grades,
-            "labels": list(self.labels.values()),
+            "labels": label_grades,
             "items": list(self.ranked)[: len(ranked_grades)],
             "other": self.other,
             "groups": grouped(self.labels),
@@ -116,16 +121,21 @@ class Arithmetic:
         }
         return reference.computed(question, inputs)
 
-    def gain(self, grade: Value) -> float:
-        """What a grade is worth."""
+    def gain(self, item: str, grade: Value) -> float:
+        """What an item's grade is worth, or its label by a column."""
         settings = self.spec.settings(self.measure)
+        if self.measure.metric.operand_table == "labels":
+            value = CATALOGUE[item].columns[self.measure.metric.operand]
+            return reference_columns.worth(grade, value, settings.parameter("rel"))
         gain: Any = settings["gain"]
         return reference.gain(grade, gain, settings.parameter("rel"))
 
     def discount(self, rank: int) -> float:
         """What a rank is worth."""
         settings = self.spec.settings(self.measure)
-        return reference.discount(rank, str(settings["discount"]), settings.parameter("p"))
+        return reference_columns.discount_of(
+            rank, str(settings["discount"]), settings.parameter("p")
+        )
 
     def ideal(self) -> Grades:
         """The items of the ideal order, best first; empty if the metric has none."""
@@ -133,12 +143,12 @@ class Arithmetic:
         if not any(over.startswith("ideal") for over in overs - {"ideal_groups"}):
             return {}
         items = self.ranked if "ideal_shown" in overs else self.labels
-        return dict(sorted(items.items(), key=lambda pair: -self.gain(pair[1])))
+        return dict(sorted(items.items(), key=lambda pair: -self.gain(*pair)))
 
     def ideal_worth(self) -> list[float]:
         """Gain x discount of the items of the ideal order."""
-        grades = enumerate(self.ideal().values(), start=1)
-        return [self.gain(grade) * self.discount(rank) for rank, grade in grades]
+        labels = enumerate(self.ideal().items(), start=1)
+        return [self.gain(*label) * self.discount(rank) for rank, label in labels]
 
     def _added(self, part: Measure) -> list[float]:
         grades = list(self.ranked.values())

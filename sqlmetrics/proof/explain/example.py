@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric_files import MetricFiles
-from sqlmetrics.proof.reference import Item
+from sqlmetrics.proof.reference_columns import Item
 from sqlmetrics.spec.spec import Spec
 
 Value = float | None
@@ -81,10 +81,22 @@ def needed_fields(measure: Measure, preset: str = "house") -> Mapping[str, Any]:
     return compares | needed_groups | ({"items": items} if plain.needs_items else {})
 
 
-def label_rows(grades: Grades, *, groups: bool) -> pa.Table:
-    """The labels; with groups one row for each that an item is graded for."""
+def label_rows(grades: Grades, roles: Iterable[str] = (), *, groups: bool) -> pa.Table:
+    """The labels; with groups one row for each that an item is graded for.
+
+    Args:
+        grades: Item -> grade.
+        roles: Columns that a metric reads by their own names: as of the item itself.
+        groups: Whether they have groups.
+    """
     rows = [
-        {"query_id": "q", "item_id": item, "grade": float(grade or 0), "group_id": group}
+        {
+            **{role.partition("_")[2]: CATALOGUE[item].columns[role] for role in roles},
+            "query_id": "q",
+            "item_id": item,
+            "grade": float(grade or 0),
+            "group_id": group,
+        }
         for item, grade in grades.items()
         for group in (GROUPS[item] if groups else ("",))
     ]

@@ -110,12 +110,13 @@ def _spec(measure: Measure, preset: str, labels: Grades) -> Spec:
     spec_fields = dict(needed_fields(measure, preset))
     systems = "baseline" in spec_fields
     label_fields = {"columns": spec_fields["labels"]["columns"]} if "labels" in spec_fields else {}
-    spec_fields["labels"] = {"data": label_rows(labels, groups=bool(label_fields)), **label_fields}
+    roles = [need.partition(".")[2] for need in measure.metric.needs]
+    roles = list(filter(is_column_role, roles))
+    label_table = label_rows(labels, roles, groups=bool(label_fields))
+    spec_fields["labels"] = {"data": label_table, **label_fields}
     columns = {"system": "system"} if systems else {}
     spec_fields["rankings"] = {"data": rankings(systems=systems), "columns": columns}
     if "items" in spec_fields:
-        needs = (need.partition(".")[2] for need in measure.metric.needs)
-        roles = list(filter(is_column_role, needs))
         spec_fields["items"] = {"data": items(roles), "columns": spec_fields["items"]["columns"]}
     return Spec(
         **spec_fields,
@@ -163,7 +164,7 @@ def _rows(arithmetic: Arithmetic) -> Iterator[Row]:
     for rank, (item, grade) in enumerate(arithmetic.ranked.items(), start=1):
         row: Row = (str(rank), item, _grade(grade), *_known(arithmetic, rank, item))
         if rank <= (arithmetic.measure.k or rank):
-            row += _told(arithmetic, rank, grade) + tuple(
+            row += _told(arithmetic, rank, item, grade) + tuple(
                 number(terms[rank - 1]) for terms in arithmetic.sums.values()
             )
         yield row + ("",) * (width - len(row))
@@ -196,15 +197,15 @@ def _ideal_rows(arithmetic: Arithmetic) -> Iterator[Row]:
             str(rank),
             item,
             _grade(grade),
-            *_told(arithmetic, rank, grade),
+            *_told(arithmetic, rank, item, grade),
             number(ideal_terms[rank - 1]),
         )
 
 
-def _told(arithmetic: Arithmetic, rank: int, grade: Value) -> Row:
+def _told(arithmetic: Arithmetic, rank: int, item: str, grade: Value) -> Row:
     """The gain and the discount of an item, or whether it is relevant."""
     if arithmetic.has_gain:
-        return number(arithmetic.gain(grade)), number(arithmetic.discount(rank))
+        return number(arithmetic.gain(item, grade)), number(arithmetic.discount(rank))
     rel = arithmetic.spec.settings(arithmetic.measure).parameter("rel")
     return ("yes" if (grade or 0) >= rel else "no",) * arithmetic.has_rel
 

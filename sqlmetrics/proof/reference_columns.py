@@ -1,0 +1,147 @@
+"""Metrics that look at columns of the items, or of the labels, in plain Python.
+
+A part of `reference`. Metrics over columns of the labels are given what each label is worth where
+others are given its grade.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Grades = Sequence[float | None]
+Ids = Sequence[str]
+Value = float | None
+
+
+def discount_of(rank: int, rule: str, p: float = 0.8) -> float:
+    """What a rank is worth, rank 1 being the best; geometric, p times what the last one was."""
+    if rule == "geometric":
+        return float(p ** (rank - 1))
+    if rule == "log2":
+        return 1.0 / math.log2(rank + 1)
+    if rule == "log2_max2":
+        return 1.0 / math.log2(max(rank, 2))
+    if rule == "reciprocal":
+        return 1.0 / rank
+    return 1.0 if rule == "none" else 1.0 / math.log(rank + 1)
+
+
+@dataclass(frozen=True)
+class Item:
+    """What is known of an item."""
+
+    category: str | None = None
+    popularity: float | None = None
+    users: float | None = None
+    vector: Sequence[float] = ()
+    columns: Mapping[str, Value] = field(default_factory=dict)
+
+
+Catalogue = Mapping[str, Item]
+
+
+def _values(
+    items: Ids,
+    grades: Grades,
+    catalogue: Catalogue,
+    *,
+    k: int | None,
+    column: str,
+    min_grade: float,
+) -> list[float]:
+    """The values of a column that the items of the top k have, from a grade on."""
+    pairs = zip(items[:k], grades[:k], strict=True)
+    counted = (item for item, grade in pairs if not min_grade or (grade or 0.0) >= min_grade)
+    values = (catalogue[item].columns[column] for item in counted)
+    return [value for value in values if value is not None]
+
+
+def mean_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> Value:
+    """Mean of the values of a column."""
+    values = _values(items, grades, catalogue, **settings)
+    return math.fsum(values) / len(values) if values else None
+
+
+share_of = mean_of
+"""Of 1 for yes and 0 for no."""
+
+
+def sum_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> Value:
+    """Sum of the values of a column."""
+    return math.fsum(_values(items, grades, catalogue, **settings))
+
+
+def min_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> Value:
+    """Least value of a column."""
+    return min(_values(items, grades, catalogue, **settings), default=None)
+
+
+def max_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> Value:
+    """Largest value of a column."""
+    return max(_values(items, grades, catalogue, **settings), default=None)
+
+
+def worth(grade: float | None, value: Value, rel: float) -> float:
+    """What a label is worth by a column: the value of a relevant one, 0 for NULL and for others."""
+    return (value or 0.0) if grade is not None and grade >= rel else 0.0
+
+
+def found_worth(grades: Grades, labels: Grades, *, k: int | None, column: str, rel: float) -> Value:
+    """What the labels of the items in the top k are worth."""
+    return math.fsum(value or 0.0 for value in grades[:k])
+
+
+def label_worth(grades: Grades, labels: Grades, **settings: Any) -> Value:
+    """What all labels of the query are worth."""
+    return math.fsum(value or 0.0 for value in labels)
+
+
+def recall_of(grades: Grades, labels: Grades, *, k: int, column: str, rel: float) -> Value:
+    """What is found / what there is."""
+    found = found_worth(grades, labels, k=k, column=column, rel=rel)
+    there = label_worth(grades, labels)
+    return found / there if found is not None and there else None
+
+
+def dcg_of(
+    grades: Grades,
+    labels: Grades,
+    *,
+    k: int | None,
+    column: str,
+    rel: float,
+    discount: str,
+    p: float = 0.8,
+) -> Value:
+    """DCG whose gains are what the labels are worth."""
+    return math.fsum(
+        (value or 0.0) * discount_of(rank, discount, p)
+        for rank, value in enumerate(grades[:k], start=1)
+    )
+
+
+def best_worth_dcg(grades: Grades, labels: Grades, **settings: Any) -> Value:
+    """The same of the labels, those worth most first."""
+    return dcg_of(sorted((value or 0.0 for value in labels), reverse=True), labels, **settings)
+
+
+def ndcg_of(grades: Grades, labels: Grades, **settings: Any) -> Value:
+    """DCG / that of the best order."""
+    best = best_worth_dcg(grades, labels, **settings)
+    value = dcg_of(grades, labels, **settings)
+    return value / best if value is not None and best else None
+
+
+OF_WORTH = {
+    *("found_worth", "label_worth", "recall_of", "dcg_of", "best_worth_dcg", "ndcg_of"),
+}
+"""Metrics that are given what labels are worth where others are given their grades."""
+
+PARTS_OF_WORTH = {
+    "recall_of": ("found_worth", "label_worth"),
+    "ndcg_of": ("dcg_of", "best_worth_dcg"),
+}
+"""The numerators and denominators of their micro averages."""
