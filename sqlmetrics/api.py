@@ -41,17 +41,18 @@ def compile(
     plan: str | None = None,
     connection: Any = None,
 ) -> str:
-    """The SQL of a spec as text; no table is opened, unless the fastest plan is asked for.
+    """The SQL of a spec as text; no table is opened, except with `plan="fastest"`.
 
-    Of files that are there it looks at the header line of CSV, and whether a path is a folder.
+    The only thing read from files is the header line of a CSV, and whether a path is a folder.
 
     Args:
-        spec: What is asked. Its sources must be relations, queries or files.
+        spec: The spec. Its sources must be relations, queries or files.
         dialect: A name of `sqlmetrics list dialects`.
-        per_query: Whether to give the per-query table instead of the summary.
-        plan: A physical plan: `window`, the portable one; `lists` or `counts`, for DuckDB;
-            `fastest` looks at the first rows, and says in a comment what was measured.
-        connection: For `fastest`: where the tables are; default: a new DuckDB in memory.
+        per_query: Whether to give the SQL of the per-query table instead of the summary.
+        plan: The ranking plan: `window`, the portable one; `lists` or `counts`, for DuckDB; or
+            `fastest`, which looks at the first rows and writes its measurements into a comment.
+        connection: For `fastest`: the database that holds the tables. Default: a new DuckDB in
+            memory.
 
     Raises:
         SpecError: If the dialect or the plan is unknown or the spec cannot be compiled.
@@ -104,39 +105,40 @@ def run(
     check: bool | float = True,
     note: str = "",
 ) -> list[RunReport]:
-    """Evaluate a spec, and replace its days in its output tables: all of them, or nothing.
+    """Evaluate a spec and replace its days in its output tables: all of them, or nothing.
 
     Other days and other specs are not touched, so a run can be repeated at any time.
 
     Args:
-        spec: What is asked, with its `output`.
-        connection: Where the data are, and the tables to be written; see `connect`.
-        start: The first day, also `today`, `yesterday` or an offset like `-3 days`, in the zone of
-            the spec's days; default: the first of the data.
-        end: The day after the last one; default: that after the last of the data.
-        backfill: Whether only days are computed that the data has, and of which the table
-            has not all metrics.
-        lookback: How many of the last days are computed again, for data that comes late.
-        batch_days: How many days a run replaces at most; by default 31 of a backfill, else all.
-        full_refresh: Whether all days of the spec are replaced.
-        recompute: Whether `backfill` computes all metrics of its days anew, not those alone that
-            the table lacks.
-        allow_loss: Of so many days `full_refresh` and `recompute` may take numbers away that the
-            data has no more; if there are more, nothing is written.
-        adopt: Whether rows of the spec's name are its own, whatever wrote them; else those of
-            another spec of that name are left alone.
-        check: Whether to look for bad input first.
-        note: Why it is run, for the run log.
+        spec: The spec, with its `output`.
+        connection: The database that holds the data and the output tables; see `connect`.
+        start: The first day: a date, `today`, `yesterday` or an offset like `-3 days`, in the time
+            zone of the spec. Default: the first day of the data.
+        end: The day after the last one. Default: the day after the last day of the data.
+        backfill: Whether to compute only the days of the data for which the table lacks metrics.
+        lookback: The number of last days to compute again, for data that arrives late.
+        batch_days: The largest number of days that one run replaces. Default: 31 with `backfill`,
+            else all.
+        full_refresh: Whether to replace all days of the spec.
+        recompute: Whether `backfill` computes all metrics of its days, not only those that the
+            table lacks.
+        allow_loss: The number of days whose numbers `full_refresh` and `recompute` may delete
+            because the data no longer has them; if there are more, nothing is written.
+        adopt: Whether all rows with the spec's name belong to it, whichever spec wrote them. By
+            default a run refuses to replace the rows of another spec.
+        check: Whether to check the input before the evaluation.
+        note: The reason for the run, kept in the run log.
 
     Returns:
-        What was written, one report a range of days; none if no day is missing.
+        One report per range of days; none if no day is missing.
 
     Raises:
-        SpecError: If the spec has no output, the days do not go together, or the table holds
-            other days by another definition of a metric, or rows of another spec of that name.
-        NoDataError: If the data has no row of these days yet; nothing is written then.
-        InputError: If the data would give wrong numbers; likewise.
-        EngineError: If the database fails; the tables are as they were.
+        SpecError: If the spec has no output, the choices of days contradict each other, or the
+            table holds other days by another definition of a metric, or rows of another spec of
+            that name.
+        NoDataError: If the data has no rows of these days yet; nothing is written.
+        InputError: If the data would give wrong numbers; nothing is written.
+        EngineError: If the database fails; the tables are unchanged.
     """
     days = days_between(start, end, zone_of_days(spec))
     engine = connect(connection)
@@ -173,23 +175,23 @@ def check(
     start: str | date | None = None,
     end: str | date | None = None,
 ) -> Verdicts:
-    """Compare the output table of a spec with its checks.
+    """Check the numbers in the output table of a spec against the spec's checks.
 
     Args:
-        spec: What is asked, with its `output` and `checks`.
-        connection: Where the table is; see `connect`.
-        day: Which day is looked at; default: the last one that the table has of the spec.
-        start: Instead of it, the first of several days, each of which is looked at; default:
-            the first of the table.
-        end: The day after the last one; default: that after the last of the table.
+        spec: The spec, with its `output` and `checks`.
+        connection: The database that holds the table; see `connect`.
+        day: The day to check. Default: the last day of the spec in the table.
+        start: The first of several days to check, instead of `day`. Default: the first day of the
+            table.
+        end: The day after the last day to check. Default: the day after the last day of the table.
 
     Returns:
-        A verdict for each day, check, system and segment; `holds` says whether it is met. Days
-        in a row that are not in the table have one, which does not hold. `raise_if()` of them
-        raises a `CheckError` if one fails.
+        One verdict per day, check, system and segment; `holds` says whether the check is met. A day
+        between others that the table lacks has a verdict that does not hold. `raise_if()` raises a
+        `CheckError` if a check fails.
 
     Raises:
-        SpecError: If the spec has no checks, or one of a metric that it has not.
+        SpecError: If the spec has no checks, or a check of a metric that the spec does not have.
         NoDataError: If there is no such table, or it has no rows of the spec.
         EngineError: If the database fails.
     """
@@ -199,20 +201,20 @@ def check(
 def validate(spec: Spec, connection: Any = None) -> tuple[str, ...]:
     """Raise an error unless a spec fits its tables: relations, columns, types and named values.
 
-    No metric is computed; the database plans the query, and counts the values of columns of
-    which the spec names one: a baseline, graded actions, the systems and segments of checks.
+    No metric is computed. The database plans the query, and counts the values that the spec names:
+    a baseline, graded actions, the systems and segments of checks.
 
     Args:
-        spec: What is asked.
-        connection: Where its tables are; see `connect`.
+        spec: The spec.
+        connection: The database that holds its tables; see `connect`.
 
     Returns:
-        Notes of values that the spec names and no row has, and no number rests on.
+        Notes on values that the spec names but no row has, if no number depends on them.
 
     Raises:
         SpecError: If the spec asks for what its sources cannot give.
-        InputError: With every column that is missing, what the database says of types, or labels
-            whose grade has no number.
+        InputError: If columns are missing or have the wrong type, or labels have grades without a
+            number; all problems are in one message.
         EngineError: If the database fails.
     """
     with connect(connection) as engine, ready(spec, engine, dry=True) as notes:
@@ -224,17 +226,17 @@ def validate(spec: Spec, connection: Any = None) -> tuple[str, ...]:
 def verify(spec: Spec, connection: Any = None) -> list[Agreement]:
     """Compare the SQL of a spec with the plain-Python reference, on its own data.
 
-    All queries up to 10,000, else a sample of 10,000 that is always the same.
+    All queries are compared, or a fixed sample of 10,000 if there are more.
 
     Args:
-        spec: What is asked.
-        connection: Where its tables are; see `connect`.
+        spec: The spec.
+        connection: The database that holds its tables; see `connect`.
 
     Returns:
-        One agreement a metric: how many numbers were compared, and the largest difference.
+        One agreement per metric: how many numbers were compared, and the largest difference.
 
     Raises:
-        SqlmetricsError: As `evaluate` does.
+        SqlmetricsError: The errors that `evaluate` raises.
     """
     with connect(connection) as engine, ready(spec, engine):
         part, _ = sampled(spec, engine)
@@ -242,21 +244,21 @@ def verify(spec: Spec, connection: Any = None) -> list[Agreement]:
 
 
 def explain(name: str, preset: str | None = None, metrics_from: Any = None) -> str:
-    """All about a metric, an option or a preset, to read at 80 columns.
+    """Explain a metric, an option or a preset, as text with at most 80 columns.
 
     Args:
-        name: A metric's text, like `ndcg(gain=linear)@10` or `ctr@5`, or its name alone; or the
-            name of an option, like `ties`, or of a preset, like `xgboost`.
-        preset: The conventions that hold where the metric's text says nothing else; if it
-            is given, a metric of lists is also shown on one data set under every preset.
-        metrics_from: Folders of metrics of your own, a file each.
+        name: The text of a metric, such as `ndcg(gain=linear)@10` or `ctr@5`, or its name alone; or
+            the name of an option, such as `ties`, or of a preset, such as `xgboost`.
+        preset: The conventions that apply unless the metric's text overrides them. If given, a
+            metric of lists is also shown on one data set under each preset.
+        metrics_from: Folders of your own metrics, one file each.
 
     Returns:
-        The text; a notebook shows its lines as they are.
+        The text; a notebook shows it line by line.
 
     Raises:
-        SpecError: If there is no such metric, option or preset, the metric's text is wrong, or
-            the preset is unknown; the nearest name is told.
+        SpecError: If there is no such metric, option or preset, or the metric's text is wrong; the
+            nearest name is given.
     """
     # its examples take a third of a second to import, which a job has no use for
     from sqlmetrics.proof.explain.explain import explain as explained

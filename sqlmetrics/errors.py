@@ -114,13 +114,13 @@ class SqlmetricsError(Exception):
 
 
 class CheckError(SqlmetricsError):
-    """Raised if a number is not as it must be, where that was asked for.
+    """Raised if a number breaks a rule that was asked for.
 
     Attributes:
-        failures: The numbers, with what each breaks; the text of one is what every recipient is
-            told.
+        failures: The numbers with the rules that they break; the text of each is what every
+            recipient gets.
         problems: Their texts.
-        result: What was looked at: the comparison, or the verdicts of a check.
+        result: The comparison, or the verdicts of a check.
     """
 
     exit_code = 1
@@ -136,7 +136,7 @@ class SpecError(SqlmetricsError):
     """Raised if a spec, a metric, an option or a name in them is wrong.
 
     Attributes:
-        problems: One sentence a problem; the message tells them all.
+        problems: One sentence per problem; the message has all of them.
     """
 
     exit_code = 2
@@ -151,8 +151,8 @@ class InputError(SqlmetricsError):
     """Raised if the data has problems that would give wrong numbers.
 
     Attributes:
-        problems: One text a problem, with counts, example rows and what to do.
-        details: The same as they were found: texts, or `Problem`s.
+        problems: One text per problem, with counts, example rows and what to do.
+        details: The same problems as objects: texts, or `Problem`s.
     """
 
     exit_code = 2
@@ -164,9 +164,9 @@ class InputError(SqlmetricsError):
 
 
 class NoDataError(InputError):
-    """Raised if nothing is wrong but that there is no row yet: of the days, or in a table.
+    """Raised if the only problem is that there are no rows yet, on these days or in a table.
 
-    The same question may have an answer later, so a scheduler can wait and ask again.
+    The same call may succeed later, so a scheduler can wait and try again.
     """
 
     exit_code = 4

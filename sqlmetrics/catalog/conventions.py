@@ -94,7 +94,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
             Option(
                 "stop",
                 "metric",
-                "how likely a reader stops at an item of a grade, in ERR and pFound",
+                "the probability that a reader stops at an item, in ERR and pFound",
                 (
                     Choice(
                         "exp",
@@ -112,7 +112,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
             Option(
                 "ideal",
                 "metric",
-                "the list that IDCG is taken from",
+                "the list that IDCG is computed from",
                 (
                     Choice("labels_at_k", "all labels, best first, cut at k", "{best}"),
                     Choice("labels", "all labels, best first, not cut", "{whole}"),
@@ -156,7 +156,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
             Option(
                 "recall_denominator",
                 "metric",
-                "what recall divides the relevant items of the top k by",
+                "what recall divides by",
                 (
                     Choice("r", "R, the number of relevant labels", "{num_rel}"),
                     Choice(
@@ -192,7 +192,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
             Option(
                 "precision_denominator",
                 "metric",
-                "what precision divides the relevant items of the top k by",
+                "what precision divides by",
                 (
                     Choice("k", "k, also if the list is shorter", "{size}"),
                     Choice("returned", "the items returned in the top k", "{returned}"),
@@ -206,7 +206,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
             Option(
                 "ap_denominator",
                 "metric",
-                "what average precision divides the sum of precisions by",
+                "what average precision divides by",
                 (
                     Choice("r", "R, the number of relevant labels", "{num_rel}"),
                     Choice(
@@ -250,7 +250,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                     Choice("first", "the first: 1 / its rank", "{first}"),
                     Choice(
                         "all",
-                        "all: the sum of 1 / rank over them, / those of the whole list",
+                        "all: the sum of 1 / rank, divided by their number in the whole list",
                         "{every} / nullif({found}, 0e0)",
                         needs=("no depth with ties=average",),
                     ),
@@ -275,11 +275,11 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
             Option(
                 "similarity",
                 "metric",
-                "how alike two items are",
+                "the similarity of two items",
                 (
                     Choice(
                         "category",
-                        "1 if they are of the same category, else 0",
+                        "1 if they have the same category, else 0",
                         "same_category_above",
                         data=("items.category",),
                     ),
@@ -298,10 +298,10 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                 (
                     Choice("id_asc", "lower item id first", "item_id asc"),
                     Choice("id_desc", "higher item id first", "item_id desc"),
-                    Choice("input_order", "as they come in", "input_order asc"),
+                    Choice("input_order", "in input order", "input_order asc"),
                     Choice(
                         "average",
-                        "the mean over all orders of the equal ones, exactly",
+                        "the exact mean over all orders of the equal items",
                         "item_id asc",
                         all_orders=True,
                     ),
@@ -309,7 +309,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                     Choice("worst", "lower grade first", "grade asc, item_id asc"),
                     Choice(
                         "include",
-                        "lower item id first; a count of the top k takes in all tied with the k-th",
+                        "lower item id first; counts of the top k include all ties of the k-th",
                         "item_id asc",
                         widens=True,
                     ),
@@ -319,27 +319,27 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
             Option(
                 "score_precision",
                 "spec",
-                "scores that differ less than this are equal",
+                "the precision in which scores are compared",
                 (
-                    Choice("double", "64-bit", "cast({score} as double)"),
-                    Choice("float32", "32-bit", "cast({score} as real)"),
+                    Choice("double", "64-bit floats", "cast({score} as double)"),
+                    Choice("float32", "32-bit floats", "cast({score} as real)"),
                     Choice(
                         "decimal6",
-                        "6 decimals, rounded half up",
+                        "decimals, rounded half up to 6 places",
                         "floor(cast({score} as double) * 1000000e0 + 0.5e0) / 1000000e0",
                     ),
-                    Choice("exact", "as their column has them: integers, decimals", "{score}"),
+                    Choice("exact", "the exact integers or decimals of their column", "{score}"),
                 ),
             ),
             Option(
                 "min_score",
                 "spec",
-                "the score from which an item counts as returned",
+                "the lowest score with which an item counts as returned",
                 (
-                    Choice("none", "every item does, whatever its score"),
+                    Choice("none", "none: every item counts"),
                     Choice(
                         "number",
-                        "this or a higher one; the others are left out before ranking",
+                        "this score; lower items are left out before ranking",
                         "{score} >= {least}",
                         whole=False,
                     ),
@@ -349,22 +349,22 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
             Option(
                 "depth",
                 "spec",
-                "how far a list is looked at",
+                "the last rank of a list that counts",
                 (
-                    Choice("none", "to its end"),
-                    Choice("number", "to this rank; the rows below do not count"),
+                    Choice("none", "the last of the list"),
+                    Choice("number", "this rank; the rows below it do not count"),
                 ),
             ),
             Option(
                 "duplicate_rankings",
                 "spec",
-                "an item that a ranking holds twice",
+                "an item that appears twice in a ranking",
                 (
                     Choice("error", "is refused"),
                     Choice("best_score", "counts once, at its best score or rank"),
                     Choice(
                         "first",
-                        "counts once, at its best place; repeats keep theirs, without a label",
+                        "counts once, at its best rank; repeats keep theirs, but lose their label",
                     ),
                     Choice("count", "counts each time: recall and NDCG can be above 1"),
                 ),
@@ -372,7 +372,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
             Option(
                 "identical_ids",
                 "spec",
-                "a ranked item with its query's id: the query, in the corpus",
+                "a ranked item that has the id of its query",
                 (
                     Choice("keep", "counts as any other"),
                     Choice(
@@ -386,7 +386,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
             Option(
                 "duplicate_labels",
                 "spec",
-                "an item that a query's labels hold twice",
+                "an item that appears twice in the labels of a query",
                 (
                     Choice("error", "is refused"),
                     Choice("max_grade", "counts once, with its highest grade"),
@@ -402,12 +402,12 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                     Choice("error", "is refused, in the list of a labelled query"),
                     Choice(
                         "skip",
-                        "leaves a query out, where a metric looks at the item's grade",
+                        "leaves the query out of metrics that read the item's grade",
                         "case when {judged} = {returned} then {value} end",
                     ),
                     Choice(
                         "nan",
-                        "makes the value of a metric NaN that looks at the item's grade",
+                        "makes metrics that read the item's grade NaN",
                         "case when {judged} = {returned} then {value} "
                         "else cast('NaN' as double) end",
                     ),
@@ -421,7 +421,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                     Choice("error", "is refused", "{grade}"),
                     Choice(
                         "unjudged",
-                        "counts as no label of the item; its query stays labelled",
+                        "is ignored, but its query counts as labelled",
                         "case when {grade} >= 0 then {grade} end",
                     ),
                     Choice(
@@ -444,9 +444,9 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
             Option(
                 "absent_systems",
                 "spec",
-                "a system on a day, of rankings with days, on which it has no row",
+                "a system without rows on a day, in rankings with days",
                 (
-                    Choice("skip", "has no numbers of that day"),
+                    Choice("skip", "has no numbers for that day"),
                     Choice(
                         "missing",
                         "misses all queries of the day, if it has rows before and after it",
@@ -480,12 +480,12 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
             Option(
                 "average",
                 "metric",
-                "the summary of a metric",
+                "how the values of the queries become one number",
                 (
                     Choice("macro", "mean of the per-query values"),
                     Choice("micro", "sum of numerators / sum of denominators"),
                     Choice("median", "median of the per-query values", quantile=0.5),
-                    Choice("min", "least of the per-query values", quantile=0),
+                    Choice("min", "smallest of the per-query values", quantile=0),
                     Choice("p10", "10th percentile of the per-query values", quantile=0.1),
                     Choice("p90", "90th percentile of the per-query values", quantile=0.9),
                     Choice("max", "largest of the per-query values", quantile=1),
@@ -539,14 +539,14 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
             Option(
                 "rounding",
                 "metric",
-                "decimals of a query's value, before the mean is taken",
+                "how the value of a query is rounded before the mean",
                 (
-                    Choice("none", "all there are", "{value}"),
-                    Choice("2", "2, rounded half up", _rounded("{value}", 100, 0.5)),
-                    Choice("4", "4, rounded half up", _rounded("{value}", 10_000, 0.5)),
+                    Choice("none", "not at all", "{value}"),
+                    Choice("2", "to 2 decimals, half up", _rounded("{value}", 100, 0.5)),
+                    Choice("4", "to 4 decimals, half up", _rounded("{value}", 10_000, 0.5)),
                     Choice(
                         "floor2",
-                        "2, rounded down, and so is each term of DCG",
+                        "to 2 decimals, down, and so is each term of DCG",
                         _rounded("{value}", 100, 0),
                         term=_rounded("{value}", 100, 0),
                         cut=_to_hundredths,
@@ -557,7 +557,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
             Option(
                 "gauc_weight",
                 "metric",
-                "what the AUC of a query weighs in the mean",
+                "the weight of a query's AUC in the mean",
                 (
                     Choice("none", "1: every query weighs the same"),
                     Choice(

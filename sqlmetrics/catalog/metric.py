@@ -80,7 +80,7 @@ class Metric:
             `shown_groups` (the groups of a list), `evidence` (these and other items, in order),
             `ideal_groups` (labels in an order that tells the most), `query` (arithmetic
             over its parts), or `metrics` (arithmetic over metrics with settings of their own).
-            Over `pooled_scores` and `pooled_items` it is a number of all lists together, with
+            Over `pooled_scores` and `pooled_items` it is a number for all lists together, with
             no value for a query; its part `rows` is what a query adds.
         empty: What an empty list, or a query without relevant labels, gives.
         source: The paper or tool.
@@ -216,7 +216,7 @@ class Metric:
 
     @property
     def pooled(self) -> bool:
-        """Whether it is a number of all lists together, and none of a single query."""
+        """Whether it is a number for all lists together, and none of a single query."""
         return self.over.startswith("pooled")
 
     @property

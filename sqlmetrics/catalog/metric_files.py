@@ -146,7 +146,7 @@ def read_metric_file(file: Path) -> Metric:
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(f"{file}: it cannot be read: {error}") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise SpecError(f"{file}: its header is no TOML: {error}") from None
+        raise SpecError(f"{file}: its header is not TOML: {error}") from None
     except ValueError as error:
         raise SpecError(f"{file}: {error}") from None
     if macros and header.get("over") != "query":
@@ -212,7 +212,7 @@ def _placed(path: str) -> Path:
         module = None
     folders = module.submodule_search_locations if module else None
     if not folders:
-        raise SpecError(f"metrics_from: {path}: {modules[name]} is no package with files")
+        raise SpecError(f"metrics_from: {path}: {modules[name]} is not a package with files")
     return Path(folders[0])
 
 

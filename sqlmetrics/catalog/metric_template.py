@@ -199,12 +199,10 @@ def _check(node: Node, depth: int) -> None:
         raise ValueError(f"line {node.lineno}: {problem}")
     depth += isinstance(node, nodes.Call)
     if depth > DEEPEST:
-        raise ValueError(
-            f"line {node.lineno}: names of m stand in one another, more than {DEEPEST} deep"
-        )
+        raise ValueError(f"line {node.lineno}: names of m are nested more than {DEEPEST} deep")
     for child in node.iter_child_nodes():
         if isinstance(child, nodes.Macro) and not isinstance(node, nodes.Template):
-            raise ValueError(f"line {child.lineno}: a macro stands inside of something else")
+            raise ValueError(f"line {child.lineno}: a macro must be at the top level")
         is_member = isinstance(child, nodes.Name) and isinstance(node, nodes.Getattr)
         if isinstance(child, nodes.Name) and not is_member and child.ctx == "load":
             raise ValueError(f"line {child.lineno}: write names as m.name; given {child.name!r}")

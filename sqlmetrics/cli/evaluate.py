@@ -164,7 +164,7 @@ def evaluate(
     if not metrics:
         raise click.UsageError("no metric to compute; name some, like -m ndcg@10,recall@100,mrr")
     if tie_audit and abstention:
-        raise click.UsageError("--tie-audit and --abstention: one at a time")
+        raise click.UsageError("give --tie-audit or --abstention, not both")
     is_summary = not (tie_audit or abstention)
     columns = (PER_QUERY if per_query else SUMMARY) if is_summary else ()
     form = format_of(output, out, FORMATS, columns)

@@ -109,7 +109,7 @@ def _sources(
         return sources(tables, labels)
     table_by_stage = pairs(stages, "--stage")
     if len(table_by_stage) < len(stages):
-        raise SpecError("--stage: each stage has a name of its own")
+        raise SpecError("--stage: each stage needs its own name")
     if len(tables) + (labels is not None) != 1:
-        raise click.UsageError("give LABELS alone beside --stage NAME=TABLE")
+        raise click.UsageError("with --stage NAME=TABLE give only LABELS")
     return table_by_stage, labels or tables[0]

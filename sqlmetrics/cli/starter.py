@@ -56,7 +56,7 @@ def write_new(path: Path, text: str, *, overwrite: bool) -> None:
     """
     refuse_input(path, is_ours=True)
     if path.exists() and not overwrite:
-        raise SpecError(f"{str(path)!r} is there already; --overwrite replaces it")
+        raise SpecError(f"{str(path)!r} already exists; --overwrite replaces it")
     _write(path, text)
 
 

@@ -301,14 +301,15 @@ class CleanLog:
 def clean(
     clicks: Clicks, connection: Any = None, *, progress: Progress | None = None
 ) -> Iterator[CleanLog]:
-    """A click log, cleaned, for as long as the `with` block lasts.
+    """Clean a click log, for as long as the `with` block lasts.
 
-    Its tables are temporary; on leaving the block nothing of them stays.
+    Its tables are temporary and are dropped at the end of the block.
 
     Args:
-        clicks: What the log is, and how it is cleaned; `clicks` of a spec too.
-        connection: Where its tables are; see `evaluate`.
-        progress: Is told after each step how many of how many are done, and 0.
+        clicks: The click log and how to clean it, the key `clicks` of a spec.
+        connection: The database that holds its tables; see `evaluate`.
+        progress: Called after each step with the number of finished steps, the number of steps, and
+            0.
 
     Raises:
         SpecError: If a column is missing, or the database cannot keep tables.
@@ -389,7 +390,7 @@ def log_tables(
             tables, near={name: relation for name, relation in near_relations.items() if relation}
         )
     estimates = clicks.labels.corrects and clicks.propensity.is_estimated
-    return replace(tables, keeps_positions=estimates), kinds
+    return replace(tables, keeps_positions=estimates, is_fast=True), kinds
 
 
 def _near_files(

@@ -236,7 +236,7 @@ class ClickTables(LogRows):
         is_test = Column(f"case when {test} then 1 else 0 end" if test else "0", "is_test")
         columns = [*self.names.impression_columns(), Column(position, "position"), is_test]
         view = {
-            "about": "one row per item that was shown, as logged",
+            "about": "one row per shown item, as logged",
             "columns": [*columns, *self.names.unread("impressions")],
             "relation": self.relation("impressions"),
             "conditions": self.read.where("impressions"),
@@ -338,7 +338,7 @@ class ClickTables(LogRows):
             "most": self.clicks.cleaning.max_events_per_user_hour,
             "deduplicate": self.clicks.cleaning.deduplicate,
             "same_position": self.clicks.cleaning.same_position,
-            "has_bits": not self.names.at.changes,  # on DuckDB
+            "has_bits": self.is_hashed,
         }
         return Stage(name, f"clicks/{template or name}", shared | view)
 

@@ -40,30 +40,32 @@ def evaluate_clicks(
     time_zone: str | None = None,
     metrics_from: Any = None,
 ) -> ClickResult:
-    """Clean a click log, and compute its online metrics and those of its labels.
+    """Clean a click log, and compute online metrics and the metrics of its labels.
 
     Args:
-        log: A spec with `clicks`; or a wide log, one row per item that was shown, whose columns
-            are taken for their roles by their names: a file, a table's name, a DataFrame.
-        connection: Where its relations are; see `evaluate`.
-        metrics: For a wide log: those of lists and online ones; default: the usual ones.
-        by: For a wide log: columns whose values are segments.
-        check: Whether to look for mistakes in what is left of the log.
-        per_query: Whether to fetch the table of one row per request.
-        confidence: The coverage of `ci_low` and `ci_high`, above 0 and below 1: of online metrics
-            the delta method's interval of a ratio over requests, which takes requests for
-            independent; of the others as `evaluate` has it. Default: no intervals.
-        progress: Is told after each step how many of how many are done, and 0.
-        unshown: Whether what the spec asks of rankings that were not shown (`counterfactual`) is
-            estimated too, day by day where the log is evaluated so.
-        time_zone: For a wide log: whose days count, like `Asia/Tokyo`. Default: UTC.
-        metrics_from: For a wide log: a folder of metrics of your own, a file each, or several.
+        log: A spec with `clicks`; or a wide log with one row per shown item, whose columns are
+            recognised by their names: a file, a table's name or a DataFrame.
+        connection: The database that holds the tables; see `evaluate`.
+        metrics: For a wide log: list metrics and online metrics. Default: the usual ones.
+        by: For a wide log: segment columns.
+        check: Whether to check the cleaned log for mistakes.
+        per_query: Whether to fetch the table with one row per request.
+        confidence: The level of `ci_low` and `ci_high`, such as 0.95. Intervals of online metrics
+            are those of a ratio over requests (delta method), which treats requests as independent;
+            those of list metrics are as in `evaluate`. Default: no intervals.
+        progress: Called after each step with the number of finished steps, the number of steps, and
+            0.
+        unshown: Whether to estimate the metrics of rankings that were not shown (`counterfactual`
+            in the spec), per day if the spec has days.
+        time_zone: For a wide log: the time zone that decides the day of a time, such as
+            `Asia/Tokyo`. Default: UTC.
+        metrics_from: For a wide log: a folder, or several, of your own metrics, one file each.
 
     Raises:
-        SpecError: If the spec has no clicks, or the log has not what a metric needs.
-        NoDataError: If the log has no row of the days that are evaluated yet.
-        InputError: If the log cannot be read, a column that it needs has another name, or nothing
-            is left of it.
+        SpecError: If the spec has no clicks, or the log lacks what a metric needs.
+        NoDataError: If the log has no rows of the chosen days yet.
+        InputError: If the log cannot be read, lacks a column, or nothing is left of it after
+            cleaning.
 
     >>> import pyarrow as pa
     >>> log = {"request_id": [1, 1], "sku": ["a", "b"], "position": [1, 2], "clicked": [0, 1]}

@@ -51,6 +51,8 @@ class LogRows:
         only_days: Whether only requests of the days that count are read. The report of a log
             counts what was cleaned on all days.
         near: Where `impressions`, `events` and `requests` are of those days, if that is said.
+        is_fast: Whether the SQL may use hashes and bits of DuckDB for speed, as what runs does;
+            what is printed does not.
     """
 
     clicks: Clicks
@@ -61,11 +63,17 @@ class LogRows:
     unnumbered: Relation | None = None
     only_days: bool = False
     near: Mapping[str, Relation] = field(default_factory=dict)
+    is_fast: bool = False
 
     @cached_property
     def rows(self) -> RequestRows:
         """What is kept of a request."""
-        return RequestRows(self.clicks, self.names)
+        return RequestRows(self.clicks, self.names, is_hashed=self.is_hashed)
+
+    @property
+    def is_hashed(self) -> bool:
+        """Whether rows are told apart by hashes of DuckDB, of which equal texts have one."""
+        return self.is_fast and not self.names.at.changes
 
     @property
     def counts_requests(self) -> bool:

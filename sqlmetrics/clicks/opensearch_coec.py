@@ -37,7 +37,7 @@ def rates(tables: ClickTables) -> Iterator[Stage]:
         *([f"({condition})"] if condition else []),
     ]
     view = {
-        "about": "impressions and clicks as they were logged, each at its own position",
+        "about": "impressions and clicks as logged, each at its own position",
         "columns": [
             Column(f"cast({names.impressions['query']} as varchar)", "query_text"),
             Column(f"cast({names.impressions['item']} as varchar)", "item_id"),

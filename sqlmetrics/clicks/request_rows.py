@@ -32,10 +32,12 @@ class RequestRows:
     Attributes:
         clicks: What was said of the log.
         names: What its columns are called.
+        is_hashed: Whether rows are told apart by hashes.
     """
 
     clicks: Clicks
     names: Names
+    is_hashed: bool = False
 
     @property
     def facts(self) -> list[str]:
@@ -49,11 +51,6 @@ class RequestRows:
         return bool(self._one_list)
 
     @property
-    def _is_hashed(self) -> bool:
-        """Whether rows are told apart by hashes: DuckDB's, of which equal texts have one."""
-        return not self.names.at.changes
-
-    @property
     def _texts(self) -> list[str]:
         """The facts that all rows of a list share as a rule."""
         systems = ["system"] * ("system" in self.names.impressions)
@@ -64,7 +61,7 @@ class RequestRows:
         """What the rows of a request meet that is one list of a system and a day."""
         has_systems, daily = "system" in self.names.impressions, self.clicks.daily
         of_system = ["count(system) = count(*)", "min(system) = max(system)"] * has_systems
-        if self._is_hashed:
+        if self.is_hashed:
             # Rows without a system have a hash of their own.
             of_system = ["any_value(system) is not null"] * has_systems
             of_system += ["min(texts_hash) = max(texts_hash)"] * bool(self._texts)
@@ -72,7 +69,7 @@ class RequestRows:
 
     def _fact(self, name: str) -> Column:
         """A fact of a request in order; where texts differ, DuckDB looks at it again."""
-        is_one = self._is_hashed and name != "metric_date"
+        is_one = self.is_hashed and name != "metric_date"
         return Column(f"{'any_value' if is_one else 'min'}({name})", name)
 
     @property
@@ -92,7 +89,7 @@ class RequestRows:
                 *(Column(f"min({name})", "started_at") for name in starts),
                 *map(self._fact, self.facts),
             ],
-            "hashed": self._texts if self._is_hashed else [],
+            "hashed": self._texts if self.is_hashed else [],
         }
 
     @property

@@ -82,71 +82,74 @@ def compare(
     check: bool | float = True,
     **arguments: Unpack[TableArguments],
 ) -> Comparison:
-    """Say of systems whether they are better than a baseline, by how much, and if that is real.
+    """Compare systems with a baseline: which are better, by how much, and whether that is real.
 
-    Every query of a system stands beside the same query of the baseline, by its id and day. Sums
-    are made in the database, and no query leaves it.
+    Each query of a system is compared with the same query of the baseline, by id and day. The sums
+    are computed in the database, and no query leaves it.
 
     Args:
-        rankings: A table with a column of systems, as `evaluate` takes it; or system -> its
-            table; or a `Spec`, which says all that stands in it.
-        labels: As `evaluate` takes them; None with a spec.
-        metrics: As `evaluate` takes them; of a spec its own, unless some are given. Of a spec with
-            `clicks.counterfactual` they are estimates of what was not shown, like
-            `dcg(estimator=ips)@10`, beside `shown`: what the log showed.
-        systems: Those that are compared; default: all.
-        baseline: What they are compared with; default: that of the spec, else the first of
-            `systems`, of several tables the first, else the one whose name says so (baseline,
-            control, prod, old ...), else the first by name; a note says which.
-        test: `t` (paired), `randomization` (the systems change places in a query by lot),
-            `bootstrap` (queries are drawn with replacement, by Poisson weights), or `wilcoxon`,
-            which tests if the differences lie evenly around 0, and not if their mean is 0.
-        level: The coverage of the intervals; a difference is real to a verdict if the adjusted
+        rankings: A table with a column of systems, as `evaluate` takes it; or a dict, system -> its
+            table; or a `Spec`, which names the tables itself.
+        labels: The labels, as `evaluate` takes them; None with a spec.
+        metrics: The metrics, as `evaluate` takes them. Default: those of the spec. With a spec that
+            has `clicks.counterfactual` they are estimates for lists that were not shown, such as
+            `dcg(estimator=ips)@10`, and `shown` is the system of the log.
+        systems: The systems to compare. Default: all.
+        baseline: The system that the others are compared with. Default: that of the spec, else the
+            first of `systems`, else the first of several tables, else the one with a name like
+            baseline, control, prod or old, else the first by name; a note says which.
+        test: The significance test: `t` (paired), `randomization` (swaps the two systems at random
+            within a query), `bootstrap` (draws queries with replacement, by Poisson weights), or
+            `wilcoxon`, which tests whether the differences are symmetric around 0, not whether
+            their mean is 0.
+        level: The confidence level of the intervals; a difference counts as real if its adjusted
             p-value is below 1 - level.
-        margin: The largest difference that does not matter, in the metrics' unit.
-        by: Segments, each of whose values is compared too; beside columns those that a spec
-            names, or `segments`, which is given as to `evaluate`.
-        cluster: What is drawn together: `query_id`, or a column of the rankings or of `queries`,
-            like a user. Default: the spec's own, else `query_id` if there are days, on which
-            queries come again.
-        replicates: How many, of a randomisation or bootstrap. Default: 1,000, and more where many
-            systems and metrics are tested, so that their adjusted p-values can be small.
-        seed: Another one draws other replicates; the same ones on every database.
-        paired: Whether each query is compared with itself, over those that both sides have. If
-            not, each side has the queries that it has, as in an A/B test: Welch's t. Default:
-            yes, but for `dates` and with a covariate.
-        unpaired: The other way round, as the command line has it.
-        dates: Two or more days, or periods like `2026-11-01..2026-11-07`, of one system that are
-            compared, the first one as the baseline; also `today`, `yesterday` and `-7 days`.
-        covariate: What is known of a query from before, which takes variance away (CUPED): days
-            before the comparison, whose values are used, like `2026-10-01..2026-10-31`; or a
-            column of numbers of the rankings or of `queries`. Not paired, by the test `t`.
-        baseline_values: The baseline's values of each query as an earlier run has kept them: the
-            per-query table of a job, or of `evaluate`. `baseline` names one of its systems.
-        contributions: Whether to say what each slice of the segments adds to the difference.
-        movers: How many of the queries to show that moved most, of each metric and system, with
-            both lists, those that lost first; or which ones: `lost`, `gained`, or both like
-            `lost:20`. These queries leave the database.
-        fail_on: A gate: which verdicts raise an error, `worse`, `unclear` (or worse) or
-            `not-better`, of any metric, system and segment. The error tells of each the three
-            queries that lost most, which leave the database; its `result` is the comparison.
-        all_pairs: Whether every pair of systems is compared, and not each with a baseline. P-values
-            are adjusted over all pairs and metrics; the result prints as leaderboards with groups
-            of systems that do not differ, and has a row a pair.
-        start: The first day.
-        end: The day after the last one.
-        connection: Where the tables are; see `evaluate`.
-        check: Whether to look for bad input first.
+        margin: The largest difference that does not matter, in the unit of the metrics.
+        by: Segments to compare as well, value by value: columns, names of the spec, or names of
+            `segments`, as in `evaluate`.
+        cluster: The column whose queries are drawn together, such as the user: `query_id`, or a
+            column of the rankings or of `queries`. Default: that of the spec, else `query_id` if
+            there are days, since queries appear again on other days.
+        replicates: The number of replicates of a randomisation or bootstrap test. Default: 1,000,
+            and more if many systems and metrics are tested, so that adjusted p-values can be small.
+        seed: The random seed of the replicates; the same seed gives the same replicates on every
+            database.
+        paired: Whether each query is compared with itself, over the queries that both sides have.
+            If not, each side keeps its own queries, as in an A/B test (Welch's t-test). Default:
+            True, except with `dates` or a covariate.
+        unpaired: The opposite of `paired`, as on the command line.
+        dates: Two or more days of one system, or periods like `2026-11-01..2026-11-07`, to compare;
+            the first is the baseline. `today`, `yesterday` and `-7 days` are days too.
+        covariate: Values from before the comparison that reduce the variance (CUPED): days, like
+            `2026-10-01..2026-10-31`, or a numeric column of the rankings or of `queries`. Only
+            unpaired, with the test `t`.
+        baseline_values: The per-query values of an earlier run that serve as the baseline: the
+            per-query table of a job or of `evaluate`. `baseline` names one of its systems.
+        contributions: Whether to compute how much each slice of the segments adds to the
+            difference.
+        movers: How many of the queries that moved most to show per metric and system, with both
+            lists, losses first; or `lost`, `gained`, or both as in `lost:20`. These queries leave
+            the database.
+        fail_on: The verdicts that raise an error, for any metric, system and segment: `worse`,
+            `unclear` (or worse) or `not-better`. The error names the three queries that lost most,
+            which leave the database; its `result` is the comparison.
+        all_pairs: Whether to compare every pair of systems instead of each with a baseline.
+            P-values are adjusted over all pairs and metrics; the result prints as leaderboards with
+            groups of systems that do not differ, and has one row per pair.
+        start: The first day. Default: the first day of the data.
+        end: The day after the last one. Default: all days of the data.
+        connection: The database that holds the tables; see `evaluate`.
+        check: Whether to check the input before the evaluation.
         **arguments: The other arguments of `evaluate`. `system` is `"system"` by default.
 
     Returns:
         The comparison; it prints as tables and sentences.
 
     Raises:
-        SpecError: If there are not two systems, or an argument is wrong.
-        InputError: If no query has both systems, or the data would give wrong numbers.
+        SpecError: If there are fewer than two systems, or an argument is wrong.
+        InputError: If no query has lists of both systems, or the data would give wrong numbers.
         EngineError: If the database fails.
-        CheckError: If a verdict is one to fail on.
+        CheckError: If `fail_on` names a verdict that occurs.
 
     >>> import pyarrow as pa
     >>> runs = {"old": ("a", "b"), "new": ("b", "a")}

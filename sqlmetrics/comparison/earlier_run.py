@@ -99,7 +99,7 @@ class Stored:
                 columns.append(Column(f"cast(null as {kind})", fact))
         for measure in measures:
             columns.append(Column(f"cast({self.column(measure.column)} as double)", measure.column))
-        about = "one row per query that an earlier run has kept"
+        about = "one row per query of the earlier run"
         return columns_stage("stored_values", about, columns, self.text, self.where)
 
 

@@ -136,7 +136,7 @@ def comparable(plan: Plan) -> tuple[list[Measure], list[str]]:
     reason_by_measure = {}
     for measure in plan.measures:
         if measure.metric.pooled:
-            reason_by_measure[measure] = "a number of all lists together"
+            reason_by_measure[measure] = "a number for all lists together"
         elif measure.quantile is not None:
             reason_by_measure[measure] = (
                 f"a quantile ({measure.setting('average')}) of the values of queries"

@@ -32,18 +32,18 @@ Item = dict[str, Any]
 
 @dataclass(frozen=True, repr=False)
 class QueryExplanation(Tabular):
-    """A query's lists and numbers; it prints as tables, also in a notebook.
+    """The lists and metrics of one query; it prints as tables, also in a notebook.
 
     Attributes:
         spec: The name of the spec.
-        query: The query's id.
-        query_text: Its text, where the spec says which column has it.
-        day: Of which day the lists are; None without days.
-        baseline: The system that others are held against; None of one list alone.
-        lists: System -> its first items and those with a grade above 0: dicts of `rank`,
-            `item_id`, `title` and `grade`, which is None without a label.
-        rows: One a system and metric.
-        notes: What a reader should know.
+        query: The id of the query.
+        query_text: The text of the query, if the spec names its column.
+        day: The day of the lists; None without days.
+        baseline: The system that the others are compared with; None if there is one list.
+        lists: System -> its first items and those with a grade above 0: dicts of `rank`, `item_id`,
+            `title` and `grade`, which is None without a label.
+        rows: One row per system and metric.
+        notes: Sentences that a reader should know.
         executed_sql: The statements that ran.
     """
 
@@ -66,9 +66,10 @@ class QueryExplanation(Tabular):
     }
 
     def to_dicts(self) -> list[Row]:
-        """The rows: a query's `value` of a `metric`, and its `difference` from the baseline's.
+        """One dict per row: the `value` of a `metric`, its `difference` from the baseline.
 
-        A value is None where the metric is not defined for the query, as without relevant items.
+        A value is None if the metric is undefined for the query, for example without relevant
+        items.
         """
         return [*self.rows]
 
@@ -118,24 +119,26 @@ def explain_query(
     systems: str | Sequence[str] = (),
     baseline: str | None = None,
 ) -> QueryExplanation:
-    """Show the lists of one query side by side, with labels, and what each metric says of them.
+    """Show the lists of one query side by side, with labels and the value of each metric.
 
-    The query alone is evaluated anew, from the tables that the spec reads.
+    Only this query is evaluated, from the tables that the spec reads.
 
     Args:
-        spec: What is asked; of a click log its labels are made first, which takes as long as ever.
-        connection: Where its tables are; see `connect`.
-        query: The query's id; of a click log the request's.
-        metrics: Like `ndcg@10`; default: those of the spec.
-        day: The day, also `yesterday` or `-1 days`; default: the last one that has the query.
-        systems: Whose lists; default: all that have the query.
-        baseline: The system that others are held against; default: as for `compare`.
+        spec: The spec. For a click log the labels are computed first, which takes as long as for
+            all queries.
+        connection: The database that holds its tables; see `connect`.
+        query: The id of the query, or of the request of a click log.
+        metrics: Metrics such as `ndcg@10`. Default: those of the spec.
+        day: The day; `yesterday` and `-1 days` are days too. Default: the last day that has the
+            query.
+        systems: The systems whose lists to show. Default: all that have the query.
+        baseline: The system that the others are compared with. Default: as for `compare`.
 
     Returns:
         The lists and the numbers.
 
     Raises:
-        SpecError: If a name is not known, or a day is given of a spec without days.
+        SpecError: If a name is unknown, or a day is given for a spec without days.
         NoDataError: If there is no list of the query, or none on that day.
         EngineError: If the database fails.
     """
@@ -179,7 +182,7 @@ def explain_query(
         baseline=before,
         lists=_lists(item_rows, order),
         rows=rows,
-        notes=("evaluated anew from the tables that the spec reads", *_without_rows(plan, rows)),
+        notes=("recomputed from the tables that the spec reads", *_without_rows(plan, rows)),
         executed_sql="\n\n".join(f"{statement};" for statement in statements) + "\n",
     )
 

@@ -73,32 +73,32 @@ def compare_stored(
     level: float = CONFIDENCE,
     margin: float = 0.0,
 ) -> Comparison:
-    """Compare systems, or periods of one system, by the numbers that `run` has written.
+    """Compare systems, or periods of one system, by the numbers that `run` has stored.
 
-    Nothing is evaluated: differences are those of pairs of queries where the table has them, which
-    takes a `baseline` in the spec, else those of means with Welch's interval. Metrics without sums
-    (auc, coverage, gini), and those whose days were computed by several definitions, are left out,
-    with a note.
+    Nothing is evaluated. Differences are computed over pairs of queries if the table has them,
+    which takes a `baseline` in the spec; else they are differences of means, with Welch's interval.
+    Metrics without sums (auc, coverage, gini), and metrics whose days have several definitions, are
+    left out, with a note.
 
     Args:
-        spec: What was run, with its `output`.
-        connection: Where its tables are; see `connect`.
-        metrics: Like `ndcg@10`; default: all that the table has of the spec.
-        systems: Those that are compared; default: all. With `dates` the one that is looked at.
-        baseline: What they are compared with; default: as for `compare`.
-        start: The first day.
-        end: The day after the last one.
-        dates: Two or more days or periods, like `2026-11-01..2026-11-07`, of one system; the first
-            one is the baseline.
-        by: Segments, each of whose values is compared too.
-        level: The coverage of the intervals.
-        margin: The largest difference that does not matter.
+        spec: The spec of the run, with its `output`.
+        connection: The database that holds its tables; see `connect`.
+        metrics: Metrics such as `ndcg@10`. Default: all metrics of the spec in the table.
+        systems: The systems to compare; with `dates`, the one system. Default: all.
+        baseline: The system that the others are compared with. Default: as for `compare`.
+        start: The first day. Default: the first day of the table.
+        end: The day after the last one. Default: all days of the table.
+        dates: Two or more days of one system, or periods like `2026-11-01..2026-11-07`; the first
+            is the baseline.
+        by: Segments to compare as well, value by value.
+        level: The confidence level of the intervals.
+        margin: The largest difference that does not matter, in the unit of the metrics.
 
     Returns:
-        The comparison, as of `compare`; without counts of wins, ties and losses.
+        The comparison, as `compare` returns it, but without counts of wins, ties and losses.
 
     Raises:
-        SpecError: If there are not two systems or periods, or a name is in no row.
+        SpecError: If there are fewer than two systems or periods, or no row has a given name.
         NoDataError: If the table has no row of the spec, or none of these days.
         EngineError: If the database fails.
     """

@@ -92,7 +92,7 @@ def sentence(
     """
     metric, before, after = row["metric"], row["baseline_value"], row["value"]
     if before is None or after is None:
-        return f"{metric}: no {counted[0]} has a value of both systems"
+        return f"{metric}: no {counted[0]} has a value in both systems"
     moved = f"{metric} from {before:.4g} to {after:.4g}"
     outcome = row["verdict"]
     if outcome == "equivalent":

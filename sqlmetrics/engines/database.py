@@ -174,17 +174,17 @@ class Database:
 def connect(
     connection: Any = None, *, profiles: str | Path | None = None, create: bool = False
 ) -> Database:
-    """A database, for a `with` block; all that takes a `connection` takes it too.
+    """Open a database in a `with` block; every argument `connection` accepts the same values.
 
     Args:
         connection: A URL such as `postgresql://ann@host/sales`, the path of a DuckDB file, an
-            output of `profiles.yml`, or a connection of the database's Python driver, or of
-            SQLAlchemy, which is left open, or SQLAlchemy's engine; default: a new DuckDB in memory.
-        profiles: Where `profiles.yml` is; default: here, or where dbt keeps its own.
-        create: Whether a file that is not there is made.
+            output of `profiles.yml`, a connection of the database's Python driver or of SQLAlchemy
+            (which stays open), or a SQLAlchemy engine. Default: a new DuckDB in memory.
+        profiles: The path of `profiles.yml`. Default: here, or where dbt keeps its own.
+        create: Whether to create the file if it does not exist.
 
     Raises:
-        SpecError: If it is no connection, or a file that is not there and shall not be made.
+        SpecError: If it is not a connection, or the file does not exist and `create` is False.
         EngineError: If it cannot be opened.
     """
     if isinstance(connection, Database):

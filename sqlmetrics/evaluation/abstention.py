@@ -31,7 +31,7 @@ confident first; nauc: 1 if this is as good as leaving out the worst queries,
 
 @dataclass(frozen=True, repr=False)
 class Abstention(Tabular):
-    """How well confidences made of scores tell which queries go wrong. It prints as a table.
+    """How well confidences computed from scores tell bad queries; it prints as a table.
 
     Attributes:
         metrics: One row per day, system, segment, metric and confidence (max, std, diff1), over
@@ -73,18 +73,18 @@ def _numbers(row: dict[str, Any]) -> Iterator[str]:
 
 
 def abstention(spec: Spec, connection: Any = None, *, check: bool | float = True) -> Abstention:
-    """Say how well scores tell which queries a system should not answer: nAUC, as MTEB has it.
+    """Measure how well scores tell which queries should not be answered: nAUC, as in MTEB.
 
     Args:
-        spec: What is asked; `result.spec` of an evaluation too. Of its metrics, those that are
-            means over queries are looked at, where more, or less, is better.
-        connection: As `evaluate` takes it.
-        check: Whether the input is checked first, as `evaluate` does.
+        spec: The spec, such as `result.spec`. Its metrics that are means over queries and have a
+            direction (higher or lower is better) are measured.
+        connection: The database that holds the tables; see `evaluate`.
+        check: Whether to check the input before the evaluation.
 
     Raises:
-        SpecError: If the rankings have ranks and no scores, queries have weights, or no metric
-            is a mean over queries.
-        SqlmetricsError: As `evaluate` does.
+        SpecError: If the rankings have ranks but no scores, queries have weights, or no metric is a
+            mean over queries.
+        SqlmetricsError: The errors that `evaluate` raises.
     """
     with connect(connection) as engine, engine.reading():
         the_plan = plan(spec, opened(spec, engine))

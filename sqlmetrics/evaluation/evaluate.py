@@ -58,98 +58,93 @@ def evaluate(
     """Evaluate rankings against labels, inside DuckDB or the database that has them.
 
     Args:
-        rankings: Rows (query, item, score or rank [, system, date, weight, segments]): a
-            path (Parquet, CSV, TREC run, .gz, globs), a table's name or a `select` text
-            (with `connection`), a pandas or polars DataFrame, anything Arrow, dicts or rows; or a
-            matrix, a row a query: an array, a masked or sparse one, or lists of lists, of scores
-            of the items 0, 1, 2, ..., or of ids, best first. A score of -inf and an id of -1
-            beside others from 0 on are no item; a note counts them. A dict of
-            these, or a list of paths, frames, runs or arrays, is several runs: each is a system,
-            called by its key, its file or its number, unless `system` names a column.
-        labels: Rows (query, item, grade [, date]), given likewise (TREC qrels too); rows of no
-            more than query and item have grade 1. A matrix has the shape of the scores and holds
-            the items' grades, NaN for no label; or ids of relevant items. None if
-            the rankings have the column `grade` themselves, NULL where there is no label; or if
-            they are traces of Ragas, LlamaIndex, LangSmith, Phoenix or MLflow, a row per query
-            with a list of retrieved documents and one of references.
-        metrics: Texts like `ndcg@10`, `recall(rel=2)@50`, `mrr`, at least one; see
-            `list metrics`.
-        preset: A named set of conventions; default `house`.
-        by: Columns of the rankings, or of `queries`, to segment by; each is also rolled up
-            to `all`.
-        segments: More of them that are no column, by their names: a condition on the columns of
-            `queries`, or without them of the rankings, like `{"new_users": "signup_days <= 7"}`,
-            whose values are true and false; `traffic` (head, torso and tail: thirds of the sum of
-            the weights, heaviest queries first), `relevant_labels` (0, 1, 2-5, 6+) or
-            `query_length` (words of the column `text` of `queries`: 1, 2, 3-4, 5+).
-        connection: The database that holds the tables: a URL such as
-            `postgresql://ann@host/sales`, an output of `profiles.yml`, an engine of SQLAlchemy,
-            or a connection of it or of the Python driver, which is left open; default: a new
-            DuckDB in memory. A file must be there. SELECT rights are enough. Files and data in
-            memory become temporary tables of it.
-        query: The query's column, in both tables unless `label_columns` says otherwise. Where
-            `query_id` is not there, and one column has another usual name (`qid`, `user_id`),
-            that is taken, and a note says so; likewise `doc_id` or `sku` as the item,
-            `position` as the rank, `relevance` as the grade.
-        item: The item's column, likewise.
-        score: The column of scores, highest first.
+        rankings: Rows (query, item, score or rank [, system, date, weight, segments]): a path
+            (Parquet, CSV, TREC run, .gz, globs), a table's name or a `select` text (with
+            `connection`), a pandas or polars DataFrame, any Arrow data, dicts or rows. Or a matrix
+            with one row per query (an array, also masked or sparse, or lists of lists): scores of
+            the items 0, 1, 2, ..., or item ids, best first; a score of -inf, and an id of -1 among
+            ids from 0 on, are no item, and a note counts them. A dict of these, or a list of paths,
+            frames, runs or arrays, is several runs: each is a system, named by its key, file or
+            number, unless `system` names a column.
+        labels: Rows (query, item, grade [, date]) in the same forms (TREC qrels too); rows with
+            only query and item have grade 1. A matrix has the shape of the scores and holds the
+            grades, NaN for no label; or it holds ids of relevant items. None if the rankings have
+            the column `grade`, NULL without a label; or if they are traces of Ragas, LlamaIndex,
+            LangSmith, Phoenix or MLflow: one row per query with a list of retrieved documents and a
+            list of references.
+        metrics: One or more texts like `ndcg@10`, `recall(rel=2)@50`, `mrr`; see `sqlmetrics list
+            metrics`.
+        preset: A named set of conventions. Default: `house`.
+        by: Segment columns of the rankings or of `queries`; each is also rolled up to `all`.
+        segments: Segments that are not columns, by name: a condition on the columns of `queries`
+            (without it, of the rankings), like `{"new_users": "signup_days <= 7"}`, with the values
+            true and false; `traffic` (head, torso and tail: thirds of the total weight, heaviest
+            queries first), `relevant_labels` (0, 1, 2-5, 6+) or `query_length` (words in the column
+            `text` of `queries`: 1, 2, 3-4, 5+).
+        connection: The database that holds the tables: a URL such as `postgresql://ann@host/sales`,
+            an output of `profiles.yml`, a SQLAlchemy engine, or a connection of SQLAlchemy or of
+            the Python driver (which stays open). Default: a new DuckDB in memory. A database file
+            must exist. SELECT rights are enough. Files and data in memory become temporary tables.
+        query: The query column of both tables, unless `label_columns` says otherwise. If `query_id`
+            does not exist and one column has another usual name (`qid`, `user_id`), that column is
+            used, and a note says so; the same holds for `doc_id` or `sku` as the item, `position`
+            as the rank and `relevance` as the grade.
+        item: The item column; see `query`.
+        score: The score column, highest first.
         rank: A column of ranks 1..n to use instead of scores.
-        grade: The labels' column of grades, 0 or more.
-        group: The labels' column of groups: subtopics, nuggets, intents or evidence sets. An item
-            may then have a label for each of several groups; metrics that do not look at groups
-            take its best grade. Where a metric needs it, and one column is called `group`,
-            `subtopic`, `nugget`, `intent` or the like, that is taken, and the second field of
-            TREC qrels.
-        system: The column of the ranker, model or run.
-        date: The column of the day. The day is then a part of a query's identity; if the
-            labels have the column too, they hold for that day, else for every day.
-        time_zone: Whose days a column `date` of times with a zone has, like `Europe/Berlin`;
-            default: UTC.
-        weight: A column of query weights, of the rankings or of `queries`; means are
-            weighted by them.
-        baseline: The system that the others are compared with: `overlap`, `rbo`.
-        queries: Rows (query [, date, weight, segments]), one a query, given likewise. With
-            dates, a query that it lists for a day is missing where a system has it not.
-        items: Rows (item [, category, popularity, users, vector]), one an item of the catalogue,
-            given likewise; the last three by these names.
-        where: A condition; only the rows of the rankings that meet it are there.
-        grades: The numbers of grades that are texts, like {"high": 3, "none": 0}.
-        label_columns: Names that the labels have for `query`, `item`, `grade`, `group`, `date`.
-        separator: What is between the values of CSV files, like `;`; by default each file's
-            header line shows it.
-        decimal: The decimal mark of the numbers in CSV files, `.` or `,`.
-        mask: For a matrix of rankings, an array of its shape: False where a row has no item, as
-            lists differ in length. Labels have none there either. A masked array needs none.
-        skip_bad: Whether, of several files of rankings, those are left out that cannot be read or
-            have broken lines; a note names them. By default one of them is an error.
-        metrics_from: A folder of metrics of your own, a file each, or several; `metrics` may name
+        grade: The grade column of the labels, 0 or more.
+        group: The group column of the labels: subtopics, nuggets, intents or evidence sets. An item
+            may have one label per group; metrics that ignore groups take its best grade. If a
+            metric needs groups and one column is called `group`, `subtopic`, `nugget`, `intent` or
+            the like, that column is used; in TREC qrels the second field.
+        system: The system column: the ranker, model or run.
+        date: The day column. The day then is a part of a query's identity; if the labels have the
+            column too, they apply to that day, else to every day.
+        time_zone: The time zone that decides the day of a timestamp in `date`, like
+            `Europe/Berlin`. Default: UTC.
+        weight: A weight column of the rankings or of `queries`; means are weighted by it.
+        baseline: The system that `overlap` and `rbo` compare the others with.
+        queries: Rows (query [, date, weight, segments]), one per query, in the same forms. With
+            dates, a query that is listed on a day is missing for each system without a list of it.
+        items: Rows (item [, category, popularity, users, vector]), one per item of the catalogue,
+            in the same forms; popularity, users and vector must have these names.
+        where: A condition; rows of the rankings that do not meet it are left out.
+        grades: Numbers for grades written as text, like {"high": 3, "none": 0}.
+        label_columns: Other names in the labels for `query`, `item`, `grade`, `group` or `date`.
+        separator: The delimiter of CSV files, like `;`. Default: detected from the header line.
+        decimal: The decimal mark of CSV files, `.` or `,`.
+        mask: For a matrix of rankings, an array of its shape: False where a row has no item, if
+            lists differ in length. Labels are ignored there too. A masked array needs none.
+        skip_bad: Whether to skip ranking files that cannot be read or have broken lines, if there
+            are several; a note names them. By default such a file is an error.
+        metrics_from: A folder, or several, of your own metrics, one file each; `metrics` may name
             them.
-        check: Whether to look for bad input first: duplicates, NULL, NaN and the like. A share
-            like 0.01 looks at so many of the queries, chosen by their hash, and a note says so.
-        per_query: Whether to fetch the per-query table too. Without it nothing leaves the
-            database but the summary.
-        confidence: The coverage of `ci_low` and `ci_high`, which the summary has then: Student's
-            interval of each mean or ratio over queries, like 0.95. NULL for what is neither.
-        plan: The physical plan: `window`, or on DuckDB `lists`, `counts` or `ranks`; the
-            fastest if none is named. The numbers are the same.
-        memory: How much memory DuckDB or ClickHouse may take, like `4GB`. What does not fit is
-            done in buckets of queries. On PostgreSQL, MySQL and MariaDB the steps of a statement
-            share it.
-        checkpoint: A folder where buckets are kept that are done, so that a run that was
-            stopped goes on; its files go when the run ends. The tables must be files.
-        profile: A file for DuckDB's own profile of the statement that does the work, in JSON.
-        progress: Is told after each bucket how many of how many are done, and about how
-            many rows; without buckets, on DuckDB, each second how many of 100 percent.
-        overwrite: Whether `profile` may be a file that is there and is no profile.
-        **conventions: Options that override the preset's, like `gain="linear"`. A list
-            of values of a metric's option gives every metric once for each value.
+        check: Whether to check the input first: duplicates, NULL, NaN and the like. A share like
+            0.01 checks that share of the queries, chosen by hash, and a note says so.
+        per_query: Whether to fetch the per-query table too. If not, only the summary leaves the
+            database.
+        confidence: The level of `ci_low` and `ci_high`, such as 0.95: Student's interval of each
+            mean or ratio over queries; NULL for other metrics. Default: no intervals.
+        plan: The ranking plan: `window`, or, on DuckDB, `lists`, `counts` or `ranks`. Default: the
+            fastest. The numbers are the same.
+        memory: The memory limit of DuckDB or ClickHouse, like `4GB`. Larger work is split into
+            buckets of queries. On PostgreSQL, MySQL and MariaDB the steps of a statement share the
+            limit.
+        checkpoint: A folder that stores finished buckets, so that a stopped evaluation can resume;
+            it is emptied at the end. The tables must be files.
+        profile: A file for DuckDB's query profile of the main statement, as JSON.
+        progress: Called after each bucket with the numbers of finished and of all buckets, and the
+            approximate number of rows; without buckets, on DuckDB, each second with the percentage.
+        overwrite: Whether `profile` may replace a file that is not a profile.
+        **conventions: Options that override the preset, like `gain="linear"`. With a list of values
+            for an option of a metric, each metric is computed once per value.
 
     Returns:
         The result; it prints as a table.
 
     Raises:
         SpecError: If a metric, option or column name is wrong.
-        InputError: If the data would give wrong numbers; counts and examples are told.
+        InputError: If the data would give wrong numbers; the message has counts and examples.
         EngineError: If the database fails.
 
     >>> import pyarrow as pa

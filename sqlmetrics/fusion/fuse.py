@@ -260,7 +260,7 @@ def _query(stages: FusionStages, mixture: Mixture, limit: int | None) -> str:
     rank = f"row_number() over {Window(stages.query_keys, ['score desc', 'item_id asc'])}"
     names = [*stages.query_keys, "item_id", "score"]
     view = {
-        "about": "rank 1 is the best of a query",
+        "about": "rank 1 is the best item of a query",
         "columns": [*names, Column(rank, "rnk")],
         "from": "fused_items",
         "where": "",

@@ -10,7 +10,7 @@ from textwrap import indent
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SqlmetricsError
-from sqlmetrics.jobs.schema import LONG, TABLES, Columns, TableColumn
+from sqlmetrics.jobs.schema import FOR_NONE, LONG, TABLES, Columns, TableColumn
 from sqlmetrics.jobs.tables import columns, columns_of, targets
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal, parts
@@ -44,12 +44,19 @@ def create(
         if syntax.behind
         else ""
     )
-    lines = [_typed(translation, column) for column in columns]
+    lines = [_noted(translation, column) for column in columns]
     if translation.dialect.key.inline:
         lines.append(translation.dialect.key.inline.format(columns=_keys(translation, table)))
     body = indent(",\n".join(lines), "    ")
     end = "".join(f"\n{clause}" for clause in (storage, about) if clause)
     return f"create table if not exists {translation.name(name)} (\n{body}\n){end}"
+
+
+def _noted(translation: Translation, column: TableColumn) -> str:
+    """A column of a statement; a line before it says what stands for none."""
+    line = _typed(translation, column)
+    says_it = translation.dialect.comments.inline or column.name not in FOR_NONE
+    return line if says_it else f"-- {FOR_NONE[column.name]}\n{line}"
 
 
 def _typed(translation: Translation, column: TableColumn) -> str:

@@ -52,7 +52,7 @@ def destination(location: str, version: str | None = None) -> Destination:
     """
     kind = "database" if "://" in location else _kind(location)
     if kind == "database" and place_of(location).in_memory:
-        raise SpecError(f"--publish {location} is a database in memory, which nobody can read")
+        raise SpecError(f"--publish {location} is a database in memory, so nobody could read it")
     if version is not None and kind != "file":
         raise SpecError("a storage version only applies to DuckDB files; use --publish FILE.duckdb")
     return Destination(kind, location, version or "")

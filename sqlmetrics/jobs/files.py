@@ -107,15 +107,15 @@ def write_job(spec: Spec, name: str, folder: str | Path, *, overwrite: bool = Fa
 
 
 ABOUT = {
-    "01_tables.sql": "the tables that stay, unless they are there",
-    "02_evaluation.sql": "what is new, kept for as long as the session lasts",
-    "03_replacement.sql": "the rows of the days from start until before end, replaced",
-    "04_views.sql": "views beside the fact table",
+    "01_tables.sql": "creates the tables that do not exist yet",
+    "02_evaluation.sql": "computes the new rows into temporary tables",
+    "03_replacement.sql": "replaces the rows from start up to, but not including, end",
+    "04_views.sql": "creates the views beside the fact table",
 }
 
 PER_QUERY = (
-    "columns of the per-query table of metrics that the spec asks for no more are NULL on these "
-    "days, which sqlmetrics run keeps"
+    "in the per-query table, columns of metrics that the spec no longer names become NULL on "
+    "these days; sqlmetrics run keeps them"
 )
 
 

@@ -116,7 +116,7 @@ def _together_stages(
     sums |= {name: f"sum({name})" for name in _SUMS}
     sums["n_copies"] = _copies()
     view = {
-        "about": "days together: sums over sums; NULL for what cannot be added up",
+        "about": "all days together: sum / sum; NULL for metrics that cannot be added up",
         "keys": keys,
         "columns": [Column(sql, name) for name, sql in {**sums, **more_sums}.items()],
         "from": source,
@@ -176,7 +176,7 @@ def running(facts: str) -> str:
             "ratios",
             "days_so_far",
             {"value": "numerator / nullif(denominator, 0e0)", **_units(OWN)},
-            "the mean of all days so far, and the units that are independent",
+            "the mean of all days so far, and the number of independent units",
         ),
     ]
     return _select("running", stages, _together(OWN), ALWAYS, always_reach(CONFIDENCE))
@@ -227,7 +227,7 @@ def _days_so_far(
         total = f"sum({column}) over {window}"
         columns.append(Column(f"cast({total} as bigint)" if name in _WHOLE else total, name))
     view = {
-        "about": "each day with the sums of all days up to it, of the same definition",
+        "about": "each day with the sums of all days so far, with the same definition",
         "columns": columns,
         "from": relation(facts),
         "where": where,

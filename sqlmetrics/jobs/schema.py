@@ -56,21 +56,33 @@ ROLL_UP = (
     "Roll up by sum(numerator) / sum(denominator) within one segment_name, never by avg(value)."
 )
 
-SPEC = key("The spec that the row is of.")
-DAY = TableColumn("date not null", "The day; 1970-01-01 where the rankings have no dates.")
-SYSTEM = key("The ranker, model or run.")
+SPEC = key("The name of the spec.")
+DAY = TableColumn(
+    "date not null", "The day; 1970-01-01 if the data has no days, since a key has no NULL."
+)
+SYSTEM = key("The system: a ranker, model or run.")
 METRIC = key("The metric without its cutoff, like ndcg or recall(rel=2).")
-CUTOFF = TableColumn("integer not null", "The cutoff; 0 for none.")
+CUTOFF = TableColumn(
+    "integer not null", "The cutoff; 0 if the metric has none, since a key has no NULL."
+)
+
+FOR_NONE: Mapping[str, str] = {
+    "metric_date": "1970-01-01 if the data has no days",
+    "segment_name": "all for all queries together",
+    "segment_value": "all if segment_name is all",
+    "k": "0 if the metric has no cutoff",
+}
+"""Columns of keys, which cannot be NULL -> the value that stands for none."""
 
 FACTS: Columns = named(
     spec=SPEC,
     metric_date=DAY,
     system=SYSTEM,
     segment_name=key(
-        "all, or the column that the queries are cut by. Choose one of them: each holds all "
-        "queries."
+        "The segment column, or all for all queries together. Filter by one of them: each covers "
+        "all queries."
     ),
-    segment_value=key("The value of that column; all for all."),
+    segment_value=key("The value of the segment column; all if segment_name is all."),
     metric=METRIC,
     k=CUTOFF,
     value=TableColumn(
@@ -79,34 +91,34 @@ FACTS: Columns = named(
         roll_up="sum(numerator) / sum(denominator)",
     ),
     numerator=total(
-        "The sum over queries that value is made of; it adds up over days. NULL for what cannot "
-        "be added up."
+        "The sum of the query values; it adds up over days. NULL for metrics that cannot be added "
+        "up."
     ),
     denominator=total(
-        "What it is divided by, like the number of queries that count; it adds up too."
+        "The divisor of numerator, such as the number of queries that count; it adds up over days."
     ),
     n_queries=required_count("Queries that count."),
     n_skipped=required_count("Queries left out because the metric is not defined for them."),
-    n_missing=required_count("Queries that have labels and no list of this system."),
+    n_missing=required_count("Queries with labels but without a list of this system."),
     sum_sq=total("The sum of squared values over queries."),
     ci_low=number("Lower end of the interval of value."),
     ci_high=number("Upper end of the interval of value."),
-    definition_hash=key("The definition by which it was computed: see the table of definitions."),
+    definition_hash=key("The hash of the metric's definition: see the table of definitions."),
     run_id=key("The run that wrote it: see the run log."),
     computed_at=moment("When it was computed, in UTC."),
-    ci_method=text("What the interval is."),
-    n_clusters=count("Queries that count, or clusters of them: what is independent."),
-    sum_x=total("The sum of what each adds to the numerator."),
-    sum_x2=total("The sum of squares of what each adds to the numerator."),
-    sum_w2=total("The sum of squares of what each adds to the denominator."),
-    sum_xw=total("The sum of products of what each adds to both."),
+    ci_method=text("The method of the interval."),
+    n_clusters=count("The number of independent units: queries that count, or clusters of them."),
+    sum_x=total("The sum over these units of their part of the numerator."),
+    sum_x2=total("The sum of squares of these parts."),
+    sum_w2=total("The sum of squares of their parts of the denominator."),
+    sum_xw=total("The sum of products of their parts of numerator and denominator."),
 )
 """The fact table: one row per spec, day, system, segment, metric and cutoff."""
 
 BASELINE: Columns = named(
-    baseline=text("The system that the row stands beside."),
-    n_pairs=count("Queries that both systems have a value of."),
-    pair_clusters=count("These, or clusters of them."),
+    baseline=text("The system that the row is compared with."),
+    n_pairs=count("Queries with a value in both systems."),
+    pair_clusters=count("The number of independent units: these queries, or clusters of them."),
     pair_w=total("The sum of their weights."),
     pair_w2=total("The sum of their squared weights."),
     sum_y=total("The sum of the baseline's values."),
@@ -125,35 +137,37 @@ PER_QUERY: Columns = named(
     spec=SPEC,
     metric_date=DAY,
     system=SYSTEM,
-    query_id=key("The query; of a click log the request."),
+    query_id=key("The query, or the request of a click log."),
 )
 """The per-query table, before its metrics: one row per spec, day, system and query."""
 
 RUNS: Columns = named(
-    run_id=key("The run."),
+    run_id=key("The id of the run."),
     spec=SPEC,
-    started_at=moment("When it began, in UTC."),
-    seconds=number("How long it took."),
-    range_start=TableColumn("date", "The first day that it replaced; NULL for all."),
-    range_end=TableColumn("date", "The day after the last one; NULL for all."),
-    facts=TableColumn("bigint", "Rows of the fact table that stand for these days."),
-    per_query=TableColumn("bigint", "Rows of the per-query table that do."),
-    engine=text("The database and its version."),
-    version=text("Of sqlmetrics."),
-    outcome=key("replaced, restored, retired, failed, or running."),
-    message=text("Why it failed, or what should be known of the input."),
-    sources=TableColumn("text", "Where its tables were, and the names of their columns, as JSON."),
-    metrics=TableColumn("text", "What it asked for."),
-    user_name=text("Who ran it, as the machine has them; NULL for compiled text."),
-    host=text("On which machine; likewise."),
-    revision=text("The git revision of the spec's folder; -dirty if files had changed since."),
-    note=TableColumn("text", "Why, in the words of --note."),
-    archived=TableColumn(
-        "bigint", "Rows of these days before it, which the archives got; NULL if none are kept."
+    started_at=moment("The start of the run, in UTC."),
+    seconds=number("The duration of the run in seconds."),
+    range_start=TableColumn("date", "The first replaced day; NULL if all days were replaced."),
+    range_end=TableColumn(
+        "date", "The day after the last replaced day; NULL if all days were replaced."
     ),
-    restores=text("The run that it took back; NULL for any other run."),
+    facts=TableColumn("bigint", "Rows of the fact table for these days."),
+    per_query=TableColumn("bigint", "Rows of the per-query table for these days."),
+    engine=text("The database and its version."),
+    version=text("The version of sqlmetrics."),
+    outcome=key("replaced, restored, retired, failed or running."),
+    message=text("The error of a failed run, or notes on the input."),
+    sources=TableColumn("text", "The input tables and their columns, as JSON."),
+    metrics=TableColumn("text", "The metrics that the spec asked for."),
+    user_name=text("The user who ran it; NULL for compiled SQL."),
+    host=text("The machine that ran it; NULL for compiled SQL."),
+    revision=text("The git revision of the spec's folder, with -dirty if files had changed."),
+    note=TableColumn("text", "The text of --note."),
+    archived=TableColumn(
+        "bigint", "Old rows of these days that were archived; NULL without archives."
+    ),
+    restores=text("The run that this run restored from; NULL for other runs."),
 )
-"""The run log: one row per run, also of those that failed."""
+"""The run log: one row per run, including failed runs."""
 
 METRICS: Columns = named(
     metric=METRIC,
@@ -162,39 +176,40 @@ METRICS: Columns = named(
     column_name=key("Its column in wide tables and views, like ndcg_at_10."),
     label=key("Its title for people."),
     meaning=key("Its formula in one line."),
-    range_low=number("The least value that it can have."),
-    range_high=number("The largest one; NULL if there is none."),
-    direction=key("higher or lower values are better; none if neither."),
-    additive=TableColumn("integer not null", "1 if days can be put together by sums, else 0."),
+    range_low=number("The smallest possible value."),
+    range_high=number("The largest possible value; NULL if there is none."),
+    direction=key("Whether higher or lower values are better; none if neither."),
+    additive=TableColumn("integer not null", "1 if days can be added up, else 0."),
     roll_up=key(
-        "How: ratio for sum(numerator) / sum(denominator), total for sum(value), none for what is "
-        "to be computed anew."
+        "How days are added up: ratio for sum(numerator) / sum(denominator), total for sum(value), "
+        "none if they cannot be."
     ),
     unit=text("share, rank, count, bits or seconds; NULL for none."),
 )
 """The table of metrics: one row per metric and cutoff."""
 
 DEFINITIONS: Columns = named(
-    definition_hash=key("The hash that the fact table names."),
+    definition_hash=key("The definition_hash of the fact table."),
     metric=METRIC,
     k=CUTOFF,
     conventions=TableColumn(
-        "text not null", "All that decides its numbers, the data apart, as JSON."
+        "text not null",
+        "The whole definition as JSON: all that decides the numbers except the data.",
     ),
-    first_seen=moment("When a run first computed by it, in UTC."),
+    first_seen=moment("The first run with this definition, in UTC."),
 )
 """The table of definitions: one row per definition of a metric."""
 
 REPLACED: Columns = named(
     replaced_by=key("The run that replaced or removed the row: see the run log."),
-    replaced_at=moment("When that run began, in UTC."),
+    replaced_at=moment("The start of that run, in UTC."),
 )
 """What an archive has behind the columns of the table whose rows it keeps."""
 
 SUCCESSOR: Columns = named(
-    new_value=number("The value of the row in its place."),
+    new_value=number("The value of the row that replaced it."),
     is_removed=TableColumn(
-        "integer", "1 if no row took its place, 0 if one did; NULL if the row stayed as it was."
+        "integer", "1 if no row replaced it, 0 if one did; NULL if the row is unchanged."
     ),
 )
 """What the fact table's archive has besides: what came in the place of the row."""
@@ -248,19 +263,19 @@ TABLES: Mapping[str, Table] = {
         archived=REPLACED,
     ),
     "runs": Table(
-        "The run log: one row per run, also of those that failed.",
+        "The run log: one row per run, including failed runs.",
         "runs",
         RUNS,
         ["spec", "run_id", "started_at", "outcome"],
     ),
     "metrics": Table(
-        "What each metric is: one row per metric and cutoff, to be joined by both.",
+        "The description of each metric: one row per metric and cutoff, to be joined by both.",
         "relation",
         METRICS,
         ["metric", "k"],
     ),
     "definitions": Table(
-        "What each definition_hash stands for: one row per definition of a metric.",
+        "The meaning of each definition_hash: one row per definition of a metric.",
         "relation",
         DEFINITIONS,
         ["definition_hash", "metric", "k"],
@@ -276,22 +291,23 @@ LONG = ("query_id",)
 """Columns of them that hold texts of any length."""
 
 VIEWS: Mapping[str, str] = {
-    "wide": "One row per spec, day, system and segment, with a column per metric and what it is "
-    "made of. Roll up by sum(x_numerator) / sum(x_denominator).",
+    "wide": "One row per spec, day, system and segment, with a column per metric and per sum "
+    "behind it. Roll up by sum(x_numerator) / sum(x_denominator).",
     "latest": "The rows of the last day of each spec.",
-    "daily_change": "Each row beside the last day before it that has the same system and segment.",
-    "rollup": "All days together: sums over sums, with an interval of 95 %.",
-    "running": "Each day with all days before it, and an interval that may be looked at every day.",
-    "comparison": "Each day's difference from the baseline, and that of all days so far.",
-    "days": "One row per spec and calendar day from its first to its last; is_missing tells days "
-    "without a row.",
-    "status": "One row per spec: how old it is, how its last run went, and what is missing.",
-    "retired": "One row per spec and metric that it asks for no more, and whose rows stay: its "
-    "days, and since which day of the spec there are none.",
+    "daily_change": "Each row with the last earlier day of the same system and segment.",
+    "rollup": "All days together: sum(numerator) / sum(denominator), with a 95 % interval.",
+    "running": "Each day with all days before it, and an interval that stays valid if you look "
+    "every day.",
+    "comparison": "The difference from the baseline, for each day and for all days so far.",
+    "days": "One row per spec and calendar day from its first to its last; is_missing is 1 for "
+    "days without a row.",
+    "status": "One row per spec: the age of its data, its last run, and what is missing.",
+    "retired": "One row per spec and metric that it no longer names and whose rows stay: its days, "
+    "and the first later day of the spec.",
     "of_spec": "All queries of one spec: one row per day and system, with a column per metric and "
-    "what it is made of. Roll up by sum(x_numerator) / sum(x_denominator).",
+    "per sum behind it. Roll up by sum(x_numerator) / sum(x_denominator).",
     "by_segment": "One spec by one segment: one row per day, system and value of the segment, with "
-    "a column per metric and what it is made of. Roll up by sum(x_numerator) / "
+    "a column per metric and per sum behind it. Roll up by sum(x_numerator) / "
     "sum(x_denominator).",
 }
 """View -> what it is."""

@@ -24,7 +24,7 @@ def days(translation: Translation, name_by_table: Mapping[str, str]) -> str:
     later = translation.dialect.times.later.format(day="spans.first_date", days="numbers.number")
     counted = {"n_systems": "count(distinct system)", "n_values": "count(*)"}
     stages = [
-        _of_each("done_days", facts, "the days that have rows", ["metric_date"], counted),
+        _of_each("done_days", facts, "the days with rows", ["metric_date"], counted),
         _spans(facts),
         Stage("digits", "jobs/digits", {}),
         Stage("numbers", "jobs/numbers", {}),
@@ -49,7 +49,7 @@ def status(translation: Translation, name_by_table: Mapping[str, str]) -> str:
         _of_each("system_days", facts, "the days of each system", ["system"], _LASTING),
         Stage("metrics_by_spec", "jobs/metrics_by_spec", {}),
         Stage("systems_by_spec", "jobs/systems_by_spec", {}),
-        with_columns("aged_spans", "spans", "how many days ago both ends were", aged),
+        with_columns("aged_spans", "spans", "the days since the first and the last day", aged),
         Stage("last_runs", "jobs/last_runs", name_by_table),
         Stage("unlogged", "jobs/unlogged", name_by_table),
         Stage("specs", "jobs/specs", {}),

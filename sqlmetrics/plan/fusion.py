@@ -98,7 +98,7 @@ class FusionStages:
             *keys,
             *(Column(_VALUES[feature], feature_column(feature)) for feature in features),
         ]
-        about = "one row per item of a run: what a mixture reads of it"
+        about = "one row per item of a run: the value that the mixture reads"
         view = {"about": about, "columns": columns, "from": source}
         where = f"rnk <= {self.depth}" if self.depth and not of_list else ""
         yield Stage("run_scores", "columns", {**view, "where": where})
@@ -116,7 +116,7 @@ class FusionStages:
             Column(f"row_number() over {window}", "rnk"),
         ]
         names = " or ".join(map(is_run, self.runs))
-        view = {"about": "rank 1 is the best of a run", "columns": columns, "from": rankings}
+        view = {"about": "rank 1 is the best item of a run", "columns": columns, "from": rankings}
         return Stage("run_ranks", "columns", {**view, "where": names})
 
     def _with_windows(self, name: str, source: str, sums: dict[str, str]) -> Stage:
@@ -126,7 +126,7 @@ class FusionStages:
             *(Column(f"{sql} over {window}", alias) for alias, sql in sums.items()),
         ]
         where = f"rnk <= {self.depth}" if self.depth and source == "run_ranks" else ""
-        about = "one row per item of a run, with what its list has"
+        about = "one row per item of a run, with the statistics of its list"
         return Stage(
             name, "columns", {"about": about, "columns": columns, "from": source, "where": where}
         )
@@ -142,7 +142,7 @@ class FusionStages:
         ]
         facts = [Column(f"max({fact})", fact) for fact in self.plan.shape.listed_facts]
         view = {
-            "about": "one row per query and item; NULL where a run lacks it",
+            "about": "one row per query and item; NULL if a run does not have it",
             "keys": [*self.query_keys, "item_id"],
             "columns": [*facts, *columns],
             "from": "run_scores",
@@ -160,7 +160,7 @@ class FusionStages:
             for number, rank in enumerate(ranks, 1)
         ]
         candidates = Column(f"count(*) over {window}", "n_candidates")
-        about = "how many items a query has, and how many each run has of it"
+        about = "the number of items of a query, and of each run for it"
         view = {
             "about": about,
             "columns": ["joined_items.*", candidates, *sizes],
@@ -183,7 +183,7 @@ class FusionStages:
         value = f"case {cases} end * {feature_column(feature)}"
         keys = [*self.query_keys, "item_id"]
         numbered = {
-            "about": "the values of an item in their order",
+            "about": "the values of an item, sorted",
             "columns": [
                 "run_scores.*",
                 Column(value, "weighted"),

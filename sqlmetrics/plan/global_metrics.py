@@ -97,7 +97,7 @@ class GlobalMetrics:
         yield self._tallies_stage(shape)
         names = [column.name for column in self.tallies]
         view = {
-            "about": "the same for each segment, and for all",
+            "about": "the same for each segment and for all queries",
             "groups": [*shape.groups],
             "keys": [self.by],
             "sums": [Column(f"sum({name})", name) for name in names],
@@ -118,7 +118,7 @@ class GlobalMetrics:
         keys = [f"ranked.{key}" for key in shape.groups]
         keys += [f"per_query.{segment(name)}" for name in shape.spec.by]
         view = {
-            "about": f"one row per {self.noun}: how often it is there, in the queries that count",
+            "about": f"one row per {self.noun}: how often it occurs in the queries that count",
             "keys": [*keys, f"ranked.{self.by}"],
             "columns": self.tallies,
             "on": equal("per_query", "ranked", shape.keys),
@@ -153,8 +153,8 @@ def _scores(shape: Shape, needs: Needs) -> GlobalMetrics:
     measures = [measure for measure in needs.pooled if measure.metric.over == "pooled_scores"]
     aucs = [_Auc(measure, needs, (*shape.groups, *SEGMENT)) for measure in measures]
     steps = [
-        ("in_order", "and how many relevant items have a higher score"),
-        ("cut", "and how many others are within the limit of false positives"),
+        ("in_order", "and the number of relevant items with a higher score"),
+        ("cut", "and the number of other items within the limit of false positives"),
     ]
     columns = [[c for auc in aucs for c in auc.in_order()], [c for auc in aucs for c in auc.cut()]]
     return GlobalMetrics(
@@ -248,7 +248,7 @@ def _items(shape: Shape, needs: Needs) -> GlobalMetrics:
             if condition
         ],
         [_shown(measure) for measure in measures],
-        [("in_order", "and its place, from the most shown item on", places)] if places else [],
+        [("in_order", "and its place, 1 for the most shown item", places)] if places else [],
         {measure: _over_items(measure) for measure in measures},
         (_catalogue_stage(shape),) if measures else (),
     )
@@ -272,7 +272,7 @@ def _over_items(measure: Measure) -> str:
 
 def _catalogue_stage(shape: Shape) -> Stage:
     view = {
-        "about": "one row: how many items there are",
+        "about": "one row: the number of items",
         "columns": [Column("cast(count(*) as double)", "n_items")],
         "from": shape.names["items"],
     }
@@ -291,7 +291,7 @@ def _in_order(shape: Shape, segments: Sequence[Segment]) -> Stage:
         segments: The segments of the summary.
     """
     view = {
-        "about": "a value's place among those of its segment, and the place that is wanted",
+        "about": "the place of a value within its segment, and the place of the quantile",
         "groups": [*shape.groups],
         "keys": ["metric", "k"],
         "segments": segments,

@@ -107,7 +107,7 @@ class GroupRows:
         rows, last = f"label_groups{sums.of_rel}", sums.deepest or 0
         columns = [*keys, "item_id", "group_id"]
         start = {
-            "about": "the items of the ideal order, none of them chosen yet",
+            "about": "the items of the ideal order, none chosen yet",
             "columns": [*columns, Column("0", "place"), Column("0e0", "n_above")],
             "from": rows,
             "where": "",
@@ -132,7 +132,7 @@ class GroupRows:
             rows = stage.name
         above = Window([*keys, "group_id"], ["place asc"])
         view = {
-            "about": "the ideal order, as far as it was chosen: its items by their groups",
+            "about": "the ideal order so far: its items by their groups",
             "columns": [
                 *keys,
                 Column("place", "rnk"),

@@ -122,7 +122,7 @@ class Moments:
                 Column(term(pair_condition, "baseline_value"), "y"),
                 Column(term(pair_condition, "(metric_value - baseline_value)"), "d"),
             ]
-        about = "what each query adds to sums: x to the numerator, w to the denominator"
+        about = "the part of each query in the sums: x in the numerator, w in the denominator"
         if self.is_paired:
             about += ";\n-- y and d are the baseline's value and the difference"
         view = {"about": about, "columns": columns, "from": "metric_values", "where": ""}
@@ -138,7 +138,7 @@ class Moments:
         names = ("x", "w", *(("n_pairs", "pair_w", "y", "d") if self.is_paired else ()))
         sums = {**sums, **{name: f"sum({name})" for name in names}}
         view = {
-            "about": f"one row per {self.shape.spec.cluster}, whose queries go together",
+            "about": f"one row per {self.shape.spec.cluster}, a cluster of queries",
             "groups": [*self.shape.groups, self.cluster],
             "keys": ["metric", "k"],
             "sums": [Column(sql, name) for name, sql in sums.items()],
@@ -167,7 +167,7 @@ class Moments:
         totals = {name: f"{'max' if name in _FLAGS else 'sum'}({name})" for name in sums}
         totals |= self.totals()
         view = {
-            "about": "one row per system, segment and metric: what its mean is made of",
+            "about": "one row per system, segment and metric: the sums behind its mean",
             "keys": [*self.shape.groups, *SEGMENT, "metric", "k"],
             "columns": [Column(sql, name) for name, sql in totals.items()],
             "from": "cluster_sums",

@@ -32,7 +32,7 @@ def pair_stages(sums: SumStage, keys: tuple[str, ...], depth: str) -> Iterator[S
         yield _levels_stage(groups, where)
     yield _scores_stage(sums, keys, where)
     view = {
-        "about": "and how many items of either kind have a higher score",
+        "about": "and the number of items of either kind with a higher score",
         "columns": [*groups, "highs", "lows", *running(groups, "highs", "lows")],
         "from": f"scores{sums.suffix}",
     }
@@ -65,7 +65,7 @@ def _scores_stage(sums: SumStage, keys: tuple[str, ...], where: str) -> Stage:
         groups.append("levels.grade")
         joins = {"levels": [*equal("levels", "ranked", keys), "levels.grade >= ranked.grade"]}
     view = {
-        "about": f"one row per {about}: how many items are to be higher, how many lower",
+        "about": f"one row per {about}: how many items should rank higher, and how many lower",
         "keys": [*groups, "ranked.score"],
         "columns": [
             Column(f"sum({case(high, '1e0')})", "highs"),

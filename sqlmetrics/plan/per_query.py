@@ -137,7 +137,7 @@ class PerQuery:
         ]
         times = Column(f"row_number() over {Window([*shape.keys, 'item_id'], order)}", OCCURRENCE)
         view = {
-            "about": "one row per ranked item; a repeat comes up a second time, at a later place",
+            "about": "one row per ranked item; a repeated item appears again at a later place",
             "columns": [*column_names, times],
             "from": shape.names["rankings"],
             "where": "",
@@ -293,19 +293,19 @@ _ABOUT = {
     "labels": "one row per query with a label: sums over its labels",
     "ideal": "one row per query with a label: sums over its ideal order",
     "ideal_shown": "one row per query with a ranking: sums over its list in the best order",
-    "ideal_returned": "one row per query with a ranking: sums over as many of its labels",
+    "ideal_returned": "one row per query with a ranking: sums over as much of the ideal order",
     "item_features": "one row per query with a ranking: sums over the items of its list",
-    "rank_agreement": "one row per query with a ranking: sums over its list beside the baseline's",
-    "pairs": "one row per query with a scored and labelled item: its pairs of them",
+    "rank_agreement": "one row per query with a ranking: sums over its list and the baseline's",
+    "pairs": "one row per query with a scored and labelled item: the pairs of such items",
     "label_groups": "one row per query with a relevant label: sums over its groups",
     "group_hits": "one row per list with a hit: sums over its items by their groups",
     "shown_groups": "one row per list with a hit: sums over the groups that it shows",
-    "evidence": "one row per list: sums over its groups and other items, closed up",
+    "evidence": "one row per list: sums over its groups and other items, without gaps",
     "ideal_groups": "one row per query with a relevant label: sums over its ideal order",
 }
 
 _ABOUT_IDEAL = {
-    "ideal": "a query's labels, best first; equal gains may come in any order",
+    "ideal": "the labels of a query, best first; equal gains may come in any order",
     "ideal_shown": "the items of a list, best first; equal gains may come in any order",
 }
 

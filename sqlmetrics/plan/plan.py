@@ -111,7 +111,7 @@ class Plan:
     def again(self) -> tuple[Stage, ...]:
         """The part of these that the summary reads too, beside `per_query`.
 
-        It is the ranked rows, if a metric is a number of all lists together.
+        It is the ranked rows, if a metric is a number for all lists together.
         """
         return self._own(self._lists.ranked_stages()) if self.needs.pooled else ()
 

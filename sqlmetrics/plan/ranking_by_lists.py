@@ -247,9 +247,9 @@ class GivenRanks(CountedScores):
         return self._by
 
 
-_LISTED = "one row per list: what its items are ranked by, and those that have a label"
-_LIST_RANKS = "a rank is the place of a score; a list without a label has a row without a rank"
-_GIVEN = "the ranks that were given; a list without a label has a row without a rank"
+_LISTED = "one row per list: the scores of its items, and the items with a label"
+_LIST_RANKS = "a rank is the place of a score; a list without a label has one row without a rank"
+_GIVEN = "the ranks of the input; a list without a label has one row without a rank"
 
 
 def _same(*names: str) -> list[Column]:

@@ -50,7 +50,7 @@ class ShownRanks(SortedLists):
         """The requests of the lists that the log does not vouch for."""
         lists = self.shape.at.shown_lists
         view = {
-            "about": "requests in which something is amiss: a window ranks their lists",
+            "about": "irregular requests: a window ranks their lists",
             "columns": [Column("request_id", "query_id")],
             "from": lists.others if lists else "",
             "where": "",

@@ -105,7 +105,7 @@ class RowColumns:
                 Column(_over(f"sum({expression})", str(down)), name)
                 for name, expression in self.above.items()
             ]
-            about = "the ranked items, with sums over those above each"
+            about = "the ranked items, with sums over the items above each"
             yield _chosen("ranked_with_sums", about, [*ranked, *sums], "ranked")
         if self.has_ties:
             yield from self._tie_stages(keys, order, carried)
@@ -121,13 +121,13 @@ class RowColumns:
         columns = [*same, *self._tie_columns(keys, order)]
         yield _chosen(
             "tie_groups",
-            "a row stands for every item of its tie group",
+            "a row stands for all items with its score",
             columns,
             self._in_one_order,
         )
         if self.expected:
             columns = [*same, *self.means, *self._expected_columns(keys)]
-            about = "what stands at a rank, on average over all orders of the ties"
+            about = "the mean over all orders of equal scores, by rank"
             yield _chosen("expectations", about, columns, "tie_groups")
 
     def _tie_columns(self, keys: Sequence[str], order: str) -> Iterator[Column]:

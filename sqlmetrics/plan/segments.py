@@ -172,6 +172,6 @@ def by_traffic(source: str, keys: tuple[str, ...]) -> Stage:
         Column(f"coalesce(sum(weight) over {above}, 0e0)", "above"),
         Column(f"sum(weight) over {Window(days)}", "total"),
     ]
-    about = "the traffic of the queries that have more of it, and of all"
+    about = "one row per query: the traffic of the queries with more, and of all queries"
     view = {"about": about, "columns": columns, "from": source, "where": ""}
     return Stage(BY_TRAFFIC, "columns", view)

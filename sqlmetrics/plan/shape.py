@@ -20,8 +20,8 @@ from sqlmetrics.sql.template import double, identifier, literal
 _ABOUT = {
     "rankings": "one row per ranked item",
     "labels": "one row per labelled item",
-    "queries": "one row per query: what is known of it",
-    "items": "one row per item: what is known of it",
+    "queries": "one row per query: its columns",
+    "items": "one row per item: its columns",
 }
 
 _ONE = {"rankings": "ranking", "labels": "label", "queries": "query", "items": "item"}
@@ -343,9 +343,9 @@ class Shape:
         has = self.columns["rankings"]
         conditions = [condition] if (condition := self.given("rankings")) else []
         rankings, everyone = self.tables["rankings"], replace(self, bucket=WHOLE)
-        days = "all days there are" if self.spans_pauses else "all queries"
+        days = "all days of the data" if self.spans_pauses else "all queries"
         view = {
-            "about": f"one row per ranked item, of {days}: its day and system",
+            "about": f"one row per ranked item on {days}: its day and system",
             "distinct": False,
             "columns": list(self._select_groups(has)),
             "relation": rankings.of_all_files if self.spans_pauses else rankings,
@@ -362,7 +362,7 @@ class Shape:
         lists = self.at.shown_lists
         columns = [*self._select_groups(self.columns["rankings"]), Column("query_id", "query_id")]
         view = {
-            "about": "the ranks of labelled items in lists that the log vouches for",
+            "about": "the ranks of labelled items in the regular lists of the click log",
             "distinct": False,
             "columns": [*columns, *self._select_facts("rankings"), *rank_columns],
             "relation": Relation("table", lists.ranks if lists else ""),

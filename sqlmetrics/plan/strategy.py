@@ -14,11 +14,11 @@ from sqlmetrics.plan.shape import Shape
 
 WINDOW, LISTS, COUNTS, RANKS, SHOWN = "window", "lists", "counts", "ranks", "shown"
 PLANS = {
-    WINDOW: "a window over every row, portable",
-    LISTS: "the place of a labelled item's score among the sorted scores of its list, on DuckDB",
-    COUNTS: "how many scores of its list are better than that of a labelled item, on DuckDB",
-    RANKS: "the ranks that are given, which the input checks look at on the way, on DuckDB",
-    SHOWN: "the positions at which answered items were shown, as a click log has them, on DuckDB",
+    WINDOW: "one window function over every row; works on all databases",
+    LISTS: "finds the place of each labelled item among the sorted scores of its list; DuckDB only",
+    COUNTS: "counts the better scores in the list of each labelled item; DuckDB only",
+    RANKS: "takes the ranks of the input, verified by the input checks; DuckDB only",
+    SHOWN: "takes the shown positions of a click log; DuckDB only",
 }
 """The physical plans, and what they do."""
 
@@ -166,34 +166,34 @@ def _obstacles(shape: Shape, needs: Needs) -> Iterator[str]:
     if shape.at.translation.changes:
         yield f"{shape.at.translation.dialect.title} has no such lists"
     if needs.every_item:
-        yield f"{needs.every_item} counts items without a label too"
+        yield f"{needs.every_item} also counts items without a label"
     if needs.pooled:
-        yield f"{needs.pooled[0]} is a number of all lists together"
+        yield f"{needs.pooled[0]} is a number for all lists together"
     if needs.reads_item or needs.reads_score or needs.label_columns:
-        yield "metrics look at items beside their labels, or at more of a label than its grade"
+        yield "a metric reads more of an item or a label than the grade"
     if needs.rows.has_ties:
-        yield "ties=average looks at every tie"
+        yield "ties=average needs every tie"
     if needs.rows.tied_rnk:
         yield "ties=include counts all items with the score of the k-th"
     if needs.rows.in_pool or needs.rows.best_above:
-        yield "a metric looks at labels above an item one by one"
+        yield "a metric needs each label above an item"
     yield from _uncounted(shape, needs)
 
 
 def _uncounted(shape: Shape, needs: Needs) -> Iterator[str]:
     """Why some rows of a list do not count as the others do."""
     if shape.spec.options["depth"] != "none" or needs.leaves_out:
-        yield "depth, min_score, unjudged=condensed and identical_ids=drop leave out rows"
+        yield "depth, min_score, unjudged=condensed and identical_ids=drop leave rows out"
     if shape.counts_repeats:
-        yield "rows of the same item count, or keep their places"
+        yield "repeated items count, or keep their ranks"
 
 
 def _doubts(shape: Shape, suspects: str) -> Iterator[str]:
     """Why ranks may not be what they were given as."""
     if "rank" not in shape.columns["rankings"]:
-        yield "no ranks are given"
+        yield "the rankings have no ranks"
     if not suspects:
-        yield "whole numbers of a column of that type are wanted, and the input checks on them"
+        yield "the ranks must be in an integer column, and the input checks must run"
 
 
 _WHY = {RANKS: "there are ranks", SHOWN: "most lists of the log are in order"}
@@ -203,7 +203,7 @@ def _unknown(shape: Shape) -> Iterator[str]:
     """Why positions of a click log would not be enough."""
     lists = shape.at.shown_lists
     if lists is None:
-        yield "there is no click log that tells ranks of most lists, with labels of its own"
+        yield "only a click log with labels of its own knows the shown ranks"
         return
     if missing_facts := [fact for fact in shape.segments["rankings"] if fact not in lists.facts]:
         yield f"the log tells no {missing_facts[0]} of a request without its impressions"

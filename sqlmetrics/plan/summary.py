@@ -115,7 +115,7 @@ class Summary:
                 return
             sums, source = moments.totals() | other_sums, "terms"
         view = {
-            "about": "one row per system, segment and metric: what its mean is made of",
+            "about": "one row per system, segment and metric: the sums behind its mean",
             "groups": [*self.shape.groups],
             "keys": ["metric", "k"],
             "sums": [Column(sql, name) for name, sql in sums.items()],
@@ -173,7 +173,15 @@ class Summary:
             *self._moment_columns(),
         ]
         on = equal("global_metrics", "totals", (*self.shape.groups, *names))
-        return Stage("summary", "summary", {"columns": columns, "pooled": on * bool(prefix)})
+        view = {"about": self._about, "columns": columns, "pooled": on * bool(prefix)}
+        return Stage("summary", "summary", view)
+
+    @property
+    def _about(self) -> str:
+        """What the rows are, with the values that stand for no day, no segment and no cutoff."""
+        has_day = "metric_date" in self.shape.keys
+        no_day = "" if has_day else f"\n-- {NO_DATE}: no day,"
+        return f"one row per system, segment and metric;{no_day} all: every query, k = 0: no cutoff"
 
     def _numbers(self) -> Iterator[Column]:
         """Value, numerator and denominator; both are NULL for what cannot be added up."""

@@ -25,17 +25,17 @@ from sqlmetrics.tables.tabular import ArrowTables, Tabular, arrow_table
 RULES = ("worst", "average", "best")
 
 LEGEND = """\
-worst, best: the metric with the lower, or the higher, grades of equal scores
-first; average: its mean over all orders (- if unknown); spread: best - worst"""
+worst, best: the metric if the item with the lower, or the higher, grade comes first
+average: its mean over all orders of equal scores (- if unknown); spread: best - worst"""
 
 
 @dataclass(frozen=True, repr=False)
 class TieAudit(Tabular):
-    """What equal scores do to the metrics. It prints as two tables.
+    """How much equal scores change the metrics; it prints as two tables.
 
     Attributes:
-        counts: One row per system: n_lists, n_tied_lists, n_rows, n_tied_rows. A row is
-            tied if another one of its list has the same score.
+        counts: One row per system: n_lists, n_tied_lists, n_rows, n_tied_rows. A row is tied if
+            another row of its list has the same score.
         metrics: One row per metric, day and system, over all queries: worst, average, value
             (by the spec's own rule), best, spread.
     """
@@ -73,17 +73,17 @@ def tie_audit(
     connection: Any = None,
     **keywords: Unpack[Asked],
 ) -> TieAudit:
-    """Count equal scores, and evaluate with the worst and the best order of them.
+    """Count equal scores, and evaluate with their worst and their best order.
 
     Args:
-        rankings: As `evaluate` takes them; or a `Spec`, which says all, as `result.spec` is.
-        labels: As `evaluate` takes them; None with a spec.
-        metrics: Likewise.
-        connection: Likewise.
+        rankings: The rankings, as `evaluate` takes them; or a `Spec`, such as `result.spec`.
+        labels: The labels, as `evaluate` takes them; None with a spec.
+        metrics: The metrics, as `evaluate` takes them; None with a spec.
+        connection: The database that holds the tables; see `evaluate`.
         **keywords: The other arguments of `evaluate`.
 
     Raises:
-        SqlmetricsError: As `evaluate` does; ties=error does not refuse here.
+        SqlmetricsError: The errors that `evaluate` raises; but ties=error refuses nothing here.
 
     >>> print(tie_audit([[0.5, 0.5]], [[0, 1]], "mrr").metrics["spread"].to_pylist())
     [0.5]

@@ -240,7 +240,9 @@ def compare(result: Result, proof: reference_evaluation.Evaluation) -> Iterator[
     compared_values = {
         key: values for key, values in proof.per_query.items() if not _left_out(result, rows, key)
     }
-    extra = [("a row too many", math.inf, 0.0)] * _superfluous(result, rows, compared_values)
+    extra = [("a row that the reference does not have", math.inf, 0.0)] * _superfluous(
+        result, rows, compared_values
+    )
     for i, measure in enumerate(result.measures):
         pairs = [
             (f"query {key[2]!r} of {key[1]!r}", _got(rows, key, measure), values[i])

@@ -104,10 +104,10 @@ _FORMS: Any = {
 
 
 class Spec(Model):
-    """An evaluation: what is ranked, what is relevant, which metrics, by which conventions.
+    """A spec: which tables are read, which metrics are computed, and by which conventions.
 
     Raises:
-        SpecError: With everything that is wrong, in one message.
+        SpecError: If anything is wrong; all problems are in one message.
     """
 
     model_config = ConfigDict(json_schema_extra=_FORMS)
@@ -189,14 +189,14 @@ class Spec(Model):
 
     @classmethod
     def read(cls, path: str | Path, *, needs_labels: bool = True) -> Spec:
-        """The spec of a YAML file; its `file:` paths start from the spec's own folder.
+        """Read a spec from a YAML file; its `file:` paths start from the folder of the spec.
 
         Args:
             path: The file.
-            needs_labels: Whether labels must be named; else there are none where they are not.
+            needs_labels: Whether labels are required; if not, a spec without labels has none.
 
         Raises:
-            SpecError: If there is no such file, it is no YAML, or the spec is wrong.
+            SpecError: If the file does not exist or is not YAML, or the spec is wrong.
         """
         values = read_yaml(path, f"the spec {str(path)!r}")
         spec = {"name": Path(path).stem} | {str(key): value for key, value in values.items()}
@@ -217,7 +217,7 @@ class Spec(Model):
         return cls(**spec)
 
     def having(self, **changed: object) -> Spec:
-        """The same with other values for some keys, checked anew; metrics are in our notation."""
+        """A copy with other values for some keys, checked again; metrics in the house notation."""
         values = {name: getattr(self, name) for name in Spec.model_fields} | changed
         metrics = values["metrics"]
         metrics = (metrics,) if isinstance(metrics, str) else metrics
@@ -225,10 +225,10 @@ class Spec(Model):
         return Spec(**{**values, "metrics": our_metrics})
 
     def in_our_words(self, metrics: Iterable[str]) -> tuple[str, ...]:
-        """Metrics as the preset's tool calls them, in our notation.
+        """Metrics in the notation of the preset's tool, translated to the house notation.
 
         Raises:
-            SpecError: If it calls one so that is not here.
+            SpecError: If the tool has a metric that does not exist here.
         """
         our_metrics, refused = all_in_our_words(map(self._formula_text, metrics), self.preset)
         if refused:
@@ -296,7 +296,7 @@ class Spec(Model):
         return (*dict.fromkeys((*self.by, *cluster_column)),)
 
     def measure(self, text: str) -> Measure:
-        """The measure that a text means in this spec: ours by its name, else as its tool reads it.
+        """The metric of a text: the house's by its name, else as the preset's tool reads it.
 
         Raises:
             SpecError: If the text is wrong.
@@ -319,7 +319,7 @@ class Spec(Model):
         return dict(self.options) | alone
 
     def settings(self, measure: Measure) -> Settings:
-        """What holds for a metric: each option and parameter, resolved once."""
+        """The settings of a metric: each option and parameter, resolved once."""
         if measure not in self._settings:
             preset = PRESETS[self.preset].metrics.get(measure.metric.name, {})
             bound = measure
@@ -346,7 +346,7 @@ class Spec(Model):
         return first_by_need
 
     def needs(self, measure: Measure) -> Iterator[str]:
-        """What a metric, or one that it is made of, needs beside rankings and labels."""
+        """What a metric, or a metric in its formula, needs besides rankings and labels."""
         for component in measure.components:
             yield from component.metric.needs
             for choice in self.settings(component).choices:
@@ -354,24 +354,24 @@ class Spec(Model):
 
     @property
     def needs_items(self) -> bool:
-        """Whether some metric needs the items table."""
+        """Whether any metric needs the items table."""
         return any(need.partition(".")[0] == "items" for need in self.needed)
 
     @property
     def estimated(self) -> tuple[EstimatedMetric, ...]:
-        """The metrics of rankings and policies that were not shown, by their estimators."""
+        """The metrics of rankings and policies that were not shown, with their estimators."""
         return self.clicks.estimated if self.clicks else ()
 
     def definition_hash(
         self, metric: Measure | Online | EstimatedMetric, segment: str = ALL
     ) -> str:
-        """A short hash of all that decides a metric's numbers in a segment, the data apart."""
+        """A short hash of all that decides a metric's numbers in a segment, except the data."""
         return definition_hash(self, metric, segment)
 
     def definition(
         self, metric: Measure | Online | EstimatedMetric, segment: str = ALL
     ) -> dict[str, Any]:
-        """What that hash stands for: conventions, parameters and conditions, as JSON has them.
+        """What the hash stands for: conventions, parameters and conditions, as in JSON.
 
         >>> spec = Spec(rankings={"relation": "r"}, labels={"relation": "l"}, metrics=["mrr"])
         >>> spec.definition(spec.measures[0])["rel"], spec.definition(spec.measures[0])["ties"]
@@ -380,7 +380,7 @@ class Spec(Model):
         return definition(self, metric, segment)
 
     def unfit(self, measure: Measure) -> list[str]:
-        """Why a metric, right in itself, does not fit the options; empty if it does."""
+        """Why a valid metric does not fit the options; empty if it fits."""
         if measure.metric.arithmetic:
             return [*self._unfit_formula(measure)]
         problems = []

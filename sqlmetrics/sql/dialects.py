@@ -102,7 +102,7 @@ _CLIENTS: Mapping[str, Client] = {
         "cat {files} > job.sql && spark-sql -d start=2026-01-01 -d end=2026-01-02 -f job.sql",
     ),
     "databricks": Client(
-        "a job of Databricks, one SQL task a file",
+        "a Databricks job with one SQL task per file",
         ":{name}",
         "tasks with the parameters start and end, in this order: {files}",
     ),
@@ -307,7 +307,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     publishes=True,
                     replace=EXCHANGE,
                     client=_CLIENTS["clickhouse"],
-                    promise="no transactions: between delete and insert a reader finds the days "
+                    promise="no transactions: between delete and insert readers find the days "
                     "empty; sqlmetrics run exchanges whole parts instead",
                 ),
             ),
@@ -332,8 +332,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 writing=Writing(
                     begin="",
                     client=_CLIENTS["databricks"],
-                    promise="each statement for itself: between delete and insert a reader finds "
-                    "the days empty",
+                    promise="each statement commits by itself: between delete and insert readers "
+                    "find the days empty",
                 ),
             ),
             Dialect(
@@ -536,9 +536,9 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                     begin="set spark.sql.sources.partitionOverwriteMode = dynamic",
                     add_column="alter table {table} add columns ({column})",
                     client=_CLIENTS["spark"],
-                    promise="each day of a table is written whole: rows of metrics that the spec "
-                    "asks for no more go, which sqlmetrics run keeps; a day that has no row any "
-                    "more stays as it was, which it would drop",
+                    promise="each day of a table is written whole: metrics that the spec no longer "
+                    "names are lost, and a day without new rows keeps its old ones; sqlmetrics "
+                    "run keeps the metrics and drops the old rows",
                 ),
             ),
             Dialect(
@@ -605,7 +605,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 writing=Writing(
                     begin="start transaction",
                     client=_CLIENTS["trino"],
-                    promise="one transaction where the connector has them",
+                    promise="one transaction, if the connector has transactions",
                 ),
             ),
         )

@@ -202,5 +202,5 @@ def grant_statements(needs: Needs) -> list[str]:
     dialect = needs.at.dialect
     if dialect.name not in _GRANTED:
         titles = ", ".join(named(name).title for name in _GRANTED)
-        raise SpecError(f"{dialect.title} has no rights that are printed here; known: {titles}")
+        raise SpecError(f"{dialect.title} has no printable rights; known: {titles}")
     return [*_GRANTED[dialect.name](needs)]

@@ -154,7 +154,7 @@ def _refuse(tree: Tree, dialect: Dialect) -> None:
     foreign_names = {name for node in tree.walk() if (name := _foreign(node, dialect))}
     if foreign_names:
         names = ", ".join(sorted(foreign_names))
-        raise SpecError(f"{dialect.title} has no sure equal for: {names}")
+        raise SpecError(f"{dialect.title} has no exact equivalent of: {names}")
 
 
 def _foreign(node: Tree, dialect: Dialect) -> str:

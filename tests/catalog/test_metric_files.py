@@ -48,8 +48,8 @@ HOSTILE = {
     # what is no file
     "": "it must begin with its header",
     "select 1": "it must begin with its header",
-    "{# over = #} sum(1)": "its header is no TOML",
-    "{#" + "[" * 5_000 + "#} x": "its header is no TOML",
+    "{# over = #} sum(1)": "its header is not TOML",
+    "{#" + "[" * 5_000 + "#} x": "its header is not TOML",
     GOOD + " " * 20_001: "a metric file has at most 20,000",
     # headers
     "{#\nover = 'ranked'\nformula = 'x'\n#} sum(grade)": "its header has no examples",
@@ -205,7 +205,7 @@ def test_a_package_brings_metrics_along(tmp_path: Path, monkeypatch: pytest.Monk
         encoding="utf-8",
     )
     assert Spec.read(spec).measures[0].metric.file == str(package / "mine.sql.jinja")
-    for name, message in (("shob", "did you mean 'shop'"), ("gone", "is no package with files")):
+    for name, message in (("shob", "did you mean 'shop'"), ("gone", "is not a package with files")):
         with pytest.raises(SpecError, match=message):
             MetricFiles.read(f"package:{name}")
 
@@ -217,7 +217,7 @@ def test_files_go_through_every_command(tmp_path: Path) -> None:
         return done.stdout + done.stderr
 
     told("metric new seen")
-    assert "is there already; --overwrite replaces it" in told("metric new seen", 2)
+    assert "already exists; --overwrite replaces it" in told("metric new seen", 2)
     assert "'ndcg' already has a meaning here" in told("metric new ndcg", 2)
     assert "name one metric" in told("metric new", 2)
     assert "0 values differ from what was worked out" in told("metric test")
@@ -255,7 +255,7 @@ checks: [{metric: seen@2, min: 0.4}]
     assert "0.7500" in told("show spec.yml")
     assert "seen_at_2" in told("compile spec.yml")
     assert "1 of 1 checks hold" in told("build spec.yml --db facts.duckdb --end 2026-01-02")
-    assert "Examples of its file" in told("explain seen@2 --metrics-from metrics")
+    assert "Examples in its file" in told("explain seen@2 --metrics-from metrics")
     file = tmp_path / "metrics" / "seen.sql.jinja"
     file.write_text(file.read_text(encoding="utf-8").replace("grade / rnk", "2 * grade / rnk"))
     (tmp_path / "other.yml").write_text(spec.replace("name: shop", "name: other"))

@@ -174,7 +174,7 @@ def test_init_does_not_write_over_a_file(tmp_path: Path) -> None:
     spec.write_text("mine")
     schema.write_text("{}")
     done = sqlmetrics("init", "my spec.yml", folder=tmp_path, expect=2)
-    assert "'my spec.yml' is there already; --overwrite replaces it" in done.stderr
+    assert "'my spec.yml' already exists; --overwrite replaces it" in done.stderr
     assert (done.stdout, spec.read_text()) == ("", "mine")
     out = sqlmetrics("init", "other.yml", folder=tmp_path).stdout
     assert f"Left {starter.SCHEMA} as it was" in out

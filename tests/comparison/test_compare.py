@@ -447,7 +447,7 @@ def test_what_cannot_be_compared_is_refused_with_what_to_do() -> None:
     ):
         compared(many, baseline="s0", test="bootstrap", replicates=100)
     refused("replicates must be from 100", rankings, labels, "cg@1", test="bootstrap", replicates=5)
-    refused("a number of all lists together", rankings, labels, "auc")
+    refused("a number for all lists together", rankings, labels, "auc")
     refused("no column of dates", rankings, labels, "cg@1", start="2026-01-01")
     clusters = {"test": "wilcoxon", "cluster": "score"}
     refused("wilcoxon treats every query as independent", rankings, labels, "cg@1", **clusters)

@@ -97,11 +97,13 @@ def test_new_candidates_that_rank_low(tmp_path: Path) -> None:
     runs = lists({"old": ["a", *TEN], "new": ["a", *TEN, "b"]})
     found = sm.diagnose(runs, labels("a", "b", "c"), baseline="old")
     pairs = [one.rule.title for one in found if one.baseline]
-    assert pairs == ["new candidates rank low"]
+    assert pairs == ["more relevant items, same top 10"]
     assert "recall@100 +0.3333 (+0.3333 to +0.3333), ndcg@10 +0.0000" in found.findings[0].numbers
     assert max(map(len, repr(found).splitlines())) <= 80
     flipped = sm.diagnose(runs, labels("a", "b", "c"), baseline="new")
-    assert [one.rule.title for one in flipped if one.baseline] == ["lost below the first page"]
+    assert [one.rule.title for one in flipped if one.baseline] == [
+        "fewer relevant items, same top 10"
+    ]
     for name, table in (("runs", runs), ("labels", labels("a", "b", "c"))):
         pq.write_table(table, tmp_path / f"{name}.parquet")
     line = ("diagnose", "runs.parquet", "labels.parquet", "--baseline", "old")
@@ -121,7 +123,7 @@ def test_days_of_a_system_stand_beside_one_another_as_systems_do(tmp_path: Path)
         for diagnosis in (as_systems, as_days)
     ]
     assert found[0] == found[1]
-    assert ("new candidates rank low", "2026-01-02", "2026-01-01") in found[1]
+    assert ("more relevant items, same top 10", "2026-01-02", "2026-01-01") in found[1]
     for name, table in (("runs", days), ("labels", labels("a", "b", "c"))):
         pq.write_table(table, tmp_path / f"{name}.parquet")
     line = ("diagnose", "runs.parquet", "labels.parquet", "--date", "ds", "--systems", "prod")
@@ -137,8 +139,8 @@ def test_days_of_a_system_stand_beside_one_another_as_systems_do(tmp_path: Path)
 def test_one_system_is_looked_at_by_itself() -> None:
     found = sm.diagnose(lists({"old": [*TEN, "a"]}), labels("a"))
     titles = {one.rule.title for one in found}
-    assert {"good recall, poor order", "relevant items wait below the first five"} <= titles
-    assert {"one target a query", "no relevant item outside what was retrieved"} <= titles
+    assert {"good recall, poor order", "relevant items miss the top 5"} <= titles
+    assert {"one relevant item per query", "no relevant label outside the lists"} <= titles
     assert "there is only one system" in repr(found)
     good = sm.diagnose(lists({"old": ["a", "b", "c"]}), labels("a", "b", "c", "d"))
     assert [one.rule.title for one in good] == []
@@ -151,17 +153,17 @@ def test_systems_without_a_query_in_common_are_looked_at_each_by_itself() -> Non
     found = sm.diagnose(pa.Table.from_pylist(runs), labels("a"), missing="drop")
     assert {one.system for one in found} == {"old", "new"}
     assert found.comparison is None
-    assert "the movers were not checked: no query has a value of" in repr(found)
+    assert "changes between the systems were not checked: no query has a value of" in repr(found)
 
 
 def test_a_mean_that_moved_by_which_queries_were_counted() -> None:
     runs = lists({"old": ["a"], "new": ["a"]}).to_pylist()
     runs = [row for row in runs if row["system"] == "old" or row["query_id"] < "q3"]
     kept = sm.diagnose(runs, labels("a", "b"), baseline="old", missing="drop")
-    assert not [one for one in kept if "counted" in one.rule.title]
+    assert not [one for one in kept if "different queries" in one.rule.title]
     worse = [row | {"item_id": "x"} if row["query_id"] >= "q3" else row for row in runs]
     found = sm.diagnose(worse, labels("a", "b"), baseline="old", missing="drop")
-    (one,) = [one for one in found if "counted" in one.rule.title]
+    (one,) = [one for one in found if "different queries" in one.rule.title]
     assert "over the" in one.numbers
 
 
@@ -208,11 +210,11 @@ OLD: Clicked = [(3,), ()] * 50
 @pytest.mark.parametrize(
     ("new", "fires"),
     [
-        ([(1,), ()] * 50, "better offline, the same online"),
+        ([(1,), ()] * 50, "better offline, same online"),
         ([(1,), ()] * 42 + [(1,), (1,)] * 8, None),  # above flat, and not surely up
         ([()] * 50 + [(1,), ()] * 25, "better offline, worse online"),
-        ([(3,), (3,)] * 50, "the same offline, better online"),
-        ([(2, 3, 4), ()] * 45 + [()] * 10, "more clicks of fewer requests"),
+        ([(3,), (3,)] * 50, "same offline, better online"),
+        ([(2, 3, 4), ()] * 45 + [()] * 10, "more clicks from fewer requests"),
         (OLD, None),
     ],
 )
@@ -223,7 +225,7 @@ def test_what_people_click_stands_beside_what_the_labels_say(
     online = {rule.title for rule in RULES if {*rule.metrics} & {*ONLINE}}
     pairs = [one.rule.title for one in found if one.baseline and one.rule.title in online]
     assert pairs == ([fires] if fires else [])
-    assert "requests have one system each" in repr(found)
+    assert "each request has one system" in repr(found)
     assert "old: ndcg@10 0.5000, ctr 0.1250, abandonment 0.5000" in repr(found)
     assert max(map(len, repr(found).splitlines())) <= 80
 

@@ -134,28 +134,26 @@ ALONE: Mapping[str, Callable[[Facts], bool]] = {
         mean(own.recall(20)) > 0.5
         and fmean(own.first(query) == 1 for query in own.with_relevant()) < 0.5
     ),
-    "relevant items wait below the first five": lambda own: (
+    "relevant items miss the top 5": lambda own: (
         fmean(5 < own.first(query) <= 20 for query in own.with_relevant()) >= 0.3 - ALMOST
     ),
-    "relevant items stand beyond the tenth rank": lambda own: (
+    "relevant items rank below 10": lambda own: (
         mean(own.recall(10)) <= mean(own.recall(100)) / 2 + ALMOST
     ),
-    "one target a query": lambda own: (
+    "one relevant item per query": lambda own: (
         {len(own.relevant(query)) for query in own.queries()} <= {0, 1}
         and own.hit(20) == own.recall(20)
     ),
-    "a good order of poor lists": lambda own: (
-        mean(own.recall(20)) <= 0.5 and mean(own.ndcg()) <= 0.5
-    ),
-    "a mean over hits alone": lambda own: 0 in own.hit(10).values(),
+    "good order, poor recall": lambda own: mean(own.recall(20)) <= 0.5 and mean(own.ndcg()) <= 0.5,
+    "a mean over hits hides failed queries": lambda own: 0 in own.hit(10).values(),
     "many tied scores": lambda own: own.tied() >= 0.1 - ALMOST,
-    "few relevant labels a query": lambda own: (
+    "few relevant labels per query": lambda own: (
         fmean(len(own.relevant(query)) for query in own.queries()) <= 2 + ALMOST
     ),
-    "no relevant item outside what was retrieved": lambda own: all(
+    "no relevant label outside the lists": lambda own: all(
         own.relevant(query) <= {*own.order(query)} for query in own.queries()
     ),
-    "many items without a judgment": lambda own: fmean(own.unjudged()) >= 0.3 - ALMOST,
+    "many items without a label": lambda own: fmean(own.unjudged()) >= 0.3 - ALMOST,
 }
 """Title -> whether its sentences are true of a system."""
 
@@ -175,25 +173,25 @@ def recall_and_ndcg(new: Facts, old: Facts) -> tuple[float, float]:
 
 
 BESIDE: Mapping[str, Callable[[Facts, Facts], bool]] = {
-    "new candidates rank low": lambda new, old: (
+    "more relevant items, same top 10": lambda new, old: (
         recall_and_ndcg(new, old)[0] > 0 and is_flat(recall_and_ndcg(new, old)[1])
     ),
-    "lost below the first page": lambda new, old: (
+    "fewer relevant items, same top 10": lambda new, old: (
         recall_and_ndcg(new, old)[0] < 0 and is_flat(recall_and_ndcg(new, old)[1])
     ),
-    "a better order of as many relevant items": lambda new, old: (
+    "better top 10, same recall": lambda new, old: (
         is_flat(recall_and_ndcg(new, old)[0]) and recall_and_ndcg(new, old)[1] > 0
     ),
-    "found, and ranked worse": lambda new, old: (
+    "more relevant items, worse top 10": lambda new, old: (
         recall_and_ndcg(new, old)[0] > 0 > recall_and_ndcg(new, old)[1]
     ),
     "the reranker works": lambda new, old: (
         moved(Facts.reciprocal, new, old) > 0 and is_flat(moved(lambda own: own.hit(20), new, old))
     ),
-    "the tail was sorted, not the head": lambda new, old: (
+    "better order overall, worse top 10": lambda new, old: (
         moved(Facts.pairs, new, old) > 0 > moved(Facts.dcg, new, old)
     ),
-    "moved by which queries were counted": lambda new, old: (
+    "the systems answer different queries": lambda new, old: (
         abs(mean(new.ndcg()) - mean(old.ndcg()) - moved(Facts.ndcg, new, old)) > MARGIN
     ),
 }

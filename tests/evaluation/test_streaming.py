@@ -306,7 +306,7 @@ def test_a_batch_that_is_none_is_refused(given: dict[str, Any], message: str) ->
     [
         (
             {"metrics": "auc"},
-            "auc is a number of all lists together; StreamingMetric computes means",
+            "auc is a number for all lists together; StreamingMetric computes means",
         ),
         ({"metrics": "num_ret"}, "num_ret is a count"),
         ({"metrics": "ils@3"}, "ils@3 needs more than scores and labels"),

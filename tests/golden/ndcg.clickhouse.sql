@@ -49,7 +49,7 @@ ranked as (
         and label_rows.item_id = ranking_rows.item_id
 ),
 
--- a query's labels, best first; equal gains may come in any order
+-- the labels of a query, best first; equal gains may come in any order
 ideal as (
     select
         query_id,
@@ -95,7 +95,7 @@ list_sums as (
     group by metric_date, system, query_id
 ),
 
--- one row per query and day on which any system answered it
+-- one row per query and day on which a system answered it
 query_days as (
     select distinct
         metric_date,
@@ -103,7 +103,7 @@ query_days as (
     from ranking_rows
 ),
 
--- one row per day and system: those that have a row
+-- one row per day and system with a row
 systems as (
     select distinct
         metric_date,
@@ -111,7 +111,7 @@ systems as (
     from ranking_rows
 ),
 
--- one row per query and system that counts, with a ranking or without
+-- one row per query and system that counts, with or without a ranking
 query_systems as (
     select
         query_days.metric_date as metric_date,
@@ -166,7 +166,7 @@ metric_values as (
     ) as places
 ),
 
--- one row per system, segment and metric: what its mean is made of
+-- one row per system, segment and metric: the sums behind its mean
 totals as (
     select
         metric_date,
@@ -185,7 +185,7 @@ totals as (
     group by metric_date, system, metric, k
 ),
 
--- one row per system, segment and metric
+-- one row per system, segment and metric; all: every query, k = 0: no cutoff
 summary as (
     select
         'shop.rankings' as spec,

@@ -204,7 +204,7 @@ def test_rights_that_are_printed_alone(spec: Path) -> None:
         command = ("grants", "s.yml", "--role", "nightly", "--dialect", dialect)
         assert said in sqlmetrics(*command, folder=spec).stdout
     for more, told in (
-        (("--dialect", "duckdb"), "DuckDB has no rights that are printed here; known: Postgr"),
+        (("--dialect", "duckdb"), "DuckDB has no printable rights; known: Postgr"),
         (("--dialect", "postgres", "--kind", "nighty"), "did you mean 'nightly'"),
         ((), "say where: --db FILE"),
     ):

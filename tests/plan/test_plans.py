@@ -362,7 +362,7 @@ def test_a_checkpoint_needs_files(tmp_path: Path) -> None:
     ("given", "problem"),
     [
         ({"plan": "list"}, "unknown plan 'list'; did you mean 'lists'"),
-        ({"plan": "ranks"}, "the plan ranks cannot be used: no ranks are given"),
+        ({"plan": "ranks"}, "the plan ranks cannot be used: the rankings have no ranks"),
         ({"memory": "much"}, "memory must be a size like 4GB, given 'much'"),
         ({"plan": "lists", "ties": "average"}, "the plan lists cannot be used: ties=average"),
     ],
@@ -392,7 +392,7 @@ def test_settings_are_put_back(tmp_path: Path) -> None:
     [
         ("1 / (i % 10 + 1)", "ap", ("lists", "lists of up to 10 items, 0% of them with equal")),
         ("i % 2", "ap", ("window", "lists of up to 10 items, 100% of them with equal")),
-        ("1 / (i % 10 + 1)", "num_ret", ("window", "num_ret counts items without a label")),
+        ("1 / (i % 10 + 1)", "num_ret", ("window", "num_ret also counts items without a label")),
         ("1 / (i % 10 + 1)", "rbp", ("lists", "lists of up to 10 items")),
         ("1 / (i % 10 + 1)", "ap", ("lists", "3.33 labels above or below 0 a query")),
     ],

@@ -316,7 +316,7 @@ def test_the_toy_data_under_every_preset() -> None:
 
 @by_turns(0.8)
 def test_a_metric_that_does_not_fit_a_preset_says_why() -> None:
-    told = explain("ndcg(ideal=hits)@3", "comirec").split("under every preset")[1]
+    told = explain("ndcg(ideal=hits)@3", "comirec").split("under each preset")[1]
     assert "house          refused: ndcg(ideal=hits)@3: ideal=hits needs gain=binary" in told
 
 

@@ -148,7 +148,7 @@ def test_a_tool_s_own_number_names_the_tool_first(data: str, preset: str, printe
     assert first.departures == {}
     assert all(one.distance > 0 for one in found.candidates[1:])
     if len(first.presets) > 1:
-        assert f"several fit: {len(first.presets)} presets" in str(found)
+        assert f"several match: {len(first.presets)} presets" in str(found)
 
 
 TOLD = ["ndcg@3", "recall@3", "mrr", "ap"]
@@ -179,7 +179,7 @@ def test_every_preset_s_mean_names_it_first(metric: str, preset: str) -> None:
     exact = [one for one in found.candidates if not one.distance]
     assert any(preset in one.presets for one in exact)
     assert all(one.distance for one in others[len(exact) - 1 :])
-    assert ("several fit" in str(found)) == (len(exact) > 1 or len(first.presets) > 1)
+    assert ("several match" in str(found)) == (len(exact) > 1 or len(first.presets) > 1)
 
 
 @by_turns(0.3)

@@ -125,7 +125,7 @@ def test_the_same_spec_gives_the_same_bytes(dialect: Dialect) -> None:
 )
 def test_anything_else_is_refused(select: str) -> None:
     for dialect in OTHERS:
-        with pytest.raises(sm.SpecError, match="has no sure equal for: "):
+        with pytest.raises(sm.SpecError, match="has no exact equivalent of: "):
             translated(select, dialect, {})
 
 
@@ -147,7 +147,7 @@ def test_what_duckdb_alone_reads_is_refused_by_name() -> None:
         metrics=["ils(similarity=vector)@3"],
         items={"relation": "items", "columns": {"vector": "embedding"}},
     )
-    with pytest.raises(sm.SpecError, match=r"PostgreSQL has no sure equal for: .*UNNEST"):
+    with pytest.raises(sm.SpecError, match=r"PostgreSQL has no exact equivalent of: .*UNNEST"):
         sm.compile(vector, "postgres")
 
 

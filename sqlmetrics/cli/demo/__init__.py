@@ -115,7 +115,7 @@ def _about(paths: dict[str, Path]) -> str:
     return (
         f"Made {paths['spec'].parent}/: {DAYS} days, {len(COUNTRIES)} countries, "
         f"{rankings:,} results, {labels:,} labels.\n"
-        "Two rankers of a shop's search: is candidate better than baseline?\n"
+        "Two rankers of a shop search: is candidate better than baseline?\n"
     )
 
 
@@ -123,15 +123,15 @@ def _next(paths: dict[str, Path]) -> str:
     folder = paths["spec"].parent
     return f"""\
 {folder}/ has a spec, a profiles.yml and checks.
-Go on there:
+Try next:
   cd {folder}
   sqlmetrics show spec.yml                 # the numbers by day and country
   sqlmetrics compare spec.yml --margin .01 # is the difference real?
-  sqlmetrics build spec.yml                # write them into metrics.duckdb, and
-                                           # check: fails, for the country above
+  sqlmetrics build spec.yml                # write them into metrics.duckdb, then check
+                                           # them: fails for the country above
   sqlmetrics run spec.yml --publish bi/    # a copy for a dashboard
   sqlmetrics compile spec.yml --per-query  # the SQL
-  sqlmetrics clicks soundness clicks.yml
+  sqlmetrics clicks soundness clicks.yml   # can the click log be trusted?
   sqlmetrics evaluate rankings.parquet labels.parquet \\
       --system system --date ds -m "ndcg(gain=linear)@10, recall(rel=2)@20, ap"
 """

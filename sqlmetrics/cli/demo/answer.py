@@ -82,7 +82,7 @@ def _sentence(main: dict[str, Any], countries: list[dict[str, Any]]) -> str:
     ]
     where = ", ".join(f"{row['segment_value']}: {_share(row)}" for row in opposite_countries)
     sentence = f"{verdict}: {main['name']} {_share(main)} over all queries."
-    return sentence + (f" But not in {where}." if where else "")
+    return sentence + (f" It is the other way round in {where}." if where else "")
 
 
 def _share(row: dict[str, Any]) -> str:

@@ -153,15 +153,15 @@ class Depth(Tabular):
 
 
 def depth(log: CleanLog, *, title: str = "log", shares: Sequence[float] = (0.8, 0.95)) -> Depth:
-    """How deep people look, from the impressions that the cleaning leaves.
+    """How deep users look into the results, from the impressions that the cleaning keeps.
 
     Args:
-        log: The log, cleaned.
-        title: The name of the system where the log has none.
-        shares: The shares of requests with a click that a cutoff shall cover.
+        log: The cleaned log.
+        title: The name of the system if the log has none.
+        shares: The shares of requests with a click that a cutoff should cover.
 
     Raises:
-        SpecError: If a share is not above 0 and up to 1.
+        SpecError: If a share is not above 0 and at most 1.
     """
     if wrong := [share for share in shares if not 0 < share <= 1]:
         raise SpecError(f"shares must be above 0 and at most 1, like 0.95; given {wrong[0]}")

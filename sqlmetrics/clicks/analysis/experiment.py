@@ -181,23 +181,23 @@ def soundness(
     ranked: Rankings | Mapping[str, Any] | None = None,
     k: int = 10,
 ) -> Soundness:
-    """Look whether the systems of a log can be compared.
+    """Check whether the systems of a log can be compared.
 
-    A user that was in several systems counts for each of them. Requests without a result
-    count where the log has a table of requests.
+    A user of several systems counts for each of them. Requests without results count if the log has
+    a table of requests.
 
     Args:
-        log: The log, cleaned.
-        title: The name of the system where the log has none.
-        shares: System -> the share, or weight, it should have got; by default all the same.
-        unit: What was assigned to systems by lot; users, or requests if there is no column
-            of users.
-        threshold: Below this p-value there is a mismatch.
+        log: The cleaned log.
+        title: The name of the system if the log has none.
+        shares: System -> its planned share, or weight. Default: equal shares.
+        unit: What was randomly assigned to systems. Default: users, or requests if there is no user
+            column.
+        threshold: The p-value below which the shares do not match the plan.
         ranked: The ranked lists, to be compared with the shown ones; see `likeness`.
-        k: How many places of them.
+        k: The number of places to compare.
 
     Raises:
-        SpecError: If there are no users to count, or the shares are not those of the systems.
+        SpecError: If there are no users to count, or the shares do not fit the systems.
     """
     has_users = "user" in log.tables.names.impressions
     if unit == "users" and not has_users:

@@ -35,18 +35,18 @@ Series = Mapping[date, float]
 def offline_online(
     offline: Rows, online: Rows, *, lags: int = 7, least_days: int = 5
 ) -> OfflineOnline:
-    """Put the offline and the online metrics of the same days, systems and segments side by side.
+    """Compare offline with online metrics of the same days, systems and segments.
 
     Args:
         offline: Rows of the fact table: `Result.to_dicts()` of an evaluation with days.
-        online: Likewise: `ClickResult.online().to_pylist()`.
-        lags: The largest lag that is tried, in days, both ways.
-        least_days: Correlations of fewer pairs of days than this are not told: with few
-            of them one of many lags always fits. At least 3.
+        online: Rows of the online metrics: `ClickResult.online().to_pylist()`.
+        lags: The largest lag to try, in days, in both directions.
+        least_days: The smallest number of days for a correlation, at least 3: with fewer days, one
+            of many lags always fits.
 
     Raises:
-        SpecError: If a metric has two values for a day, system and segment, or if the two have
-            none of these in common.
+        SpecError: If a metric has two values for a day, system and segment, or the two have no day,
+            system and segment in common.
 
     >>> days = [date(2026, 1, day) for day in range(1, 7)]
     >>> both = {"system": "s", "segment_name": "all", "segment_value": "all", "k": 10}

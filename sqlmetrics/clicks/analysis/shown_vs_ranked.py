@@ -126,22 +126,22 @@ class ListComparison(Tabular):
 def shown_vs_ranked(
     log: CleanLog, ranked: Rankings | Mapping[str, Any], *, k: int = 10, per_request: bool = True
 ) -> ListComparison:
-    """Compare what was shown with what was ranked, for the requests that have both.
+    """Compare the shown lists with the ranked ones, for the requests that have both.
 
-    overlap@k and rbo are the metrics of these names. Choose k no larger than what is usually
-    shown: overlap@k counts the places below the end of a short list too.
+    overlap@k and rbo are the metrics of these names. Choose a k up to the usual number of shown
+    items: overlap@k also counts the places below the end of a short list.
 
     Args:
-        log: The log, cleaned.
-        ranked: Where the ranked lists are: rows (request, item, rank or score), as the keys
-            of `rankings` in a spec; the request's column is `query`, by default request_id.
-            Equal scores are ordered by item, as everywhere.
-        k: How many places are looked at.
-        per_request: Whether to fetch the table of one row per request.
+        log: The cleaned log.
+        ranked: The ranked lists: rows (request, item, rank or score), as under `rankings` in a
+            spec; the request column is `query`, by default request_id. Items with equal scores are
+            ordered by id.
+        k: The number of places to compare.
+        per_request: Whether to fetch the table with one row per request.
 
     Raises:
-        SpecError: If k is none, or no request has both lists.
-        InputError: If an item is twice in a ranked list, or has no rank or score.
+        SpecError: If k is below 1, or no request has both lists.
+        InputError: If an item appears twice in a ranked list, or has no rank or score.
     """
     if k < 1:
         raise SpecError(f"k must be 1 or more, given {k}")

@@ -32,25 +32,25 @@ def counterfactual_metrics(
     confidence: float = CONFIDENCE,
     by: Sequence[str] = (),
 ) -> CounterfactualResult:
-    """Estimate from a click log what a ranking, or a policy, that was not shown would have got.
+    """Estimate the metrics of a ranking, or a policy, that was not shown, from a click log.
 
-    The formulas stand in `clicks.counterfactual.lists` and `.policy`. Equal scores of a new list
-    are ordered by item, as everywhere. Requests without a new list are left out, and counted.
+    The formulas are in `clicks.counterfactual.lists` and `.policy`. Items with equal scores are
+    ordered by id. Requests without a new list are left out, and a note counts them.
 
     Args:
-        log: The log, cleaned.
-        counterfactual: The keys of `clicks.counterfactual`; default: those of the log's spec.
-        curve: For lists: how often each position is looked at, by position. Default: those of
-            the log's spec, by its `propensity`; they are estimated now.
-        confidence: The coverage of the intervals, above 0 and below 1.
-        by: Segments of the log, each of whose values is estimated too. What `dr` knows of items,
-            it knows of all.
+        log: The cleaned log.
+        counterfactual: The keys of `clicks.counterfactual`. Default: those of the spec.
+        curve: For lists: the propensity of each position. Default: those of the spec, by its
+            `propensity`, estimated now.
+        confidence: The level of the intervals, above 0 and below 1.
+        by: Segments of the log to estimate as well, value by value. The model of `dr` is learned on
+            all requests.
 
     Raises:
-        SpecError: If a key is wrong, there are no propensities, or the cleaning leaves out what
-            was not looked at.
-        InputError: If the lists or the policy cannot be read or are none, no request of the log
-            has a new list, or a logged probability is none.
+        SpecError: If a key is wrong, there are no propensities, or the cleaning leaves out items
+            below the last click.
+        InputError: If the lists or the policy cannot be read or are invalid, no request of the log
+            has a new list, or a logged probability is invalid.
     """
     check_confidence(confidence)
     checked = _asked(log, counterfactual)

@@ -53,7 +53,7 @@ def policy_rows(source: Policy, relation: Relation) -> Stage:
     columns = source.columns
     position = f"cast({identifier(columns.position)} as bigint)" if columns.position else ""
     view = {
-        "about": "one row per item and position: how likely the policy is to choose it",
+        "about": "one row per item and position: the probability that the policy chooses it",
         "columns": [
             Column(f"cast({identifier(columns.item)} as varchar)", "item_id"),
             *([Column(position, "position")] if position else []),

@@ -174,21 +174,21 @@ def interleaving_outcome(
     confidence: float = CONFIDENCE,
     by: str | None = None,
 ) -> InterleavingOutcome | ByGroup[InterleavingOutcome]:
-    """Which of two interleaved systems people prefer.
+    """Find which of two interleaved systems users prefer.
 
     Args:
-        log: The log, cleaned, of a spec that says `interleaving`.
-        curve: The propensities of positions, for `debiased_balanced`; default: those of the spec,
-            or harvested, if it says none.
-        confidence: The coverage of the intervals.
-        by: A column of `segments`, such as the device: each of its values by itself, with
-            propensities of its own; one that has no answer is left out, with a note.
+        log: The cleaned log, of a spec with `interleaving`.
+        curve: The propensities of positions, for `debiased_balanced`. Default: those of the spec,
+            else harvested.
+        confidence: The level of the intervals.
+        by: A column of `segments`, such as the device: each of its values is evaluated by itself,
+            with its own propensities. A value without a result is left out, with a note.
 
     Raises:
-        SpecError: If the spec says no interleaving, a baseline that is not there, or propensities
-            by another column than `by`; or if `by` is no segment.
-        InputError: If there are not two systems, no request is interleaved, or the log cannot tell
-            the propensities.
+        SpecError: If the spec has no interleaving, its baseline does not exist, its propensities
+            are by another column than `by`, or `by` is not a segment.
+        InputError: If there are not exactly two systems, no request is interleaved, or the log
+            cannot tell the propensities.
     """
     check_confidence(confidence)
     interleaving = log.tables.clicks.interleaving

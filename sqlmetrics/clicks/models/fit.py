@@ -182,23 +182,22 @@ def click_models(
     prior: Prior | None = None,
     by: str | None = None,
 ) -> ModelFits | ByGroup[ModelFits]:
-    """How well click models that learned from one part of a log predict the other.
+    """Compare how well click models, learned on one part of a log, predict the other part.
 
     Args:
-        log: The log, cleaned.
-        curve: The propensities of the position-based model; default: those of the spec, or
-            harvested, if it says none. A log that cannot tell them has no such model. A position
-            below the last one has the propensity of that.
-        prior: What is added to what is known of an item; default: ten impressions with the mean
-            rate of all items.
-        by: A column of `segments`, such as the device: each of its values is learned and predicted
-            by itself, as if the log had no other; one that cannot be is left out, with a note.
+        log: The cleaned log.
+        curve: The propensities of the position-based model. Default: those of the spec, else
+            harvested; a log that cannot tell them has no such model. Positions below the last known
+            one get its propensity.
+        prior: What is added to the counts of an item. Default: ten impressions with the mean rate
+            of all items.
+        by: A column of `segments`, such as the device: models are learned and tested for each of
+            its values alone. A value that cannot be learned is left out, with a note.
 
     Raises:
-        SpecError: If `by` is no segment.
-        InputError: If no request is left to learn from, or to be held against, or none of those
-            to learn from has a click; or the log cannot tell the propensities that the spec asks
-            for.
+        SpecError: If `by` is not a segment.
+        InputError: If no request is left to learn from or to test on, no learned request has a
+            click, or the log cannot tell the propensities that the spec asks for.
     """
     curve, note = (curve, "") if curve else _curve(log, by)
     if by is None:

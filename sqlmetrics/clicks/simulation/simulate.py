@@ -86,39 +86,39 @@ def simulate(
     randomised: float = 0.0,
     overwrite: bool = False,
 ) -> SimulatedLog:
-    """Write the requests, impressions and events of a shop's search, and the truth about them.
+    """Write a simulated click log of a shop search, and the truth behind it.
 
-    The same arguments give the same bytes, with the same version of DuckDB. Dirt comes on
-    top of what people do: another share of it leaves all clean events as they are. (But bots
-    and testers are some of the users and of the requests.)
+    The same arguments give the same bytes, with the same version of DuckDB. Faults are added to the
+    actions of users: another share of faults leaves all clean events unchanged. (But bots and
+    testers are some of the users and requests.)
 
     Args:
-        folder: Where the files go; it is made if it is not there.
-        requests: Requests of people; those of bots come on top.
-        results: Results of a request.
-        model: How people look at results: `position` or `cascade`.
-        seed: Another seed gives another log.
-        days: Over how many days the requests are spread.
-        queries: Distinct queries. The memory that is needed grows with them.
-        users: Bots among them. Default: 2,000, or one a hundred requests where that is more.
+        folder: The folder, created if it does not exist.
+        requests: The number of requests by people; requests by bots are added.
+        results: The number of results per request.
+        model: The click model: `position` or `cascade`.
+        seed: The random seed.
+        days: The number of days.
+        queries: The number of distinct queries; memory grows with it.
+        users: The number of users, bots included. Default: 2,000, or 1 per 100 requests if that is
+            more.
         systems: The rankers, from the worst to the best.
-        bots: Which share of the users are bots; one at least unless it is 0.
-        duplicates: Share of the clean events that are there twice.
-        late: Events after the attribution window, in shares of the clicks.
-        early: Events before the result was shown, likewise.
-        orphans: Events on items that were not shown, likewise.
-        hurried: Clicks that were left within 5 seconds, likewise.
-        zero_results: Which share of the requests finds nothing.
-        test_traffic: Which share of the requests is made by testers.
-        cascade: Which share of the requests is read as a cascade, where the model is `position`.
-        trust: How likely a result at position 1 is clicked that is looked at and does not
-            attract, likewise; at position k a k-th of it.
-        randomised: Which share of the requests shows its results in random order; it has a
-            column `is_randomised`.
-        overwrite: Whether to write over files of these names that are no simulated log.
+        bots: The share of users who are bots; at least one user unless it is 0.
+        duplicates: The share of clean events that are duplicated.
+        late: Events after the attribution window, as a share of the clicks.
+        early: Events before their impression, as a share of the clicks.
+        orphans: Events on items without an impression, as a share of the clicks.
+        hurried: The share of clicks that are left within 5 seconds.
+        zero_results: The share of requests without results.
+        test_traffic: The share of requests by testers.
+        cascade: The share of requests whose users read like a cascade, with the model `position`.
+        trust: The probability of a click on the first result when it is examined and not
+            attractive, with the model `position`; at position k it is divided by k.
+        randomised: The share of requests in random order; adds the column `is_randomised`.
+        overwrite: Whether to replace files of these names that are not a simulated log, too.
 
     Raises:
-        SpecError: If an argument is out of its range, or such a file is there.
+        SpecError: If an argument is out of range, or a file that no simulation wrote is in the way.
         EngineError: If the folder cannot be written to.
     """
     world = Settings(

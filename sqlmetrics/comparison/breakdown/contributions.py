@@ -85,7 +85,7 @@ def slices_query(pairing: Pairing) -> tuple[list[Stage], str]:
         Stage("system_values", "comparison/system_values", {"shared": facts, "metrics": metrics}),
         segments_stage(
             "slices",
-            "one row per system, segment and metric: what its mean is made of",
+            "one row per system, segment and metric: the sums behind its mean",
             (["system"], [*METRIC]),
             sums,
             "system_values",

@@ -143,7 +143,7 @@ def items_query(
     keys = [*plan.shape.keys, "item_id", "rnk", "grade"]
     shown_items = columns_stage(
         "shown_items",
-        f"one row per item that is shown: the first {SHOWN}, and those with a grade above 0",
+        f"one row per printed item: the first {SHOWN}, and those with a grade above 0",
         [*keys],
         "ranked",
         where + of_days * bool(days),
@@ -156,7 +156,7 @@ def items_query(
         for n, stage in lookups.items()
     }
     view = {"columns": columns, "from": "shown_items", "joins": joins}
-    view["about"] = "one row per item that is shown, with its title"
+    view["about"] = "one row per printed item, with its title"
     last = Stage("titled_items", "comparison/titled", view)
     order = ", ".join([*plan.shape.keys, "rnk"])
     stages = [*lookups.values(), *pool.stages(plan, with_grades=True), shown_items, last]

@@ -110,7 +110,7 @@ _SUMS = {
 
 def _sums() -> Stage:
     columns = [Column(text, f"sum_{name}") for name, text in _SUMS.items()]
-    about = "one row per system and metric: what tells noise from differences"
+    about = "one row per system and metric: the variances of noise and of differences"
     return sums_stage("move_sums", about, ["system", *METRIC], columns, "query_moves")
 
 
@@ -195,7 +195,7 @@ def _constants(noise_by_key: Noises, directions: Mapping[tuple[str, int], int]) 
         ]
         for (system, metric, k), noise in noise_by_key.items()
     ]
-    about = "one row per system and metric: how much of a query's difference is believed"
+    about = "one row per system and metric: the share of a difference that is not noise"
     return Stage("shrinkage", "comparison/constants", {"about": about, "rows": rows})
 
 
@@ -216,7 +216,7 @@ def _shrunk(pairing: Pairing) -> Stage:
     columns: list[object] = [f"query_moves.{name}" for name in _read(pairing)]
     columns.append(Column(f"query_moves.mean_difference * {factor}", "shrunk_difference"))
     columns.append(Column("query_moves.mean_difference * shrinkage.direction", "gain"))
-    about = "the difference of a query, pulled towards 0 by as much as it may be noise"
+    about = "the difference of a query, shrunk towards 0 by its noise"
     on = ("system", *METRIC)
     return join_stage("shrunk_moves", about, columns, "query_moves", to="shrinkage", on=on)
 
@@ -234,7 +234,7 @@ def _impacts(pairing: Pairing, selection: Movers) -> Stage:
         Column(f"floor(abs(mean_difference * traffic) * {steps} + 0.5e0)", "size"),
         Column("case when gain > 0e0 then 1 else 0 end", "is_gain"),
     ]
-    about = f"the queries that moved; their impact in steps of {1 / STEPS:g}: last digits differ"
+    about = f"the queries that moved; their impact is rounded to {1 / STEPS:g}"
     return columns_stage("impacts", about, columns, "shrunk_moves", _condition(selection))
 
 

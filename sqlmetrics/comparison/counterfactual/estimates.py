@@ -237,7 +237,7 @@ class _Made:
         yield from self.about.notes
         systems = (sides.of_system,) if sides.periods else (sides.baseline, *sides.systems)
         where = f"system in ({', '.join(map(literal, systems))})"
-        about = "what was kept of each request"
+        about = "the rows kept of each request"
         kept_units = columns_stage("kept_units", about, ["*"], UNITS, where)
         question = Question([kept_units], self._terms, self.question.counts)
         estimated = estimates(

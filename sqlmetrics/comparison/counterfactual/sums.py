@@ -86,7 +86,7 @@ class Sides:
     def counts(self) -> tuple[list[Stage], str]:
         """The same of how many requests a side has, with those that the other has not."""
         counted = Column(f"sum({self.counted})", "n")
-        about = "one row per side: how many requests it has"
+        about = "one row per side: the number of its requests"
         counts = sums_stage("counts", about, ["system"], [counted], "compared_units")
         return [self._units(), counts], "select *\nfrom counts"
 
@@ -104,7 +104,7 @@ class Sides:
         where = [f"system in ({', '.join(map(literal, systems))})"]
         if self.periods:
             where = [in_any(self.periods), f"system = {literal(self.of_system)}"]
-        about = "one row per side and request: what it adds to each sum"
+        about = "one row per side and request: its part of each sum"
         unit_columns = [system, *keys, alone, *(name for name in columns if name not in keys)]
         return columns_stage("compared_units", about, unit_columns, UNITS, "\n    and ".join(where))
 
@@ -126,7 +126,7 @@ class Sides:
             off = f"{rows}.{term.x}\n    - {centre}\n    * {rows}.{term.w}"
             columns.append(Column(off, f"{_name(term)}_y"))
         view = {
-            "about": "one row per side and request: how far it is off the ratio of all",
+            "about": "one row per side and request: its deviation from the overall ratio",
             "columns": columns,
             "from": rows,
             "to": "centres",
@@ -154,7 +154,7 @@ class Sides:
             for name in self._summed
             for side in SIDES
         ]
-        about = "one row per segment and user, or request without one: the sums on both sides"
+        about = "one row per segment and user (or request without a user): the sums of both sides"
         keys = (["system", "user_id", "lone_request"], list[str]())
         segments = [(ALL, literal(ALL), list[str]())]
         segments += [(name, segment(name), [segment(name)]) for name in self.by]

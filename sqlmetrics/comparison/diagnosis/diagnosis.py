@@ -42,10 +42,10 @@ class Finding:
     """A rule that fired.
 
     Attributes:
-        rule: Which.
-        system: For which system.
-        baseline: Beside which one; empty if it is about one system alone.
-        numbers: The numbers that fired it, in words.
+        rule: The rule.
+        system: The system that it is about.
+        baseline: The system that it is compared with; empty if the rule is about one system alone.
+        numbers: The numbers that made it fire, as text.
     """
 
     rule: Rule
@@ -56,13 +56,13 @@ class Finding:
 
 @dataclass(frozen=True, repr=False)
 class Diagnosis(Tabular):
-    """What a diagnosis found; it prints as text.
+    """The findings of a diagnosis; it prints as text.
 
     Attributes:
         findings: The rules that fired, by system.
-        comparison: The differences behind it; None for a single system.
-        result: The numbers of each system.
-        notes: What could not be looked at, and why.
+        comparison: The differences behind the findings; None for a single system.
+        result: The metrics of each system.
+        notes: What could not be checked, and why.
     """
 
     findings: tuple[Finding, ...]
@@ -84,7 +84,7 @@ class Diagnosis(Tabular):
         return len(self.findings)
 
     def to_dicts(self) -> list[dict[str, str]]:
-        """One dict a finding: system, baseline, finding, numbers, meaning, look."""
+        """One dict per finding: system, baseline, finding, numbers, meaning, look."""
         return [
             {
                 "system": finding.system,
@@ -102,7 +102,7 @@ class Diagnosis(Tabular):
             "\n".join(_block(heading, rows)) for heading, rows in _by_heading(self.findings).items()
         ]
         if not self.findings:
-            parts = [f"none of {len(RULES)} patterns was found"]
+            parts = [f"none of the {len(RULES)} patterns was found"]
         yield from parts
         yield from ("\n".join(wrap(f"note: {note}", WIDTH)) for note in self.notes)
 
@@ -123,37 +123,38 @@ def diagnose(
     check: bool | float = True,
     **arguments: Unpack[TableArguments],
 ) -> Diagnosis:
-    """Look for patterns among the metrics of a system, and of what moved beside another one.
+    """Look for known patterns in the metrics of a system, or in its changes against a baseline.
 
-    Recall up and NDCG flat: new candidates rank low. MRR up and hit@20 flat: the reranker works.
-    Of a spec with a click log, online metrics stand beside those of the lists: NDCG up and CTR
-    flat. Every rule stands in `comparison.diagnosis.rules` with its thresholds, and says what to
-    look at next.
+    If recall goes up and NDCG is flat, the new relevant items do not reach the top 10; if MRR
+    goes up and hit@20 is flat, the reranker works. A spec with a click log adds online metrics,
+    so that NDCG up and CTR flat is a pattern too. The rules and their thresholds are in
+    `comparison.diagnosis.rules`; each finding says what to look at next.
 
     Args:
-        rankings: As `compare` takes them; one system alone is looked at by itself.
-        labels: Likewise.
-        baseline: As of `compare`.
-        systems: Likewise.
-        margin: What lies within it is flat, in the metrics' unit.
-        level: The coverage of the intervals that say whether something moved.
-        by: Segments, of which that is told which is worse; of a spec its own.
-        dates: Two or more days or periods of one system, as of `compare`: the first one is the
-            baseline, and each is looked at as a system.
-        start: The first day.
-        end: The day after the last one.
-        connection: As of `compare`.
-        check: Likewise.
+        rankings: A table with a column of systems, a dict of tables or a `Spec`, as `compare` takes
+            them. A single system is diagnosed by itself.
+        labels: The labels, as `evaluate` takes them; None with a spec.
+        baseline: The system that the others are compared with. Default: as for `compare`.
+        systems: The systems to diagnose. Default: all.
+        margin: Differences up to this size count as flat, in the unit of the metrics.
+        level: The confidence level of the intervals that decide whether a metric moved.
+        by: Segments; a finding names one in which a system is worse. Default: those of the spec.
+        dates: Two or more days or periods of one system, as for `compare`: the first is the
+            baseline, and each of them is treated as a system.
+        start: The first day. Default: the first day of the data.
+        end: The day after the last one. Default: all days of the data.
+        connection: The database that holds the tables; see `evaluate`.
+        check: Whether to check the input before the evaluation.
         **arguments: The other arguments of `evaluate`.
 
     Raises:
-        SqlmetricsError: As `compare` does.
+        SqlmetricsError: The errors that `compare` raises.
 
     >>> import pyarrow as pa
     >>> lists = pa.table({"query_id": [1, 1], "item_id": ["a", "b"], "score": [2.0, 1.0]})
     >>> truth = pa.table({"query_id": [1], "item_id": ["b"], "grade": [1]})
     >>> [one.rule.title for one in diagnose(lists, truth)][:2]
-    ['one target a query', 'few relevant labels a query']
+    ['one relevant item per query', 'few relevant labels per query']
     """
     check_arguments(diagnose, arguments)
     check_level(level, margin)
@@ -286,7 +287,7 @@ def _at_tables(inputs: Inputs, options: Options, engine: Database, *, check: boo
             try:
                 comparison = comparison_of(plan, asks_of_runs, script, engine)
             except InputError as error:
-                notes.append(f"the movers were not checked: {error}")
+                notes.append(f"changes between the systems were not checked: {error}")
         else:
             notes.append(_ALONE)
     notes += [row["sentence"] for row in comparison or () if row["ci_low"] is None]

@@ -39,7 +39,7 @@ LISTS = "ndcg@10"
 """The metric of lists that a line of online ones begins with."""
 
 NOTE = (
-    "requests have one system each: what moved is the difference of two means, with Welch's "
+    "each request has one system, so a change is the difference of two means, with Welch's "
     "interval over {units}"
 )
 USERS = "users (a request of no known user counts as one)"

@@ -118,7 +118,7 @@ class RequestSums:
             if stage.name not in stage_names
         ]
         all_stages = [*stages, *users, self._users(), self._units(rows)]
-        about = "one row per system and user: what is summed of its requests"
+        about = "one row per system and user: the sums over its requests"
         places = [*["segment_value"] * bool(self.segment), "served_by"]
         keys = [*places, "unit_user", "unit_request"]
         all_stages.append(sums_stage("user_sums", about, keys, sums, "request_units"))
@@ -148,7 +148,7 @@ class RequestSums:
         title = literal(self.spec.title)
         alone = f"case when request_users.user_id is null then {request} end"
         view = {
-            "about": "one row per request: what is known of it, and its user",
+            "about": "one row per request: its columns and its user",
             "columns": [
                 f"{rows}.*",
                 *self._segment_value(rows),

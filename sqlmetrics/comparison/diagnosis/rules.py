@@ -93,140 +93,139 @@ _FOUND = ("recall", "hit", "num_rel", "judged")
 
 RULES = (
     Rule(
-        "new candidates rank low",
+        "more relevant items, same top 10",
         (Condition(_RECALL, "up"), Condition(_NDCG, "flat")),
-        "more relevant items are found, but NDCG of the first ten is as it was",
-        "relevant items that one system alone finds, and what the ranker knows of them",
+        "the system finds more relevant items, but NDCG@10 is as high as before",
+        "relevant items that only one system finds, and what the ranker knows about them",
     ),
     Rule(
-        "lost below the first page",
+        "fewer relevant items, same top 10",
         (Condition(_RECALL, "down"), Condition(_NDCG, "flat")),
-        "fewer relevant items are found, and NDCG of the first ten does not show it",
+        "the system finds fewer relevant items, and NDCG@10 does not show it",
         "the candidate sources and filters that changed",
     ),
     Rule(
-        "a better order of as many relevant items",
+        "better top 10, same recall",
         (Condition(_NDCG, "up"), Condition(_RECALL, "flat")),
-        "NDCG of the first ten went up, and about as many relevant items are found",
-        "the candidate sources, if more is wanted: the ranker has done its part",
+        "NDCG@10 went up, and the system finds about as many relevant items as before",
+        "the candidate sources, if you want to find more relevant items",
     ),
     Rule(
-        "found, and ranked worse",
+        "more relevant items, worse top 10",
         (Condition(_RECALL, "up"), Condition(_NDCG, "down")),
-        "more relevant items are found, and NDCG of the first ten went down",
-        "what the new candidates push out of the first ten",
+        "the system finds more relevant items, but NDCG@10 went down",
+        "relevant items that new candidates push out of the top 10",
     ),
     Rule(
         "the reranker works",
         (Condition("mrr", "up"), Condition("hit@20", "flat")),
-        "the first relevant item comes earlier, and about as many queries have one in the first "
-        "twenty",
-        "recall: what no candidate source finds cannot be ranked",
+        "the first relevant item ranks higher, and about as many queries have one in the top 20",
+        "recall: a reranker cannot rank items that no candidate source finds",
     ),
     Rule(
-        "the tail was sorted, not the head",
+        "better order overall, worse top 10",
         (Condition("gauc", "up"), Condition("dcg@10", "down")),
-        "pairs are in better order over whole lists, and DCG of the first ten went down",
-        "a loss that weighs the first ranks, like LambdaRank's",
+        "more pairs of items are in the right order over whole lists, but DCG@10 went down",
+        "a training loss that weights the top ranks, such as LambdaRank",
     ),
     Rule(
-        "better offline, the same online",
+        "better offline, same online",
         (Condition(_NDCG, "up"), Condition("ctr", "flat")),
-        "the labels say that the lists got better, and people click no more",
-        "labels learned from another ranker's positions, what else stands on the page, and "
-        "whether the first results, which people look at, changed at all",
+        "the labels say that the lists got better, but users do not click more",
+        "whether the labels follow the positions of another ranker, what else the page shows, "
+        "and whether the top results, which users see first, changed at all",
     ),
     Rule(
         "better offline, worse online",
         (Condition(_NDCG, "up"), Condition("ctr", "down")),
-        "the labels say that the lists got better, and people click less",
-        "what people click that has no label or a low one: price, freshness, pictures",
+        "the labels say that the lists got better, but users click less",
+        "clicked items with a low label or none: price, freshness or pictures may attract clicks",
     ),
     Rule(
-        "the same offline, better online",
+        "same offline, better online",
         (Condition(_NDCG, "flat"), Condition("ctr", "up")),
-        "people click more in lists that the labels find as good as before",
-        "new items without a label, and what changed beside the order: titles, pictures, speed",
+        "users click more, but the labels say that the lists are as good as before",
+        "new items without a label, and changes other than the order: titles, pictures, speed",
     ),
     Rule(
-        "more clicks of fewer requests",
+        "more clicks from fewer requests",
         (Condition("ctr", "up"), Condition("abandonment", "down")),
-        "people who click do so more often, and more of them click nothing",
-        "the requests that are abandoned: their queries, devices and countries",
+        "the click rate went up, but more requests get no click at all",
+        "the abandoned requests: their queries, devices and countries",
     ),
     Rule(
-        "moved by which queries were counted",
+        "the systems answer different queries",
         (Condition(_NDCG, "mix"),),
-        "the systems' means are apart otherwise than the same queries are",
-        "the queries that one system alone answers: missing rankings, other traffic",
+        "the means differ by another amount than on the queries that both systems answer",
+        "the queries that only one system answers: missing rankings or different traffic",
     ),
     Rule(
         "good recall, poor order",
         (Condition("recall@20", "least", 0.8), Condition("mrr@20", "most", 0.4)),
-        "most relevant items are in the first twenty, and the first of them comes late",
-        "the ranker, before the candidate sources",
+        "most relevant items are in the top 20, but the first of them ranks low",
+        "the ranker first, then the candidate sources",
     ),
     Rule(
-        "relevant items wait below the first five",
+        "relevant items miss the top 5",
         (Condition("hit@20", "least", 0.7), Condition("hit@5", "most", 0.4)),
-        "many first relevant items stand at ranks 6 to 20",
-        "the ranker, and how many results people see without scrolling",
+        "for many queries the first relevant item is at ranks 6 to 20",
+        "the ranker, and how many results users see without scrolling",
     ),
     Rule(
-        "relevant items stand beyond the tenth rank",
+        "relevant items rank below 10",
         (Condition(_RECALL, "least", 0.5), Condition("recall@10", "half", other=_RECALL)),
-        "the relevant items are found, and half of them or more below the first page",
-        "the ranker, before the candidate sources",
+        "at least half of the relevant items that are found rank below 10",
+        "the ranker first, then the candidate sources",
     ),
     Rule(
-        "one target a query",
+        "one relevant item per query",
         (
             Condition("hit@20", "equal", other="recall@20"),
             Condition(_SECOND, "equal", other=_FIRST),
             Condition("num_rel", "least", 0.1),
         ),
-        "hit and recall are one number: no query has a second relevant item",
-        "mrr, which tells ranks apart; recall adds nothing",
+        "no query has a second relevant item, so hit and recall are the same number",
+        "mrr, which depends on the rank; recall adds nothing to hit",
     ),
     Rule(
-        "a good order of poor lists",
+        "good order, poor recall",
         (
             Condition(_SHOWN, "least", 0.8),
             Condition(_NDCG, "most", 0.5),
             Condition("recall@20", "most", 0.5),
         ),
-        "against the best order of what was shown NDCG is high, against all labels it is not",
-        "recall: an NDCG of shown items alone hides what was not found",
+        "NDCG is high against the best order of the shown items, but low against all labels",
+        "recall: an NDCG of the shown items alone hides relevant items that were not found",
     ),
     Rule(
-        "a mean over hits alone",
+        "a mean over hits hides failed queries",
         (Condition(_OF_HITS, "least", 0.6), Condition(_OF_ALL, "most", 0.4)),
-        "over queries with a relevant item in the first ten NDCG is high, over all it is not",
-        "the mean over all: one over hits leaves out what failed (average_over)",
+        "NDCG is high over queries with a relevant item in the top 10, but low over all queries",
+        "the mean over all queries: average_over=hits leaves out the queries without a hit",
     ),
     Rule(
         "many tied scores",
         (Condition(TIED, "least", 0.1),),
-        "items share their score with others of their list: the rule for ties orders them",
-        "sqlmetrics evaluate --tie-audit, which says what the order of equal scores is worth",
+        "many items share their score with another item of the list: the rule for ties orders them",
+        "sqlmetrics evaluate --tie-audit, which says how much tied scores change each metric",
     ),
     Rule(
-        "few relevant labels a query",
+        "few relevant labels per query",
         (Condition("num_rel", "most", 2.0),),
-        "recall and NDCG move in large steps",
-        "more labels a query, or more queries, before small differences are believed",
+        "with so few relevant items per query, recall and NDCG move in large steps",
+        "more labels per query, or more queries, before you trust a small difference",
     ),
     Rule(
-        "no relevant item outside what was retrieved",
+        "no relevant label outside the lists",
         (Condition("num_rel_ret", "equal", other="num_rel"), Condition("num_rel", "least", 0.1)),
-        "every relevant item stands in its list, as where labels are made from the lists alone",
+        "the lists contain every relevant item, as if the labels were made from these lists alone",
         "labels of items that other systems find: without them recall and NDCG may be too high",
     ),
     Rule(
-        "many items without a judgment",
+        "many items without a label",
         (Condition(_JUDGED, "most", 0.7),),
-        "an unjudged item counts as not relevant, which is a guess",
-        "sqlmetrics sheet, which lists them by how much they matter; unjudged=condensed",
+        "an item without a label counts as not relevant, which is a guess",
+        "sqlmetrics sheet, which lists the unlabelled items that matter most; --unjudged condensed",
     ),
 )
 """All of them, those of two systems first."""
@@ -234,8 +233,8 @@ RULES = (
 IN_A_SLICE = Rule(
     "worse in a segment",
     (),
-    "the means over all queries hide it",
-    "sqlmetrics report, and compare --by: the other segments, and the queries that moved most",
+    "the mean over all queries hides this loss",
+    "the other segments (compare --by) and the queries that moved most (sqlmetrics report)",
 )
 """What is told where a segment of two systems is worse, as `report` chooses it."""
 
@@ -307,7 +306,7 @@ def _of_change(
         return (
             f"{condition.metric} {difference:+.4f} between the means, "
             f"{row['difference']:+.4f} over the "
-            f"{row['n']:,} queries that both have"
+            f"{row['n']:,} queries of both systems"
         )
     is_met = {
         "flat": -margin <= low and high <= margin,

@@ -51,29 +51,30 @@ def funnel(
     check: bool | float = True,
     **arguments: Unpack[TableArguments],
 ) -> Funnel:
-    """Say where a ranking of several stages loses relevant items: recall, pre-rank, rank, page.
+    """Find the stage at which a ranking pipeline loses relevant items: recall, rank, page.
 
-    A relevant item is lost at the stage behind the last one that has it; what no stage has is lost
-    at the first. So the items that stages lose and those of the last one are all there are.
-    A query without a list at a stage loses all that it had.
+    A relevant item is lost after the last stage that has it; an item that no stage has is lost at
+    the first. So the lost items of all stages and the items of the last stage add up to all
+    relevant items. A query without a list at a stage loses all of its items there.
 
     Args:
-        rankings: Stage -> its table, in order; or one table with a column of stages, as `evaluate`
-            takes it; or a `Spec` of such a table.
-        labels: As `evaluate` takes them; None with a spec.
-        metrics: What is computed of each stage's lists, as of `evaluate`; default: those of the
-            spec, or `ndcg@10`.
-        stage: The column that names a row's stage, of one table.
-        order: The stages, the first one first; rows of others are not looked at. Default: as
-            given, of one table by the size of their lists, the largest first.
-        sources: A column that lists the sources of an item, like `["bm25", "popular"]`, of one
-            table in DuckDB or PostgreSQL: what each finds is looked at, instead of stages.
+        rankings: A dict, stage -> its table, in order; or one table with a column of stages, as
+            `evaluate` takes it; or a `Spec` of such a table.
+        labels: The labels, as `evaluate` takes them; None with a spec.
+        metrics: The metrics of each stage, as `evaluate` takes them. Default: those of the spec,
+            else `ndcg@10`.
+        stage: The column that names the stage of a row, if there is one table.
+        order: The stages from first to last; other stages are left out. Default: the given order,
+            or, for one table, by the size of the lists, the largest first.
+        sources: A column with the list of sources of an item, such as `["bm25", "popular"]`, of one
+            table in DuckDB or PostgreSQL; the funnel then shows what each source finds instead of
+            stages.
         rel: The lowest grade of a relevant item.
-        by: Segments, each of which is looked at too; of days, the column of dates.
-        start: The first day.
-        end: The day after the last one.
-        connection: Where the tables are; see `evaluate`.
-        check: Whether to look for bad input first.
+        by: Segments to show as well, value by value; for days name the column of dates.
+        start: The first day. Default: the first day of the data.
+        end: The day after the last one. Default: all days of the data.
+        connection: The database that holds the tables; see `evaluate`.
+        check: Whether to check the input before the evaluation.
         **arguments: The other arguments of `evaluate`. `system` is `"system"` by default.
 
     Returns:
@@ -81,8 +82,8 @@ def funnel(
         `SourceFunnel`, with a row per source.
 
     Raises:
-        SpecError: If there are not two stages, or an argument is wrong.
-        InputError: If a stage has no row, or the data would give wrong numbers.
+        SpecError: If there are fewer than two stages, or an argument is wrong.
+        InputError: If a stage has no rows, or the data would give wrong numbers.
         EngineError: If the database fails.
 
     >>> import pyarrow as pa
@@ -122,7 +123,7 @@ def funnel(
         names = tuple(order) or tuple(runs)
         check_order(names, runs)
         if sources is not None and (names or stage != STAGE):
-            message = "sources are those of one table's items, and no stages: leave these out"
+            message = "sources belong to the items of one table; leave the stages out"
             raise SpecError(message)
         inputs = replace(inputs, rankings=StageRuns(runs)) if runs else inputs
         plan, _ = stack.enter_context(asked_plan(inputs, options, engine))

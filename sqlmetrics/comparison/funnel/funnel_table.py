@@ -39,12 +39,12 @@ SIZES: Mapping[str, Cell] = {
 
 @dataclass(frozen=True, repr=False)
 class Funnel(Rows):
-    """Where relevant items are lost on their way; it prints as tables and sentences.
+    """The stages at which relevant items are lost; it prints as tables and sentences.
 
     Attributes:
-        rows: One a system, segment and stage, in this order; see `to_arrow` for their keys.
-        measures: The metrics, each of which is a key of the rows like `ndcg_at_10`.
-        notes: What a reader should know.
+        rows: One row per system, segment and stage, in this order; see `to_arrow` for their keys.
+        measures: The metrics; each is a key of the rows, such as `ndcg_at_10`.
+        notes: Sentences that a reader should know.
         executed_sql: The statements that ran.
     """
 
@@ -61,21 +61,21 @@ class Funnel(Rows):
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Where most are lost: one sentence a system and segment."""
+        """Where most items are lost: one sentence per system and segment."""
         return tuple(self._sentence(rows) for _, rows in self._stages_by_heading())
 
     def to_arrow(self, table: str | None = None) -> pa.Table:
         """The rows as an Arrow table.
 
-        `list_size` is the mean number of items of the lists that are there, `n_missing` the
-        queries without one. Of the `n_relevant` relevant items of all queries, `n_found` stand in
-        the stage's lists, `n_kept` in these and in those of the stage before, and `n_lost` were
-        last in the stage before; at the first stage, in none. `n_lost` of all stages and
-        `n_found` of the last one are `n_relevant`. `lost_share` is `n_lost` over it.
+        `list_size` is the mean number of items in a list, `n_missing` the number of queries without
+        a list. Of the `n_relevant` relevant items of all queries, `n_found` are in the lists of the
+        stage, `n_kept` in these and in those of the stage before, and `n_lost` were in the stage
+        before but in no later one; at the first stage, in no stage. `n_lost` of all stages and
+        `n_found` of the last one add up to `n_relevant`. `lost_share` is `n_lost` / `n_relevant`.
 
-        `recall`, `retention` (found, over those of the stage before) and the metrics are means
-        over queries, from 0 to 1 for the first two; NULL where no query has a value, as of the
-        first stage's retention.
+        `recall`, `retention` (found items over those found by the stage before) and the metrics are
+        means over queries, the first two from 0 to 1; NULL if no query has a value, as for the
+        retention of the first stage.
         """
         return super().to_arrow(table)
 
@@ -85,7 +85,7 @@ class Funnel(Rows):
             yield f"{printable(system)}{of_segment(name, value)}", list(rows)
 
     def text(self) -> str:
-        """Tables that fit 80 columns, and where most are lost."""
+        """Tables that fit 80 columns, and where most items are lost."""
         blocks = []
         for title, rows in self._stages_by_heading():
             tables = [part.text() for part in self._stage_table(rows).split(WIDTH)]
@@ -140,7 +140,7 @@ class Funnel(Rows):
         )
 
     def table(self) -> Table:
-        """All of it as one table, with what is to be known below."""
+        """All rows as one table, with the notes below it."""
         table, blocks = self._stage_table(self.rows), list(self._stages_by_heading())
         if len(blocks) > 1:
             titles = [title for title, rows in blocks for _ in rows]
@@ -149,7 +149,7 @@ class Funnel(Rows):
         return replace(table, notes=self.below())
 
     def below(self) -> list[str]:
-        """What stands below a table: where most are lost, and notes."""
+        """The lines below a table: where most items are lost, and notes."""
         blocks = list(self._stages_by_heading())
         sentences = [
             f"{title}: {self._sentence(rows)}" if len(blocks) > 1 else self._sentence(rows)

@@ -110,7 +110,7 @@ class Losses:
             item = [] if self.plan.needs.reads_item else [f"{rankings}.item_id"]
             view = {**ranked.view, "columns": [*ranked.view["columns"], *item]}
             yield Stage("ranked_items", ranked.template, view)
-            about = "the rows that are looked at"
+            about = "the rows of the funnel"
             columns = [*keys, "item_id"]
             yield columns_stage("shown_items", about, columns, "ranked_items", self._depth)
         about, counted = "one row per list: its items", [Column("count(*)", "n_items")]
@@ -165,7 +165,7 @@ class Losses:
             Column(f"sum({is_kept})", "n_kept"),
             Column("sum(case when stage_number = last_stage then 1 else 0 end)", "n_last"),
         ]
-        about = "one row per list with a relevant item: all, those of the stage before, the last of"
+        about = "one row per list with a relevant item: counts of them, also by the stage before"
         keys = self.plan.shape.keys
         return sums_stage("found_counts", f"{about} theirs", keys, columns, "item_paths")
 
@@ -189,7 +189,7 @@ class Losses:
             value = f"per_query.{measure.column}"
             columns.append(Column(chosen_if(only, value) if only else value, measure.column))
         view = {
-            "about": "one row per query, system and stage: what it has there",
+            "about": "one row per query, system and stage: its relevant items",
             "columns": columns,
             "from": "per_query",
             "joins": {
@@ -214,7 +214,7 @@ class Losses:
             Column(f"n_relevant - sum(n_last) over {path_window}", "n_nowhere"),
             *(measure.column for measure in self.measures),
         ]
-        about = "what the stage before has, and what no stage has"
+        about = "the relevant items of the stage before, and those of no stage"
         return columns_stage("stages_before", about, columns, "stage_values")
 
     def _losses(self) -> Stage:
@@ -230,7 +230,7 @@ class Losses:
             ),
             *(measure.column for measure in self.measures),
         ]
-        about = "what the stage before had last is lost here; at the first one, what none has"
+        about = "an item is lost after its last stage; the first stage loses the items of no stage"
         return columns_stage("losses", about, columns, "stages_before")
 
     @property

@@ -98,7 +98,7 @@ class SourceSums(Losses):
             Column("count(*)", "n_found"),
             Column("sum(case when n_lists = 2 then 1 else 0 end)", "n_unique"),
         ]
-        about = "one row per list with a relevant item: all, and those of one source alone"
+        about = "one row per list with a relevant item: counts of them, also of one source only"
         keys = self.plan.shape.keys
         return sums_stage("found_counts", about, keys, columns, "item_sources")
 
@@ -119,7 +119,7 @@ class SourceSums(Losses):
             ),
             *(measure.column for measure in self.measures),
         ]
-        about = "what a source finds, and what would be missed without it, of all relevant items"
+        about = "the relevant items that a source finds, and those that no other source finds"
         return columns_stage("shares", about, columns, "counted_values")
 
     def _funnel(self) -> Stage:

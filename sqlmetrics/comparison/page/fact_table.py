@@ -32,12 +32,12 @@ SUMS = ("n_clusters", "numerator", "denominator", "sum_x2", "sum_w2", "sum_xw")
 """What a mean is made of: the fields of a `Ratio`."""
 
 REPEATED = (
-    "queries appear again on other days, which adds no evidence: intervals are those of the day "
-    "with the widest, and counts those of the largest day"
+    "queries appear again on other days, which adds no evidence: each interval is the widest of "
+    "any day, and each count is that of the largest day"
 )
 UNKNOWN = (
     "the fact table does not say whether queries appear again on other days (output.per_query "
-    "would): intervals are the widest possible, and counts those of the largest day"
+    "would): each interval is the widest possible, and each count is that of the largest day"
 )
 
 
@@ -145,10 +145,10 @@ def _compared(content: Content, spec: Spec, options: Options, *, repeats: bool) 
     rows.sort(key=lambda row: (row["segment_name"] != ALL, order[row["metric"]], row["system"]))
     main = leading(rows, content.first)
     note = (
-        "differences are over the queries that both systems have"
+        "each difference is computed on the queries that both systems have"
         if any(row["test"] == "paired t" for row in rows)
-        else "the spec has no baseline, so the table has no pairs of queries: differences are "
-        "those of means, with Welch's interval"
+        else "the spec has no baseline, so the table has no paired queries: each difference is "
+        "one of two means, with Welch's interval"
     )
     return replace(
         content,

@@ -84,10 +84,10 @@ LATER: tuple[Callable[[Content, Words], Picture | None], ...] = (
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """A report; it prints as text, and in a notebook as a page.
+    """A report; it prints as text, and as a page in a notebook.
 
     Attributes:
-        content: The numbers that it is made of.
+        content: The numbers of the report.
         language: `en` or `zh`.
     """
 
@@ -106,7 +106,7 @@ class Report:
 
     @property
     def headline(self) -> str:
-        """The verdict, in a sentence or some."""
+        """The verdict, in one sentence or a few."""
         return " ".join(headline(self.content, self.words))
 
     @cached_property
@@ -121,24 +121,24 @@ class Report:
 
     @property
     def markdown(self) -> str:
-        """The verdict, and the numbers behind each picture as tables."""
+        """The verdict, and the numbers behind each chart as tables."""
         return formats.markdown(self.content, self.pictures, self.words)
 
     @property
     def latex(self) -> str:
-        """The differences or means as a table of LaTeX."""
+        """The differences, or the means, as a LaTeX table."""
         return formats.latex(self.pictures, self.words)
 
     @property
     def text(self) -> str:
-        """For a terminal: the verdict, tables and sparklines."""
+        """Text for a terminal: the verdict, tables and sparklines."""
         return formats.text(self.content, self.pictures, self.words)
 
     def plot(self, name: str) -> Picture:
-        """One picture by its name, like `verdicts`.
+        """One chart by its name, such as `verdicts`.
 
         Raises:
-            SpecError: If the report has none of this name.
+            SpecError: If the report has no chart of this name.
         """
         return formats.find_picture(self.pictures, name)
 
@@ -147,15 +147,15 @@ class Report:
         return {picture.key: picture.chart.spec(self.words) for picture in self.pictures}
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write it in the format that the ending says: .html, .md, .tex, .txt, .png, .svg.
+        """Write the report; the ending decides the format: .html, .md, .tex, .txt, .png, .svg.
 
         Args:
-            path: The file; PNG and SVG are of the first picture.
-            overwrite: Whether a file that no report wrote is replaced, too.
+            path: The file; PNG and SVG files show the first chart.
+            overwrite: Whether to replace a file that no report wrote, too.
 
         Raises:
-            SpecError: If the ending is another one, somebody else's file is there, or the extra
-                `report` is needed and not installed.
+            SpecError: If the ending is unknown, a file that no report wrote is in the way, or the
+                extra `report` is needed but not installed.
         """
         file = Path(path)
         _save(file, self._bytes(file), overwrite=overwrite)
@@ -165,11 +165,11 @@ class Report:
         """Write the Vega-Lite specification of each chart into a folder, as JSON.
 
         Args:
-            folder: Where to; it is made if it is not there.
-            overwrite: Whether files of these names that are no charts are replaced, too.
+            folder: The folder, created if it does not exist.
+            overwrite: Whether to replace files of these names that are not charts, too.
 
         Raises:
-            SpecError: If somebody else's file is there.
+            SpecError: If a file that no report wrote is in the way.
         """
         names = {f"{picture.key}.vl.json": picture for picture in self.pictures}
         with output_folder(folder, overwrite=overwrite, is_ours=has_mark(MARK)) as staging_folder:
@@ -178,15 +178,15 @@ class Report:
         return [Path(folder) / name for name in names]
 
     def save_plot(self, name: str, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write one picture: .svg, .png, or .json for its Vega-Lite specification.
+        """Write one chart: .svg, .png, or .json for its Vega-Lite specification.
 
         Args:
-            name: The picture's name.
+            name: The name of the chart.
             path: The file.
-            overwrite: Whether a file that no report wrote is replaced, too.
+            overwrite: Whether to replace a file that no report wrote, too.
 
         Raises:
-            SpecError: As `save` does, or if there is no such picture.
+            SpecError: The errors of `save`, or if there is no such chart.
         """
         file, picture = Path(path), self.plot(name)
         content = formats.render_picture(picture, file.suffix.casefold(), self.words)

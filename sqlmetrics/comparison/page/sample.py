@@ -50,7 +50,7 @@ def draw_sample(statements: Statements) -> Sample:
         return Sample(int(statements.apart(stages, distinct)[0]["n"]))
     # one look at the queries: how many there are says how many of them are drawn
     of_query = sums_stage("ids", "one row per query", ["query_id"], [], "per_query")
-    total = columns_stage("total", "how many there are", [Column("count(*)", "n_queries")], "ids")
+    total = columns_stage("total", "all queries", [Column("count(*)", "n_queries")], "ids")
     hashed = translation.expression(translation.dialect.hashed, "cast(query_id as varchar)")
     first = (
         "select\n    cast(query_id as varchar) as query_id,\n    n_queries\n"

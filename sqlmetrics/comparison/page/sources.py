@@ -62,39 +62,39 @@ def report(
     check: bool | float = True,
     **arguments: Unpack[TableArguments],
 ) -> Report:
-    """A report with a verdict and pictures: what moved, where, since when, and how sure that is.
+    """Make a report with a verdict and charts: what moved, where, since when, how certain.
 
-    Only sums, counts in bins and a few lists leave the database.
+    Only sums, histogram counts and a few lists leave the database.
 
     Args:
-        what: A `Spec`; rankings as `compare` takes them, beside `labels`; the two files of a User
-            Behavior Insights log, or a wide click log by itself; or a `Result`, `Comparison`,
-            `Funnel` or `ClickResult`, of which there are the pictures that their numbers allow.
-            Of one table of rankings with a column `stage` the report is of the last stage, and of
-            what the others lose.
-        labels: As `evaluate` takes them; None with what says it all.
-        metrics: As `evaluate` takes them; default: the spec's own, or of two tables
-            ndcg@10, recall@100, mrr, precision@10. The first one is that of most pictures.
-        systems: Those that are compared; default: all.
-        baseline: What they are compared with; default: that of the spec, else the one
-            whose name says so (baseline, control, prod, old ...), else the first by name.
-        level: The coverage of the intervals, above 0 and below 1.
+        what: A `Spec`; rankings as `compare` takes them, with `labels`; the two files of a User
+            Behavior Insights log; a wide click log; or a `Result`, `Comparison`, `Funnel` or
+            `ClickResult`, whose report has the charts that its numbers allow. For one table of
+            rankings with a column `stage`, the report is about the last stage, and about what the
+            other stages lose.
+        labels: The labels, as `evaluate` takes them; None if `what` needs none.
+        metrics: The metrics, as `evaluate` takes them. Default: those of the spec, or ndcg@10,
+            recall@100, mrr and precision@10. Most charts show the first.
+        systems: The systems to compare. Default: all.
+        baseline: The system that the others are compared with. Default: as for `compare`.
+        level: The confidence level of the intervals, above 0 and below 1.
         margin: The largest difference that does not matter, in the unit of the metrics.
-        by: Segments; of a spec by default its own.
-        start: The first day.
-        end: The day after the last one.
-        language: `en` or `zh`.
-        deploys: A table of days (`day`, `date` or `deployed_at`) and names, marked on the days.
-        fresh: Whether a spec is evaluated again, although its fact table has rows of it.
-        connection: Where the tables are; see `evaluate`.
-        check: Whether to look for bad input first.
-        **arguments: The other arguments of `evaluate`, of rankings and labels.
+        by: Segments. Default: those of the spec.
+        start: The first day. Default: the first day of the data.
+        end: The day after the last one. Default: all days of the data.
+        language: The language of the report: `en` or `zh`.
+        deploys: A table of days (`day`, `date` or `deployed_at`) and names, marked in the charts of
+            days.
+        fresh: Whether to recompute a spec even if its fact table has rows of it.
+        connection: The database that holds the tables; see `evaluate`.
+        check: Whether to check the input before the evaluation.
+        **arguments: The other arguments of `evaluate`, for rankings and labels.
 
     Returns:
         The report: `html`, `markdown`, `latex`, `text`, `save(path)`, `plot(name)`.
 
     Raises:
-        SpecError: If it is nothing that a report is made of, or an argument is wrong.
+        SpecError: If no report can be made of `what`, or an argument is wrong.
         InputError: If the data would give wrong numbers.
         EngineError: If the database fails.
 

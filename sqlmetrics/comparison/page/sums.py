@@ -85,12 +85,12 @@ class Pairs:
             Column(f"floor({name} / {double(width)} + 1e-9)", "value_bin"),
             Column(f"floor({name}_difference / {double(fine)} + 0.5e0)", "difference_bin"),
         ]
-        about = "one row per query: the bins of both values, and of their difference"
+        about = "one row per query: the bins of both values and of their difference"
         where = f"{name}_difference is not null"
         binned = columns_stage("binned", about, columns, "pairs", where)
         keys = ["baseline_bin", "value_bin", "difference_bin"]
         counted = sums_stage(
-            "bins", "how many queries are in each bin", keys, [Column("count(*)", "n")], "binned"
+            "bins", "the number of queries in each bin", keys, [Column("count(*)", "n")], "binned"
         )
         order = f"order by {', '.join(keys)}"
         return [*self.pairing.stages(), binned, counted], f"select *\nfrom bins\n{order}"
@@ -123,7 +123,7 @@ class Pairs:
             "sum_w2": "sum(w * w)",
         }
         summed = [Column(text, column) for column, text in sums.items()]
-        about = "one row per day: what the difference is made of"
+        about = "one row per day: the sums behind the difference"
         days = sums_stage("days", about, [DAY], summed, "day_pairs")
         return [*self.pairing.stages(), day_pairs, days], f"select *\nfrom days\norder by {DAY}"
 

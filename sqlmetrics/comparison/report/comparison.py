@@ -60,31 +60,33 @@ MOVER_KINDS = {
 class Comparison(Rows):
     """Systems against a baseline; it prints as tables and sentences, also in a notebook.
 
-    Iterate over it for its rows; `comparison["ndcg@10"]` is the row of a metric where one
-    system was compared, `comparison["ndcg@10", "cand"]` that of one of several.
+    Iterate over it for its rows. `comparison["ndcg@10"]` is the row of a metric if one system was
+    compared, `comparison["ndcg@10", "cand"]` that of one of several systems.
 
     Attributes:
-        rows: One a system, segment and metric, in this order; see `to_arrow` for their keys.
-        baseline: What the systems are compared with.
-        level: The coverage of an interval by itself; adjusted p-values are held against 1 - level.
+        rows: One row per system, segment and metric, in this order; see `to_arrow` for their keys.
+        baseline: The system that the others are compared with.
+        level: The confidence level of a single interval; adjusted p-values are compared with 1 -
+            level.
         margin: The largest difference that does not matter.
         test: The name of the test.
-        interval: How the intervals were made.
-        cluster: The column whose values are drawn together; None where each row is a query.
-        notes: What a reader should know.
+        interval: The method of the intervals.
+        cluster: The column whose values are drawn together; None if each row is a query.
+        notes: Sentences that a reader should know.
         executed_sql: The statements that ran.
-        contributions: A row per metric, system, segment and slice: what the slice adds to the
+        contributions: One row per metric, system, segment and slice: how much the slice adds to the
             difference; empty unless asked for.
-        movers: The queries that moved most, a row per metric, system and query, with both lists;
+        movers: The queries that moved most, one row per metric, system and query, with both lists;
             empty unless asked for.
-        worse_slices: For each system that is worse in a segment, the row of the one that moves
-            most queries farthest, by the first metric that moved.
-        counted: What `n` counts, one and several.
-        lost: The queries that lost most, a row per metric, system and query; those of a gate.
-        spec: The name of the spec that is compared; empty if it is none.
-        days: The days that were asked for, like `from 2026-01-01`; empty for all.
-        all_pairs: Whether each system stands beside every other one, not beside a baseline.
-        preset: The preset of the metrics, whose tool's names `comparison[...]` reads too.
+        worse_slices: For each system that is worse in a segment, the row of the slice with the
+            largest loss (difference times queries) in the first metric that moved.
+        counted: What `n` counts, in the singular and the plural.
+        lost: The queries that lost most, one row per metric, system and query, if the comparison is
+            a gate.
+        spec: The name of the compared spec; empty if there is none.
+        days: The chosen days, such as `from 2026-01-01`; empty for all days.
+        all_pairs: Whether every pair of systems is compared, instead of each with a baseline.
+        preset: The preset of the metrics; `comparison[...]` also takes its tool's names.
     """
 
     rows: tuple[Row, ...]
@@ -159,16 +161,15 @@ class Comparison(Rows):
         raise KeyError(unknown("metric", text, metrics))
 
     def raise_if(self, fail_on: FailOn = "worse") -> None:
-        """Raise an error if a row has a verdict that is not wanted: of any system and segment.
+        """Raise an error if any row, of any system and segment, has an unwanted verdict.
 
         Args:
-            fail_on: `worse`; `unclear`, which is worse or unclear; `not-better`, which is all but
-                better.
+            fail_on: `worse`; `unclear`, which means worse or unclear; or `not-better`.
 
         Raises:
-            CheckError: If there is such a row; its text has the numbers of each, and the queries
-                that lost most if `compare` was told `fail_on` too, or `movers`.
-            SpecError: If `fail_on` is none of these, or every pair was compared: a gate needs a
+            CheckError: If there is such a row. The text has the numbers of each, and the queries
+                that lost most if `compare` was given `fail_on` or `movers`.
+            SpecError: If `fail_on` is another word, or every pair was compared: a gate needs a
                 baseline.
         """
         check_fail_on(fail_on)
@@ -219,16 +220,17 @@ class Comparison(Rows):
         return arrow_tables([self.rows, self.contributions, movers], schemas)
 
     def to_arrow(self, table: str | None = None) -> pa.Table:
-        """The rows as an Arrow table; other ones are `contributions` and, without lists, `movers`.
+        """The rows as an Arrow table; others are `contributions` and, without lists, `movers`.
 
-        `difference` is `value` less `baseline_value`, means over the `n` queries that both have, or
-        unpaired over `n` and `n_baseline` of each; wins, ties and losses are NULL then.
-        `relative` is it over the baseline's, NULL where that is 0. `p_value` is the test's own,
-        `p_adjusted` that by Holm over metrics and systems, or by Benjamini and Hochberg over
-        segments; both are NULL with less than two queries. `ci_low` and `ci_high` bound the
-        difference at the coverage `ci_level`, which is adjusted likewise: by the t-test the
-        interval leaves out 0 where `p_adjusted` is below 1 - level. `smallest_detectable` is the
-        difference that such data show with probability 0.8 at that coverage.
+        `difference` is `value` minus `baseline_value`: means over the `n` queries of both systems,
+        or, unpaired, over the `n` and `n_baseline` queries of each; wins, ties and losses are NULL
+        then. `relative` is the difference divided by the baseline's value, NULL if that is 0.
+        `p_value` is that of the test; `p_adjusted` is adjusted by Holm over metrics and systems, or
+        by Benjamini and Hochberg over segments; both are NULL with fewer than two queries. `ci_low`
+        and `ci_high` bound the difference at the level `ci_level`, which is adjusted in the same
+        way: with the t-test the interval excludes 0 exactly if `p_adjusted` is below 1 - level.
+        `smallest_detectable` is the difference that this much data would detect with 80 % power at
+        that level.
         """
         return super().to_arrow(table)
 

@@ -77,7 +77,7 @@ def lots(pairing: Pairing, seed: int, n_clusters: int) -> Iterator[Stage]:
     if n_clusters > EXACT:
         number = f"number - {BUCKETS}e0 * floor(number / {BUCKETS}e0)"
     added = [unit, Column(f"{number} + {key(seed, 'lot')}e0", "root")]
-    yield columns_stage("lot_roots", "the number whose cube is the lot", added, "cluster_numbers")
+    yield columns_stage("lot_roots", "the cube root of the random number", added, "cluster_numbers")
     yield from _cubes("lots", "lot_roots", unit, {"lot": "root"})
 
 
@@ -115,7 +115,7 @@ def _cubes(name: str, source: str, key_column: str, roots: dict[str, str]) -> It
     squared = source.replace("_roots", "_squares")
     about = f"the squares modulo {PRIME:,}"
     yield columns_stage(squared, about, squares, source)
-    view = {"about": "their cubes; distinct rows are computed once", "columns": cubes}
+    view = {"about": "the cubes; each distinct row is computed once", "columns": cubes}
     yield Stage(name, "comparison/distinct", view | {"from": squared})
 
 

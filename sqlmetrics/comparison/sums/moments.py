@@ -174,7 +174,7 @@ def _stages(pairing: Pairing) -> Iterator[Stage]:
     yield _segment_sums(pairing, source)
     columns: list[object] = ["segment_sums.*"]
     columns += [f"centres.{measure.column}_centre" for measure in pairing.measures]
-    about = "one row per system and segment: counts and sums of its pairs, of each metric"
+    about = "one row per system and segment: the counts and sums of its pairs, by metric"
     yield join_stage("moments", about, columns, "segment_sums", to="centres", on=("system",))
 
 
@@ -213,7 +213,7 @@ def _differences(pairing: Pairing) -> Stage:
     for measure in pairing.measures:
         cells = _summed(pairing, measure).items()
         columns += [Column(text, f"{measure.column}_{name}") for name, text in cells]
-    about = "one row per query and system: what is summed, of each metric"
+    about = "one row per query and system: the terms of the sums, by metric"
     return join_stage("differences", about, columns, "pairs", to="centres", on=("system",))
 
 
@@ -261,7 +261,7 @@ def _segment_sums(pairing: Pairing, source: str) -> Stage:
         names.setdefault("weight", names["n"])
         texts = {name: text.format(**names) for name, text in _MOMENTS.items()}
         sums += [Column(text, f"{measure.column}_{name}") for name, text in texts.items()]
-    about = "one row per system and segment: sums and products, of each metric"
+    about = "one row per system and segment: sums and products, by metric"
     if source == "cluster_sums" and not pairing.clusters_have_segments:
         return sums_stage("segment_sums", about, KEYS[:3], sums, source)
     keys = ["system"], list[str]()

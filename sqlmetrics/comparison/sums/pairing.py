@@ -115,7 +115,7 @@ class Pairing:
 
     def query_values(self) -> Iterator[Stage]:
         """To one row per query and system; of periods, the means of a query's days."""
-        about = "one row per query and system: its values, NULL where a mean leaves it out"
+        about = "one row per query and system: its values, NULL if the mean leaves the query out"
         name = "period_values" if self.is_averaged else "query_values"
         stage_name, where = (
             "own_values" if self.stored else name,
@@ -196,7 +196,7 @@ class Pairing:
                 for measure in self.measures
             ]
             where = f"system in ({', '.join(map(literal, self.systems))})"
-            yield columns_stage("pairs", "the pairs that are kept", columns, self.kept, where)
+            yield columns_stage("pairs", "the pairs that count", columns, self.kept, where)
         else:
             yield from self._pairs(self.carried)
 
@@ -242,7 +242,7 @@ class Pairing:
             }
             for measure in self.measures
         ]
-        about = "one row per query, system and metric that both have a value of"
+        about = "one row per query, system and metric with a value in both systems"
         view = {"about": about, "shared": self.carried, "metrics": metrics, "from": "pairs"}
         return Stage("metric_pairs", "comparison/metric_rows", view)
 
@@ -250,7 +250,7 @@ class Pairing:
         """One row per system: how many queries have a value of each metric."""
         columns = [Column("count(*)", "n_rows")]
         columns += [Column(f"count({measure.column})", measure.column) for measure in self.measures]
-        about = "one row per system: how many of its queries have a value"
+        about = "one row per system: the number of its queries with a value"
         return sums_stage("counts", about, ["system"], columns, "query_values")
 
 

@@ -35,12 +35,12 @@ def _signs(pairing: Pairing) -> Stage:
         Column(f"floor(abs(difference) / {step} + 0.5e0)", "difference_size"),
         Column(is_above("difference"), "n_wins"),
     ]
-    about = f"one row per query, system and metric that differ: by how many steps of {TIED:g}"
+    about = f"one row per query, system and metric with a difference, in steps of {TIED:g}"
     return columns_stage("signs", about, columns, "metric_pairs", f"abs(difference) > {step}")
 
 
 def _sizes(pairing: Pairing) -> Stage:
-    about = "one row per system, segment, metric and size of a difference"
+    about = "one row per system, segment, metric and absolute difference"
     sums = [Column("count(*)", "n_alike"), Column("sum(n_wins)", "n_wins")]
     keys = ["system"], [*METRIC, "difference_size"]
     return segments_stage("sizes", about, keys, sums, "signs", segments=pairing.segments)
@@ -49,7 +49,7 @@ def _sizes(pairing: Pairing) -> Stage:
 def _places() -> Stage:
     over = Window(KEYS, ["difference_size asc"], "unbounded preceding")
     columns = [*KEYS, "n_alike", "n_wins", Column(f"sum(n_alike) over {over}", "last_rank")]
-    about = "the rank of the last difference of a size, the smallest first"
+    about = "the rank of the last difference of each size, the smallest first"
     return columns_stage("places", about, columns, "sizes")
 
 
@@ -60,7 +60,7 @@ def _rank_sums() -> Stage:
         Column("sum(n_wins * (last_rank - (n_alike - 1) / 2e0))", "rank_sum"),
         Column(f"sum({cubes})", "ties"),
     ]
-    about = "one row per system, segment and metric; equal sizes share the mean of their ranks"
+    about = "one row per system, segment and metric; equal differences share their mean rank"
     return sums_stage("rank_sums", about, KEYS, columns, "places")
 
 

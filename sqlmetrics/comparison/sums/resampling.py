@@ -36,8 +36,8 @@ SLACK = 1e-9
 digits by engine."""
 
 _WEIGHTS = {
-    BOOTSTRAP: ("how often it stands in the replicate: Poisson with mean 1", lots.poisson),
-    RANDOMIZATION: ("its sign in the replicate: the two systems change places, or not", lots.sign),
+    BOOTSTRAP: ("how often it is in the replicate: Poisson with mean 1", lots.poisson),
+    RANDOMIZATION: ("its sign in the replicate: -1 if the two systems are swapped", lots.sign),
 }
 
 
@@ -201,7 +201,7 @@ class Resampling:
             *lots.replicates(self.seed, self.count),
             Stage("products", "comparison/products", {}),
             columns_stage(
-                "replicate_lots", "the lot in the replicate", [*columns, lot], "products"
+                "replicate_lots", "the draw in the replicate", [*columns, lot], "products"
             ),
             columns_stage("replicate_weights", about, [*columns, times], "replicate_lots"),
             sums_stage("replicate_sums", _A_REPLICATE, keys, sums, "replicate_weights"),
@@ -221,7 +221,7 @@ class Resampling:
             else:
                 counted = chosen_if(f"{difference} is null", "0e0", weight)
                 columns.append(Column(counted, name))
-        about = "one row per query and system, with the lot of its cluster"
+        about = "one row per query and system, with the random number of its cluster"
         return join_stage("pair_lots", about, columns, rows, to="lots", on=(pairing.unit[-1],))
 
     def _lot_sums(self) -> Stage:
@@ -250,5 +250,5 @@ class Resampling:
         }
 
 
-_A_LOT = "one row per lot, system and segment"
+_A_LOT = "one row per random number, system and segment"
 _A_REPLICATE = "one row per replicate, system and segment"

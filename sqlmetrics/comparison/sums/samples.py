@@ -138,14 +138,14 @@ def _up_to_moments(samples: Samples) -> Iterator[Stage]:
         for side in SIDES
         for column in samples.of(measure).values()
     ]
-    about = "one row per cluster, system and segment: its sums on both sides"
+    about = "one row per cluster, system and segment: the sums of both sides"
     yield segments_stage("both_sides", about, keys, sums, "sides", segments=parts)
     yield _metric_clusters(samples)
     yield _moments(samples)
 
 
 def _covariate_centres(samples: Samples, covariate: Covariate) -> Stage:
-    about = "the mean covariate of all systems, which a query without one is taken to have"
+    about = "the mean covariate of all systems; a query without a covariate gets this one"
     columns = []
     for measure in samples.measures:
         value = chosen_if(f"{measure.column} is not null", covariate.of(measure))
@@ -160,7 +160,7 @@ def _summed_values(samples: Samples) -> Stage:
         cells = _summed(samples, measure)
         columns += [Column(cells[name], column) for name, column in samples.of(measure).items()]
     view = {
-        "about": "one row per query and system: what is summed, of each metric",
+        "about": "one row per query and system: the terms of the sums, by metric",
         "columns": columns,
         "from": rows,
         "to": "centres",
@@ -214,7 +214,7 @@ def _metric_clusters(samples: Samples) -> Stage:
             *(Column(column, name) for name, column in (column_by_name | weights).items()),
         ]
         metrics.append({"columns": columns, "where": f"{system} + {baseline} > 0"})
-    about = "one row per cluster, system, segment and metric that it has a value of"
+    about = "one row per cluster, system, segment and metric with a value"
     view = {"about": about, "shared": ["system", *SEGMENT], "metrics": metrics}
     return Stage("metric_clusters", "comparison/metric_rows", view | {"from": "both_sides"})
 
@@ -253,7 +253,7 @@ def moments_stage(
         Column(f"sum({first} * {second})", f"sum_{first}_{second}")
         for first, second in combinations_with_replacement(variables, 2)
     ]
-    about = "one row per system, segment, metric and where clusters are: sums and products"
+    about = "one row per system, segment, metric and side of the clusters: sums and products"
     return sums_stage("moments", about, keys, columns, source)
 
 
@@ -357,7 +357,7 @@ class Covariate:
             carried_columns = [*samples.known, *(measure.column for measure in samples.measures)]
             known_value = f"nullif({self.column}, {literal(UNKNOWN)})"
             number = Column(f"cast({known_value} as double)", "covariate")
-            about = "each query with its covariate, NULL where it has none"
+            about = "each query with its covariate, NULL if it has none"
             yield columns_stage("covered_values", about, [*carried_columns, number], samples.rows)
             return
         key = samples.unit[-1]
@@ -373,7 +373,7 @@ class Covariate:
             Column(f"avg({measure.column})", f"{measure.column}_earlier")
             for measure in samples.measures
         ]
-        about = f"one row per {key.removesuffix('_id')}: the means of what it had before"
+        about = f"one row per {key.removesuffix('_id')}: its means before"
         yield sums_stage("earlier_values", about, [key], means, "earlier_rows")
         rows = samples.rows
         carried_columns = [
@@ -381,7 +381,7 @@ class Covariate:
             *(m.column for m in samples.measures),
         ]
         view = {
-            "about": "each query with the means of before, NULL where it had none",
+            "about": "each query with its means before, NULL if it has none",
             "columns": [
                 *(f"{rows}.{name}" for name in carried_columns),
                 *(mean.name for mean in means),

@@ -47,16 +47,16 @@ NAMES = ("metric", "column")
 class Result(Tabular):
     """The numbers of an evaluation.
 
-    It prints as a table, also in a notebook. `result["ndcg@10"]` is a float if there is
-    one system, no segment and no date, else the result of that metric alone; `dict(result)`
-    has them all under their names.
+    It prints as a table, also in a notebook. `result["ndcg@10"]` is a float if there is one system,
+    no segment and no date, else the result of that metric alone; `dict(result)` has all metrics by
+    name.
 
     Attributes:
-        spec: What was asked.
-        measures: The metrics it holds.
+        spec: The spec of the evaluation.
+        measures: The metrics.
         executed_sql: The statements that ran, input checks included, as one script.
         notes: Sentences about the input that a reader should know.
-        list_keys: What a ranked list is identified by in the input.
+        list_keys: The columns that identify a ranked list in the input.
     """
 
     spec: Spec
@@ -73,9 +73,9 @@ class Result(Tabular):
 
     @property
     def sql(self) -> str:
-        """The query that gives the summary, as `compile` prints it for this database.
+        """The query of the summary, as `compile` prints it for this database.
 
-        The portable plan without input checks: what ran is `executed_sql`.
+        It is the portable plan, without input checks; `executed_sql` is what ran.
         """
         return translated(replace(self._plan, moments=False), self._plan.shape.at.translation)
 
@@ -141,17 +141,17 @@ class Result(Tabular):
         return not self.spec.by and all(len(values) <= 1 for values in distinct)
 
     def to_spark(self, *, per_query: bool = False) -> Any:
-        """A lazy DataFrame of Spark of the same numbers, computed where the tables are.
+        """A lazy Spark DataFrame of the same numbers, computed where the tables are.
 
-        It is the query that `compile` prints, so nothing of this result is sent to the cluster,
-        and the tables are read again when the DataFrame is.
+        It runs the query that `compile` prints: nothing of this result is sent to the cluster, and
+        the tables are read again when the DataFrame is.
 
         Args:
             per_query: Whether to give one row per query instead of the summary.
 
         Raises:
-            SpecError: If the numbers are not of Spark, or of tables that were sent there for the
-                evaluation alone, such as files and DataFrames of pandas.
+            SpecError: If the result is not from Spark, or from tables that were only sent there for
+                the evaluation, such as files and pandas DataFrames.
         """
         if not self._lazy:
             raise SpecError(
@@ -163,12 +163,12 @@ class Result(Tabular):
     def summary(self) -> pa.Table:
         """One row per metric, day, system and segment: the fact table's columns.
 
-        value = numerator / denominator; both are NULL for counts, whose value is a
-        total, and for metrics of all lists together, like auc, which cannot be added up.
-        n_queries were counted; n_skipped were left out because the metric is undefined
-        for them (or, averaged over hits, has none), or because they add no row to a metric
-        of all lists together; n_missing have a label but no ranking (with missing=zero
-        they are counted as empty lists).
+        value = numerator / denominator; both are NULL for counts, whose value is a total, and for
+        metrics over all lists together, like auc, which cannot be added up. n_queries counts the
+        queries that count; n_skipped those left out because the metric is undefined for them (or,
+        averaged over hits, has none), or because they add no row to a metric over all lists;
+        n_missing those with a label but without a ranking (with missing=zero they count as empty
+        lists).
         """
         import pyarrow as pa
 
@@ -181,11 +181,11 @@ class Result(Tabular):
     def per_query(self) -> pa.Table:
         """One row per query: [metric_date,] system, query_id, one column per metric.
 
-        NULL where the query is left out of the metric's mean. A metric of all lists
-        together has no column. The rows are in the order of those keys.
+        NULL if the metric's mean leaves the query out. A metric over all lists together has no
+        column. The rows are sorted by these keys.
 
         Raises:
-            SpecError: If the evaluation was asked not to fetch it.
+            SpecError: If the evaluation did not fetch the table (`per_query=False`).
         """
         if self._per_query is None:
             raise SpecError("the per-query table was not kept; evaluate with per_query=True")
@@ -195,10 +195,10 @@ class Result(Tabular):
     def wide(self) -> pa.Table:
         """One row per system, day and segment, one column per metric: `ndcg@10`.
 
-        With intervals each has two columns more, `ndcg@10_ci_low` and `ndcg@10_ci_high`, NULL
-        where the metric has no interval. The columns `metric_date`, `segment_name` and
-        `segment_value` are there if the evaluation has days, or segments. NULL where no query
-        counted.
+        With intervals, each metric has two more columns, `ndcg@10_ci_low` and `ndcg@10_ci_high`,
+        NULL if the metric has no interval. The columns `metric_date`, `segment_name` and
+        `segment_value` exist if the evaluation has days or segments. A value is NULL if no query
+        counts.
         """
         import pyarrow as pa
 
@@ -225,14 +225,14 @@ class Result(Tabular):
         return pa.Table.from_pylist(list(row_by_key.values()), schema)
 
     def to_dict(self, *, names: Literal["metric", "column"] = "metric") -> dict[str, float]:
-        """Metric -> its value over all queries, for loggers; of several systems `bm25/mrr`.
+        """Metric -> its value over all queries, for loggers; with several systems `bm25/mrr`.
 
         Args:
-            names: What metrics are called: `metric`, as in `ndcg@10`, or `column`, as in
-                `ndcg_at_10`, which MLflow takes too.
+            names: The form of the names: `metric`, as in `ndcg@10`, or `column`, as in
+                `ndcg_at_10`, which MLflow accepts too.
 
         Returns:
-            Numbers; NaN where no query counted.
+            Numbers; NaN if no query counts.
 
         Raises:
             SpecError: If there are several days, each with a value of its own.
@@ -283,12 +283,12 @@ class Result(Tabular):
     def text(
         self, *, per_query: bool = False, full_width: bool = False, styled: bool = False
     ) -> str:
-        """The table, and below it what differs from the ordinary.
+        """The table, and notes below it.
 
         Args:
-            per_query: Whether it is of each query instead of the means.
+            per_query: Whether to print one row per query instead of the means.
             full_width: Whether it may be wider than the terminal, for a file.
-            styled: Whether the best system's numbers are bold, by marks of terminals.
+            styled: Whether to print the numbers of the best system in bold, by terminal codes.
         """
         from sqlmetrics.evaluation.report.layout import noted
 

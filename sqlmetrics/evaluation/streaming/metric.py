@@ -30,29 +30,29 @@ LARGEST = 8_000_000
 
 
 class StreamingMetric:
-    """Ranking metrics of a training loop: the mean over all queries that `update` was given.
+    """Ranking metrics in a training loop: means over all queries given to `update`.
 
-    The numbers are those of `evaluate` on all data at once, whatever the batches, their order
-    and the workers. Only what can differ in a metric is kept: how often each arrangement of
-    labels came, or where lists have many labels, sums over their places. A matrix of lists needs
-    no memory of its batches; rows with `indexes` are kept, 4 million of them in memory and the
-    others in a temporary file, as their query may come again.
+    The numbers are those of `evaluate` on all data at once, whatever the batches, their order and
+    the workers. The metric keeps only what it needs: how often each arrangement of labels occurred,
+    or, for lists with many labels, sums over their places. A matrix of lists needs no memory of its
+    batches; rows with `indexes` are kept, 4 million of them in memory and the rest in a temporary
+    file, since their query may appear again.
 
     Args:
         metrics: Texts like `ndcg@10`, `hit@10`, `mrr`, `recall(rel=2)@50`: means over queries.
-            Counts, metrics of all lists together (`auc`, `coverage@k`) and those of items have
+            Counts, metrics over all lists together (`auc`, `coverage@k`) and metrics of items have
             no such mean and are refused.
-        metrics_from: A folder of metrics of your own, a file each, or several; `metrics` may name
-            them too.
-        preset: A named set of conventions; default `house`.
-        conventions: Options as `evaluate` takes them. What tied scores mean is `ties`: `average`
-            over all their orders, so that a model that gives every item one score is worth what
-            chance is; `best`; `worst`; or `input_order`, the first one first, as `argsort` does.
-            Default: the preset's, if it is one of these, else `average`.
+        metrics_from: A folder, or several, of your own metrics, one file each; `metrics` may name
+            them.
+        preset: A named set of conventions. Default: `house`.
+        conventions: Options as in `evaluate`. `ties` says what tied scores mean: `average` over all
+            their orders, so that a model with equal scores for all items gets the value of chance;
+            `best`; `worst`; or `input_order`, the first item first, as in `argsort`. Default: that
+            of the preset if it is one of these, else `average`.
 
     Raises:
-        SpecError: If a metric or an option is unknown, or a metric is no mean over queries, or
-            its mean over ties is not known.
+        SpecError: If a metric or option is unknown, a metric is not a mean over queries, or its
+            mean over ties is unknown.
 
     >>> import sqlmetrics as sm
     >>> metric = sm.StreamingMetric(["ndcg@2", "hit@1"])
@@ -113,7 +113,7 @@ class StreamingMetric:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The canonical texts of the metrics, the keys of what `compute` gives."""
+        """The canonical texts of the metrics: the keys of the result of `compute`."""
         return tuple(map(str, self._spec.measures))
 
     @property
@@ -128,22 +128,23 @@ class StreamingMetric:
     def update(
         self, preds: Any, target: Any, indexes: Any = None, *, mask: Any = None, weight: Any = None
     ) -> None:
-        """Take a batch in; arrays of NumPy, PyTorch, Paddle, JAX, TensorFlow, or lists.
+        """Add a batch: arrays of NumPy, PyTorch, Paddle, JAX, TensorFlow, or lists.
 
         Args:
-            preds: Scores, higher is better: [batch, n], each row a query of its own; or [n], of
-                one query, or with `indexes` of several. What is -inf or masked, or not stored in a
-                sparse matrix, is not retrieved; its label counts.
-            target: Labels of the same shape, any grades; NaN, or masked, for an item without one.
-            indexes: For [n]: the query of each score, whole numbers. A query may come again in
+            preds: Scores, higher is better: [batch, n] with one query per row; or [n], for one
+                query, or with `indexes` for several. An item with -inf, masked, or not stored in a
+                sparse matrix is not retrieved; its label still counts.
+            target: Labels of the same shape, any grades; NaN, or masked, for an item without a
+                label.
+            indexes: For [n]: the query of each score, as whole numbers. A query may appear again in
                 a later batch.
-            mask: For [batch, n]: False where a row has no item, as lists differ in length.
-            weight: For [batch, n]: [batch], what each query counts; default 1.
+            mask: For [batch, n]: False where a row has no item, if lists differ in length.
+            weight: For [batch, n]: [batch], the weight of each query. Default: 1.
 
         Raises:
-            InputError: If shapes differ, a score is NaN, an index is no whole number, or labels or
-                weights are what `evaluate` refuses: infinite, too large, negative unless
-                `negative_grades` says what that means; a weight that is NaN.
+            InputError: If shapes differ, a score is NaN, an index is not a whole number, or labels
+                or weights are invalid in `evaluate`: infinite, too large, negative (unless
+                `negative_grades` allows it) or, for weights, NaN.
         """
         from sqlmetrics.evaluation.streaming import lists
 
@@ -268,13 +269,13 @@ class StreamingMetric:
         histogram.add(lists.cut(ranked, self._deepest) if self._deepest else ranked)
 
     def compute(self, *, names: Literal["metric", "column"] = "metric") -> dict[str, float]:
-        """The metrics of all batches since `reset`: their text -> their value.
+        """The metrics of all batches since `reset`: text -> value.
 
-        Batches may follow, and it may be asked again. NaN where no query has a value.
+        More batches may follow, and it may be called again. A value is NaN if no query has one.
 
         Args:
-            names: What metrics are called: `metric`, as in `ndcg@10`, or `column`, as in
-                `ndcg_at_10`, which MLflow takes too.
+            names: The form of the names: `metric`, as in `ndcg@10`, or `column`, as in
+                `ndcg_at_10`, which MLflow accepts too.
         """
         from sqlmetrics.evaluation.streaming import lists
         from sqlmetrics.evaluation.streaming.histogram import Histogram
@@ -295,9 +296,9 @@ class StreamingMetric:
     accumulate = compute
 
     def merge(self, *others: StreamingMetric) -> StreamingMetric:
-        """Take in what others, of the same metrics, were given: of other workers or epochs.
+        """Add the batches of other metrics of the same kind, such as those of other workers.
 
-        They may come pickled from other processes. Rows of one index are one query.
+        They may be pickled in other processes. Rows with the same index belong to the same query.
 
         Returns:
             Itself.

@@ -41,7 +41,7 @@ def refuse(
         metric = measure.metric
         reasons = {
             "is a quantile of the values of queries": measure.quantile is not None,
-            "is a number of all lists together": metric.pooled,
+            "is a number for all lists together": metric.pooled,
             "is a count": metric.count,
             "needs more than scores and labels": metric.needs
             or any(part.metric.over == "item_features" for part in measure.components),

@@ -198,7 +198,7 @@ def of_tables(job: JobQuery) -> Iterator[Question]:
         yield _question(job, "values_in_range", ("values that no data can give",), "outside", view)
     problem_lines = (
         "metrics whose days were computed by more than one definition",
-        "-> compute all days anew: their conventions or parameters have changed since",
+        "-> recompute all days: the conventions or parameters have changed since",
     )
     asked = these((row.metric, row.k) for row in described(job.spec))
     view = {"facts": FACTS, "spec": job.spec.title, "asked": asked}

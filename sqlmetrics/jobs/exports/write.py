@@ -29,23 +29,23 @@ def export(
 ) -> list[Path]:
     """Write a spec as the files of another tool: the same spec gives the same bytes.
 
-    Files of an earlier export are replaced; files that somebody else wrote are not.
+    Files of an earlier export are replaced; other files are not.
 
     Args:
-        spec: What is asked, with its `output`.
-        name: A tool, one of `sqlmetrics export --help`.
-        to: A folder, made if it is not there; or a name that ends in `.zip`.
-        dialect: Of the database in which the tool finds the tables; by default DuckDB's, or the
-            first that the tool can be exported for.
-        force: Whether files that no export wrote are replaced, too.
-        options: What the tool takes besides, such as `dbt_version="1.12"`.
+        spec: The spec, with its `output`.
+        name: The tool: one of `sqlmetrics list exports`.
+        to: A folder, created if it does not exist; or a name that ends in `.zip`.
+        dialect: The dialect of the database in which the tool finds the tables. Default: DuckDB,
+            or the first dialect that the tool supports.
+        force: Whether to replace files that no export wrote, too.
+        options: Options of the tool, such as `dbt_version="1.12"`.
 
     Returns:
         The files that were written.
 
     Raises:
         SpecError: If the tool, the dialect or an option is unknown, the spec does not fit, or a
-            file of somebody else is in the way.
+            file that no export wrote is in the way.
         EngineError: If a file cannot be written.
     """
     refuse_pipes(spec)

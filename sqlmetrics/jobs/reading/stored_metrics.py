@@ -47,10 +47,11 @@ class StoredMetrics(Tabular):
 
     Attributes:
         spec: The name of the spec.
-        days: The days that were looked at and have rows, in their order.
-        rows: One a metric, system, value of the segment, period and definition.
-        notes: What a reader should know: days without rows, other definitions, what is left out.
-        is_cut: Whether there are more rows than were asked for.
+        days: The chosen days that have rows, in order.
+        rows: One row per metric, system, segment value, period and definition.
+        notes: Sentences that a reader should know: days without rows, other definitions, what is
+            left out.
+        is_cut: Whether there are more rows than `limit`.
     """
 
     spec: str
@@ -64,11 +65,10 @@ class StoredMetrics(Tabular):
     def to_dicts(self) -> list[Row]:
         """The rows.
 
-        `value` is numerator over denominator, summed over `n_days` days from `first_date` to
-        `last_date`; NULL for what cannot be added up, unless there is one day alone. `ci_low` and
-        `ci_high` bound it at 95 %, of one day at the `confidence` of the spec; NULL where the table
-        does not tell. `n_queries` counts a query
-        once a day.
+        `value` is numerator / denominator, summed over `n_days` days from `first_date` to
+        `last_date`; NULL for metrics that cannot be added up, unless there is only one day.
+        `ci_low` and `ci_high` bound it at 95 %, or, for a single day, at the `confidence` of the
+        spec; NULL if the table does not have the sums. `n_queries` counts a query once per day.
         """
         return [*self.rows]
 
@@ -119,29 +119,31 @@ def query_metrics(
     segment_value: str | None = None,
     limit: int | None = None,
 ) -> StoredMetrics:
-    """The numbers that `run` has written for a spec; nothing is evaluated.
+    """Read the numbers that `run` has stored for a spec; nothing is evaluated.
 
-    Days are put together by sums over sums. Queries may come again on other days, which are no new
-    evidence: intervals count each once. Days of another definition of a metric have rows of their
-    own, for two definitions have no mean.
+    Several days are added up as sum(numerator) / sum(denominator). Queries that appear again on
+    other days are no new evidence, so intervals count each query once. Days with another definition
+    of a metric get rows of their own, since two definitions have no common mean.
 
     Args:
-        spec: What was run, with its `output`.
-        connection: Where its tables are; see `connect`.
-        metrics: Like `ndcg@10`; default: all that the table has of the spec.
-        start: The first day, also `yesterday` or `-7 days`; default: the first of the table.
-        end: The day after the last one; default: that after the last of the table.
-        every: `day`, `week` (from Monday) or `month`: a row a period. Default: all days together.
-        systems: Which ones; default: all.
-        segment: A segment of the spec, of which each value has a row; default: all queries.
-        segment_value: One of its values alone.
-        limit: At most so many rows.
+        spec: The spec of the run, with its `output`.
+        connection: The database that holds its tables; see `connect`.
+        metrics: Metrics such as `ndcg@10`. Default: all metrics of the spec in the table.
+        start: The first day; `yesterday` and `-7 days` are days too. Default: the first day of the
+            table.
+        end: The day after the last one. Default: the day after the last day of the table.
+        every: `day`, `week` (from Monday) or `month`: one row per period. Default: all days
+            together.
+        systems: The systems to read. Default: all.
+        segment: A segment of the spec; each of its values has a row. Default: all queries.
+        segment_value: The one value of the segment to read.
+        limit: The largest number of rows.
 
     Returns:
-        The rows, and notes of what is missing.
+        The rows, and notes on what is missing.
 
     Raises:
-        SpecError: If the spec has no output, or a name is in no row; the nearest one is told.
+        SpecError: If the spec has no output, or no row has a given name; the nearest name is given.
         NoDataError: If the table has no row of the spec, or none of these days.
         EngineError: If the database fails.
     """

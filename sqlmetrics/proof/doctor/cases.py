@@ -152,22 +152,22 @@ def _of_input(tables: _Tables, dialect: Dialect) -> Iterator[Asked]:
     mapped = {"none": 0, "low": 1, "mid": 2, "high": 3}
     fields_by_case: dict[str, Mapping[str, Any]] = {
         "ranks": {"rankings": ranks, "baseline": None},
-        "ranks with the mean over ties": {
+        "ranks, with the mean over ties": {
             "rankings": ranks,
             "baseline": None,
             "conventions": {"ties": "average"},
         },
-        "scores above 2^53, exactly": {
+        "exact scores above 2^53": {
             "rankings": recent,
             "baseline": None,
             "conventions": {"score_precision": "exact"},
         },
-        "scores above 2^53 from one of them on, exactly": {
+        "exact scores above 2^53, with min_score": {
             "rankings": recent,
             "baseline": None,
             "conventions": {"score_precision": "exact", "min_score": 2**53 + 1},
         },
-        "scores of 6 decimals from a border on, to a depth": {
+        "scores of 6 decimals, with min_score and depth": {
             "conventions": {"score_precision": "decimal6", "min_score": FRACTION, "depth": 2},
         },
         "joined labels": {"rankings": joined, "labels": None, "baseline": None},
@@ -175,14 +175,14 @@ def _of_input(tables: _Tables, dialect: Dialect) -> Iterator[Asked]:
         "days, segments of queries": {"rankings": dated, "queries": segmented, "by": ["country"]},
         "segments of rankings": {"by": ["device"]},
         "weights": {"queries": weighed},
-        "weights and a mean over some": {
+        "weights, with the mean over some queries": {
             "queries": weighed,
             "conventions": {"average_over": "common", "missing": "drop"},
         },
         "grades that are texts": {"labels": {"relation": tables.of("words"), "grades": mapped}},
         "labels of groups": {"labels": grouped},
         "labels of groups, days": {"labels": grouped, "rankings": dated},
-        "labels of groups, condensed to a depth": {
+        "labels of groups, condensed, with depth": {
             "labels": grouped,
             "conventions": {
                 "unjudged": "condensed",
@@ -192,7 +192,7 @@ def _of_input(tables: _Tables, dialect: Dialect) -> Iterator[Asked]:
             },
         },
         "condensed lists": {"conventions": {"unjudged": "condensed"}},
-        "lists with an unjudged item left out": {"conventions": {"unjudged": "skip"}},
+        "lists with an unlabelled item are skipped": {"conventions": {"unjudged": "skip"}},
         "a condition": {"rankings": tables.where("score >= 0 and item_id <> 'ss'")},
         "repeated rows": {
             "rankings": tables.where("", "doubled"),
@@ -200,7 +200,7 @@ def _of_input(tables: _Tables, dialect: Dialect) -> Iterator[Asked]:
             "conventions": {"duplicate_rankings": "best_score", "duplicate_labels": "max_grade"},
         },
         "repeated rows that count each time": tables.repeated("count"),
-        "repeated rows that keep their places": tables.repeated("first"),
+        "repeated rows that keep their ranks": tables.repeated("first"),
         "negative grades as unjudged": tables.minus("unjudged"),
         "negative grades as 0": tables.minus("zero"),
     }

@@ -85,11 +85,11 @@ class Report(Tabular):
         ]
         if failed:
             yield Table(["case", "difference", "problem"], failed)
-        verdict = f"{len(failed)} of them failed" if failed else "all as they should be"
+        verdict = f"{len(failed)} of them failed" if failed else "all passed"
         yield (
             f"{self.engine} {self.version}: {len(self.findings)} cases, {verdict}\n"
             f"{self.compared:,} numbers compared with the reference, largest difference "
-            f"{self.largest:.1e} (up to {TOLERANCE:.0e} is well); {self.seconds:.0f} s"
+            f"{self.largest:.1e} (allowed: {TOLERANCE:.0e}); {self.seconds:.0f} s"
         )
 
 
@@ -155,8 +155,8 @@ def _refused(case: Refusal, engine: Database) -> Finding:
     except InputError as error:
         if case.words in str(error):
             return Finding(case.name, 0, 0.0, "")
-        return Finding(case.name, 0, math.inf, f"says {error}, not {case.words!r}")
-    return Finding(case.name, 0, math.inf, f"is not refused: {case.words!r}")
+        return Finding(case.name, 0, math.inf, f"the error does not say {case.words!r}: {error}")
+    return Finding(case.name, 0, math.inf, f"no error that says {case.words!r}")
 
 
 def executed(report: Report) -> Conformance:

@@ -146,13 +146,13 @@ def _of_preset(name: str) -> Iterator[str]:
         definition = OPTIONS[option]
         lines.append(f"{option}={value}{f', for {metric} alone' if metric else ''}")
         text = (
-            f"{definition.meaning}: {definition.choice(value).meaning}; otherwise "
-            f"{definition.choices[0].name}"
+            f"{definition.meaning}: {definition.choice(value).meaning} (default: "
+            f"{definition.choices[0].name})"
         )
         lines.append(hung("", text, 4))
-    yield "\n".join(lines) if settings else "It sets nothing."
+    yield "\n".join(lines) if settings else "It sets no option: all have their defaults."
     example = _measure(row.only[0] if row.only else "ndcg@10", MetricFiles())
-    yield f"A metric by it: sqlmetrics explain {example} --preset {name}"
+    yield f"Example: sqlmetrics explain {example} --preset {name}"
 
 
 # -- a metric -------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def _metric(measure: Measure, preset: str) -> Iterator[str]:
     yield f"{measure}: {measure.metric.title}"
     yield "\n".join(hung(*fact) for fact in _facts(spec, measure))
     if options := list(_options(spec, measure)):
-        yield f"Options, * marks what holds under the preset {preset}"
+        yield f"Options (* marks the choice of the preset {preset})"
         yield "\n".join(options)
     yield paragraph(
         "For all metrics: ",
@@ -179,7 +179,7 @@ def _metric(measure: Measure, preset: str) -> Iterator[str]:
     yield "SQL, one row per system" if measure.metric.pooled else "SQL, one row per query"
     yield sql_of(measure, preset)
     if examples := MetricFiles.of(measure).metrics:
-        yield "Examples of its file" if measure.metric.template else "Examples of its files"
+        yield "Examples in its file" if measure.metric.template else "Examples in its files"
         yield _examples(examples)
     else:
         yield from _worked(measure, worked(measure, preset))
@@ -244,7 +244,11 @@ def _choices(option: Option, current_value: Value) -> Iterator[str]:
 
 
 def _worked(measure: Measure, example: WorkedExample) -> Iterator[str]:
-    yield "Example: all lists together, here one" if measure.metric.pooled else "Example: one query"
+    yield (
+        "Example: one list (the metric takes all lists together)"
+        if measure.metric.pooled
+        else "Example: one query"
+    )
     yield Table(example.columns, example.rows, 2).text()
     yield "\n".join(_legend(measure))
     if example.ideal:
@@ -258,7 +262,7 @@ def _worked(measure: Measure, example: WorkedExample) -> Iterator[str]:
 
 
 def _legend(measure: Measure) -> Iterator[str]:
-    yield "rank -: not retrieved or left out; grade -: the item has no label"
+    yield "rank -: the item is not in the list, or left out; grade -: it has no label"
     if measure.k:
         yield f"items below rank {measure.k} do not count"
 
@@ -270,7 +274,7 @@ def _presets(measure: Measure) -> Iterator[str]:
     """The toy data, and what the presets make of it."""
     agreements = list(agreeing(measure))
     groups = [agreement for agreement in agreements if isinstance(agreement, Agreeing)]
-    yield f"{measure} of one data set under every preset"
+    yield f"{measure} of the same data under each preset"
     yield "\n".join(
         hung(query, f"ranked {_items(LISTS, query)}; labels {_items(LABELS, query)}", 6)
         for query in QUERIES
@@ -304,7 +308,7 @@ def _option(option: Option, preset: str) -> Iterator[str]:
     )
     example = tried(option, preset)
     yield f"{option.name}: {option.meaning}"
-    yield f"Choices, * marks what holds under the preset {preset}"
+    yield f"Choices (* marks that of the preset {preset})"
     yield "\n".join(_choices(option, spec.options[option.name]))
     yield "\n".join(hung(*fact, 13) for fact in _places(option, example.measure))
     if not option.of_days:
@@ -318,7 +322,7 @@ def _example(option: Option, example: OptionExample) -> Iterator[str]:
         for q, i, s, g in example.log
     ]
     yield Table(["query", "item", "score", "grade"], rows, 2).text()
-    yield (f"{example.measure} with each choice: the mean and each query; -: left out")
+    yield (f"{example.measure} with each choice: the mean, then each query (-: left out)")
     yield _tried(option, example)
 
 

@@ -62,15 +62,15 @@ def _facts(measure: Online, preset: str) -> Iterator[tuple[str, str]]:
     yield "denominator", metric.denominator.format(at=suffix)
     yield (
         "presets",
-        f"{preset} changes nothing here: conventions apply to lists and labels; for a log the "
-        "keys of clicks decide what counts",
+        f"{preset} changes nothing here: conventions are about lists and labels; in a click log "
+        "the keys under clicks decide what counts",
     )
 
 
 def _sql(measure: Online, compiled: Compiled) -> Iterator[str]:
     """The last statement; those before it clean the log, whatever the metric is."""
     spec = online_spec(measure, tables={name: {"relation": f"my_{name}"} for name in COLUMNS})
-    yield "SQL, one row per system; sqlmetrics compile prints what cleans the log first"
+    yield "SQL, one row per system (sqlmetrics compile also prints the cleaning)"
     yield compiled(spec).rpartition(";\n\n")[2].rstrip("\n;")
 
 
@@ -82,7 +82,7 @@ def _worked(measure: Online, example: OnlineExample) -> Iterator[str]:
         for request, part in zip(LOG, example.parts, strict=True)
     ]
     yield Table(names, rows, 5).text()
-    yield "clicked d:3s/40s: item d, 3 seconds after it was shown; one stayed for 40"
+    yield "clicked d:3s/40s: a click on item d after 3 seconds, and a stay of 40 seconds"
     sums = [number(sum(column)) for column in zip(*example.parts, strict=True)]
     steps = zip(names[5:], zip(*example.parts, strict=True), sums, strict=True)
     lines = [
@@ -92,14 +92,14 @@ def _worked(measure: Online, example: OnlineExample) -> Iterator[str]:
     lines.append(hung(str(measure), f"{' / '.join(sums)} = {number(example.value)}", 18))
     yield "\n".join(lines)
     yield compared(example.value, example.sql_value, example.difference)
-    yield "With other keys of clicks in the spec, by the SQL"
+    yield "The SQL's result with other keys under clicks in the spec"
     (_, *first_values), *other_rows = example.rows
     different = [row for row in other_rows if [*row[1:]] != first_values]
     same = [row[0] for row in other_rows if row not in different]
     names = ["clicks", "numerator", "denominator", "value"]
-    yield Table(names, [("as it is", *first_values), *different], 1).text()
+    yield Table(names, [("as above", *first_values), *different], 1).text()
     if same:
-        yield paragraph("The same with ", same)
+        yield paragraph("Same result with ", same)
 
 
 def _told(request: Request) -> tuple[str, ...]:

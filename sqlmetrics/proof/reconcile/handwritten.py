@@ -33,7 +33,7 @@ ORDERS = ("id_asc", "id_desc", "input_order")
 _ALL, _RANKED, _ZERO = "all", "ranked", "zero"
 _OVER: Mapping[str, str] = {
     _ALL: "",
-    _RANKED: "labelled queries without a ranking fall out",
+    _RANKED: "labelled queries without a ranking are left out",
     _ZERO: "a query without a value counts 0",
 }
 """The queries that a mean runs over, in words: of the labelled ones."""
@@ -96,7 +96,7 @@ class Handwritten:
             )
         ]
         view = {
-            "about": "sums over the queries, right and with each mistake",
+            "about": "sums over the queries, correct and with each mistake",
             "keys": keys,
             "columns": [*counted, Column("count(*)", "queries")],
             "from": "handwritten" if self._wrong else "per_query",
@@ -209,7 +209,7 @@ class Handwritten:
             yield self._sums_stage("label_counts", labels, shape.label_keys, counts)
             joins.append(("label_counts", shape.label_keys))
             names.append("n_labels")
-        text = "-- one row per query: its sums by each mistake\nselect\n    per_query.*,\n    "
+        text = "-- one row per query: its sums with each mistake\nselect\n    per_query.*,\n    "
         text += ",\n    ".join(names) + "\nfrom per_query"
         for stage, keys in joins:
             text += f"\nleft join {stage}\n    on {conditions(equal(stage, 'per_query', keys))}"
@@ -227,13 +227,13 @@ class Handwritten:
             Column(f"row_number() over {Window([*keys, is_top], ['grade desc'])}", "best_rnk")
         )
         lines = ",\n    ".join("*" if column.name == "*" else str(column) for column in columns)
-        about = "-- what else is taken for a rank"
+        about = "-- other ranks that hand-written SQL uses"
         return Stage("list_ranks", "text", {"text": f"{about}\nselect\n    {lines}\nfrom ranked"})
 
     def _sums_stage(
         self, name: str, source: str, keys: Sequence[str], columns: list[Column]
     ) -> Stage:
-        view = {"about": "sums by each mistake", "keys": keys, "columns": columns, "from": source}
+        view = {"about": "sums with each mistake", "keys": keys, "columns": columns, "from": source}
         return Stage(name, "proof/dcg_sums", view)
 
     def _sums(self, part: str) -> Iterator[Column]:

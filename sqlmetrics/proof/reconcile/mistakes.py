@@ -79,21 +79,19 @@ class Mistake:
         return deepest is None or measure.k is None or deepest < measure.k
 
 
-_IDEAL = "take the ideal list from the labels: all of them, best first, to rank k"
-_START = (
-    "start from the queries that have labels, left join the rankings, count what is missing as 0"
-)
+_IDEAL = "build the ideal list from all labels, best first, cut at k"
+_START = "start from the labelled queries, left join the rankings, and count a missing query as 0"
 _RATIO, _DCG = ("ndcg",), ("ndcg", "dcg")
 
 AVERAGED = Mistake(
     "averaged_averages",
-    "averaged averages: the mean of the means of each {}, not the mean over queries",
-    "store the sum and the count, and divide last",
+    "averaged averages: the mean of the means per {}, not the mean over queries",
+    "store sums and counts, and divide at the end",
 )
 
 REPEATED = Mistake(
     "repeats_counted",
-    "repeats are counted, as after a join that multiplies rows",
+    "repeated items are counted, as after a join that multiplies rows",
     "keep one row per query and item before the join",
     options={"duplicate_rankings": "count"},
 )
@@ -101,19 +99,19 @@ REPEATED = Mistake(
 MISTAKES: tuple[Mistake, ...] = (
     Mistake(
         "missing_dropped",
-        "labelled queries without a ranking fall out (an inner join)",
+        "an inner join drops labelled queries without a ranking",
         _START,
         options={"missing": "drop"},
     ),
     Mistake(
         "hitless_dropped",
-        "queries without a hit fall out (an inner join, or a mean over hits)",
+        "queries without a hit are dropped (an inner join, or a mean over hits)",
         _START,
         options={"average_over": "hits"},
     ),
     Mistake(
         "ideal_of_shown",
-        "the ideal list is made of what was shown",
+        "the ideal list is made of the shown items",
         _IDEAL,
         _RATIO,
         {"ideal": "shown_at_k"},
@@ -127,20 +125,20 @@ MISTAKES: tuple[Mistake, ...] = (
     ),
     Mistake(
         "ranked_after_join",
-        "the rank is counted after the join: items without a label give up their rank",
+        "ranks are counted after the join, so items without a label lose their rank",
         "rank first, then join the labels",
         options={"unjudged": "condensed"},
     ),
     Mistake(
         "log2_of_rank",
-        "log2(rank), patched so that ranks 1 and 2 weigh the same",
+        "the discount is log2(rank), patched so that ranks 1 and 2 weigh the same",
         "divide by log2(rank + 1)",
         _DCG,
         {"discount": "log2_max2"},
     ),
     Mistake(
         "divided_by_returned",
-        "divided by the items returned, where they are fewer than k",
+        "precision divides by the returned items, even if they are fewer than k",
         "divide by k",
         ("precision",),
         {"precision_denominator": "returned"},
@@ -168,41 +166,41 @@ MISTAKES: tuple[Mistake, ...] = (
     ),
     Mistake(
         "ideal_of_k",
-        "the ideal list has k relevant items, also where fewer are known",
+        "the ideal list has k relevant items, even if fewer are known",
         _IDEAL,
         _RATIO,
         {"gain": "binary", "ideal": "all_k"},
     ),
     Mistake(
         "rank_from_0",
-        "log2(rank + 2), the formula of ranks from 0, with ranks from 1",
+        "ranks from 1 are discounted by log2(rank + 2), the formula for ranks from 0",
         "divide by log2(rank + 1); log2(rank + 2) is for ranks from 0",
         _DCG,
         dcg=Dcg("ln(2e0) / ln({rank} + 2e0)"),
     ),
     Mistake(
         "first_rank_lost",
-        "log2(rank): rank 1 is divided by 0, so its item is lost",
+        "log2(rank) is 0 at rank 1, so the first item is lost",
         "divide by log2(rank + 1)",
         _DCG,
         dcg=Dcg("case when {rank} > 1 then ln(2e0) / ln({rank}) end"),
     ),
     Mistake(
         "worst_first",
-        "the lists are read from their end: lowest score first",
-        "order by score desc; by asc for ranks and distances",
+        "the lists are read from the end: lowest score first",
+        "order by score desc, or by asc for ranks and distances",
         order=WORST_FIRST,
     ),
     Mistake(
         "rank_from_0_in_dcg",
-        "log2(rank + 2), the formula of ranks from 0, in DCG alone",
+        "DCG alone is discounted by log2(rank + 2), the formula for ranks from 0",
         "divide by log2(rank + 1) in both sums",
         _RATIO,
         dcg=Dcg("ln(2e0) / ln({rank} + 2e0)", ideal_discount=LOG2),
     ),
     Mistake(
         "shared_ranks",
-        "rank() gives equal scores one rank, and more than k items a place in the top k",
+        "rank() gives equal scores the same rank, so more than k items are in the top k",
         "number the rows: row_number() over (... order by score desc, item_id)",
         _DCG,
         dcg=Dcg(rank="tied_rnk"),
@@ -216,51 +214,51 @@ MISTAKES: tuple[Mistake, ...] = (
     ),
     Mistake(
         "ideal_of_top",
-        "the ideal list is the shown top k itself, best first",
+        "the ideal list is the shown top k, sorted by grade",
         _IDEAL,
         _RATIO,
         dcg=Dcg(of_top=True),
     ),
     Mistake(
         "grade_0_in_recall",
-        "recall divides by all labels, also those that are not relevant",
+        "recall divides by all labels, including those that are not relevant",
         "count the relevant labels",
         ("recall",),
         sql="{num_rel_ret} / n_labels",
     ),
     Mistake(
         "f1_of_means",
-        "F1 is made of mean precision and mean recall",
+        "F1 is computed from mean precision and mean recall",
         "compute F1 of each query, then the mean",
         ("f1",),
         of_means=True,
     ),
     Mistake(
         "doubled",
-        "a join doubles each hit: the number is twice as large",
+        "a join doubles each hit, so the number is twice as large",
         "keep one row per query and item before the join",
         ("recall", "precision", "ndcg", "dcg", "ap"),
         factor=2.0,
     ),
     Mistake(
         "linear_over_exp",
-        "gains are the grade in DCG and 2^grade - 1 in IDCG",
-        "take one gain in both sums",
+        "the gain is the grade in DCG, but 2^grade - 1 in IDCG",
+        "use the same gain in both sums",
         _RATIO,
         {"gain": "linear"},
         dcg=Dcg(ideal_gain="exp"),
     ),
     Mistake(
         "exp_over_linear",
-        "gains are 2^grade - 1 in DCG and the grade in IDCG",
-        "take one gain in both sums",
+        "the gain is 2^grade - 1 in DCG, but the grade in IDCG",
+        "use the same gain in both sums",
         _RATIO,
         {"gain": "exp"},
         dcg=Dcg(ideal_gain="linear"),
     ),
     Mistake(
         "log10",
-        "log(), which has base 10 in DuckDB and PostgreSQL, in place of log2()",
+        "the discount uses log(), base 10 in DuckDB and PostgreSQL, instead of log2()",
         "divide by log2(rank + 1)",
         ("dcg",),
         dcg=Dcg("ln(10e0) / ln({rank} + 1e0)"),
@@ -290,7 +288,7 @@ MISTAKES: tuple[Mistake, ...] = (
         Mistake(
             f"grades_capped_at_{n}",
             f"grades are capped at {n}",
-            "take the grades as they are, in both sums",
+            "use the same, uncapped grades in both sums",
             _DCG,
             dcg=Dcg(grade=f"least({{grade}}, {n}e0)"),
         )

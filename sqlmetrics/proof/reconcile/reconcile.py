@@ -58,30 +58,29 @@ def reconcile(
     check: bool | float = True,
     **keywords: Unpack[Asked],
 ) -> Reconciliation:
-    """Say which conventions give a number that was seen elsewhere.
+    """Find the conventions that give a number seen elsewhere.
 
     Args:
         rankings: The ranked items of one system, as `evaluate` takes them.
-        labels: The labels, likewise.
-        metric: A text like `ndcg@10`. What it sets, `ndcg(gain=linear)@10`, is not varied.
-        value: The number with its digits: "0.3506", ".0919", "35.06%". A text keeps the
-            zeros at its end, which a float has lost.
-        values: Instead of it, per-query values: {query: value}, or a file, table or frame.
-        column: The column of the values in that table; default: the metric's, or `value`.
-        departures: In how many options at most a combination departs from a preset.
-        connection: The DuckDB that holds tables, as `evaluate` takes it.
-        check: Whether to look for bad input first.
-        **keywords: Columns and tables as `evaluate` names them (`query="qid"`, `weight=`,
-            `where=` ...), and conventions that are known and not varied. Means of days
-            (`date=`) and segments (`by=`) may have been averaged.
+        labels: The labels, as `evaluate` takes them.
+        metric: A text like `ndcg@10`. Options in it, as in `ndcg(gain=linear)@10`, are not varied.
+        value: The number with all its digits: "0.3506", ".0919", "35.06%". A text keeps its
+            trailing zeros, which a float has lost.
+        values: Per-query values instead of `value`: {query: value}, or a file, table or frame.
+        column: The column of the values in that table. Default: the metric's, or `value`.
+        departures: The largest number of options that differ from a preset.
+        connection: The DuckDB that holds the tables, as `evaluate` takes it.
+        check: Whether to check the input before the evaluation.
+        **keywords: Columns and tables as in `evaluate` (`query="qid"`, `weight=`, `where=` ...),
+            and known conventions, which are not varied. Means per day (`date=`) and per segment
+            (`by=`) are tried as averaged averages.
 
     Returns:
-        The candidates, the fewest departures first, with the number of accidental
-        matches to expect.
+        The candidates, fewest departures first, with the number of matches to expect by chance.
 
     Raises:
         SpecError: If a name or the number is wrong.
-        InputError: If the data would give wrong numbers, or is of several systems.
+        InputError: If the data would give wrong numbers, or has several systems.
         EngineError: If DuckDB fails.
     """
     check_arguments(reconcile, keywords)
@@ -324,12 +323,12 @@ def _asks(spec: Spec, tables: Tables) -> None:
     measure = spec.measures[0]
     if measure.metric.pooled:
         raise SpecError(
-            f"reconcile needs a mean of values of queries, but {measure} is one number of all "
-            "lists together; evaluate it with each preset that may apply"
+            f"reconcile needs a mean of per-query values, but {measure} is one number for "
+            "all lists; evaluate it with each preset that may apply"
         )
     if measure.quantile is not None:
         raise SpecError(
-            f"reconcile needs a mean of values of queries, but {measure} is a quantile of them; "
+            f"reconcile needs a mean of per-query values, but {measure} is a quantile of them; "
             "leave out average, or evaluate it with each preset that may apply"
         )
     if needed := [need for need in spec.needed if need != GROUPS]:
@@ -384,8 +383,8 @@ def _one_system(spec: Spec, tables: Tables, engine: Database) -> None:
     if len(systems) > 1:
         system_names = ", ".join(map(repr, systems))
         raise InputError(
-            f"rankings: the number must be of one system, but there are {system_names}; choose "
-            "one with a condition: where"
+            f"rankings: the number belongs to one system, but there are {system_names}; choose "
+            "one with where"
         )
 
 

@@ -41,7 +41,7 @@ def html(reconciliation: Reconciliation) -> str:
 def _names(reconciliation: Reconciliation) -> tuple[list[str], int]:
     """The headings, and how many decimals a value is shown with."""
     if reconciliation.target is None:
-        return ["departures", "explained", "beside", "conventions"], 0
+        return ["departures", "explained", "not given", "conventions"], 0
     return ["departures", "value", "by chance", "conventions"], reconciliation.target.decimals + 2
 
 
@@ -64,7 +64,7 @@ def _head(reconciliation: Reconciliation) -> str:
     if reconciliation.candidates:
         first = reconciliation.candidates[0]
         return f"{heading}: this is {first.metric}" if first.other_metric else heading
-    return _wrapped(f"{heading}: no combination that was tried matches. The nearest:")
+    return _wrapped(f"{heading}: no combination matches. The nearest:")
 
 
 def _table(reconciliation: Reconciliation, candidates: Sequence[Candidate]) -> str:
@@ -103,24 +103,24 @@ def _notes(reconciliation: Reconciliation) -> Iterator[str]:
         yield f"what to do: {advice}"
     if reconciliation.needless:
         yield (
-            f"left out: {reconciliation.needless:,} that match too, but depart in more options "
-            "than needed"
+            f"not shown: {many(reconciliation.needless, 'combination')} that would match with more "
+            "departures than needed"
         )
     about = (
-        f"tried: {reconciliation.tried:,} combinations, up to {_departures(reconciliation.most)} "
-        "from a preset"
+        f"tried: {reconciliation.tried:,} combinations with up to "
+        f"{_departures(reconciliation.most)} from a preset"
     )
     if reconciliation.target is None:
         yield about
-        yield "beside: queries that count by these conventions but have no given value"
+        yield "not given: queries that count by these conventions but have no given value"
         return
     yield (
-        f"{about}; they give {reconciliation.values:,} different values, of which "
-        f"{_odds(reconciliation.expected_by_chance)} would match "
-        f"{reconciliation.target.decimals} decimals by chance"
+        f"{about}; they give {reconciliation.values:,} different values; "
+        f"chance alone would match {_odds(reconciliation.expected_by_chance)} of them to "
+        f"{reconciliation.target.decimals} decimals"
     )
     if reconciliation.candidates:
-        yield "by chance: the same for the values with no more departures than that line"
+        yield "by chance: that number among the values with no more departures than the line"
 
 
 def _verdict(reconciliation: Reconciliation) -> Iterator[str]:
@@ -133,16 +133,16 @@ def _verdict(reconciliation: Reconciliation) -> Iterator[str]:
     values = len({candidate.value for candidate in fewest})
     if len(fewest) > 1:
         with_many = _departures(first.distance)
-        values_note = f", of {values} different values" if values > 1 else ", with the same value"
+        values_note = f" give {values} different values" if values > 1 else " give the same value"
         yield (
-            f"several fit: {len(fewest)} ways with "
+            f"several match: {len(fewest)} lines with "
             f"{with_many}{values_note if reconciliation.target else ''}"
         )
     elif len(first.presets) > 1:
-        yield f"several fit: {len(first.presets)} presets give the same on this data"
+        yield f"several match: {len(first.presets)} presets give the same value on this data"
     if first.same:
         combinations = many(first.same, "other combination")
-        yield f"the first has the same value as {combinations}: options that change nothing here"
+        yield f"the same as the first line: {combinations}, whose options change nothing here"
     if reconciliation.target and (first.by_chance or 0) > LIKELY:
         yield "this may well be a coincidence: more digits or per-query values would tell"
 

@@ -76,8 +76,8 @@ def _identity(database_uuid: str | None) -> str | None:
         return str(uuid.UUID(database_uuid)) if database_uuid else None
     except ValueError:
         raise SpecError(
-            f"--database-uuid: {database_uuid!r} is no UUID; it stands in databases/*.yaml of what "
-            "Superset exports"
+            f"--database-uuid: {database_uuid!r} is not a UUID; it is in databases/*.yaml of an "
+            "export from Superset"
         ) from None
 
 
@@ -85,8 +85,7 @@ def _database(target: Target, name: str) -> dict[str, Any]:
     uri = target.options.get("database-uri") or URIS[target.dialect.name]
     if "://" not in uri:
         raise SpecError(
-            f"--database-uri: {uri!r} is no address as SQLAlchemy writes it, such as "
-            f"{URIS[target.dialect.name]}"
+            f"--database-uri: {uri!r} is not a SQLAlchemy URL such as {URIS[target.dialect.name]}"
         )
     return {
         "database_name": name,
