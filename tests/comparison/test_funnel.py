@@ -327,7 +327,7 @@ def test_what_enters_late_is_told() -> None:
         ({"sources": "stage"}, "stage is VARCHAR, but sources must be a list in each row"),
         (
             {"sources": "stage", "order": ("a", "b")},
-            "are those of one table's items, and no stages",
+            "sources belong to the items of one table",
         ),
     ],
 )

@@ -333,7 +333,7 @@ def test_slices_lead_to_their_numbers_and_lines_join_items(made: sm.Report) -> N
     assert set(sizes.values()) == {1.0}, "countries have the same traffic"
     own = next(one for one in slices.parts if f"= {PLANTED}" in one.title)
     assert "worse" in own.title
-    assert "With 25 % of the queries it adds " in own.sentence
+    assert "With 25 % of the queries, it adds " in own.sentence
     assert len(own.cells) == len(METRICS)
     for mover in movers.movers:
         old, new = ({one.pair for one in each} - {None} for each in mover.lists)

@@ -142,7 +142,7 @@ def test_a_database_is_told_without_its_password(tmp_path: Path) -> None:
     other = bundle(tmp_path)
     assert {one["schema"] for path, one in other.items() if "datasets" in path} == {"main"}
     assert _names(made).isdisjoint(_names(other)), "Superset takes no name twice"
-    with pytest.raises(sm.SpecError, match="--database-uuid: 'x' is no UUID"):
+    with pytest.raises(sm.SpecError, match="--database-uuid: 'x' is not a UUID"):
         bundle(tmp_path, database_uuid="x")
     with pytest.raises(sm.SpecError, match=r"--database-uri: 'shop\.duckdb' is not a SQLAlchemy URL"):
         bundle(tmp_path, database_uri="shop.duckdb")

@@ -585,9 +585,9 @@ def test_several_systems_are_refused() -> None:
 @pytest.mark.parametrize(
     ("metric", "said"),
     [
-        ("auc", "auc is one number of all lists together"),
-        ("coverage@3", "coverage@3 is one number of all lists together"),
-        ("gini@3", "gini@3 is one number of all lists together"),
+        ("auc", "auc is one number for all lists"),
+        ("coverage@3", "coverage@3 is one number for all lists"),
+        ("gini@3", "gini@3 is one number for all lists"),
         ("overlap@3", "only takes rankings and labels; overlap@3 needs a second system"),
         ("rbo", "rbo needs a second system"),
         ("novelty@3", "novelty@3 needs a table of items"),
