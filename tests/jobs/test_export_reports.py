@@ -144,7 +144,7 @@ def test_a_database_is_told_without_its_password(tmp_path: Path) -> None:
     assert _names(made).isdisjoint(_names(other)), "Superset takes no name twice"
     with pytest.raises(sm.SpecError, match="--database-uuid: 'x' is not a UUID"):
         bundle(tmp_path, database_uuid="x")
-    with pytest.raises(sm.SpecError, match=r"--database-uri: 'shop\.duckdb' is not a SQLAlchemy URL"):
+    with pytest.raises(sm.SpecError, match=r"'shop\.duckdb' is not a SQLAlchemy URL"):
         bundle(tmp_path, database_uri="shop.duckdb")
 
 
