@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.metric import OF, Metric, catalog, metric_of
 from sqlmetrics.errors import SpecError, unknown
 
 FUNCTION = re.compile(
-    r"\s*(?P<name>[a-z]+)(?:_of)?\s*\(\s*(?P<column>[a-z_][a-z0-9_]{0,62})\s*(?=[,)])",
+    r"\s*(?P<name>[a-z_]+?)(?:_of)?\s*\(\s*(?P<column>[a-z_][a-z0-9_]{0,62})\s*(?=[,)])",
     re.IGNORECASE | re.ASCII,
 )
 """How a function of a column begins: `mean(price`."""
@@ -23,7 +24,13 @@ BETTERS = ("higher", "lower", "none")
 def is_function(text: str) -> bool:
     """Whether a text is of a function of a column, like `mean(price)`."""
     match = FUNCTION.match(text)
-    return match is not None and f"{match['name'].casefold()}{OF}" in catalog()
+    return match is not None and _full_name(match["name"].casefold()) in catalog()
+
+
+def _full_name(function: str) -> str:
+    """What the catalogue calls a function; a part of one has a name that is no other metric's."""
+    is_part = function in catalog() and bool(catalog()[function].operand)
+    return function if is_part else f"{function}{OF}"
 
 
 def function_named(text: str, files: Mapping[str, Metric]) -> str:
@@ -34,7 +41,7 @@ def function_named(text: str, files: Mapping[str, Metric]) -> str:
     """
     match = FUNCTION.match(text)
     function = match["name"].casefold() if match else text.partition("@")[0].strip().casefold()
-    name = f"{function}{OF}"
+    name = _full_name(function)
     if match is None:
         if name in catalog() and not metric_of(function, files):
             metric = catalog()[name]
@@ -43,7 +50,7 @@ def function_named(text: str, files: Mapping[str, Metric]) -> str:
                 f"{metric.example}"
             )
         return text
-    if name not in catalog():
+    if name not in catalog() or match["column"] in _values_of(function):
         if not metric_of(function, files):
             raise SpecError(f"metric {text!r}: {unknown('function', function, FUNCTIONS)}")
         return text
@@ -56,6 +63,12 @@ def function_named(text: str, files: Mapping[str, Metric]) -> str:
             f"metric {text!r}: behind the column write {', '.join(words[:-1])} or {words[-1]}"
         )
     return f"{name}(column={match['column']!r}{settings}"
+
+
+def _values_of(name: str) -> set[str]:
+    """The values of options that a metric has beside the function of its name: ndcg(linear)."""
+    options = catalog()[name].options if name in catalog() else ()
+    return {choice.name for option in options for choice in OPTIONS[option].choices}
 
 
 def of_column(metric: Metric, settings: dict[str, Any], text: str) -> Metric:

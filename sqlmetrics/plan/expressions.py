@@ -277,6 +277,12 @@ class RowContext(MetricContext):
         """The column of the items that the metric is a function of."""
         return identifier(self.measure.metric.operand)
 
+    def in_middle(self, value: str) -> str:
+        """The value for the one or two rows in the middle of those of the top k, 0 for others."""
+        condition = join_conditions(self._top, f"{self.value} is not null", self.is_graded)
+        name = self._rows.in_middle(f"in_{self.measure.column}", condition, self.value)
+        return case(f"{name} = 1", value)
+
     @property
     def worth(self) -> str:
         """What the label is worth by the column that the metric is a function of; NULL is 0."""
@@ -436,8 +442,10 @@ def _is_graded(spec: Spec, measure: Measure) -> bool:
     """Whether a sum over the items of a list looks at their grades."""
     metric = measure.metric
     if metric.over == "item_features":
-        row = metric.sql("value", RowContext(spec, measure, lambda _: "0", RowColumns()))
-        return re.search(r"\bgrade\b", row) is not None
+        rows = RowColumns()
+        text = metric.sql("value", RowContext(spec, measure, lambda _: "0", rows))
+        texts = [text, *(condition for condition, _ in rows.middles.values())]
+        return any(re.search(r"\bgrade\b", text) for text in texts)
     return metric.over in GRADED and metric.name not in OF_LABELLING
 
 

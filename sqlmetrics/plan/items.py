@@ -84,6 +84,12 @@ def stages(
     }
     for name in (*before, "item_features"):
         yield Stage(name, name, view)
+    if middles := [*sums.row_columns.middle_columns(keys)]:
+        names = [*keys, "rnk", *read, *(column.name for column in own_columns)]
+        about = "the same, with the items in the middle of their lists by a column"
+        view = {"columns": [*names, *middles], "about": about, "where": ""}
+        view["from"] = "item_features"
+        yield Stage(sums.rows, "columns", view)
 
 
 ROLES = ("popularity", "users", "category", "vector")

@@ -47,6 +47,9 @@ SUMS = {
 }
 """Relation -> the stage of its sums; a sum may be joined with those before it."""
 
+ORDERED_ITEMS = "ordered_items"
+"""The stage of items of lists that says which are in the middle by a column."""
+
 IDEAL_GROUPS = "ideal_groups"
 """The relation of the ideal order of labels with groups."""
 
@@ -73,6 +76,7 @@ class SumStage:
         columns: The sums, by name.
         joined: Other sums that the rows of this one must be joined with.
         cutoffs: The cutoffs of its sums, None for a sum over the whole list.
+        row_columns: What its sums ask of the rows, where these are not the ranked ones.
     """
 
     over: str
@@ -84,6 +88,7 @@ class SumStage:
     columns: dict[str, Column] = field(default_factory=dict)
     joined: dict[str, None] = field(default_factory=dict)
     cutoffs: set[int | None] = field(default_factory=set)
+    row_columns: RowColumns = field(default_factory=RowColumns)
 
     @property
     def name(self) -> str:
@@ -98,11 +103,15 @@ class SumStage:
 
     def reads(self, name: str) -> bool:
         """Whether some sum reads a column of the rows."""
-        return any(re.search(rf"\b{name}\b", column.sql) for column in self.columns.values())
+        texts = [column.sql for column in self.columns.values()]
+        texts += [text for middle in self.row_columns.middles.values() for text in middle]
+        return any(re.search(rf"\b{name}\b", text) for text in texts)
 
     @property
     def rows(self) -> str:
-        """The stage of the rows that are summed, where it is an ideal order."""
+        """The stage of the rows that are summed, where it is none of labels or ranked ones."""
+        if self.row_columns.middles:
+            return ORDERED_ITEMS
         return self.over.removesuffix("_returned") + self.suffix
 
     @property
@@ -312,7 +321,7 @@ class Needs:
         if measure.column not in sums.columns:
             if measure.metric.every_item or self._gains_of_nothing(measure):
                 self.every_item = measure
-            rows = self.rows if measure.metric.over == "ranked" else RowColumns()
+            rows = self.rows if measure.metric.over == "ranked" else sums.row_columns
             view = RowContext(self.spec, measure, partial(self._beside, sums), rows)
             text = folded(measure.metric.sql("value", view))
             sums.columns[measure.column] = Column(text, measure.column)

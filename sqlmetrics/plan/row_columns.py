@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from textwrap import indent
 
 from sqlmetrics.sql.stage import Column, Stage, Window
 from sqlmetrics.sql.template import case
@@ -30,6 +31,8 @@ class RowColumns:
         means: Name of a mean over a tie group -> the value of a row.
         hits: Suffix of the columns about hits of a tie group -> the condition of a hit.
         expected: What follows from the tie groups: name -> the suffix of what it reads.
+        middles: Name of a flag of the rows in the middle of some of a list -> the condition of
+            these rows, and what sorts them.
     """
 
     in_order: bool = False
@@ -42,6 +45,7 @@ class RowColumns:
     means: dict[str, str] = field(default_factory=dict)
     hits: dict[str, str] = field(default_factory=dict)
     expected: dict[str, str] = field(default_factory=dict)
+    middles: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def has_ties(self) -> bool:
@@ -74,6 +78,21 @@ class RowColumns:
         """The column of the mean of a value over the row's tie group."""
         self.means[f"mean_{name}"] = value
         return f"mean_{name}"
+
+    def in_middle(self, name: str, condition: str, value: str) -> str:
+        """The flag of the one or two rows whose value is in the middle of those that count."""
+        self.middles[name] = (condition, value)
+        return name
+
+    def middle_columns(self, keys: Sequence[str]) -> Iterator[Column]:
+        """These flags: of n values the one at place p is in the middle if n <= 2 p <= n + 2."""
+        for name, (condition, value) in self.middles.items():
+            counted = " ".join(case(condition, "1", "0").split())
+            place = Window([*keys, counted], [f"{value} asc", "rnk asc"])
+            size = Window([*keys, counted])
+            twice = f"2e0 * row_number() over {place}\n- count(*) over {size}\n- 1e0"
+            middle = indent(f"{condition}\nand abs(\n{indent(twice, ' ' * 4)}\n) <= 1e0", " " * 8)
+            yield Column(f"case\n    when {middle.lstrip()}\n        then 1\n    else 0\nend", name)
 
     def expected_hits(self, suffix: str, relevant: str) -> str:
         """The column that counts the relevant items down to a row that holds one, on average."""

@@ -384,7 +384,7 @@ class Shape:
                 "min_score is compared with scores, and the rankings have ranks: name their "
                 "column of scores, cut the lists with depth, or leave min_score out"
             )
-        yield from self._of_a_log()
+        yield from self._problems_of_a_log()
         yield from self._unreadable()
         yield from self._zoneless()
         yield from self._too_deep()
@@ -399,7 +399,7 @@ class Shape:
         yield from self.made_of.problems(weighted=bool(self.weighted))
         yield from self._unmet_needs()
 
-    def _of_a_log(self) -> Iterator[str]:
+    def _problems_of_a_log(self) -> Iterator[str]:
         """What a click log cannot give."""
         if not self.of_one_system:
             return

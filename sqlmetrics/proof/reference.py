@@ -37,6 +37,7 @@ from sqlmetrics.proof.reference_columns import (
     label_worth,
     max_of,
     mean_of,
+    median_of,
     min_of,
     ndcg_of,
     recall_of,
@@ -69,7 +70,7 @@ from sqlmetrics.proof.reference_groups import (
 )
 
 OF_COLUMNS = (
-    *(mean_of, sum_of, min_of, max_of, share_of),
+    *(mean_of, median_of, sum_of, min_of, max_of, share_of),
     *(found_worth, label_worth, recall_of, dcg_of, best_worth_dcg, ndcg_of),
 )
 """Metrics of columns of the items or the labels."""

@@ -74,6 +74,13 @@ def sum_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) ->
     return math.fsum(_values(items, grades, catalogue, **settings))
 
 
+def median_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> Value:
+    """The value in the middle of a column, or the mean of the two there."""
+    values = sorted(_values(items, grades, catalogue, **settings))
+    middle = values[(len(values) - 1) // 2 : len(values) // 2 + 1]
+    return math.fsum(middle) / len(middle) if middle else None
+
+
 def min_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> Value:
     """Least value of a column."""
     return min(_values(items, grades, catalogue, **settings), default=None)
