@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from sqlmetrics.evaluation.report.result import Result
     from sqlmetrics.evaluation.streaming.metric import StreamingMetric
     from sqlmetrics.fusion.fuse import Fusion, fuse
+    from sqlmetrics.fusion.sweep import fuse_sweep
+    from sqlmetrics.fusion.sweep_result import Sweep
     from sqlmetrics.jobs.exports.write import export
     from sqlmetrics.jobs.reading.stored_metrics import StoredMetrics, query_metrics
     from sqlmetrics.proof.reconcile.reconcile import reconcile
@@ -68,6 +70,7 @@ __all__ = [
     "SqlmetricsError",
     "StoredMetrics",
     "StreamingMetric",
+    "Sweep",
     "TieAudit",
     "abstention",
     "check",
@@ -84,6 +87,7 @@ __all__ = [
     "export",
     "funnel",
     "fuse",
+    "fuse_sweep",
     "parse",
     "query_metrics",
     "reconcile",
@@ -113,6 +117,7 @@ _HOMES = {
     "SqlmetricsError": "errors",
     "StoredMetrics": "jobs.reading.stored_metrics",
     "StreamingMetric": "evaluation.streaming.metric",
+    "Sweep": "fusion.sweep_result",
     "TieAudit": "proof.ties",
     "abstention": "evaluation.abstention",
     "compare": "comparison.compare",
@@ -125,6 +130,7 @@ _HOMES = {
     "export": "jobs.exports.write",
     "funnel": "comparison.funnel.funnel",
     "fuse": "fusion.fuse",
+    "fuse_sweep": "fusion.sweep",
     "parse": "catalog.measure",
     "query_metrics": "jobs.reading.stored_metrics",
     "reconcile": "proof.reconcile.reconcile",

@@ -41,6 +41,7 @@ GLOSSARY: Mapping[str, str] = {
 """Term -> its meaning, in one sentence."""
 
 COLUMNS: Mapping[str, str] = {
+    "as good": "yes unless another variant is better by more than chance explains.",
     "began": "The time at which the run began.",
     "best lag": "The number of days between offline and online numbers that agree best.",
     "better than": "The number of systems that this one is better than.",
@@ -121,6 +122,7 @@ COLUMNS: Mapping[str, str] = {
     "user": "Who started the run.",
     "value": "The value of the metric for the system of the row.",
     "variance": "How much a covariate changes the variance of the difference.",
+    "variant": "A run alone, or a mixture of runs with its weights.",
     "weakest link": "The smallest number of clicks that ties a position to the others.",
     "what changed": "The rows that the run added, changed and removed.",
     "where": "The row with the largest difference.",

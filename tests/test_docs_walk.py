@@ -485,6 +485,13 @@ CELLS: dict[str, tuple[str, ...]] = {
         f"fuse rankings.parquet {RANKED} --weight traffic 2",
         "fuse \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
         f"{RANKED} --time-zone Europe/Berlin",
+        f"fuse rankings.parquet {RANKED} --labels labels.parquet --sweep -m mrr@2 --method rrf "
+        "--method sum --norm rank -k 10 --step .5 --seed 2 --folds 2 --confidence .9 "
+        "--by country --segment relevant_labels --preset trec_eval -c missing=drop "
+        "--queries queries.parquet -o json",
+        "fuse a=runs.csv b=runs.csv words.csv --sweep --draws 2 --query qid --item doc "
+        "--score value --grade level --label-column item=item --group part --metrics-from own "
+        "--grades low=0 --grades mid=1 --grades high=2 --like opensearch",
     ),
     "funnel": (
         f"funnel rankings.parquet --labels labels.parquet {RANKED} --stage-column country "

@@ -168,12 +168,16 @@ class Question:
         labels: The labels; None where they are not looked at.
         days: The first day, and the day after the last one.
         arguments: The other arguments of `evaluate`.
+        metrics: The metrics; of a spec its own unless some are given.
+        by: The segments; of a spec its own.
     """
 
     rankings: Any
     labels: Any
     days: tuple[str | date | None, str | date | None]
     arguments: Mapping[str, Any]
+    metrics: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
 
     @contextmanager
     def planned(self, connection: Any, *, check: bool | float) -> Iterator[tuple[Plan, Database]]:
@@ -192,9 +196,9 @@ class Question:
             label_columns = {name: name + "_id" for name in ("query", "item")}
             labels, arguments = _no_labels(), {**arguments, "label_columns": label_columns}
         options = Options(
-            metrics=() if spec and spec.metrics else USUAL,
+            metrics=self.metrics or (() if spec and spec.metrics else USUAL),
             days=days_between(*self.days, zone_of_days(self.rankings, arguments.get("time_zone"))),
-            by=tuple(spec.by) if spec else (),
+            by=self.by or (tuple(spec.by) if spec else ()),
         )
         inputs = Inputs(self.rankings, labels, arguments)
         with ExitStack() as stack:

@@ -207,18 +207,12 @@ class FusionStages:
         """From the tables to `fused_items`: a row per query and item, with its score."""
         feature = mixture.feature
         stages = [*self.joined([feature])]
-        values = [run_column(feature, number) for number, _ in enumerate(self.runs, 1)]
-        source = "joined_items"
-        if mixture.method == "borda":
-            more, values = self.points()
-            stages, source = [*stages, *more], more[-1].name
         if mixture.method == "med":
             stages = [*stages[:-1], *self.medians(feature, mixture)]
             score, source = "score", "median_items"
-        elif mixture.method == "turns":
-            score = self._turns(values)
         else:
-            score = mixture.score(values)
+            more, source, score = self.scored(mixture)
+            stages += more
         columns = [*self.query_keys, "item_id", Column(score, "score")]
         view = {
             "about": f"one row per query and item: {mixture}",
@@ -227,6 +221,24 @@ class FusionStages:
             "where": "",
         }
         return [*stages, Stage("fused_items", "columns", view)]
+
+    def scored(
+        self, mixture: Mixture, weights: Sequence[str] = (), k: str = ""
+    ) -> tuple[list[Stage], str, str]:
+        """Stages behind `joined_items`, the last one's name, and the score of its items.
+
+        Args:
+            mixture: How the runs become one; not by `med`.
+            weights: As `Mixture.score` takes them.
+            k: Likewise.
+        """
+        values = [run_column(mixture.feature, number) for number, _ in enumerate(self.runs, 1)]
+        if mixture.method == "turns":
+            return [], "joined_items", self._turns(values)
+        if mixture.method == "borda":
+            stages, values = self.points()
+            return stages, stages[-1].name, mixture.score(values, weights, k)
+        return [], "joined_items", mixture.score(values, weights, k)
 
     def _turns(self, ranks: Sequence[str]) -> str:
         n_runs = len(self.runs)

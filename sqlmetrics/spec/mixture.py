@@ -109,20 +109,22 @@ class Mixture:
         if self.method == "turns" and self.weights:
             raise SpecError("turns has no weights; leave them out, or use rrf")
 
-    def score(self, values: Sequence[str]) -> str:
+    def score(self, values: Sequence[str], weights: Sequence[str] = (), k: str = "") -> str:
         """The score of an item as SQL.
 
         Args:
             values: What it reads of each run, NULL where a run lacks the item.
+            weights: The columns of the weights, where they are no numbers; empty for its own.
+            k: The column of the constant of `rrf`, likewise.
         """
         numbers = self.weights or (1.0,) * len(values)
-        weights = ["" if weight == 1 else double(weight) for weight in numbers]
+        weights = weights or ["" if weight == 1 else double(weight) for weight in numbers]
         if self.floor is not None:
             values = [f"coalesce({value}, {double(self.floor)})" for value in values]
         is_there = [f"case when {value} is null then 0 else 1 end" for value in values]
         n_runs = f"({' + '.join(is_there)})"
         values = [
-            _OF_RANK.get(self.method, "{value}").format(value=value, k=double(self.k))
+            _OF_RANK.get(self.method, "{value}").format(value=value, k=k or double(self.k))
             for value in values
         ]
         pairs = zip(values, weights, strict=True)

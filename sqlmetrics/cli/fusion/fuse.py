@@ -7,10 +7,11 @@ from typing import Any
 import click
 
 from sqlmetrics.cli.common import error_options, say, several, several_names
-from sqlmetrics.cli.evaluation_options import check_option, given_options, pairs, ranking_options
+from sqlmetrics.cli.evaluation_options import check_option, given_options, pairs, table_options
+from sqlmetrics.cli.fusion.sweep import run_sweep, single_arguments, sweep_options
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.cli.options.command import INPUT_DATA, OUTPUT, Command, option
-from sqlmetrics.cli.options.parameters import INPUT, days_options, sql_option
+from sqlmetrics.cli.options.command import OUTPUT, Command, option
+from sqlmetrics.cli.options.parameters import INPUT, sql_option
 from sqlmetrics.cli.output import emit_table, format_of, output_options
 from sqlmetrics.cli.systems import FORMATS, found_by, sources
 from sqlmetrics.errors import SpecError
@@ -20,15 +21,30 @@ from sqlmetrics.spec.mixture import METHODS, NORMS, PRESETS
 
 
 @click.command(cls=Command)
-@click.argument("tables", type=INPUT, nargs=-1, required=True, metavar="RANKINGS... | SPEC")
+@click.argument(
+    "tables", type=INPUT, nargs=-1, required=True, metavar="RANKINGS... [LABELS] | SPEC"
+)
 @option("--like", type=click.Choice([*PRESETS]), help="Search engine whose formula is used.")
-@option("--method", type=click.Choice([*METHODS]), help="Fusion method.  [default: rrf]")
+@option(
+    "--method",
+    type=click.Choice([*METHODS]),
+    multiple=True,
+    help="Fusion method. May be repeated with --sweep.  [default: rrf]",
+)
 @option(
     "--norm",
     type=click.Choice([*NORMS]),
-    help="Normalisation of the scores of each run.  [default: min_max]",
+    multiple=True,
+    help="Normalisation of the scores of each run. May be repeated with --sweep.  "
+    "[default: min_max]",
 )
-@option("-k", "k", type=float, help="Constant of rrf.  [default: 60]")
+@option(
+    "-k",
+    "k",
+    type=float,
+    multiple=True,
+    help="Constant of rrf. May be repeated with --sweep.  [default: 60]",
+)
 @option(
     "--weights",
     multiple=True,
@@ -54,10 +70,10 @@ from sqlmetrics.spec.mixture import METHODS, NORMS, PRESETS
     help="Number of items to print per query.  [default: all]",
     heading=OUTPUT,
 )
-@days_options(INPUT_DATA)
+@sweep_options
 @check_option
 @sql_option
-@ranking_options
+@table_options
 @place_options
 @output_options(FORMATS)
 @error_options
@@ -67,6 +83,7 @@ def fuse(
     tables: tuple[str, ...],
     location: Location,
     weights: tuple[str, ...],
+    sweep: bool,
     sql: bool,
     output: str | None,
     out: str | None,
@@ -75,19 +92,25 @@ def fuse(
     """Make one ranking of several RANKINGS: reciprocal ranks, weighted sums and others.
 
     The runs are tables, each a system, called by its file or as NAME=FILE says; or the systems of
-    one table, or of SPEC. Items with equal scores stand in the order of their ids.
+    one table, or of SPEC. Items with equal scores stand in the order of their ids. With --sweep,
+    LABELS stand behind the runs, and many methods and weights are evaluated in one pass.
 
     \b
     sqlmetrics fuse bm25.parquet dense.parquet --out fused.parquet
     sqlmetrics fuse bm25.csv dense.csv --method sum --weights bm25=0.3,dense=0.7
     sqlmetrics fuse search.yml --like opensearch --limit 100 --sql
+    sqlmetrics fuse bm25.csv dense.csv labels.csv --sweep -m ndcg@10
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.fusion.fuse import fuse as fused
 
-    form = format_of(output, out, FORMATS, ("metric_date", "query_id", "item_id"))
+    columns = ("metric", "segment_name") if sweep else ("metric_date", "query_id", "item_id")
+    form = format_of(output, out, FORMATS, columns)
     if weights:
         arguments["weights"] = _weights(weights)
-    fusion = found_by(fused, _runs(tables), None, location, arguments)
+    if sweep:
+        run_sweep(tables, location, arguments, form=form, out=out, sql=sql)
+        return
+    fusion = found_by(fused, _runs(tables), None, location, single_arguments(arguments))
     if sql:
         click.echo(fusion.sql, nl=False)
         return

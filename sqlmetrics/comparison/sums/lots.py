@@ -60,8 +60,26 @@ def lots(pairing: Pairing, seed: int, n_clusters: int) -> Iterator[Stage]:
         seed: Another one gives other lots.
         n_clusters: How many clusters there are.
     """
+    unit = pairing.unit[-1]
+    yield from numbers(pairing, seed, pairing.rows)
+    number = "number"
+    if n_clusters > EXACT:
+        number = f"number - {BUCKETS}e0 * floor(number / {BUCKETS}e0)"
+    added = [unit, Column(f"{number} + {key(seed, 'lot')}e0", "root")]
+    yield columns_stage("lot_roots", "the cube root of the random number", added, "cluster_numbers")
+    yield from _cubes("lots", "lot_roots", unit, {"lot": "root"})
+
+
+def numbers(pairing: Pairing, seed: int, source: str) -> Iterator[Stage]:
+    """The stages to `cluster_numbers`: clusters from 1 on, in an order that the seed decides.
+
+    Args:
+        pairing: What is compared.
+        seed: Another one gives another order.
+        source: The stage of the rows that have clusters.
+    """
     unit, translation = pairing.unit[-1], pairing.plan.shape.at.translation
-    yield Stage("clusters", "comparison/clusters", {"keys": [unit], "from": pairing.rows})
+    yield Stage("clusters", "comparison/clusters", {"keys": [unit], "from": source})
     hashed = translation.expression(translation.dialect.hashed, f"{literal(f'{seed}|')} || {unit}")
     yield columns_stage(
         "cluster_hashes",
@@ -73,12 +91,6 @@ def lots(pairing: Pairing, seed: int, n_clusters: int) -> Iterator[Stage]:
     yield columns_stage(
         "cluster_numbers", "clusters by number", [unit, Column(number, "number")], "cluster_hashes"
     )
-    number = "number"
-    if n_clusters > EXACT:
-        number = f"number - {BUCKETS}e0 * floor(number / {BUCKETS}e0)"
-    added = [unit, Column(f"{number} + {key(seed, 'lot')}e0", "root")]
-    yield columns_stage("lot_roots", "the cube root of the random number", added, "cluster_numbers")
-    yield from _cubes("lots", "lot_roots", unit, {"lot": "root"})
 
 
 def replicates(seed: int, count: int) -> Iterator[Stage]:

@@ -1,0 +1,270 @@
+"""`fuse_sweep`: many mixtures of several rankings, evaluated in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any, Unpack
+
+from sqlmetrics.annotation.reach import IN_LIST, OF_QUERY
+from sqlmetrics.catalog.direction import SIGNS
+from sqlmetrics.catalog.measure import metric_texts
+from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.comparison.report.comparison import check_level
+from sqlmetrics.comparison.statements import Statements
+from sqlmetrics.engines.database import Database
+from sqlmetrics.engines.temporary import Step
+from sqlmetrics.errors import SpecError, SqlmetricsError
+from sqlmetrics.evaluation.execution import USUALLY
+from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
+from sqlmetrics.evaluation.run import executing, result_of
+from sqlmetrics.fusion.fuse import Question, check_scores, run_names
+from sqlmetrics.fusion.grid import Grid, Variant, grid_of
+from sqlmetrics.fusion.stages import FusionStages
+from sqlmetrics.fusion.sweep_result import Sweep, variant_row, winner_row
+from sqlmetrics.fusion.units import Units
+from sqlmetrics.fusion.variants import VariantStages, parts
+from sqlmetrics.fusion.winner import check_numpy
+from sqlmetrics.plan.plan import Plan
+from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.plan.tables import Tables
+from sqlmetrics.spec.source import RankingColumns, Rankings
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.relation import Relation
+from sqlmetrics.sql.stage import Stage, with_stages
+from sqlmetrics.stats import CONFIDENCE
+
+LISTS = 1_000_000
+"""So many lists, each of a query and variant, are cut at once."""
+
+NORMS, CONSTANTS = ("min_max", "z_score"), (10.0, 60.0)
+"""What is tried unless others are named."""
+
+
+def fuse_sweep(
+    rankings: Any,
+    labels: Any = None,
+    metrics: str | Sequence[str] = (),
+    *,
+    like: str | None = None,
+    method: str | Sequence[str] = (),
+    norm: str | Sequence[str] = (),
+    k: float | Sequence[float] = (),
+    floor: float | None = None,
+    step: float = 0.1,
+    draws: int | None = None,
+    seed: int = 1,
+    folds: int = 5,
+    level: float = CONFIDENCE,
+    by: str | Sequence[str] = (),
+    runs: Sequence[str] = (),
+    window: int | None = None,
+    start: str | date | None = None,
+    end: str | date | None = None,
+    connection: Any = None,
+    check: bool | float = True,
+    **arguments: Unpack[TableArguments],
+) -> Sweep:
+    """Evaluate many mixtures of several rankings in one pass, and say which of them is best.
+
+    The variants are each run alone and, of each method, the mixtures with all weights of a grid.
+    Their lists are cut at the deepest cutoff of the metrics; without one they are evaluated whole.
+
+    Args:
+        rankings: Two to ten runs, as `fuse` takes them.
+        labels: The labels, as `evaluate` takes them; None with a spec, and with traces.
+        metrics: As `evaluate` takes them; the first one decides. Default: those of the spec, else
+            ndcg@10.
+        like: A search engine whose formula it is; see `fuse`.
+        method: Methods to try, all but `med`; see `fuse`. Default: rrf, and sum if there are
+            scores.
+        norm: Norms to try with methods of scores. Default: min_max and z_score.
+        k: Constants of rrf to try. Default: 10 and 60.
+        floor: What an item counts in a run that lacks it, before the weight; see `fuse`.
+        step: The step from one weight to the next, from 0.01 to 0.5; weights sum to 1.
+        draws: As many variants at random instead of the grid.
+        seed: Of the random variants, and of the folds.
+        folds: In as many parts are queries divided, by a hash of their ids; 2 or more.
+        level: The coverage of intervals.
+        by: Segments, each of which has a winner of its own.
+        runs: The runs in their order, where not all are wanted.
+        window: As many items of each run are looked at; default: all.
+        start: The first day.
+        end: The day after the last one.
+        connection: Where the tables are; see `evaluate`.
+        check: Whether to look for bad input first.
+        **arguments: The other arguments of `evaluate`.
+
+    Returns:
+        The sweep: a row a metric, variant, segment and day in `variants`, a row a metric and
+        segment in `winners`. It prints as the best variants and what is known of the winner.
+
+    Raises:
+        SpecError: If there are not two to ten runs, or an argument is wrong.
+        InputError: If the data would give wrong numbers.
+        EngineError: If the database fails.
+
+    >>> import pyarrow as pa
+    >>> def run(*items):
+    ...     numbers = [*range(1, len(items) + 1)]
+    ...     return pa.table({"query_id": [1] * len(items), "item_id": items, "rank": numbers})
+    >>> truth = pa.table({"query_id": [1], "item_id": ["b"], "grade": [1]})
+    >>> runs = {"bm25": run("a", "b", "c"), "dense": run("b", "d")}
+    >>> rows = fuse_sweep(runs, truth, "mrr", rank="rank", k=60).to_dicts()["variants"]
+    >>> [(row["variant"], row["value"]) for row in rows if row["variant"].endswith("alone")]
+    [('bm25 alone', 0.5), ('dense alone', 1.0)]
+    """
+    check_numpy()
+    check_arguments(fuse_sweep, arguments)
+    check_level(level, 0)
+    if folds < 2:
+        raise SpecError(f"folds must be 2 or more, given {folds}")
+    if window is not None and window < 1:
+        raise SpecError(f"window must be 1 or more, given {window}")
+    if labels is None and not isinstance(rankings, Spec):
+        raise SpecError("a sweep needs labels: the table after the runs (labels, --labels)")
+    segments = Inputs(rankings, labels, arguments).segments(by)
+    methods, norms = _listed(method), _listed(norm)
+    constants = (k,) if isinstance(k, int | float) else tuple(k)
+    numbers_of_grid: dict[str, Any] = {"floor": floor, "step": step, "draws": draws, "seed": seed}
+    grid_of(like, methods, norms, constants, **numbers_of_grid)
+    question = Question(rankings, labels, (start, end), arguments, metric_texts(metrics), segments)
+    with question.planned(connection, check=check) as (plan, engine), engine.reading():
+        names = run_names(plan, engine, runs)
+        is_ranked = "rank" in plan.shape.columns["rankings"]
+        if not like:
+            methods = methods or (("rrf",) if is_ranked and not norms else ("rrf", "sum"))
+            norms, constants = norms or NORMS, constants or CONSTANTS
+        grid = grid_of(like, methods, norms, constants, **numbers_of_grid)
+        for family in grid.families:
+            check_scores(plan, family)
+        return _Sweeping(plan, engine, names, grid, window).sweep(folds, level)
+
+
+def _listed(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+@dataclass(frozen=True)
+class _Sweeping:
+    """A sweep while its tables are there."""
+
+    plan: Plan
+    engine: Database
+    runs: tuple[str, ...]
+    grid: Grid
+    window: int | None
+
+    def sweep(self, folds: int, level: float) -> Sweep:
+        variants, spec = self.grid.variants(self.runs), self._spec()
+        with self._lists(spec, variants) as (tables, statements_before):
+            plan = planned(spec, tables, moments=True)
+            with executing(
+                plan, self.engine, check=False, per_query=False, execution=USUALLY
+            ) as script:
+                result = result_of(plan, script, self.engine, check=False, confidence=level)
+                statements = Statements(script, self.engine)
+                units = Units(plan, statements, variants, self.grid.seed, folds, level)
+                winners = [*units.winners()]
+        good = {
+            (str(measure), segment, number)
+            for measure, segment, winner in winners
+            for number in winner.as_good
+        }
+        signs = {str(measure): SIGNS[measure.metric.better] for measure in plan.measures}
+        rows = []
+        for row in sorted(result.to_dicts(), key=lambda row: int(row["system"])):
+            number, sign = int(row["system"]), signs[at_cutoff(row["metric"], row["k"])]
+            variant = variants[number - 1]
+            rows.append(variant_row(row, variant, self.runs, good, number=number, sign=sign))
+        return Sweep(
+            rows=tuple(rows),
+            winners=tuple(winner_row(*winner, variants) for winner in winners),
+            runs=self.runs,
+            metrics=tuple(map(str, self.plan.measures)),
+            level=level,
+            notes=self.plan.shape.at.notes,
+            executed_sql="\n\n".join([*statements_before, statements.text()]),
+        )
+
+    def _spec(self) -> Spec:
+        """What is evaluated: the metrics, and how many of the items shown have a label."""
+        plan, spec = self.plan, self.plan.spec
+        if spec.labels is None:
+            raise SpecError("a sweep needs a table of labels beside the runs")
+        has, of_rankings = plan.shape.columns["rankings"], plan.shape.segments["rankings"]
+        columns = RankingColumns(
+            query="query_id",
+            item="item_id",
+            rank="rnk",
+            system="system",
+            date="metric_date" if "date" in has else None,
+            weight="weight" if "weight" in has else None,
+        )
+        changed: dict[str, Any] = {
+            "rankings": Rankings(relation="variant_ranks", columns=columns),
+            "segments": {n: text for n, text in spec.segments.items() if n not in of_rankings},
+            "baseline": None,
+            "output": None,
+            "checks": (),
+            "online": (),
+        }
+        texts = [measure.text for measure in plan.measures]
+        judged = f"judged@{plan.measures[0].k or 10}"
+        try:
+            return spec.having(**changed, metrics=tuple(dict.fromkeys([*texts, judged])))
+        except SqlmetricsError:
+            return spec.having(**changed, metrics=tuple(texts))
+
+    @contextmanager
+    def _lists(self, spec: Spec, variants: Sequence[Variant]) -> Iterator[tuple[Tables, list[str]]]:
+        """The tables with the lists of all variants as rankings, and the statements so far."""
+        fusion = FusionStages(self.plan, self.runs, self.window)
+        tables, engine, dialect = self.plan.shape.at, self.engine, self.engine.translation.dialect
+        others = replace(
+            tables,
+            zones={name: zone for name, zone in tables.zones.items() if name != "rankings"},
+            day_kinds={name: kind for name, kind in tables.day_kinds.items() if name != "rankings"},
+            systems=(),
+            rankings=Relation("table", "variant_ranks"),
+        )
+        stages = VariantStages(fusion, variants, _depth(planned(spec, others)))
+        joined = [*fusion.joined(stages.features)]
+        numbers = range(1, len(variants) + 1)
+        if not dialect.keep:
+            query = stages.rows(numbers, joined)
+            yield replace(others, rankings=Relation("query", query)), []
+            return
+        with ExitStack() as stack:
+            items = Step(
+                engine.free_name("sqlmetrics_items"),
+                with_stages(joined, "select *\nfrom joined_items"),
+            )
+            stack.enter_context(items.there(engine))
+            kept = [Stage("joined_items", "kept", {"table": items.name})]
+            keys = ", ".join(fusion.query_keys)
+            distinct = f"(select distinct {keys} from {items.name}) as queries"
+            n_queries = int(engine.rows(f"select count(*) from {distinct}")[0][0])
+            first, *rest = parts(len(variants), n_queries, LISTS)
+            lists = Step(engine.free_name("sqlmetrics_lists"), stages.rows(first, kept))
+            stack.enter_context(lists.there(engine))
+            inserts = [f"insert into {lists.name}\n{stages.rows(part, kept)}" for part in rest]
+            for insert in inserts:
+                engine.execute(insert)
+            made = [step.statement(engine.translation) for step in (items, lists)] + inserts
+            texts = [f"{engine.translation.text(text).rstrip()};" for text in made]
+            yield replace(others, rankings=Relation("table", lists.name)), texts
+
+
+def _depth(plan: Plan) -> int | None:
+    """The deepest rank that a metric looks at; None for the ends of lists."""
+    depths = [
+        (sums.over in IN_LIST and sums.deepest) or None
+        for sums in plan.needs.sums.values()
+        if sums.columns and sums.over not in OF_QUERY
+    ]
+    if plan.needs.leaves_out or plan.needs.pooled or None in depths:
+        return None
+    return max((depth for depth in depths if depth), default=None)

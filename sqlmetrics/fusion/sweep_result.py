@@ -1,0 +1,194 @@
+"""What a sweep gives: the numbers of its variants, and what is known of the winners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.fusion.grid import Variant
+from sqlmetrics.fusion.winner import Gain, Winner
+from sqlmetrics.plan.summary import ALL, NO_DATE
+from sqlmetrics.tables.table import Table, many, printable
+from sqlmetrics.tables.tabular import Block, Kinds, Row, Tabular
+
+SHOWN = 12
+"""As many variants does the text show."""
+
+_KEYS = {"metric": "string", "segment_name": "string", "segment_value": "string"}
+_DOUBLE = "double"
+
+
+@dataclass(frozen=True, repr=False)
+class Sweep(Tabular):
+    """Many mixtures of several rankings, evaluated; it prints as tables and sentences.
+
+    Attributes:
+        rows: A row a metric, variant, segment and day: its value and interval, and whether another
+            variant is better (`as_good` is false then, and None of a day).
+        winners: A row a metric and segment: the best variant and what it is worth.
+        runs: The runs in their order.
+        metrics: The metrics; the first one decides.
+        level: The coverage of intervals.
+        notes: What a reader should know.
+        executed_sql: The statements that ran, input checks aside.
+    """
+
+    rows: tuple[Row, ...]
+    winners: tuple[Row, ...]
+    runs: tuple[str, ...]
+    metrics: tuple[str, ...]
+    level: float
+    notes: tuple[str, ...]
+    executed_sql: str
+
+    _schemas: ClassVar[Mapping[str, Kinds]] = {
+        "variants": {
+            **_KEYS,
+            "metric_date": "date32",
+            **dict.fromkeys(("variant", "method", "norm"), "string"),
+            "k": _DOUBLE,
+            "weights": "string",
+            **dict.fromkeys(("value", "ci_low", "ci_high"), _DOUBLE),
+            "n_queries": "int64",
+            "as_good": "bool",
+        },
+        "winners": {
+            **_KEYS,
+            "variant": "string",
+            **dict.fromkeys(("naive_value", "value", "ci_low", "ci_high", "loss"), _DOUBLE),
+            **dict.fromkeys(("over_equal", "over_equal_low", "over_equal_high"), _DOUBLE),
+            "best_run": "string",
+            **dict.fromkeys(("over_run", "over_run_low", "over_run_high"), _DOUBLE),
+            **dict.fromkeys(("n_as_good", "n_variants", "n_folds_won", "n_folds"), "int64"),
+            "n_units": "int64",
+        },
+    }
+
+    def to_dicts(self) -> dict[str, list[Row]]:
+        """The rows of `variants` and of `winners`."""
+        return {"variants": [*self.rows], "winners": [*self.winners]}
+
+    def _blocks(self) -> Iterator[Block]:
+        yield self._best()
+        for winner in self.winners:
+            if winner["segment_name"] == ALL or winner["metric"] == self.metrics[0]:
+                yield "\n".join(self._sentences(winner))
+        yield "\n".join(f"note: {note}" for note in self.notes)
+
+    def _best(self) -> Table:
+        """The variants over all queries and the last day, best first."""
+        last = max((str(row["metric_date"]) for row in self.rows), default="")
+        rows = [
+            row
+            for row in self.rows
+            if row["segment_name"] == ALL and str(row["metric_date"]) == last
+        ]
+        metrics = [*dict.fromkeys(row["metric"] for row in rows)]
+        cells: dict[str, dict[str, Row]] = {}
+        for row in rows:
+            cells.setdefault(row["variant"], {})[row["metric"]] = row
+        sign = next((-1 for row in rows if row["metric"] == metrics[0] and row["sign"] < 0), 1)
+        ordered = sorted(  # equal ones stay in the order of the grid
+            cells.items(), key=lambda pair: -sign * round(pair[1][metrics[0]]["value"] or 0, 9)
+        )
+        lines = [
+            [
+                printable(name),
+                "yes" if row_by_metric[metrics[0]]["as_good"] else "",
+                *(_number(row_by_metric[metric]["value"]) for metric in metrics),
+            ]
+            for name, row_by_metric in ordered[:SHOWN]
+        ]
+        more = len(ordered) - len(lines)
+        notes = [f"and {many(more, 'more variant')}"] if more > 0 else []
+        return Table(["variant", "as good", *metrics], lines, 2, notes=notes)
+
+    def _sentences(self, winner: Row) -> Iterator[str]:
+        metric, segment = winner["metric"], winner["segment_name"]
+        of = "" if segment == ALL else f", {segment} {printable(winner['segment_value'])}"
+        best, n_variants = printable(winner["variant"]), winner["n_variants"]
+        yield f"{metric}{of}: {best} is the best of {n_variants:,} variants"
+        queries = many(winner["n_units"], "query", "queries")
+        looks = f"looks {winner['loss']:.4f} better" if winner["loss"] > 0 else "looks no better"
+        yield (
+            f"expected on other queries: {_ends(winner, 'value', 'ci')}; chosen on {queries} it "
+            f"{looks}"
+        )
+        yield f"over equal weights: {_ends(winner, 'over_equal')}"
+        yield f"over {printable(winner['best_run'])}: {_ends(winner, 'over_run')}"
+        good = many(winner["n_as_good"], "variant")
+        folds = f"{winner['n_folds_won']} of {winner['n_folds']} folds"
+        yield f"as good: {good}, the best included; chosen in {folds}"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"
+
+
+def _ends(row: Row, name: str, prefix: str = "") -> str:
+    low, high = (row[f"{prefix or name}_{end}"] for end in ("low", "high"))
+    sign = "" if prefix else "+"
+    return f"{row[name]:{sign}.4f} ({low:{sign}.4f} to {high:{sign}.4f})"
+
+
+def variant_row(
+    row: Row,
+    variant: Variant,
+    runs: Sequence[str],
+    good: set[tuple[str, tuple[str, str], int]],
+    *,
+    number: int,
+    sign: int,
+) -> Row:
+    """A row of the summary of an evaluation, whose systems are numbers of variants."""
+    metric, family = at_cutoff(row["metric"], row["k"]), variant.family
+    segment = (row["segment_name"], row["segment_value"])
+    is_dated = str(row["metric_date"]) != NO_DATE
+    return {
+        "metric": metric,
+        "segment_name": segment[0],
+        "segment_value": segment[1],
+        "metric_date": row["metric_date"] if is_dated else None,
+        "variant": variant.name,
+        "method": family.method if family else "alone",
+        "norm": family.norm if family and family.feature == family.norm else None,
+        "k": family.k if family and family.method == "rrf" else None,
+        "weights": ",".join(
+            f"{run}={weight:g}" for run, weight in zip(runs, variant.weights, strict=True)
+        ),
+        **{name: row[name] for name in ("value", "ci_low", "ci_high", "n_queries")},
+        "as_good": (metric, segment, number - 1) in good,
+        "sign": sign,
+    }
+
+
+def winner_row(
+    measure: Measure, segment: tuple[str, str], winner: Winner, variants: Sequence[Variant]
+) -> Row:
+    """What is known of a winner."""
+    return {
+        "metric": str(measure),
+        "segment_name": segment[0],
+        "segment_value": segment[1],
+        "variant": variants[winner.best].name,
+        "naive_value": winner.mean.naive,
+        "value": winner.mean.value,
+        "ci_low": winner.mean.ci_low,
+        "ci_high": winner.mean.ci_high,
+        "loss": winner.loss,
+        **_gain("over_equal", winner.over_equal),
+        "best_run": variants[winner.run].name,
+        **_gain("over_run", winner.over_run),
+        "n_as_good": len(winner.as_good),
+        "n_variants": len(variants),
+        "n_folds_won": winner.fold_winners.count(winner.best),
+        "n_folds": len(winner.fold_winners),
+        "n_units": winner.n_units,
+    }
+
+
+def _gain(name: str, gain: Gain) -> Row:
+    return {name: gain.value, f"{name}_low": gain.ci_low, f"{name}_high": gain.ci_high}
