@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 from sqlmetrics.errors import SpecError
-from sqlmetrics.fusion.mixture import OF_RANKS, PRESETS, Mixture, mixture_of
+from sqlmetrics.spec.mixture import OF_RANKS, PRESETS, Mixture, mixture_of
 
 MOST_VARIANTS = 1000
 """As many variants has a sweep at most."""

@@ -22,11 +22,11 @@ from sqlmetrics.evaluation.question import Inputs, TableArguments, check_argumen
 from sqlmetrics.evaluation.run import executing, result_of
 from sqlmetrics.fusion.fuse import Question, check_scores, run_names
 from sqlmetrics.fusion.grid import Grid, Variant, grid_of
-from sqlmetrics.fusion.stages import FusionStages
 from sqlmetrics.fusion.sweep_result import Sweep, variant_row, winner_row
 from sqlmetrics.fusion.units import Units
 from sqlmetrics.fusion.variants import VariantStages, parts
 from sqlmetrics.fusion.winner import check_numpy
+from sqlmetrics.plan.fusion import FusionStages
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.tables import Tables

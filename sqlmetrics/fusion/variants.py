@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sqlmetrics.fusion.grid import Variant
-from sqlmetrics.fusion.mixture import RANK, Mixture
-from sqlmetrics.fusion.stages import FusionStages, run_column
+from sqlmetrics.plan.fusion import FusionStages, run_column
+from sqlmetrics.spec.mixture import RANK, Mixture
 from sqlmetrics.sql.stage import Column, Stage, Window, with_stages
 from sqlmetrics.sql.template import double, identifier, variant
 
