@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlmetrics.catalog.conventions import OPTIONS
-from sqlmetrics.catalog.metric import OF, Metric, catalog, metric_of
+from sqlmetrics.catalog.metric import DISCOUNTED, OF, Metric, catalog, metric_of
 from sqlmetrics.errors import SpecError, unknown
 
 FUNCTION = re.compile(
@@ -17,6 +17,8 @@ FUNCTION = re.compile(
 """How a function of a column begins: `mean(price`."""
 FUNCTIONS = tuple(name.removesuffix(OF) for name in catalog() if name.endswith(OF))
 """The functions of a column."""
+DISCOUNTABLE = ("mean_of", "sum_of", "share_of")
+"""Functions of which each value can weigh the discount of its rank."""
 BETTERS = ("higher", "lower", "none")
 """Which values of a function of a column are better, if one says so."""
 
@@ -56,8 +58,11 @@ def function_named(text: str, files: Mapping[str, Metric]) -> str:
         return text
     settings, words = text[match.end() :], [f"{key}=..." for key in catalog()[name].settings]
     if "min_grade" in catalog()[name].parameters:
-        settings = re.sub(r"^\s*,\s*relevant\s*(?=[,)])", ", min_grade=1", settings)
+        settings = re.sub(r",\s*relevant\s*(?=[,)])", ", min_grade=1", settings)
         words = ["relevant", "min_grade=2", "better=lower"]
+    if name in DISCOUNTABLE:
+        settings = re.sub(rf",\s*{DISCOUNTED}\s*(?=[,)])", f", {DISCOUNTED}=1", settings)
+        words.insert(0, DISCOUNTED)
     if re.match(r"[^)]*,\s*\w*\s*[,)]", settings):
         raise SpecError(
             f"metric {text!r}: behind the column write {', '.join(words[:-1])} or {words[-1]}"
@@ -76,7 +81,8 @@ def of_column(metric: Metric, settings: dict[str, Any], text: str) -> Metric:
 
     Args:
         metric: As the catalogue has it.
-        settings: What stands between the parentheses; the column and `better` are taken out.
+        settings: What stands between the parentheses; the column, `better` and `discounted` are
+            taken out.
         text: The whole text, for messages.
 
     Raises:
@@ -89,4 +95,5 @@ def of_column(metric: Metric, settings: dict[str, Any], text: str) -> Metric:
         better = settings.pop("better", better)
     if better not in BETTERS:
         raise SpecError(f"metric {text!r}: {unknown('value of better', str(better), BETTERS)}")
-    return metric.of_column(str(column), str(better))
+    weighs = bool(settings.pop(DISCOUNTED, "discount" in settings)) and metric.name in DISCOUNTABLE
+    return metric.of_column(str(column), str(better), discounted=weighs)

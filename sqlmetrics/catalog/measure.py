@@ -13,6 +13,7 @@ from sqlmetrics.catalog.arithmetic import NAMED, read_formula
 from sqlmetrics.catalog.column_functions import function_named, of_column
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read
 from sqlmetrics.catalog.metric import (
+    DISCOUNTED,
     NO_FILES,
     OF,
     Metric,
@@ -112,6 +113,7 @@ class Measure:
         """The name of its column: `ndcg_at_10`, `recall_rel2_at_50`, `rbp_p0p8`."""
         name, settings = self._spelled
         words = [name, *map(str.casefold, self.metric.operands[:1])]
+        words += [DISCOUNTED] * self.metric.is_discounted
         for key, value in settings:
             words.append(f"{key}{word(value)}" if is_number(value) else f"{key}_{word(value)}")
         return column_at_cutoff("_".join(words), self.k)

@@ -35,6 +35,8 @@ _OF_ITEMS = {
 
 OF = "_of"
 """What the names of functions of a column end in: `mean(price)` is `mean_of`."""
+DISCOUNTED = "discounted"
+"""What says that each value of a column weighs the discount of its rank."""
 COLUMN_KINDS = ("number", "flag", "text")
 """As what a metric may read a column of the items: `items.number_price` is the need of `price` as
 a number, and `number_price` what SQL calls it."""
@@ -177,15 +179,38 @@ class Metric:
         if not self.operand:
             return ()
         is_said = self.better != catalog()[self.name].better
-        return (self.operand.partition("_")[2], *[f"better={self.better}"] * is_said)
+        words = [DISCOUNTED] * self.is_discounted + [f"better={self.better}"] * is_said
+        return (self.operand.partition("_")[2], *words)
+
+    @property
+    def is_discounted(self) -> bool:
+        """Whether it is a function of a column whose values weigh the discounts of their ranks."""
+        return bool(self.operand) and DISCOUNTED in self.title
 
     @property
     def example(self) -> str:
         """How a function of a column is written."""
         return f"{self.name.removesuffix(OF)}({self.operands[0]})@10"
 
-    def of_column(self, column: str, better: str) -> Metric:
-        """The same function of another column, of which more is better, or less."""
+    def of_column(self, column: str, better: str, *, discounted: bool = False) -> Metric:
+        """The same function of another column.
+
+        Args:
+            column: Its name.
+            better: Whether more of it is better, or less.
+            discounted: Whether each value weighs the discount of its rank.
+        """
+        if discounted:
+            dcg = catalog()["dcg"]
+            weighed = replace(
+                self,
+                title=f"{self.title}, {DISCOUNTED}",
+                formula=f"{self.formula}; each item weighs the discount of its rank",
+                options=("discount",),
+                parameters={**self.parameters, "p": dcg.parameters["p"]},
+                limits={**self.limits, "p": dcg.limits["p"]},
+            )
+            return weighed.of_column(column, better)
         if (column, better) == (self.operands[0], self.better):
             return self
         kind, _, usual = self.operand.partition("_")

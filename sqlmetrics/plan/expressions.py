@@ -277,6 +277,13 @@ class RowContext(MetricContext):
         """The column of the items that the metric is a function of."""
         return identifier(self.measure.metric.operand)
 
+    def weighed(self, value: str) -> str:
+        """The value, times the discount of its rank if the metric is discounted."""
+        factors = [value] * (value != "1e0")
+        if self.measure.metric.is_discounted:
+            factors.append(self.discount("rnk"))
+        return " * ".join(factors) or "1e0"
+
     def in_middle(self, value: str) -> str:
         """The value for the one or two rows in the middle of those of the top k, 0 for others."""
         condition = join_conditions(self._top, f"{self.value} is not null", self.is_graded)

@@ -43,7 +43,7 @@ class Item:
 Catalogue = Mapping[str, Item]
 
 
-def _values(
+def _weighed(
     items: Ids,
     grades: Grades,
     catalogue: Catalogue,
@@ -51,18 +51,25 @@ def _values(
     k: int | None,
     column: str,
     min_grade: float,
-) -> list[float]:
-    """The values of a column that the items of the top k have, from a grade on."""
-    pairs = zip(items[:k], grades[:k], strict=True)
-    counted = (item for item, grade in pairs if not min_grade or (grade or 0.0) >= min_grade)
-    values = (catalogue[item].columns[column] for item in counted)
-    return [value for value in values if value is not None]
+    discount: str = "none",
+    p: float = 0.8,
+) -> list[tuple[float, float]]:
+    """The values of a column that the items of the top k have, from a grade on, and weights."""
+    pairs = enumerate(zip(items[:k], grades[:k], strict=True), start=1)
+    counted = ((i, rank) for rank, (i, g) in pairs if not min_grade or (g or 0.0) >= min_grade)
+    values = ((catalogue[i].columns[column], discount_of(rank, discount, p)) for i, rank in counted)
+    return [(value, weight) for value, weight in values if value is not None]
+
+
+def _values(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> list[float]:
+    return [value for value, _ in _weighed(items, grades, catalogue, **settings)]
 
 
 def mean_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> Value:
-    """Mean of the values of a column."""
-    values = _values(items, grades, catalogue, **settings)
-    return math.fsum(values) / len(values) if values else None
+    """Mean of the values of a column, by their weights."""
+    values = _weighed(items, grades, catalogue, **settings)
+    total = math.fsum(weight for _, weight in values)
+    return math.fsum(value * weight for value, weight in values) / total if total else None
 
 
 share_of = mean_of
@@ -70,8 +77,9 @@ share_of = mean_of
 
 
 def sum_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> Value:
-    """Sum of the values of a column."""
-    return math.fsum(_values(items, grades, catalogue, **settings))
+    """Sum of the values of a column, times their weights."""
+    values = _weighed(items, grades, catalogue, **settings)
+    return math.fsum(value * weight for value, weight in values)
 
 
 def median_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> Value:

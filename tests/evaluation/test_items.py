@@ -186,7 +186,7 @@ PRICED = pa.table(
         (
             "sum(price, relevnt)@2",
             PRICED,
-            r"'sum\(price, relevnt\)@2': behind the column write rel",
+            r"'sum\(price, relevnt\)@2': behind the column write discounted, rel",
         ),
         ("mean@2", PRICED, r"name a column of the items, like mean\(price\)@10"),
         (
@@ -196,6 +196,7 @@ PRICED = pa.table(
         ),
         ("share(price)@2", PRICED, "price is neither yes nor no in 2 rows"),
         ("mean(price, better=low)@2", PRICED, "did you mean 'lower'?"),
+        ("max(price, discounted)@2", PRICED, "behind the column write relevant, min_grade=2 or"),
         ("mean(price)@2", None, "one row per item with its price"),
         ("mean(price)@2", PRICED.slice(1), "are not in the items table: 2"),
     ],
@@ -321,6 +322,7 @@ def test_columns_of_items_are_the_same_in_other_databases(name: str, servers: An
                 "min(price)",
                 "max(price)@1",
                 "median(price)@2",
+                "mean(price, discounted)@2",
                 "share(isOpen)@2",
                 "sum(price, relevant)@2",
                 "recall(revenue)@2",
@@ -331,4 +333,16 @@ def test_columns_of_items_are_the_same_in_other_databases(name: str, servers: An
         assert max(agreement.largest for agreement in agreements) <= 1e-12
         values = [row["value"] for row in result.to_dicts() if row["system"] == "prod"]
         ndcg = 30 / (70 + 30 / math.log2(3))
-        assert values == [20.0, 40.0, 10.0, 10.0, 20.0, 0.5, 10.0, 0.3, pytest.approx(ndcg)]
+        mean = (10 + 30 / math.log2(3)) / (1 + 1 / math.log2(3))
+        assert values == [
+            20.0,
+            40.0,
+            10.0,
+            10.0,
+            20.0,
+            pytest.approx(mean),
+            0.5,
+            10.0,
+            0.3,
+            pytest.approx(ndcg),
+        ]

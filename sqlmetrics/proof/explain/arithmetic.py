@@ -75,7 +75,9 @@ class Arithmetic:
     @property
     def has_gain(self) -> bool:
         """Whether grades are worth gains."""
-        return any({"gain", "discount"} & {*part.metric.options} for part in self.parts)
+        metrics = [part.metric for part in self.parts]
+        by_columns = {"discount" in m.options and m.operand_table == "labels" for m in metrics}
+        return any(by_columns) or any("gain" in metric.options for metric in metrics)
 
     @property
     def has_rel(self) -> bool:
