@@ -34,7 +34,7 @@ from sqlmetrics.evaluation.inputs.swap import are_swapped, in_order
 from sqlmetrics.evaluation.inputs.trace_systems import References, is_flat, resolved, several_traces
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.segments import QUERY_LENGTH
-from sqlmetrics.spec.source import Rankings, is_query, is_separated
+from sqlmetrics.spec.source import RankedLists, is_query, is_separated
 from sqlmetrics.spec.spec import Spec, sentences
 from sqlmetrics.spec.zones import Zones
 from sqlmetrics.sql.relation import Relation, protect_query, source_text
@@ -378,14 +378,14 @@ class _Arguments:
         return {"sql": combined.sql, "columns": dict(combined.columns)}, combined
 
 
-def _rankings(fields: Mapping[str, Any]) -> Rankings:
+def _rankings(fields: Mapping[str, Any]) -> RankedLists:
     """One of several runs.
 
     Raises:
         SpecError: If what is said of it is wrong.
     """
     try:
-        return Rankings.model_validate(fields)
+        return RankedLists.model_validate(fields)
     except ValidationError as error:
         raise SpecError(sentences(error, "rankings")) from None
 

@@ -19,7 +19,7 @@ from sqlmetrics.plan.fusion import FusionStages
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.spec.mixture import METHODS, RUNS, Mixture, mixture_of, weights_of
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.stage import Column, Stage, Window, with_stages
+from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.tables.table import Table, many, printable
 from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular
 
@@ -208,7 +208,7 @@ class Question:
             if check:
                 ignored = () if has_labels else ("labels", "both tables")
                 checks.check(plan, engine, ignored_tables=ignored)
-            yield plan, engine
+            yield plan.unfused, engine
 
 
 def _no_labels() -> pa.Table:
@@ -250,27 +250,14 @@ def run_names(plan: Plan, engine: Database, wanted: Sequence[str]) -> tuple[str,
 
 def check_scores(plan: Plan, mixture: Mixture) -> None:
     """Raise SpecError if a method wants scores, and the runs have ranks."""
-    is_ranked = "rank" in plan.shape.columns["rankings"]
-    if is_ranked and mixture.feature not in ("rank", "rank_in_run"):
-        methods = ", ".join(sorted(METHODS))
-        raise SpecError(
-            f"{mixture.method} with norm {mixture.norm} needs scores, but the runs have ranks; use "
-            f"norm=rank (--norm rank), or a method of ranks, like rrf; methods: {methods}"
-        )
+    if "rank" in plan.shape.columns["rankings"] and not mixture.reads_ranks:
+        raise SpecError(f"{mixture.needs_scores}; methods: {', '.join(sorted(METHODS))}")
 
 
 def _query(stages: FusionStages, mixture: Mixture, limit: int | None) -> str:
     """The rows of the ranking."""
-    rank = f"row_number() over {Window(stages.query_keys, ['score desc', 'item_id asc'])}"
-    names = [*stages.query_keys, "item_id", "score"]
-    view = {
-        "about": "rank 1 is the best item of a query",
-        "columns": [*names, Column(rank, "rnk")],
-        "from": "fused_items",
-        "where": "",
-    }
-    columns = ",\n    ".join([*names, "rnk as rank"])
+    columns = ",\n    ".join([*stages.query_keys, "item_id", "score", "rnk as rank"])
     order = ", ".join(f"{key} asc" for key in (*stages.query_keys, "rnk"))
     where = f"where rnk <= {limit}\n" if limit else ""
     last = f"select\n    {columns}\nfrom fused_ranks\n{where}order by {order}"
-    return with_stages([*stages.fused(mixture), Stage("fused_ranks", "columns", view)], last)
+    return with_stages([*stages.fused(mixture), stages.ranked()], last)

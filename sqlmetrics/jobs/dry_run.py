@@ -119,7 +119,7 @@ def _views(spec: Spec, engine: Database) -> list[str]:
 
 def _estimates(the_plan: Plan, engine: Database) -> Iterator[str]:
     """What the database expects to read of each table, a sentence each."""
-    shape = the_plan.shape
+    shape = the_plan.unfused.shape
     for table, relation in shape.tables.items():
         select = f"select * from {source_text(relation, shape.where[table])}"
         try:

@@ -249,7 +249,7 @@ def between(days: Days | None, done_days: Set[date]) -> Iterator[Days | None]:
 def _days_of_rankings(spec: Spec, engine: Database, days: Days | None) -> set[date]:
     with engine:
         question = on_days(spec, days)
-        the_plan = plan(spec, opened(spec, engine, question.ends))
+        the_plan = plan(spec, opened(spec, engine, question.ends)).unfused
         check_columns(the_plan, engine, ignored_tables=("labels", "queries", "items"))
         shape = the_plan.shape
         day = shape.day("rankings")

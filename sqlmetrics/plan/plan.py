@@ -15,14 +15,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.plan.fusion import FUSED, fused_rankings, fused_relation
 from sqlmetrics.plan.moments import Moments
 from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.per_query import PerQuery
-from sqlmetrics.plan.shape import Shape
+from sqlmetrics.plan.shape import APPEARANCES, Shape
 from sqlmetrics.plan.strategy import PORTABLE, WINDOW, Strategy, TableStatistics, choose
 from sqlmetrics.plan.summary import Summary
 from sqlmetrics.plan.tables import WHOLE, Bucket, Tables
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import variant
 
@@ -90,7 +92,36 @@ class Plan:
             stages.append(replace(stage, view={**stage.view, "columns": columns}, hint=hint))
         if self.shape.looks_for_systems:
             stages.append(self.shape.appearances())
+        if fused := self._fused:
+            rankings, *others = stages
+            whole = {"relation": Relation("table", FUSED), "where": []}
+            rankings = replace(rankings, view={**rankings.view, **whole})
+            # what reads tables of the user's comes first, lest a stage of such a name hide them
+            stages = [fused[0], *others, *fused[1:], rankings]
         return self._own(stages)
+
+    @property
+    def rankings(self) -> tuple[Stage, ...]:
+        """The table of the rankings alone, with the stages that it is made of."""
+        names = self.shape.names
+        others = {APPEARANCES, *(names[table] for table in names if table != "rankings")}
+        return tuple(stage for stage in self.inputs if stage.name not in others)
+
+    @property
+    def unfused(self) -> Plan:
+        """The plan before `fuse` of the spec adds systems to the rankings; itself without it."""
+        tables = self.shape.at.unfused
+        if tables is None:
+            return self
+        spec = self.spec.unfused
+        shape = Shape(spec, tables.on(self.shape.at.ends), self.shape.bucket)
+        return Plan(shape, Needs(spec))
+
+    @property
+    def _fused(self) -> list[Stage]:
+        """The stages of the rankings that are fused from others."""
+        rankings = self.spec.rankings
+        return fused_rankings(self.unfused, rankings) if self.shape.at.unfused else []
 
     @cached_property
     def per_query(self) -> tuple[Stage, ...]:
@@ -148,6 +179,25 @@ class Plan:
         wide = [f"{dialect.name}_wide"] * (len(self.measures) > MANY_METRICS)
         names = (*wide, dialect.name, dialect.relative, *kinds)
         return tuple(replace(stage, template=variant(stage.template, *names)) for stage in stages)
+
+
+def with_fused(spec: Spec, tables: Tables) -> Tables:
+    """Tables whose rankings have the systems that a spec fuses from others.
+
+    Args:
+        spec: What is asked.
+        tables: Where its tables are, as they are.
+
+    Raises:
+        SpecError: If the lists cannot be fused.
+    """
+    if not spec.rankings.fuse:
+        return tables
+    unfused = spec.unfused
+    relation = fused_relation(Plan(Shape(unfused, tables), Needs(unfused)), spec.rankings)
+    zones = {table: zone for table, zone in tables.zones.items() if table != "rankings"}
+    kinds = {**tables.day_kinds, "rankings": "DATE"}
+    return replace(tables, rankings=relation, zones=zones, day_kinds=kinds, unfused=tables)
 
 
 def plan(spec: Spec, tables: Tables, *, moments: bool = False) -> Plan:

@@ -62,10 +62,13 @@ class Segments:
     Attributes:
         spec: What was asked.
         trace_queries: What traces say of their queries, if the spec names no table of them.
+        are_values: Whether the rankings have the values of conditions, in columns of `by_` and
+            the name, and not what these are made of.
     """
 
     spec: Spec
     trace_queries: Queries | None = None
+    are_values: bool = False
 
     def of(self, table: str) -> tuple[str, ...]:
         """Those whose values stand in the rows of a table, `rankings` or `queries`."""
@@ -119,6 +122,8 @@ class Segments:
         """The value of a segment in a row of its table, as SQL; NULL where it is not known."""
         if name not in self.spec.segments:
             return f"cast({identifier(name)} as varchar)"
+        if self.are_values and self._table(name) == "rankings":
+            return identifier(f"by_{name}")
         if self.kind(name) == QUERY_LENGTH:
             return translation.expression(_LENGTH, f"cast({identifier(self.text)} as varchar)")
         met, unmet = (verbatim(translation.condition(self.spec.segments[name])) for _ in range(2))

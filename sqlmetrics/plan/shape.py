@@ -158,7 +158,7 @@ class Shape:
     def written_condition(self, table: str) -> str:
         """The same as the spec has it, in no dialect."""
         source = self.spec.truth if table == "labels" else getattr(self.spec, table)
-        return source.where or "" if source else ""
+        return self.at.condition(table, source) if source else ""
 
     def day(self, table: str) -> str:
         """The day of a row: of a time with a zone, by the zone that holds for the table."""
@@ -197,7 +197,8 @@ class Shape:
     @cached_property
     def made_of(self) -> Segments:
         """What the segments are made of."""
-        return Segments(self.spec, self.at.trace_queries)
+        are_values = self.at.unfused is not None
+        return Segments(self.spec, self.at.trace_queries, are_values)
 
     @property
     def queries(self) -> Queries | None:
@@ -320,8 +321,11 @@ class Shape:
         A CTE hides a table of its own name, so that `labels: {relation: rankings}` would
         read our stage instead of the user's table.
         """
+        unfused = self.at.unfused
+        rankings = {"rankings": unfused.rankings} if unfused else {}
+        sources = {**self._sources, **rankings}.values()
         return {
-            table: unmentioned(table, self._sources.values(), instead=f"{_ONE[table]}_rows")
+            table: unmentioned(table, sources, instead=f"{_ONE[table]}_rows")
             for table in self.tables
         }
 

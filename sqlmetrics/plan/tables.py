@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from sqlmetrics.spec.days import Ends
-from sqlmetrics.spec.source import Queries
+from sqlmetrics.spec.source import Queries, Source
 from sqlmetrics.spec.zones import Zones
 from sqlmetrics.sql.relation import Relation, protect_query
 from sqlmetrics.sql.template import literal
@@ -66,6 +66,7 @@ class Tables:
             spec names no such table; else None.
         left_out: Which files of rankings are left out; empty if none is.
         system_column: The column of systems that each of several runs has, and that is not used.
+        unfused: The same before `fuse` of the spec adds systems to the rankings; None without it.
     """
 
     rankings: Relation
@@ -83,6 +84,12 @@ class Tables:
     trace_queries: Queries | None = None
     left_out: str = ""
     system_column: str = ""
+    unfused: Tables | None = None
+
+    def condition(self, table: str, source: Source) -> str:
+        """The condition that is still to be met by the rows of a table; empty without one."""
+        is_met = table == "rankings" and self.unfused is not None
+        return "" if is_met else source.where or ""
 
     def on(self, ends: Ends | None) -> Tables:
         """The same, of some days alone; None for all."""
@@ -97,6 +104,7 @@ class Tables:
             labels=self.labels.of_all_files,
             queries=self.queries and self.queries.of_all_files,
             ends=None,
+            unfused=self.unfused and self.unfused.on_all_days,
         )
 
     def shown(self, relation: Relation) -> Relation:

@@ -145,7 +145,7 @@ def tied_rows(the_plan: Plan, engine: Database) -> pa.Table:
             "rankings": shape.names["rankings"],
         },
     )
-    counts = engine.table(with_stages(the_plan.inputs[:1], text))
+    counts = engine.table(with_stages(the_plan.rankings, text))
     names = ["n_lists", "n_tied_lists", "n_rows", "n_tied_rows"]
     columns = [counts[name].cast(pa.int64()) for name in names]
     title = pa.array([spec.title] * counts.num_rows, pa.string())

@@ -107,7 +107,8 @@ def sampled(spec: Spec, engine: Database, most: int = SAMPLE) -> tuple[Spec, int
     tables = opened(spec, engine)
     check_columns(plan(spec, tables), engine)
     source = source_text(
-        tables.shown(tables.rankings), translation.condition(spec.rankings.where or "")
+        tables.shown(tables.rankings),
+        translation.condition(tables.condition("rankings", spec.rankings)),
     )
     column = identifier(spec.rankings.columns.query)
     hashed = translation.expression(translation.dialect.hashed, f"cast({column} as varchar)")

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from sqlmetrics.spec.source import Model, RankingColumns, Rankings, Source
+from sqlmetrics.spec.source import Model, RankedLists, RankingColumns, Source
 
 CLICK, PURCHASE = "click", "purchase"
 
@@ -154,7 +154,7 @@ class RankedColumns(RankingColumns):
     query: str = "request_id"
 
 
-class ClickRankings(Rankings):
+class ClickRankings(RankedLists):
     """Rows (request, item, rank or score): what the ranker gave, before rules and filters."""
 
     columns: RankedColumns = Field(default_factory=RankedColumns)
@@ -167,7 +167,7 @@ class SourceColumns(RankedColumns):
     """The column of the system whose list it is."""
 
 
-class SourceRankings(Rankings):
+class SourceRankings(RankedLists):
     """Rows (request, system, item, rank or score): what each system gave, before the merge."""
 
     columns: SourceColumns = Field(default_factory=SourceColumns)

@@ -153,6 +153,7 @@ def _later(spec: Spec, metric: Asked, segment: str) -> dict[str, Any]:
             "weight": dict(_weights(spec)),
             "group": spec.truth.columns.group,
             "cluster": spec.cluster,
+            "fuse": {system.name: system.definition for system in spec.rankings.fuse},
         }
     if spec.confidence != CONFIDENCE:
         settings["confidence"] = spec.confidence

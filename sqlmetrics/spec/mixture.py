@@ -72,6 +72,31 @@ class Mixture:
         """What it reads of each run: a norm, or the rank."""
         return RANK if self.method in OF_RANKS else self.norm
 
+    @property
+    def reads_ranks(self) -> bool:
+        """Whether runs that have ranks and no scores are enough."""
+        return self.feature in (RANK, "rank")
+
+    @property
+    def needs_scores(self) -> str:
+        """What is wrong with such runs, where they are not enough."""
+        return (
+            f"{self.method} with norm {self.norm} needs scores, but the runs have ranks; use "
+            "norm=rank (--norm rank), or a method of ranks, like rrf"
+        )
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """What decides its numbers, as JSON has it."""
+        fields: dict[str, Any] = {"method": self.method}
+        if self.method == "rrf":
+            fields["k"] = self.k
+        if self.method not in OF_RANKS:
+            fields["norm"] = self.norm
+        if self.weights:
+            fields["weights"] = [*self.weights]
+        return fields if self.floor is None else {**fields, "floor": self.floor}
+
     def __str__(self) -> str:
         parts = [self.method]
         if self.method == "rrf":

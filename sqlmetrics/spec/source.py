@@ -5,16 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from sqlmetrics.catalog.metric import is_column_role
+from sqlmetrics.errors import shortened
+from sqlmetrics.spec.placeholder import Placeholder
 from sqlmetrics.spec.zones import checked_zone
 from sqlmetrics.sql.relation import file_title
 from sqlmetrics.sql.template import identifier
 from sqlmetrics.sql.user_sql import condition
+
+if TYPE_CHECKING:
+    from sqlmetrics.spec.fused_system import FusedSystem
+else:
+
+    class FusedSystem(Placeholder):
+        """The model of a system that is made of others, which few specs have."""
+
+        home, name = "sqlmetrics.spec.fused_system", "FusedSystem"
+
 
 REMOTE = ("s3://", "http://", "https://", "gs://", "gcs://", "r2://", "hf://")
 
@@ -280,7 +292,7 @@ class DatedSource(Source):
         return name if name is None else checked_zone(name)
 
 
-class Rankings(DatedSource):
+class RankedLists(DatedSource):
     """Rows (query, item, score or rank [, system, date, weight, segments])."""
 
     columns: RankingColumns = Field(default_factory=RankingColumns)
@@ -292,6 +304,42 @@ class Rankings(DatedSource):
     lists: bool = False
     """Whether a row holds a list of items, for SQL that is made without a look at the table;
     `evaluate` sees it by the type of the item column."""
+
+
+class Rankings(RankedLists):
+    """Rows (query, item, score or rank [, system, date, weight, segments])."""
+
+    fuse: tuple[FusedSystem, ...] = ()
+    """Systems that are made of others of these: what hybrid search makes of its retrievers, beside
+    them."""
+    fused_only: bool = False
+    """Whether the others are left out, once they are fused."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fields(cls, value: object) -> object:
+        return dict(value) if isinstance(value, RankedLists) else value
+
+    @model_validator(mode="after")
+    def _systems_to_fuse(self) -> Rankings:
+        names = [system.name for system in self.fuse]
+        if self.fused_only and not names:
+            raise ValueError("fused_only needs fuse, the systems that are made of others")
+        if names and self.columns.system is None:
+            raise ValueError("fuse needs the column of systems; name it as columns.system")
+        if len({*names}) < len(names):
+            raise ValueError(f"fuse has a name twice, given {shortened(', '.join(names))}")
+        for system in self.fuse:
+            if {*system.run_names} & {*names}:
+                raise ValueError("fuse: a run of one cannot be another; name the systems of both")
+            if self.columns.rank and not system.mixture.reads_ranks:
+                raise ValueError(f"fuse: {system.mixture.needs_scores}")
+        return self
+
+    @property
+    def unfused(self) -> Rankings:
+        """The same without the systems that are made of others."""
+        return self.model_copy(update={"fuse": (), "fused_only": False})
 
 
 class Labels(DatedSource):

@@ -224,6 +224,18 @@ class Spec(Model):
         our_metrics = _InOurWords(map(self._formula_text, metrics))
         return Spec(**{**values, "metrics": our_metrics})
 
+    @cached_property
+    def unfused(self) -> Spec:
+        """The same without the systems that `fuse` adds to the rankings.
+
+        A baseline among these is there if what it is made of is.
+        """
+        if not self.rankings.fuse:
+            return self
+        run_by_name = {system.name: system.run_names[0] for system in self.rankings.fuse}
+        baseline = run_by_name.get(self.baseline or "", self.baseline)
+        return self.having(rankings=self.rankings.unfused, baseline=baseline)
+
     def in_our_words(self, metrics: Iterable[str]) -> tuple[str, ...]:
         """Metrics in the notation of the preset's tool, translated to the house notation.
 
@@ -528,6 +540,9 @@ class Spec(Model):
             yield f"baseline {self.baseline!r} is a system; name the column of systems as {key}"
         for threshold in self.checks:
             yield from threshold.unfit(self.baseline)
+        names = [system.name for system in self.rankings.fuse]
+        if self.rankings.fused_only and self.baseline not in (None, *names):
+            yield f"baseline: fused_only leaves {', '.join(names)}, given {self.baseline!r}"
 
     def _unmet(self, measure: Measure) -> list[str]:
         """What a metric's choices need and do not have."""

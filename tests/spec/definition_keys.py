@@ -689,6 +689,17 @@ BASES: Mapping[str, tuple[Sequence[str], dict[str, Any]]] = {
             },
         },
     ),
+    "fused": (
+        ("rankings.fuse", "rankings.fused_only", "baseline"),
+        {
+            **LISTS,
+            "rankings": {
+                **LISTS["rankings"],
+                "fuse": [{"name": "mixed", "runs": ["base", "new"], "method": "sum"}],
+            },
+            "baseline": "mixed",
+        },
+    ),
     "events": (
         (
             "clicks",
@@ -838,6 +849,8 @@ ALTERNATIVES: Mapping[str, Sequence[Any]] = {
     "name": ["other"],
     "where": ["true"],
     "rankings.where": ["query_id <> 'q1'", "score > 0.3"],
+    "fuse.runs": [["base", "old"], ["new", "base"], ["base", "new", "old"]],
+    "fuse.weights": [{"base": 1, "new": 3}, [2, 1]],
     "labels.where": ["grade < 3", "query_id <> 'q1'"],
     "queries.where": ["query_id <> 'q1'"],
     "items.where": ["popularity > 9"],
@@ -920,8 +933,11 @@ ALTERNATIVES: Mapping[str, Sequence[Any]] = {
     "checks.since": ["2026-01-02"],
 }
 
-BESIDE: Mapping[str, Any] = {"checks": [{"metric": "ndcg@3", "min": 0.1}]}
-"""What a change needs beside it: checks are a list."""
+BESIDE: Mapping[str, Any] = {
+    "checks": [{"metric": "ndcg@3", "min": 0.1}],
+    "fuse": [{"name": "mixed", "runs": ["base", "new"]}],
+}
+"""What a change needs beside it: checks, and systems to fuse, are a list."""
 
 
 def alternatives(path: Path_, node: Mapping[str, Any], spec: Mapping[str, Any]) -> list[Any]:

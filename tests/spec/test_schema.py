@@ -181,7 +181,7 @@ def takes(node: dict[str, Any]) -> str:
         return "a metric" if node["pattern"] == METRIC else "seconds, or like `30m`"
     if "enum" in node:
         values = [one for one in node["enum"] if one is not None]
-        return ", ".join(f"`{one}`" for one in values) if len(values) < 9 else "a preset"
+        return ", ".join(f"`{one}`" for one in values) if len(values) < 13 else "a preset"
     if "anyOf" in node:
         first, second = map(whole, node["anyOf"][:2])
         return f"{takes(first)}, or {'a list' if 'items' in second else takes(second)}"

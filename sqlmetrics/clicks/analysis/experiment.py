@@ -11,7 +11,7 @@ from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import SpecError, unknown
-from sqlmetrics.spec.source import Rankings
+from sqlmetrics.spec.source import RankedLists
 from sqlmetrics.sql.stage import Stage, print_template, with_stages
 from sqlmetrics.sql.template import literal
 from sqlmetrics.stats.nonparametric import chi_square_test
@@ -178,7 +178,7 @@ def soundness(
     shares: Mapping[str, float] | None = None,
     unit: Unit | None = None,
     threshold: float = 0.001,
-    ranked: Rankings | Mapping[str, Any] | None = None,
+    ranked: RankedLists | Mapping[str, Any] | None = None,
     k: int = 10,
 ) -> Soundness:
     """Check whether the systems of a log can be compared.

@@ -15,7 +15,7 @@ from sqlmetrics.evaluation.inputs.open import opened, source_relation
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.spec.click_columns import ClickRankings
-from sqlmetrics.spec.source import Rankings
+from sqlmetrics.spec.source import RankedLists
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
 from sqlmetrics.sql.template import identifier, verbatim
@@ -124,7 +124,7 @@ class ListComparison(Tabular):
 
 
 def shown_vs_ranked(
-    log: CleanLog, ranked: Rankings | Mapping[str, Any], *, k: int = 10, per_request: bool = True
+    log: CleanLog, ranked: RankedLists | Mapping[str, Any], *, k: int = 10, per_request: bool = True
 ) -> ListComparison:
     """Compare the shown lists with the ranked ones, for the requests that have both.
 
@@ -145,7 +145,7 @@ def shown_vs_ranked(
     """
     if k < 1:
         raise SpecError(f"k must be 1 or more, given {k}")
-    source = ranked if isinstance(ranked, Rankings) else ClickRankings(**ranked)
+    source = ranked if isinstance(ranked, RankedLists) else ClickRankings(**ranked)
     engine = log.engine
     with Step(LISTS, _lists(log, source)).there(engine):
         names = {"lists": LISTS, "ranked": RANKED, "shown": SHOWN}
@@ -175,7 +175,7 @@ def shown_vs_ranked(
     )
 
 
-def _lists(log: CleanLog, source: Rankings) -> str:
+def _lists(log: CleanLog, source: RankedLists) -> str:
     """The select of both lists of all requests."""
     columns = source.columns
     view = {

@@ -10,6 +10,8 @@ from typing import Any
 from sqlmetrics.comparison.statements import Statements, columns_stage, sums_stage
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.plan.segments import Segments
+from sqlmetrics.plan.shape import segment
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation, source_text
@@ -76,7 +78,7 @@ def keep_sample(spec: Spec, sample: Sample, engine: Database) -> Iterator[Spec]:
         return
     tables = opened(spec, engine)
     with ExitStack() as stack:
-        changed = {}
+        changed: dict[str, Any] = {}
         for table in ("rankings", "labels"):
             if getattr(spec, table) is not None:
                 name = engine.free_name(f"sqlmetrics_{table}")
@@ -86,15 +88,20 @@ def keep_sample(spec: Spec, sample: Sample, engine: Database) -> Iterator[Spec]:
                     engine.made(f"{dialect.keep} {name} as\n{keep}", f"{dialect.drop} {name}")
                 )
                 changed[table] = _moved(getattr(spec, table), name)
+        if spec.rankings.fuse:
+            names = {*Segments(spec).of("rankings")}
+            changed["segments"] = {
+                name: f"{segment(name)} = 'true'" if name in names else text
+                for name, text in spec.segments.items()
+            }
         yield spec.having(**changed)
 
 
 def _part(spec: Spec, tables: Tables, table: str, ids: Sequence[str], engine: Database) -> str:
     """The rows of some queries of a table."""
     source = getattr(spec, table)
-    source_sql = source_text(
-        tables.shown(getattr(tables, table)), engine.translation.condition(source.where or "")
-    )
+    condition = engine.translation.condition(tables.condition(table, source))
+    source_sql = source_text(tables.shown(getattr(tables, table)), condition)
     names = ", ".join(map(literal, ids))
     column = f"cast({identifier(source.columns.query)} as varchar)"
     return f"select *\nfrom {source_sql}\nwhere {column} in ({names})"
@@ -103,7 +110,11 @@ def _part(spec: Spec, tables: Tables, table: str, ids: Sequence[str], engine: Da
 def _moved(source: Any, name: str) -> Any:
     """The source, whose rows are now in another table."""
     location = {"relation": name, "file": None, "sql": None, "data": None, "where": None}
-    update = {key: value for key, value in location.items() if key in type(source).model_fields}
+    update: dict[str, Any] = {
+        key: value for key, value in location.items() if key in type(source).model_fields
+    }
+    if getattr(source, "fuse", ()):  # whose rows they are already, with days in place of times
+        update |= {"fuse": (), "fused_only": False, "time_zone": None}
     return source.model_copy(update=update)
 
 
@@ -140,7 +151,7 @@ def all_labelled(spec: Spec, engine: Database) -> Iterator[Spec | None]:
     sql_by_table = {
         table: source_text(
             tables.shown(getattr(tables, table)),
-            engine.translation.condition(getattr(spec, table).where or ""),
+            engine.translation.condition(tables.condition(table, getattr(spec, table))),
         )
         for table in ("rankings", "labels")
     }

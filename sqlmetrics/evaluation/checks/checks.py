@@ -19,6 +19,7 @@ from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.evaluation.buckets import hashed
 from sqlmetrics.evaluation.checks import ids
 from sqlmetrics.evaluation.checks.absence import why_absent
+from sqlmetrics.evaluation.checks.fused_runs import wrong_runs
 from sqlmetrics.evaluation.checks.named_values import unknown_values
 from sqlmetrics.evaluation.checks.prescan import CLEAR, Prescan, is_possible, screen
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, refusal, remedy_for
@@ -75,7 +76,7 @@ def check(
     look = _look(plan, engine, dict.fromkeys(presumed, CLEAR))
     kinds: tuple[Callable[[], Iterator[Problem]], ...] = (
         look.missing_columns,
-        partial(wrong_segments, plan, engine),
+        partial(wrong_segments, plan.unfused, engine),
         look.broken_ids,
         look.texts,
         look.merged_ids,
@@ -83,6 +84,7 @@ def check(
         look.rounded_scores,
         look.empty_lists,
         look.unknown_baseline,
+        partial(wrong_runs, plan, engine),
         look.bad_groups,
     )
     problem_lists = (
@@ -119,6 +121,7 @@ def check_sample(plan: Plan, sample: Plan, engine: Database) -> None:
     for kind in (
         sample_look.bad_or_repeated_rows,
         full_look.unknown_baseline,
+        partial(wrong_runs, plan, engine),
         sample_look.bad_groups,
     ):
         if problems := [problem for problem in kind() if problem.count]:
@@ -188,12 +191,14 @@ def validate(plan: Plan, engine: Database) -> tuple[str, ...]:
     if problems:
         raise InputError(problems)
     engine.try_out(query(plan))
-    if unmapped := [*look.bad_rows(UNMAPPED.problem)]:
+    if unmapped := [*look.bad_rows(UNMAPPED.problem), *wrong_runs(plan, engine)]:
         raise InputError(unmapped)
     return unknown_values(plan, engine)
 
 
 def _look(plan: Plan, engine: Database, screens: dict[str, Prescan] | None = None) -> _Look:
+    """A look at the tables, of rankings that are fused at what they are fused from."""
+    plan = plan.unfused
     shape = plan.shape
     sources = {
         table: source_text(relation, shape.where[table]) for table, relation in shape.tables.items()

@@ -104,8 +104,13 @@ def unknown_values(plan: Plan, engine: Database, *, only_notes: bool = False) ->
     Raises:
         InputError: If a value that decides a number is nowhere.
     """
-    spec, shape = plan.spec, plan.shape
-    names = [name for name in named_in(spec) if not (only_notes and name.decides)]
+    spec, shape = plan.spec, plan.unfused.shape
+    fused = {system.name for system in spec.rankings.fuse}
+    names = [
+        name
+        for name in named_in(spec)
+        if not (only_notes and name.decides) and not (name.role == SYSTEM and name.value in fused)
+    ]
     absences = Absent()
     for table in ("rankings", "queries") if spec.clicks is None else ():
         sql_by_role = {

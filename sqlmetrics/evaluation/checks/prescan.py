@@ -78,7 +78,8 @@ CLEAR = Prescan(rows=1)
 def is_possible(plan: Plan, table: str) -> bool:
     """Whether a table can be looked through in one pass: where duplicates are refused."""
     refuses = plan.spec.options.get(f"duplicate_{table}") == "error"
-    return refuses and not plan.shape.at.translation.changes
+    at = plan.shape.at
+    return refuses and not at.translation.changes and at.unfused is None
 
 
 def suspects(plan: Plan, engine: Database) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError, SqlmetricsError
 from sqlmetrics.evaluation.inputs.run_names import expanded
-from sqlmetrics.spec.source import Rankings
+from sqlmetrics.spec.source import RankedLists
 from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.template import identifier
 from sqlmetrics.tables.table import many
@@ -18,11 +18,11 @@ from sqlmetrics.tables.table import many
 EXAMPLES = 10
 """So many files are named that are left out."""
 
-Reader = Callable[[Rankings, Database], tuple[Rankings, Relation]]
+Reader = Callable[[RankedLists, Database], tuple[RankedLists, Relation]]
 """A table of rankings, opened: with its columns as they are there."""
 
 
-def problem_of(source: Rankings, read: Reader) -> str:
+def problem_of(source: RankedLists, read: Reader) -> str:
     """Why a file of rankings cannot be used; empty if it can.
 
     Args:
@@ -38,7 +38,7 @@ def problem_of(source: Rankings, read: Reader) -> str:
         return text.removeprefix(f"{source.file!r} ").removeprefix(f"the file {source.file!r} ")
 
 
-def _broken_rows(source: Rankings, relation: Relation, reader: Database) -> str:
+def _broken_rows(source: RankedLists, relation: Relation, reader: Database) -> str:
     """How many rows lack an id or a score, or fields of a line of TREC; empty if none does."""
     text = source_text(relation)
     existing = {name.casefold() for name in reader.columns(text)}
@@ -104,7 +104,7 @@ def without_bad_files(runs: Mapping[str, Any], problems: Mapping[str, str]) -> t
     )
 
 
-def sound_files(source: Rankings, relation: Relation, read: Reader) -> Relation:
+def sound_files(source: RankedLists, relation: Relation, read: Reader) -> Relation:
     """A glob with the files alone that can be used, and a note of the others.
 
     Raises:
@@ -120,14 +120,14 @@ def sound_files(source: Rankings, relation: Relation, read: Reader) -> Relation:
     return replace(relation, files=tuple(map(glob.escape, usable)), note=note)
 
 
-def _problems(files: Sequence[str], source: Rankings, read: Reader) -> Iterator[tuple[str, str]]:
+def _problems(files: Sequence[str], source: RankedLists, read: Reader) -> Iterator[tuple[str, str]]:
     for file in files:
         one_file = source.model_copy(update={"file": glob.escape(file), "skip_bad": False})
         if problem := problem_of(one_file, read):
             yield file, f"{file!r} {problem}"
 
 
-def file_at_fault(source: Rankings, relation: Relation, read: Reader) -> str:
+def file_at_fault(source: RankedLists, relation: Relation, read: Reader) -> str:
     """Which file of a glob cannot be used, and why; empty if that is not known.
 
     Args:

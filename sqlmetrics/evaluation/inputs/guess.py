@@ -14,12 +14,12 @@ from sqlmetrics.evaluation.inputs.names import NAMES, USUAL, plain
 from sqlmetrics.evaluation.inputs.open import readable
 from sqlmetrics.plan.shape import GROUPS
 from sqlmetrics.plan.tables import Tables
-from sqlmetrics.spec.source import LabelColumns, Labels, RankingColumns, Rankings
+from sqlmetrics.spec.source import LabelColumns, Labels, RankedLists, RankingColumns
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation, protect_query, source_text, typed
 from sqlmetrics.sql.template import identifier
 
-Table = TypeVar("Table", Rankings, Labels)
+Table = TypeVar("Table", RankedLists, Labels)
 
 
 def guess(spec: Spec, tables: Tables, engine: Database) -> tuple[Spec, Tables]:
@@ -51,7 +51,7 @@ def guess(spec: Spec, tables: Tables, engine: Database) -> tuple[Spec, Tables]:
 
 
 def _with_grade(
-    source: Rankings | Labels, relation: Relation, engine: Database
+    source: RankedLists | Labels, relation: Relation, engine: Database
 ) -> tuple[Relation, str]:
     """Labels of ids alone, as sets of relevant items are kept, with grade 1; and the note.
 
@@ -173,7 +173,7 @@ def guessed_file(table: str, source: Table, engine: Database) -> tuple[Table, st
 
 
 def with_whole_ids(
-    table: str, source: Rankings | Labels, relation: Relation, engine: Database
+    table: str, source: RankedLists | Labels, relation: Relation, engine: Database
 ) -> tuple[Relation, str]:
     """The table with ids like 12.0 as 12, as pandas keeps them beside a NaN; and the note.
 

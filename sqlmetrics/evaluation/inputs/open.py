@@ -15,9 +15,10 @@ from sqlmetrics.evaluation.inputs.lists import listed
 from sqlmetrics.evaluation.inputs.missing import absent
 from sqlmetrics.evaluation.inputs.run_names import check_tags, files_by_title
 from sqlmetrics.evaluation.inputs.sources import relation_of
+from sqlmetrics.plan.plan import with_fused
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.days import Ends
-from sqlmetrics.spec.source import Labels, Queries, RankingColumns, Rankings, Source
+from sqlmetrics.spec.source import Labels, Queries, RankedLists, RankingColumns, Source
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.zones import Zones, zone_of
 from sqlmetrics.sql.relation import Relation, protect_query, source_text, typed
@@ -66,7 +67,8 @@ def opened(spec: Spec, engine: Database, ends: Ends | None = None) -> Tables:
     tables = read_on_days(replace(tables, notes=tuple(read), left_out=left_out), spec, engine)
     kinds = day_kinds(spec, tables, engine)
     as_read = {name: kind for name, kind in kinds.items() if not getattr(tables, name).loses_types}
-    return replace(tables, zones=_zones(spec, tables, kinds), day_kinds=as_read)
+    tables = replace(tables, zones=_zones(spec, tables, kinds), day_kinds=as_read)
+    return with_fused(spec, tables)
 
 
 def _trace_queries(spec: Spec, rankings: Relation, engine: Database) -> Queries | None:
@@ -129,17 +131,19 @@ def _relation(source: Source, role: str, engine: Database, precision: str = "") 
         relation = Relation("table", name, ordered=True)
     else:
         relation = relation_of(source, role)
-        if isinstance(source, Rankings) and source.skip_bad:
+        if isinstance(source, RankedLists) and source.skip_bad:
             from sqlmetrics.evaluation.inputs.bad_files import sound_files
 
             relation = sound_files(source, relation, _opened_file)
     types = _types(relation, engine)
-    if isinstance(source, Rankings | Labels) and _may_be_traces(source, relation, types):
+    if isinstance(source, RankedLists | Labels) and _may_be_traces(source, relation, types):
         relation, types = _part_of_traces(source, role, relation, types, engine)
     return listed(relation, source.columns, types, engine.translation)
 
 
-def _may_be_traces(source: Rankings | Labels, relation: Relation, types: Mapping[str, str]) -> bool:
+def _may_be_traces(
+    source: RankedLists | Labels, relation: Relation, types: Mapping[str, str]
+) -> bool:
     """Whether a table lacks the column of items and that of queries, or the former is a key."""
     item = source.columns.item
     if relation.columns or not types or item.casefold() in map(str.casefold, types):
@@ -150,7 +154,7 @@ def _may_be_traces(source: Rankings | Labels, relation: Relation, types: Mapping
 
 
 def _part_of_traces(
-    source: Rankings | Labels,
+    source: RankedLists | Labels,
     role: str,
     relation: Relation,
     types: Mapping[str, str],
@@ -179,7 +183,7 @@ def _part_of_traces(
 
 
 def readable(
-    source: Rankings | Labels, role: str, engine: Database, precision: str = ""
+    source: RankedLists | Labels, role: str, engine: Database, precision: str = ""
 ) -> Relation:
     """One table, readable by the engine.
 
@@ -193,14 +197,14 @@ def readable(
         InputError: If scores differ that are loaded as one number, and should not be.
     """
     relation = _relation(source, role, engine, precision)
-    if isinstance(source, Rankings):
+    if isinstance(source, RankedLists):
         _check_tags(source, relation, engine)
-    if isinstance(source, Rankings) and precision in TOLD_APART and _is_loaded(source, engine):
+    if isinstance(source, RankedLists) and precision in TOLD_APART and _is_loaded(source, engine):
         _check_scores(source, precision)
     return relation
 
 
-def _check_tags(source: Rankings, relation: Relation, engine: Database) -> None:
+def _check_tags(source: RankedLists, relation: Relation, engine: Database) -> None:
     """See that each of the files of a glob of runs is a system of its own."""
     columns = dict(relation.columns)
     if relation.folder is None or "run file" not in columns:
@@ -220,7 +224,7 @@ def _check_tags(source: Rankings, relation: Relation, engine: Database) -> None:
     check_tags(files_of_tag)
 
 
-def _with_file(source: Rankings, relation: Relation, error: InputError) -> str:
+def _with_file(source: RankedLists, relation: Relation, error: InputError) -> str:
     """What is wrong with a glob of runs, and in which file."""
     from sqlmetrics.evaluation.inputs.bad_files import file_at_fault
 
@@ -228,7 +232,7 @@ def _with_file(source: Rankings, relation: Relation, error: InputError) -> str:
     return f"rankings: {fault or f'{relation.place!r} {error}'}"
 
 
-def _opened_file(source: Rankings, reader: Database) -> tuple[Rankings, Relation]:
+def _opened_file(source: RankedLists, reader: Database) -> tuple[RankedLists, Relation]:
     return source, _relation(source, "rankings", reader)
 
 
@@ -237,7 +241,7 @@ def _is_loaded(source: Source, engine: Database) -> bool:
     return bool(engine.translation.changes) and source.relation is None and source.sql is None
 
 
-def _check_scores(source: Rankings, precision: str) -> None:
+def _check_scores(source: RankedLists, precision: str) -> None:
     """Raise InputError if scores differ that are loaded as one number."""
     with connect() as reader:
         relation = _relation(source, "rankings", reader)
@@ -260,7 +264,7 @@ def _check_scores(source: Rankings, precision: str) -> None:
                 raise InputError(score_problems)
 
 
-def _day(source: Rankings, column: str, kinds: Mapping[str, str]) -> str:
+def _day(source: RankedLists, column: str, kinds: Mapping[str, str]) -> str:
     """The day of a row that DuckDB reads; empty without a column of days."""
     if not column:
         return ""
@@ -291,7 +295,7 @@ def _loaded(source: Source, role: str, engine: Database, precision: str) -> Rela
     with connect() as reader:
         _check_there(source, role, reader)
         relation = _relation(source, role, reader)
-        if isinstance(source, Rankings):
+        if isinstance(source, RankedLists):
             _check_tags(source, relation, reader)
         text = source_text(relation)
         columns = _columns(relation, role, text, reader)

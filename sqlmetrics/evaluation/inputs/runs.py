@@ -16,7 +16,7 @@ from sqlmetrics.evaluation.inputs.guess import guessed, guessed_file, with_whole
 from sqlmetrics.evaluation.inputs.names import NAMES, USUAL, plain
 from sqlmetrics.evaluation.inputs.open import TOLD_APART, readable
 from sqlmetrics.evaluation.inputs.run_names import check_tags, expanded, file_names, is_run_glob
-from sqlmetrics.spec.source import Rankings
+from sqlmetrics.spec.source import RankedLists
 from sqlmetrics.sql.relation import Relation, protect_query, source_text
 from sqlmetrics.sql.stage import print_template
 from sqlmetrics.sql.template import identifier, literal
@@ -171,7 +171,7 @@ class _Run:
     """
 
     name: str
-    source: Rankings
+    source: RankedLists
     relation: Relation
     there: Mapping[str, str]
 
@@ -220,7 +220,11 @@ class Together:
 
 
 def together(
-    sources: Mapping[str, Rankings], engine: Database, *, precision: str, run_column: str = SYSTEM
+    sources: Mapping[str, RankedLists],
+    engine: Database,
+    *,
+    precision: str,
+    run_column: str = SYSTEM,
 ) -> Together:
     """One table of several runs, with the name of each as its system, unless they have some.
 
@@ -276,7 +280,7 @@ def _system_columns(runs: Sequence[_Run]) -> Iterator[str]:
 
 
 def _opened(
-    name: str, rankings: Rankings, engine: Database, precision: str, notes: list[str]
+    name: str, rankings: RankedLists, engine: Database, precision: str, notes: list[str]
 ) -> _Run:
     """A run that can be read; what should be known of it is added to the notes.
 
@@ -303,7 +307,7 @@ def _opened(
 LEAVE_OUT = "add --skip-bad to leave such files out (in a spec, skip_bad: true)"
 
 
-def opened_run(source: Rankings, engine: Database) -> tuple[Rankings, Relation]:
+def opened_run(source: RankedLists, engine: Database) -> tuple[RankedLists, Relation]:
     """A run with its columns, by whatever names it has them."""
     relation = readable(source, "rankings", engine)
     source, relation, _ = guessed("rankings", source, relation, engine)

@@ -19,8 +19,16 @@ from sqlmetrics.evaluation.inputs.names import NAMES, plain
 from sqlmetrics.evaluation.inputs.paths import existing, files, first_file
 from sqlmetrics.evaluation.inputs.pipes import is_pipe
 from sqlmetrics.evaluation.inputs.run_names import expanded, have_blanks
+from sqlmetrics.plan.plan import with_fused
 from sqlmetrics.plan.tables import Tables
-from sqlmetrics.spec.source import DatedSource, Labels, RankingColumns, Rankings, Source, is_query
+from sqlmetrics.spec.source import (
+    DatedSource,
+    Labels,
+    RankedLists,
+    RankingColumns,
+    Source,
+    is_query,
+)
 from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.translation import Translation
 from sqlmetrics.sql.user_sql import names_in, query
@@ -59,7 +67,7 @@ def relation_of(source: Source, role: str) -> Relation:
             f"{role}: data in memory can be evaluated, but not compiled to text; give a file "
             "or a table"
         )
-    if isinstance(source, Rankings | Labels) and source.lists:
+    if isinstance(source, RankedLists | Labels) and source.lists:
         return listed(relation, source.columns)
     return relation
 
@@ -207,7 +215,7 @@ def tables_of(spec: Spec, translation: Translation | None = None) -> Tables:
     """
     rankings = relation_of(spec.rankings, "rankings")
     labels = relation_of(spec.labels, "labels") if spec.labels else rankings
-    return Tables(
+    tables = Tables(
         rankings,
         labels,
         relation_of(spec.queries, "queries") if spec.queries else None,
@@ -219,6 +227,7 @@ def tables_of(spec: Spec, translation: Translation | None = None) -> Tables:
             if source and source.time_zone and getattr(source.columns, "date", None)
         },
     )
+    return with_fused(spec, tables)
 
 
 def _dated_sources(spec: Spec) -> dict[str, DatedSource | None]:

@@ -19,7 +19,7 @@ from sqlmetrics.evaluation.inputs.search_responses import RESPONSES, are_respons
 from sqlmetrics.evaluation.inputs.sources import relation_of, source_of
 from sqlmetrics.evaluation.inputs.trace_forms import OWN_FORM, TRACE_FORMS, TraceForm, known_forms
 from sqlmetrics.evaluation.inputs.trace_lists import TraceLists, path_of
-from sqlmetrics.spec.source import Labels, Queries, QueryColumns, Rankings
+from sqlmetrics.spec.source import Labels, Queries, QueryColumns, RankedLists
 from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.stage import print_template
 from sqlmetrics.sql.template import identifier, literal
@@ -51,7 +51,7 @@ class Traces:
     notes: tuple[str, ...]
 
 
-def trace_part(source: Rankings | Labels, role: str, engine: Database) -> tuple[Any, str] | None:
+def trace_part(source: RankedLists | Labels, role: str, engine: Database) -> tuple[Any, str] | None:
     """What a table of traces has of one role, and how it was read; None of another table.
 
     Args:
@@ -71,7 +71,7 @@ def trace_part(source: Rankings | Labels, role: str, engine: Database) -> tuple[
 
 
 def queries_in_traces(
-    source: Rankings, segments: Collection[str], engine: Database
+    source: RankedLists, segments: Collection[str], engine: Database
 ) -> Queries | None:
     """What traces say of their queries, those with an empty list too.
 
@@ -97,7 +97,7 @@ def queries_in_traces(
     return Queries(data=traces.queries, time_zone=source.time_zone, columns=columns)
 
 
-def _arguments(source: Rankings | Labels) -> tuple[Any, dict[str, Any]]:
+def _arguments(source: RankedLists | Labels) -> tuple[Any, dict[str, Any]]:
     """The table of a source, and the arguments of `evaluate` that say what its columns are."""
     columns = source.columns
     input_table = (
@@ -220,7 +220,7 @@ def _with_table(
     if is_there and engine.translation.changes:
         return None
     with nullcontext(engine) if is_there else connect() as reader:
-        source = source_text(_relation(Rankings.model_validate(source_fields), reader))
+        source = source_text(_relation(RankedLists.model_validate(source_fields), reader))
         columns = reader.columns(source)
         if are_mlflow_traces(columns):
             source = f"({unpacked(source, reader)}) as mlflow_traces"
@@ -231,7 +231,7 @@ def _with_table(
         return ask(_Table(source, reader.columns(source), reader, arguments, has_labels))
 
 
-def _relation(source: Rankings, reader: Database) -> Relation:
+def _relation(source: RankedLists, reader: Database) -> Relation:
     if source.data is None:
         return relation_of(source, "rankings")
     from sqlmetrics.evaluation.inputs.arrow import arrow_of

@@ -71,7 +71,7 @@ def of_inputs(job: JobQuery, *, may_be_empty: bool = False) -> Iterator[Question
 
 
 def _of_rows(job: JobQuery) -> Iterator[Question]:
-    shape = job.plan.shape
+    shape = job.plan.unfused.shape
     for table, relation in shape.tables.items():
         columns = shape.columns[table]
         source = _chosen(relation, shape.where[table])
@@ -135,8 +135,11 @@ def _of_groups(job: JobQuery, unless_empty: str) -> Iterator[Question]:
 
 
 def _read(job: JobQuery, select: str) -> list[Stage]:
-    """The tables that a query names."""
-    return [stage for stage in job.plan.inputs if re.search(rf"\b{stage.name}\b", select)]
+    """The tables that a query names, with what they are made of."""
+    named = {stage.name for stage in job.plan.inputs if re.search(rf"\b{stage.name}\b", select)}
+    if job.plan.shape.names["rankings"] in named:
+        named |= {stage.name for stage in job.plan.rankings}
+    return [stage for stage in job.plan.inputs if stage.name in named]
 
 
 _WORDS = {

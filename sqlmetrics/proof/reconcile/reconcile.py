@@ -147,7 +147,11 @@ def reconcile_spec(
             "or leave the system out"
         )
     source = spec.rankings
-    if system is not None:
+    fused = tuple(made for made in source.fuse if made.name == system)
+    if fused:
+        source = source.model_copy(update={"fuse": fused, "fused_only": True})
+    elif system is not None:
+        source = source.unfused
         of_system = f"{identifier(str(column))} = {literal(system)}"
         where = of_system if source.where is None else f"({source.where}) and {of_system}"
         one_list = source.columns.model_copy(update={"system": None})
