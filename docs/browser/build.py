@@ -137,7 +137,7 @@ def write_data(page: Path, dialects: tuple[str, ...] = ()) -> None:
         raise ValueError(f"the page has more than {LARGEST:,} bytes: {sizes}")
 
 
-def demo(queries: int = 200) -> dict[str, str]:
+def demo(queries: int = 120) -> dict[str, str]:
     """The demo's last day, of some queries, as two texts of CSV."""
     import duckdb
 
