@@ -89,10 +89,10 @@ stderr.
 |---|---|
 | 0 | all is well |
 | 1 | a check failed, or a number differs |
-| 2 | the spec, the usage or the data is wrong: to try again changes nothing |
+| 2 | the spec, the usage or the data is wrong: trying again does not help |
 | 3 | the database or the disk failed: a server, a lock, a file that cannot be written |
-| 4 | there is no data yet: no row in a table, or none of the days; the same may work later |
-| 130, 143 | Ctrl-C or SIGTERM stopped it; a statement that ran is cancelled |
+| 4 | there is no data yet: a table has no rows, or none of these days; try again later |
+| 130, 143 | Ctrl-C or SIGTERM stopped it; the running statement is cancelled |
 
 ## Options of many commands
 

@@ -76,7 +76,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "Trust": {
         "debug": ("debug.debug", "Test a connection: server, version, rights."),
-        "grants": ("debug.grants", "Print the least rights that a role needs for SPEC."),
+        "grants": ("debug.grants", "Print the minimal rights that a role needs for SPEC."),
         "metric": ("metric.metric.metric", "Write a metric of your own, and test it."),
         "doctor": ("doctor.doctor", "Test a database: every metric, on difficult data."),
         "verify": ("spec.verify", "Compare the SQL of SPEC with plain Python."),

@@ -51,11 +51,11 @@ OF_ROWS = ("judgments", "labels")
 
 PAGES = {
     "depth": "How deep people look into the results.",
-    "days": "Offline beside online metrics, day by day.",
+    "days": "Offline and online metrics, day by day.",
     "soundness": "Whether the traffic is split as planned.",
     "judgments": "Labels of each query, shared by all of its requests.",
     "labels": "Labels of each request, one row per item.",
-    COMPARED: "The same lists evaluated by other labels, side by side.",
+    COMPARED: "The same lists evaluated with other labels, side by side.",
     "models": "The click model that fits best.",
     "interleaving": "Which of two interleaved systems people prefer.",
     "propensities": "How often each position is examined.",

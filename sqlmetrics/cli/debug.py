@@ -100,7 +100,7 @@ def _writing(engine: Database, names: list[str]) -> tuple[str, ...]:
 @place_options
 @error_options
 def grants(*, spec: str, role: str, kind: str, dialect: str | None, location: Location) -> None:
-    """Print the GRANT statements of the least rights that a role needs for SPEC.
+    """Print the GRANT statements for the minimal rights of a role for SPEC.
 
     No database is opened: an administrator runs the statements. The names of databases and schemas
     are those of the connection.

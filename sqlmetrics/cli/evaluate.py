@@ -209,8 +209,7 @@ def _refuse_what_a_spec_says() -> None:
     ]
     if conflicting_options:
         raise click.UsageError(
-            f"{', '.join(conflicting_options)}: not beside a spec, whose numbers are "
-            "shown as it says them"
+            f"{', '.join(conflicting_options)}: the spec already says this; leave these options out"
         )
 
 

@@ -50,7 +50,7 @@ _OPTIONS = (
     option(
         "--fresh",
         is_flag=True,
-        help="Evaluate SPEC anew rather than read its fact table.",
+        help="Recompute SPEC instead of reading its fact table.",
         heading=INPUT_DATA,
     ),
     overwrite_option,

@@ -20,7 +20,7 @@ SHARES = {
     "--hurried": (0.02, "Share of clicks that are left within 5 seconds."),
     "--zero-results": (0.02, "Share of requests without results."),
     "--test-traffic": (0.005, "Share of requests by testers."),
-    "--cascade": (0.0, "Share of requests that --model position reads as a cascade."),
+    "--cascade": (0.0, "Share of requests that --model position simulates as a cascade."),
     "--trust": (
         0.0,
         "Probability of a click on the first result when it is examined and not attractive.",

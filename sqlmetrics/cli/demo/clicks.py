@@ -44,7 +44,7 @@ def simulate_and_report(folder: Path, *, overwrite: bool = False) -> str:
     spec = folder / FILE
     result = evaluate_clicks(Spec.read(spec))
     return (
-        f"The demo also has a click log without judgments, in {folder / 'log'}/:\n"
+        f"A click log without judgments is in {folder / 'log'}/:\n"
         f"{log.rows['impressions']:,} impressions, {log.rows['events']:,} events.\n"
         f"Cleaned as {spec} says, with clicks as labels:\n\n{_left_out(result)}\n\n"
         f"{_by_system(result)}"

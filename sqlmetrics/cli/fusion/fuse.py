@@ -91,9 +91,9 @@ def fuse(
 ) -> None:
     """Make one ranking of several RANKINGS: reciprocal ranks, weighted sums and others.
 
-    The runs are tables, each a system, called by its file or as NAME=FILE says; or the systems of
-    one table, or of SPEC. Items with equal scores stand in the order of their ids. With --sweep,
-    LABELS stand behind the runs, and many methods and weights are evaluated in one pass.
+    The runs are tables, each named by its file or by NAME=FILE; or the systems of one table, or of
+    SPEC. Items with equal scores are ordered by id. With --sweep, give LABELS after the runs; many
+    methods and weights are then evaluated in one pass.
 
     \b
     sqlmetrics fuse bm25.parquet dense.parquet --out fused.parquet
