@@ -183,7 +183,7 @@ def test_each_chart_draws_what_its_table_says(tmp_path: Path) -> None:
             if picture.name == "contributions":
                 _check_sum(report, picture, len(table - drawn))
                 continue
-            told = f"Drawn are {len(drawn)} of {len(table)} rows"
+            told = f"The chart shows {len(drawn)} of {len(table)} rows"
             missing = table - drawn
             assert all(told in sentence or f" {row[0]}" in sentence for row in missing), picture.key
             _check_order(report, picture)
@@ -227,7 +227,7 @@ def _check_values(picture: Picture) -> None:
         assert all(len(panel) < 2 and "" not in panel for panel in of_panels), "a scale of its own"
         drawn = {row["label"].rpartition(" · ")[2] for row in rows}
         named = {row[picture.columns.index("metric")] for row in picture.cells}
-        assert drawn == named or picture.left_out.startswith(" Drawn are")
+        assert drawn == named or picture.left_out.startswith(" The chart shows")
     if picture.name in ("days", "trend"):
         days = [row["day"] for row in rows]
         assert days == sorted(days)

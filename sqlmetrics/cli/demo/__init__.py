@@ -127,8 +127,8 @@ Try next:
   cd {folder}
   sqlmetrics show spec.yml                 # the numbers by day and country
   sqlmetrics compare spec.yml --margin .01 # is the difference real?
-  sqlmetrics build spec.yml                # write them into metrics.duckdb and
-                                           # check them: fails for the country above
+  sqlmetrics build spec.yml                # write them into metrics.duckdb, and
+                                           # check: fails for the country above
   sqlmetrics run spec.yml --publish bi/    # a copy for a dashboard
   sqlmetrics compile spec.yml --per-query  # the SQL
   sqlmetrics clicks soundness clicks.yml   # can the click log be trusted?
