@@ -39,22 +39,79 @@ WORDS = {0: "bad", 1: "fair", 2: "good", 3: "best"}
 GAIN: dict[str, Any] = {"gain": "exp", "discount": "log2", "rel": 1.0}
 
 
-def blended(grades: Sequence[float | None], labels: Sequence[float]) -> float | None:
+Formula = Callable[[Sequence[Row], Mapping[str, float]], float | None]
+"""A list, best first, and item -> grade of all labels of its query, to the value."""
+
+SEEN = """{#
+formula = "sum over the top k of the grade x what people see of the rank, beside the labels' mean"
+over = "query"
+better = "higher"
+[parts]
+seen = "seen_grades"
+labels = "num_rel"
+[[examples]]
+list = ["a", "b"]
+labels = {b = 3}
+k = 2
+value = 0.75
+#}
+{{ m.seen }} / nullif(2e0 * {{ m.labels }}, 0e0)
+"""
+SEEN_GRADES = """{#
+formula = "sum over the top k of the grade x what people see of the rank"
+over = "ranked"
+[[examples]]
+list = ["a", "b"]
+labels = {b = 3}
+k = 2
+value = 1.5
+#}
+sum({{ m.in_top("case rnk when 1 then grade else 0.5 * grade end") }})
+"""
+FILES = {"seen": SEEN, "seen_grades": SEEN_GRADES}
+"""Metrics of the user's own, as their files have them."""
+
+PRICES = {item: float(number * number) for number, item in enumerate(ITEMS)}
+
+
+def of_grades(formula: Callable[..., float | None]) -> Formula:
+    """A formula of the grades of a list, None for an item without one, and of all labels."""
+
+    def called(rows: Sequence[Row], grades: Mapping[str, float]) -> float | None:
+        return formula([grades.get(row["item_id"]) for row in rows], list(grades.values()))
+
+    return called
+
+
+def blended(rows: Sequence[Row], grades: Mapping[str, float]) -> float | None:
     """What `blend` is."""
-    ndcg, hit = (METRICS[part](grades, labels) for part in ("ndcg@3", "hit(rel=2)@2"))
+    ndcg, hit = (METRICS[part](rows, grades) for part in ("ndcg@3", "hit(rel=2)@2"))
     return None if ndcg is None or hit is None else 0.7 * ndcg + hit / 4
 
 
-METRICS: Mapping[str, Callable[..., float | None]] = {
-    "ndcg@3": partial(reference.ndcg, k=3, ideal="labels_at_k", **GAIN),
-    "dcg@2": partial(reference.dcg, k=2, **GAIN),
-    "dcg(average=p90)@2": partial(reference.dcg, k=2, **GAIN),
-    "recall@3": partial(reference.recall, k=3, rel=1.0, recall_denominator="r"),
-    "hit(rel=2)@2": partial(reference.hit, k=2, rel=2.0),
+def seen(rows: Sequence[Row], grades: Mapping[str, float]) -> float | None:
+    """What `seen@2` is."""
+    first, second = [*(grades.get(row["item_id"], 0.0) for row in rows[:2]), 0.0, 0.0][:2]
+    n_relevant = sum(grade >= 1 for grade in grades.values())
+    return (first + second / 2) / (2 * n_relevant) if n_relevant else 0.0
+
+
+def mean_price(rows: Sequence[Row], _: Mapping[str, float]) -> float | None:
+    """What `mean(price)@2` is."""
+    prices = [PRICES[row["item_id"]] for row in rows[:2]]
+    return fsum(prices) / len(prices) if prices else None
+
+
+METRICS: Mapping[str, Formula] = {
+    "ndcg@3": of_grades(partial(reference.ndcg, k=3, ideal="labels_at_k", **GAIN)),
+    "seen@2": seen,
+    "mean(price, better=higher)@2": mean_price,
+    "dcg(average=p90)@2": of_grades(partial(reference.dcg, k=2, **GAIN)),
+    "hit(rel=2)@2": of_grades(partial(reference.hit, k=2, rel=2.0)),
     "blend": blended,
-    "mrr": partial(reference.mrr, k=None, rel=1.0, rr_of="first"),
+    "mrr": of_grades(partial(reference.mrr, k=None, rel=1.0, rr_of="first")),
 }
-"""Metric -> its formula, of the grades of a list and of all labels."""
+"""Metric -> its formula."""
 
 WRITTEN = {"blend": "blend = 0.7 * ndcg@3 + hit(rel=2)@2 / 4"}
 """Names that stand for arithmetic over metrics -> how they are asked for."""
@@ -269,11 +326,7 @@ class World:
                 }
                 for metric, formula in MEANS.items():
                     new, old = (
-                        formula(
-                            [grades.get(row["item_id"]) for row in lists[system].get(query, ())],
-                            list(grades.values()),
-                        )
-                        for system in ("new", "old's")
+                        formula(lists[system].get(query, ()), grades) for system in ("new", "old's")
                     )
                     if new is not None and old is not None:
                         told[metric].append((new, old))
@@ -308,13 +361,7 @@ class World:
         rows: dict[Key, Row] = {}
         for (name, value), queries in groups.items():
             for metric, formula in METRICS.items():
-                values = [
-                    formula(
-                        [grades[query].get(row["item_id"]) for row in lists.get(query, ())],
-                        list(grades[query].values()),
-                    )
-                    for query in queries
-                ]
+                values = [formula(lists.get(query, ()), grades[query]) for query in queries]
                 if not values:
                     continue
                 own, _, k = metric.partition("@")
@@ -402,7 +449,9 @@ def store(setup: Setup, made: World, folder: Path, postgres: str) -> Stored:
         {**row, "grade": WORDS[row["grade"]]} if setup.words else dict(row) for row in made.labels
     ]
     queries = [{"query_id": query, "country": country} for query, country in made.countries.items()]
-    tables = {"rankings": rankings, "labels": labels}
+    items = [{"item_id": item, "price": price} for item, price in PRICES.items()]
+    tables = {"rankings": rankings, "labels": labels, "items": items}
+    write_files(folder / "metrics")
     if setup.segments == "queries":
         tables["queries"] = queries
     url = url_of(setup.database, folder, postgres)
@@ -410,6 +459,7 @@ def store(setup: Setup, made: World, folder: Path, postgres: str) -> Stored:
         "version": 1,
         "name": "seams",
         **{name: source(setup, name, rows, folder, url) for name, rows in tables.items()},
+        "metrics_from": "metrics",
         "metrics": written(METRICS),
         "output": {"relation": "metrics_of_seams", "per_query": "queries_of_seams"},
     }
@@ -427,6 +477,13 @@ def store(setup: Setup, made: World, folder: Path, postgres: str) -> Stored:
     if setup.source not in ("tables",) and setup.database == "duckdb":
         duckdb.connect(str(folder / "shop.duckdb")).close()
     return Stored(spec, *_place(setup, url, folder))
+
+
+def write_files(folder: Path) -> None:
+    """The metrics of the user's own."""
+    folder.mkdir()
+    for name, text in FILES.items():
+        (folder / f"{name}.sql.jinja").write_text(text, encoding="utf-8")
 
 
 def apart(setup: Setup, made: World, folder: Path, url: str) -> list[tuple[str, str]]:
@@ -493,10 +550,10 @@ def source(setup: Any, name: str, rows: Sequence[Row], folder: Path, url: str) -
             to.writerow(names)
             for row in rows:
                 cells = [str(row[key]) for key in names]
-                if spreadsheet and "score" in row:
-                    cells[names.index("score")] = str(row["score"]).replace(".", ",")
+                for number in {"score", "price"} & {*row} if spreadsheet else ():
+                    cells[names.index(number)] = str(row[number]).replace(".", ",")
                 to.writerow(cells)
-        decimal = {"decimal": ","} if spreadsheet and "score" in names else {}
+        decimal = {"decimal": ","} if spreadsheet and {"score", "price"} & {*names} else {}
         return {"file": f"{name}.csv", **decimal}
     if setup.source == "folder" and name == "rankings":
         for day in {str(row["ds"]) for row in rows}:

@@ -90,9 +90,11 @@ def test_a_spec_says_how_its_files_are_written(tmp_path: Path) -> None:
     """The verbs that take a spec read a spreadsheet's CSV; the SQL says how."""
     (tmp_path / "runs.csv").write_bytes(("\ufeff" + separated(";", ",", " ")).encode())
     (tmp_path / "labels.csv").write_text(LABELS.replace(",1", ',"0,5"').replace(",2", ',"1"'))
+    (tmp_path / "items.csv").write_text("item_id;price\na;1,5\nb;2\nc;0,25\nd;3\n")
     (tmp_path / "s.yml").write_text(
         "rankings: {file: runs.csv, separator: ;, decimal: ','}\n"
-        "labels: {file: labels.csv, decimal: ','}\nmetrics: [mrr, dcg@2]\n"
+        "labels: {file: labels.csv, decimal: ','}\nitems: {file: items.csv}\n"
+        "metrics: [mrr, dcg@2, sum(price)@1]\n"
         "output: {relation: numbers}\n"
     )
     text = sqlmetrics("compile", "s.yml", folder=tmp_path).stdout
@@ -106,6 +108,7 @@ def test_a_spec_says_how_its_files_are_written(tmp_path: Path) -> None:
     sqlmetrics("run", "s.yml", "--db", "w.duckdb", folder=tmp_path)
     with duckdb.connect(str(tmp_path / "w.duckdb")) as made:
         values = dict(made.sql("select metric, value from numbers").fetchall())
+    assert values["sum(price)"] == 0.875
     assert values["dcg"] == pytest.approx(((2**0.5 - 1) + (2**1 - 1)) / 2 * 0.6309297535714575)
 
 

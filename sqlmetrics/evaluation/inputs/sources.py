@@ -23,6 +23,7 @@ from sqlmetrics.plan.plan import with_fused
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.source import (
     DatedSource,
+    Items,
     Labels,
     RankedLists,
     RankingColumns,
@@ -168,6 +169,9 @@ def _decimals(source: Source, header: Header) -> tuple[str, ...]:
     columns = dict.fromkeys(filter(None, map(column_by_role.get, NUMBERS)))
     if isinstance(source.columns, RankingColumns):
         columns |= {source.columns.order: None}
+    if isinstance(source, Items | Labels):  # of which a metric may read any column as a number
+        texts = [name for role, name in column_by_role.items() if role not in NUMBERS]
+        columns |= dict.fromkeys(name for name in header.commas if name not in texts)
     if source.decimal is None:
         comma_columns = [
             name for name in header.commas if name in columns or plain(name) in _NUMBERS
