@@ -1,6 +1,6 @@
 """Worth of the labels, row by row."""
 
 
-def label_worth(items, labels):
+def worth_of_labels(items, labels):
     """Sum of the grades."""
     return sum(row["grade"] for row in labels)
