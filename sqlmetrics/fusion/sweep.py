@@ -24,8 +24,9 @@ from sqlmetrics.fusion.fuse import Question, check_scores, run_names
 from sqlmetrics.fusion.grid import Grid, Variant, grid_of
 from sqlmetrics.fusion.sweep_result import Sweep, variant_row, winner_row
 from sqlmetrics.fusion.units import Units
+from sqlmetrics.fusion.unjudged import hanging_lead
 from sqlmetrics.fusion.variants import VariantStages, parts
-from sqlmetrics.fusion.winner import check_numpy
+from sqlmetrics.fusion.winner import Winner, check_numpy
 from sqlmetrics.plan.fusion import FusionStages
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
@@ -38,6 +39,9 @@ from sqlmetrics.stats import CONFIDENCE
 
 LISTS = 1_000_000
 """So many lists, each of a query and variant, are cut at once."""
+
+Opened = tuple[Spec, Tables, list[str]]
+"""A spec whose rankings are the lists of all variants, where its tables are, and the statements."""
 
 NORMS, CONSTANTS = ("min_max", "z_score"), (10.0, 60.0)
 """What is tried unless others are named."""
@@ -158,8 +162,8 @@ class _Sweeping:
     window: int | None
 
     def sweep(self, folds: int, level: float) -> Sweep:
-        variants, spec = self.grid.variants(self.runs), self._spec()
-        with self._lists(spec, variants) as (tables, statements_before):
+        variants = self.grid.variants(self.runs)
+        with self._lists(self._spec(), variants) as (spec, tables, statements_before):
             plan = planned(spec, tables, moments=True)
             with executing(
                 plan, self.engine, check=False, per_query=False, execution=USUALLY
@@ -168,6 +172,7 @@ class _Sweeping:
                 statements = Statements(script, self.engine)
                 units = Units(plan, statements, variants, self.grid.seed, folds, level)
                 winners = [*units.winners()]
+            notes = [*self._doubts(plan, winners[0][2], variants)] if winners else []
         good = {
             (str(measure), segment, number)
             for measure, segment, winner in winners
@@ -185,9 +190,24 @@ class _Sweeping:
             runs=self.runs,
             metrics=tuple(map(str, self.plan.measures)),
             level=level,
-            notes=self.plan.shape.at.notes,
+            notes=(*self.plan.shape.at.notes, *notes),
             executed_sql="\n\n".join([*statements_before, statements.text()]),
         )
+
+    def _doubts(self, plan: Plan, winner: Winner, variants: Sequence[Variant]) -> Iterator[str]:
+        """That the winner's lead hangs on items without a label, and what would settle it."""
+        if not self.engine.translation.dialect.keep:
+            return
+        for rival in dict.fromkeys((winner.equal, winner.run)):
+            if rival == winner.best:
+                continue
+            if change := hanging_lead(plan, self.engine, winner.best + 1, rival + 1):
+                yield (
+                    f"the lead over {variants[rival].name} hangs on items without a label: were "
+                    f"those relevant that it alone shows, {change}; write both with fuse --out and "
+                    f"have the items graded: sqlmetrics sheet BEST OTHER LABELS "
+                    f"-k {plan.measures[0].k or 10} --labelled-queries"
+                )
 
     def _spec(self) -> Spec:
         """What is evaluated: the metrics, and how many of the items shown have a label."""
@@ -219,8 +239,10 @@ class _Sweeping:
             return spec.having(**changed, metrics=tuple(texts))
 
     @contextmanager
-    def _lists(self, spec: Spec, variants: Sequence[Variant]) -> Iterator[tuple[Tables, list[str]]]:
-        """The tables with the lists of all variants as rankings, and the statements so far."""
+    def _lists(
+        self, spec: Spec, variants: Sequence[Variant]
+    ) -> Iterator[tuple[Spec, Tables, list[str]]]:
+        """The spec and tables with the lists of all variants as rankings, and the statements."""
         fusion = FusionStages(self.plan, self.runs, self.window)
         tables, engine, dialect = self.plan.shape.at, self.engine, self.engine.translation.dialect
         others = replace(
@@ -235,7 +257,7 @@ class _Sweeping:
         numbers = range(1, len(variants) + 1)
         if not dialect.keep:
             query = stages.rows(numbers, joined)
-            yield replace(others, rankings=Relation("query", query)), []
+            yield spec, replace(others, rankings=Relation("query", query)), []
             return
         with ExitStack() as stack:
             items = Step(
@@ -255,7 +277,8 @@ class _Sweeping:
                 engine.execute(insert)
             made = [step.statement(engine.translation) for step in (items, lists)] + inserts
             texts = [f"{engine.translation.text(text).rstrip()};" for text in made]
-            yield replace(others, rankings=Relation("table", lists.name)), texts
+            spec = spec.having(rankings=spec.rankings.model_copy(update={"relation": lists.name}))
+            yield spec, replace(others, rankings=Relation("table", lists.name)), texts
 
 
 def _depth(plan: Plan) -> int | None:

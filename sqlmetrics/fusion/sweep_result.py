@@ -59,6 +59,7 @@ class Sweep(Tabular):
             **_KEYS,
             "variant": "string",
             **dict.fromkeys(("naive_value", "value", "ci_low", "ci_high", "loss"), _DOUBLE),
+            "equal_variant": "string",
             **dict.fromkeys(("over_equal", "over_equal_low", "over_equal_high"), _DOUBLE),
             "best_run": "string",
             **dict.fromkeys(("over_run", "over_run_low", "over_run_high"), _DOUBLE),
@@ -117,8 +118,10 @@ class Sweep(Tabular):
             f"expected on other queries: {_ends(winner, 'value', 'ci')}; chosen on {queries} it "
             f"{looks}"
         )
-        yield f"over equal weights: {_ends(winner, 'over_equal')}"
-        yield f"over {printable(winner['best_run'])}: {_ends(winner, 'over_run')}"
+        if winner["equal_variant"] != winner["variant"]:
+            yield f"over equal weights: {_ends(winner, 'over_equal')}"
+        if winner["best_run"] != winner["variant"]:
+            yield f"over {printable(winner['best_run'])}: {_ends(winner, 'over_run')}"
         good = many(winner["n_as_good"], "variant")
         folds = f"{winner['n_folds_won']} of {winner['n_folds']} folds"
         yield f"as good: {good}, the best included; chosen in {folds}"
@@ -179,6 +182,7 @@ def winner_row(
         "ci_low": winner.mean.ci_low,
         "ci_high": winner.mean.ci_high,
         "loss": winner.loss,
+        "equal_variant": variants[winner.equal].name,
         **_gain("over_equal", winner.over_equal),
         "best_run": variants[winner.run].name,
         **_gain("over_run", winner.over_run),

@@ -55,6 +55,7 @@ class Winner:
 
     Attributes:
         best: Its number, from 0.
+        equal: The number of the variant with equal weights by the same method.
         run: The number of the best single run.
         fold_winners: The best variant of all queries but those of a fold, of each fold.
         mean: Its mean.
@@ -66,6 +67,7 @@ class Winner:
     """
 
     best: int
+    equal: int
     run: int
     fold_winners: tuple[int, ...]
     mean: Gain
@@ -107,15 +109,15 @@ def find_winner(
         measured += [sums[inside][:, numbers].sum(axis=0), weights[inside][:, numbers].sum(axis=0)]
     values = measured[0] / measured[1]
     chosen = Chosen.of(sums, weights, level)
-    n_singles = len(picks.singles)
     rivals = [(best, number) for number in range(len(variants))]
     run_rivals = [(run, number) for number in picks.singles]
     over_all = [(number, None) for number in range(len(variants))]
-    over_equal = [(number, picks.equal_of(number)) for number in range(n_singles, len(variants))]
+    over_equal = [(number, picks.equal_of(number)) for number, _ in over_all]
     over_runs = [(number, single) for number, _ in over_all for single in picks.singles]
     mean = chosen.gain((best, None), rivals, over_all, values[0])
     return Winner(
         best=best,
+        equal=equal,
         run=run,
         fold_winners=tuple(fold_winners),
         mean=mean if sign > 0 else Gain(-mean.naive, -mean.value, -mean.ci_high, -mean.ci_low),
@@ -136,8 +138,8 @@ class _Picks:
         self._equals = {v.family: n for n, v in enumerate(variants) if v.is_equal}
 
     def equal_of(self, number: int) -> int:
-        """The variant of the same family with equal weights; a run alone stands for itself."""
-        return self._equals.get(self._families[number], number)
+        """The variant with equal weights of the same family; beside a run alone the first one."""
+        return self._equals.get(self._families[number], next(iter(self._equals.values())))
 
     def __call__(self, means: Array) -> tuple[int, int, int]:
         best, run = (_first_best(means, numbers) for numbers in (range(len(means)), self.singles))

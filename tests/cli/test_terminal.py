@@ -116,6 +116,7 @@ VERBS: dict[str, int] = {
     "compare spec.yml --by country": 0,
     "diagnose spec.yml": 0,
     "fuse spec.yml --limit 3": 0,
+    "fuse spec.yml --sweep": 0,
     "funnel spec.yml --stage-column country --order DE,US,JP": 0,
     "report spec.yml --out - --fresh": 0,
     "debug --db shop.duckdb": 0,

@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -15,6 +16,9 @@ from marked import by_turns, engines
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import Database
+from sqlmetrics.fusion.grid import Grid, Variant
+from sqlmetrics.fusion.winner import find_winner
+from sqlmetrics.spec.mixture import Mixture
 
 METRICS = ["ndcg@3", "recall@2", "first_rank@5"]
 
@@ -196,3 +200,113 @@ def test_a_winner_by_hand_and_what_is_refused(tmp_path: Path) -> None:
         ("--method", "rrf", "--method", "sum"): "give --sweep to try several",
     }.items():
         assert problem in sqlmetrics("fuse", *files, *line, folder=tmp_path, expect=2).stderr
+
+
+def test_a_lead_that_hangs_on_items_without_a_label() -> None:
+    """Dense shows what nobody has graded: bm25 is better only if that is bad."""
+    lists = {"bm25": ("a", "b"), "dense": ("x", "y")}
+    runs: dict[str, Any] = {
+        run: pa.table(
+            {
+                "query_id": [f"q{n}" for n in range(9) for _ in items],
+                "item_id": [*items] * 9,
+                "rank": [1, 2] * 9,
+            }
+        )
+        for run, items in lists.items()
+    }
+    labels = pa.table(
+        {"query_id": [f"q{n}" for n in range(9)], "item_id": ["a"] * 9, "grade": [1] * 9}
+    )
+    sweep = sm.fuse_sweep(runs, labels, "precision@2", rank="rank", k=60, step=0.5)
+    (note,) = sweep.notes
+    assert "lead over rrf k=60 weights=0.5:0.5 hangs on items without a label" in note
+    assert "precision@2 would be 1.0000, not 0.5000" in note
+    assert "sqlmetrics sheet BEST OTHER LABELS -k 2" in note
+    graded = [*labels.to_pylist()]
+    graded += [
+        {"query_id": f"q{n}", "item_id": item, "grade": 0} for n in range(9) for item in "bxy"
+    ]
+    judged = pa.Table.from_pylist(graded)
+    assert sm.fuse_sweep(runs, judged, "precision@2", rank="rank", k=60, step=0.5).notes == ()
+
+
+GRID = Grid((Mixture(),), step=0.05).variants(["words", "vectors"])
+
+
+def world(kind: str, n_queries: int, chance: np.random.Generator) -> tuple[Any, Any]:
+    """The true mean of each variant, and its values of queries, which have much in common."""
+    weights = np.array([variant.weights[1] for variant in GRID])
+    size = (n_queries, len(GRID))
+    base = chance.normal(0, 0.25, (n_queries, 1))
+    if kind == "curve":
+        means = 0.5 - chance.uniform(0.02, 0.2) * (weights - chance.uniform(0.1, 0.9)) ** 2
+        slopes = chance.normal(0, 0.15, (n_queries, 1)) * (weights - 0.5)
+        return means, means + base + slopes + chance.normal(0, 0.05, size)
+    if kind == "flat":
+        return np.full(len(GRID), 0.5), 0.5 + base + chance.normal(0, 0.1, size)
+    means = 0.5 + chance.normal(0, 0.01, len(GRID))
+    return means, means + chance.normal(0, 0.3, size)
+
+
+def coverage(kind: str, n_queries: int, n_worlds: int) -> dict[str, float]:
+    """In which share of simulated worlds the told is true, and by how much it is off."""
+    chance, rows = np.random.default_rng(43), []
+    equal = next(number for number, variant in enumerate(GRID) if variant.is_equal)
+    for _ in range(n_worlds):
+        means, values = world(kind, n_queries, chance)
+        winner = find_winner(values, np.ones_like(values), GRID, sign=1, folds=5, level=0.95)
+        assert winner
+        best, mean = means[winner.best], winner.mean
+        lead = best - means[equal]
+        rows.append(
+            (
+                mean.ci_low <= best <= mean.ci_high,
+                winner.over_equal.ci_low - 1e-12 <= lead <= winner.over_equal.ci_high + 1e-12,
+                max(means[number] for number in winner.as_good) >= means.max() - 1e-12,
+                mean.naive - best,
+                mean.value - best,
+            )
+        )
+    names = ("mean", "over_equal", "as_good", "naive_bias", "bias")
+    return dict(zip(names, np.mean(np.array(rows, float), axis=0), strict=True))
+
+
+@by_turns(1.5)
+def test_the_winner_in_simulated_worlds() -> None:
+    """The chance that a right interval fails so is below 1 in 1,000."""
+    told = coverage("independent", 100, 300)
+    assert 0.9 < told["mean"] < 0.99
+    assert told["over_equal"] > 0.9
+    assert told["as_good"] > 0.9
+    assert told["naive_bias"] > 0.03
+    assert abs(told["bias"]) < 0.01
+
+
+@pytest.mark.long
+def test_the_winner_in_many_simulated_worlds() -> None:
+    for kind in ("curve", "flat", "independent"):
+        for n_queries in (50, 200, 1000):
+            told = coverage(kind, n_queries, 1000)
+            print(kind, n_queries, told)
+            assert 0.93 < told["mean"] < 0.97, (kind, n_queries, told)
+            assert 0.93 < told["over_equal"] < 0.98, (kind, n_queries, told)
+            assert told["as_good"] > 0.93
+            assert told["bias"] < told["naive_bias"]
+
+
+def test_the_best_of_few_and_of_equal_ones() -> None:
+    """Two units, equal columns, lower being better, units without a value."""
+    values = np.array([[1.0, 1.0, 0.0, 1.0]] * 3)
+    variants = [Variant(None, (1, 0), "a"), Variant(None, (0, 1), "b"), *GRID[2:4]]
+    assert (
+        find_winner(values[:1], values[:1] * 0 + 1, variants, sign=1, folds=5, level=0.95) is None
+    )
+    masses = np.ones_like(values)
+    masses[2] = 0
+    winner = find_winner(values * masses, masses, variants, sign=1, folds=5, level=0.95)
+    assert winner
+    assert (winner.best, winner.n_units, winner.as_good) == (0, 2, {0, 1, 3})
+    lower = find_winner(values, masses * 0 + 1, variants, sign=-1, folds=5, level=0.95)
+    assert lower
+    assert (lower.best, lower.as_good, lower.mean.value, lower.loss) == (2, {2}, 0, 0)

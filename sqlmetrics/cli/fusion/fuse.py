@@ -10,7 +10,7 @@ from sqlmetrics.cli.common import error_options, say, several, several_names
 from sqlmetrics.cli.evaluation_options import check_option, given_options, pairs, table_options
 from sqlmetrics.cli.fusion.sweep import run_sweep, single_arguments, sweep_options
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.cli.options.command import OUTPUT, Command, option
+from sqlmetrics.cli.options.command import INPUT_DATA, OUTPUT, Command, option
 from sqlmetrics.cli.options.parameters import INPUT, sql_option
 from sqlmetrics.cli.output import emit_table, format_of, output_options
 from sqlmetrics.cli.systems import FORMATS, found_by, sources
@@ -52,16 +52,26 @@ from sqlmetrics.spec.mixture import METHODS, NORMS, PRESETS
     metavar="RUN=WEIGHT",
     help="Weight of each run, by name or in their order.  [default: 1 each]",
 )
-@option("--floor", type=float, help="Normalised score of an item in a run that lacks it.")
+@option(
+    "--floor",
+    type=float,
+    help="Normalised score of an item in a run that lacks it.",
+    heading=INPUT_DATA,
+)
 @option(
     "--runs",
     multiple=True,
     callback=several_names,
     metavar="A,B",
     help="Runs to fuse, in order.  [default: all]",
+    heading=INPUT_DATA,
 )
 @option(
-    "--window", type=int, metavar="N", help="Number of items of each run to fuse.  [default: all]"
+    "--window",
+    type=int,
+    metavar="N",
+    help="Number of items of each run to fuse.  [default: all]",
+    heading=INPUT_DATA,
 )
 @option(
     "--limit",
