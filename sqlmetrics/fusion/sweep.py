@@ -22,9 +22,9 @@ from sqlmetrics.evaluation.question import Inputs, TableArguments, check_argumen
 from sqlmetrics.evaluation.run import executing, result_of
 from sqlmetrics.fusion.fuse import Question, check_scores, run_names
 from sqlmetrics.fusion.grid import Grid, Variant, grid_of
+from sqlmetrics.fusion.label_gaps import hanging_lead
 from sqlmetrics.fusion.sweep_result import Sweep, variant_row, winner_row
 from sqlmetrics.fusion.units import Units
-from sqlmetrics.fusion.unjudged import hanging_lead
 from sqlmetrics.fusion.variants import VariantStages, parts
 from sqlmetrics.fusion.winner import Winner, check_numpy
 from sqlmetrics.plan.fusion import FusionStages
