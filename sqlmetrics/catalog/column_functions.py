@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlmetrics.catalog.conventions import OPTIONS
-from sqlmetrics.catalog.metric import DISCOUNTED, OF, Metric, catalog, metric_of
+from sqlmetrics.catalog.metric import AGE, DISCOUNTED, OF, Metric, catalog, metric_of
 from sqlmetrics.errors import SpecError, unknown
 
 FUNCTION = re.compile(
-    r"\s*(?P<name>[a-z_]+?)(?:_of)?\s*\(\s*(?P<column>[a-z_][a-z0-9_]{0,62})\s*(?=[,)])",
+    r"\s*(?P<name>[a-z_]+?)(?:_of)?\s*\(\s*(?P<age>age\s*\(\s*)?(?P<column>[a-z_][a-z0-9_]{0,62})"
+    r"(?(age)\s*\))\s*(?=[,)])",
     re.IGNORECASE | re.ASCII,
 )
 """How a function of a column begins: `mean(price`."""
@@ -67,7 +68,16 @@ def function_named(text: str, files: Mapping[str, Metric]) -> str:
         raise SpecError(
             f"metric {text!r}: behind the column write {', '.join(words[:-1])} or {words[-1]}"
         )
-    return f"{name}(column={match['column']!r}{settings}"
+    return f"{name}(column={_operand(match, catalog()[name], text)!r}{settings}"
+
+
+def _operand(match: re.Match[str], metric: Metric, text: str) -> str:
+    """What stands first between the parentheses: a column, or the age of one."""
+    if not match["age"]:
+        return match["column"]
+    if metric.operand_table != "items" or not metric.operand.startswith("number_"):
+        raise SpecError(f"metric {text!r}: an age has only a mean, median, sum, min and max")
+    return f"{AGE}({match['column']})"
 
 
 def _values_of(name: str) -> set[str]:

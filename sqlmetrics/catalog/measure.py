@@ -112,7 +112,7 @@ class Measure:
     def column(self) -> str:
         """The name of its column: `ndcg_at_10`, `recall_rel2_at_50`, `rbp_p0p8`."""
         name, settings = self._spelled
-        words = [name, *map(str.casefold, self.metric.operands[:1])]
+        words = [name, *re.findall(r"\w+", "".join(self.metric.operands[:1]).casefold())]
         words += [DISCOUNTED] * self.metric.is_discounted
         for key, value in settings:
             words.append(f"{key}{word(value)}" if is_number(value) else f"{key}_{word(value)}")

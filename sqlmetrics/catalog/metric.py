@@ -40,6 +40,8 @@ DISCOUNTED = "discounted"
 COLUMN_KINDS = ("number", "flag", "text")
 """As what a metric may read a column of the items: `items.number_price` is the need of `price` as
 a number, and `number_price` what SQL calls it."""
+AGE = "age"
+"""As what a column of days is read, of which a metric takes the age: `items.age_published`."""
 
 
 def is_column_role(role: str) -> bool:
@@ -49,7 +51,7 @@ def is_column_role(role: str) -> bool:
     (True, False)
     """
     kind, _, column = role.partition("_")
-    return kind in COLUMN_KINDS and bool(column)
+    return kind in (*COLUMN_KINDS, AGE) and bool(column)
 
 
 def label_column(role: str) -> str:
@@ -180,7 +182,8 @@ class Metric:
             return ()
         is_said = self.better != catalog()[self.name].better
         words = [DISCOUNTED] * self.is_discounted + [f"better={self.better}"] * is_said
-        return (self.operand.partition("_")[2], *words)
+        kind, _, column = self.operand.partition("_")
+        return (f"{AGE}({column})" if kind == AGE else column, *words)
 
     @property
     def is_discounted(self) -> bool:
@@ -196,7 +199,7 @@ class Metric:
         """The same function of another column.
 
         Args:
-            column: Its name.
+            column: Its name, or `age(published)` for the age of its days.
             better: Whether more of it is better, or less.
             discounted: Whether each value weighs the discount of its rank.
         """
@@ -214,10 +217,11 @@ class Metric:
         if (column, better) == (self.operands[0], self.better):
             return self
         kind, _, usual = self.operand.partition("_")
+        name = column.removeprefix(f"{AGE}(").removesuffix(")")
         title, formula = (
             re.sub(rf"\b{usual}\b", column, text) for text in (self.title, self.formula)
         )
-        needs = (f"{self.operand_table}.{kind}_{column}",)
+        needs = (f"{self.operand_table}.{kind if name == column else AGE}_{name}",)
         return replace(self, needs=needs, better=better, title=title, formula=formula)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlmetrics.catalog.metric import is_column_role
+from sqlmetrics.catalog.metric import AGE, is_column_role
 from sqlmetrics.plan.needs import SumStage
 from sqlmetrics.plan.shape import Shape
 from sqlmetrics.sql.stage import Column, Stage, Window, equal
@@ -56,7 +56,7 @@ def stages(
     row_keys = [f"{ranked}.{key}" for key in keys]
     alike = Window([*row_keys, f"{items}.category"], [f"{ranked}.rnk asc"])
     own_columns = [
-        Column(f"{items}.{identifier(role)}", identifier(role))
+        Column(_age(shape, items, role) or f"{items}.{identifier(role)}", identifier(role))
         for role in filter(is_column_role, shape.columns["items"])
         if sums.reads(role)
     ]
@@ -91,6 +91,20 @@ def stages(
         view["from"] = "item_features"
         yield Stage(sums.rows, "columns", view)
 
+
+def _age(shape: Shape, items: str, role: str) -> str:
+    """How many days an item has on the day of the list; empty for a column that is no age."""
+    if not role.startswith(f"{AGE}_"):
+        return ""
+    translation = shape.at.translation
+    micros = [
+        translation.expression(translation.dialect.times.micros, f"cast({column} as date)")
+        for column in ("ranked.metric_date", f"{items}.{identifier(role)}")
+    ]
+    return f"({' - '.join(micros)}) / {MICROS_A_DAY}"
+
+
+MICROS_A_DAY = "86400000000e0"
 
 ROLES = ("popularity", "users", "category", "vector")
 """What may be known of an item."""

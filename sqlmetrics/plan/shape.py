@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sqlmetrics.catalog.conventions import OPTIONS
-from sqlmetrics.catalog.metric import is_column_role, label_column
+from sqlmetrics.catalog.metric import AGE, is_column_role, label_column
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.segments import Segments
 from sqlmetrics.plan.tables import WHOLE, Bucket, Tables, of_days
@@ -48,6 +48,7 @@ IS_YES, IS_NO = _is_any_of(YES), _is_any_of(NO)
 _NAMED_COLUMNS = {
     "number": "cast({column} as double)",
     "text": "cast({column} as varchar)",
+    "age": "cast({column} as date)",
     "flag": f"case\n    when {IS_YES}\n        then 1e0\n    when {IS_NO}\n        then 0e0\nend",
 }
 """As what a column that metrics name is read -> its SQL."""
@@ -395,6 +396,12 @@ class Shape:
         for table in ("labels", "queries"):
             if "date" in has.get(table, {}) and "date" not in has["rankings"]:
                 yield f"the {table} have a date column, the rankings have none"
+        aged = [role for role in has.get("items", {}) if role.startswith(f"{AGE}_")]
+        if aged and "date" not in has["rankings"]:
+            yield (
+                f"{self.spec.needed[f'items.{aged[0]}']} needs the day of each query; name the "
+                "rankings' column of days as the date"
+            )
         if "weight" in has["rankings"] and "weight" in has.get("queries", {}):
             yield "the rankings and the queries both have a weight; name one"
         compares = "baseline" in self.spec.needed

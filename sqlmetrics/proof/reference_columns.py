@@ -37,7 +37,7 @@ class Item:
     popularity: float | None = None
     users: float | None = None
     vector: Sequence[float] = ()
-    columns: Mapping[str, Value] = field(default_factory=dict)
+    columns: Mapping[str, Any] = field(default_factory=dict)
 
 
 Catalogue = Mapping[str, Item]
@@ -47,6 +47,7 @@ def _weighed(
     items: Ids,
     grades: Grades,
     catalogue: Catalogue,
+    day: Any,
     *,
     k: int | None,
     column: str,
@@ -57,17 +58,20 @@ def _weighed(
     """The values of a column that the items of the top k have, from a grade on, and weights."""
     pairs = enumerate(zip(items[:k], grades[:k], strict=True), start=1)
     counted = ((i, rank) for rank, (i, g) in pairs if not min_grade or (g or 0.0) >= min_grade)
-    values = ((catalogue[i].columns[column], discount_of(rank, discount, p)) for i, rank in counted)
-    return [(value, weight) for value, weight in values if value is not None]
+    rows = ((catalogue[i].columns[column], discount_of(rank, discount, p)) for i, rank in counted)
+    known = ((value, weight) for value, weight in rows if value is not None)
+    if not column.startswith("age_"):
+        return list(known)
+    return [(float((day - born).days), weight) for born, weight in known]
 
 
-def _values(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> list[float]:
-    return [value for value, _ in _weighed(items, grades, catalogue, **settings)]
+def _values(*inputs: Any, **settings: Any) -> list[float]:
+    return [value for value, _ in _weighed(*inputs, **settings)]
 
 
-def mean_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> Value:
+def mean_of(items: Ids, grades: Grades, catalogue: Catalogue, day: Any, **settings: Any) -> Value:
     """Mean of the values of a column, by their weights."""
-    values = _weighed(items, grades, catalogue, **settings)
+    values = _weighed(items, grades, catalogue, day, **settings)
     total = math.fsum(weight for _, weight in values)
     return math.fsum(value * weight for value, weight in values) / total if total else None
 
@@ -76,27 +80,27 @@ share_of = mean_of
 """Of 1 for yes and 0 for no."""
 
 
-def sum_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> Value:
+def sum_of(items: Ids, grades: Grades, catalogue: Catalogue, day: Any, **settings: Any) -> Value:
     """Sum of the values of a column, times their weights."""
-    values = _weighed(items, grades, catalogue, **settings)
+    values = _weighed(items, grades, catalogue, day, **settings)
     return math.fsum(value * weight for value, weight in values)
 
 
-def median_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> Value:
+def median_of(items: Ids, grades: Grades, catalogue: Catalogue, day: Any, **settings: Any) -> Value:
     """The value in the middle of a column, or the mean of the two there."""
-    values = sorted(_values(items, grades, catalogue, **settings))
+    values = sorted(_values(items, grades, catalogue, day, **settings))
     middle = values[(len(values) - 1) // 2 : len(values) // 2 + 1]
     return math.fsum(middle) / len(middle) if middle else None
 
 
-def min_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> Value:
+def min_of(items: Ids, grades: Grades, catalogue: Catalogue, day: Any, **settings: Any) -> Value:
     """Least value of a column."""
-    return min(_values(items, grades, catalogue, **settings), default=None)
+    return min(_values(items, grades, catalogue, day, **settings), default=None)
 
 
-def max_of(items: Ids, grades: Grades, catalogue: Catalogue, **settings: Any) -> Value:
+def max_of(items: Ids, grades: Grades, catalogue: Catalogue, day: Any, **settings: Any) -> Value:
     """Largest value of a column."""
-    return max(_values(items, grades, catalogue, **settings), default=None)
+    return max(_values(items, grades, catalogue, day, **settings), default=None)
 
 
 def worth(grade: float | None, value: Value, rel: float) -> float:

@@ -169,6 +169,7 @@ class World:
             "catalogue": self.catalogue,
             "groups": self.grouped.get((date, query), self.grouped.get((None, query), {})),
             "rows": self.rows(key),
+            "day": date,
         }
 
     def worths(self, key: Key, *, column: str, rel: float) -> dict[str, Value]:

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from sqlmetrics.catalog.measure import Measure, parse
+from sqlmetrics.catalog.metric import AGE
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.checks.checks import check_columns
 from sqlmetrics.evaluation.inputs.open import opened
@@ -185,7 +186,8 @@ def _rows(the_plan: Plan, engine: Database) -> dict[str, list[dict[str, Any]]]:
                 with_stages(
                     stages.values(), f"select *{extra_columns.get(table, '')}\nfrom {stage.name}"
                 )
-            )
+            ),
+            ["metric_date", *(r for r in shape.columns[table] if r.startswith(f"{AGE}_"))],
         ).to_pylist()
         for table, stage in stages.items()
     }

@@ -258,6 +258,44 @@ def test_a_job_has_the_columns_of_items(tmp_path: Path) -> None:
     ]
 
 
+DATED = pa.table({**RANKINGS.to_pydict(), "day": ["2026-01-05"] * 3 + ["2026-01-06"] * 2})
+BORN = pa.table({"item_id": ["a", "b", "c"], "born": ["2026-01-01", "2026-01-05", None]})
+
+
+@pytest.mark.parametrize("name", ["sqlite", long("postgres"), long("datafusion")])
+def test_an_age_is_in_days_on_the_day_of_the_list(name: str, servers: Any) -> None:
+    """On the 5th a is 4 days old, b none; on the 6th b is 1 and a 5; of c nobody knows it."""
+    with servers.open(name) as engine, engine.scratch() as place:
+        for table, rows in {"r": DATED, "l": LABELS, "i": BORN}.items():
+            engine.load(f"{place}.{table}", rows)
+        spec = sm.Spec(
+            rankings={"relation": f"{place}.r", "columns": {"system": "system", "date": "day"}},
+            labels={"relation": f"{place}.l"},
+            items={"relation": f"{place}.i"},
+            metrics=["mean(age(born))@3", "MAX( age( born ), relevant )", "sum(age(born))@1"],
+        )
+        result, agreements = verify(spec, Database(engine))
+        assert max(agreement.largest for agreement in agreements) == 0
+        values = [row["value"] for row in result.to_dicts()]
+        assert values == [2.0, 4.0, 4.0, 3.0, 5.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("metric", "items", "given", "problem"),
+    [
+        ("mean(age(born))", BORN, {}, "needs the day of each query; name the rankings' column of"),
+        ("share(age(born))", BORN, {"date": "day"}, "an age has only a mean, median, sum, min and"),
+        ("mean(age(bron))", BORN, {"date": "day"}, "unknown column 'bron'; did you mean 'born'?"),
+        ("mean(age(price))", PRICED, {"date": "day"}, "price is not a day or a time in 2 rows"),
+    ],
+)
+def test_an_age_that_nobody_knows_is_told(
+    metric: str, items: pa.Table, given: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(sm.SqlmetricsError, match=problem):
+        evaluate(DATED, LABELS, metric, items=items, **{"system": "system", **given})
+
+
 WORTH = pa.table(
     {"query_id": ["q"] * 2, "item_id": ["a", "z"], "grade": [1, 1], "revenue": [30.0, 70.0]}
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlmetrics.catalog.metric import is_column_role
+from sqlmetrics.catalog.metric import AGE, is_column_role
 from sqlmetrics.catalog.option import GainTable
 from sqlmetrics.evaluation.checks.scores import TO_NUMBERS
 from sqlmetrics.plan.plan import Plan
@@ -263,6 +263,10 @@ def _column_checks(plan: Plan, table: str) -> Iterator[RowCheck]:
     worths = {metric.operand for metric in metrics if metric.operand_table == "labels"}
     for role in filter(is_column_role, plan.shape.columns[table]):
         if role.startswith("text_"):
+            continue
+        if role.startswith(f"{AGE}_"):
+            yield replace(_unreadable(role, "date"), problem="is not a day or a time")
+            yield replace(_FAR_DAY, role=role)
             continue
         if role.startswith("flag_"):
             unknown_flag = f"{{column}} is not null and not ({IS_YES} or {IS_NO})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -369,11 +369,11 @@ def summary_schema() -> pa.Schema:
     return pa.schema([(name, arrow_type(kind)) for name, kind in COLUMNS.items()])
 
 
-def with_dates(table: pa.Table) -> pa.Table:
+def with_dates(table: pa.Table, columns: Iterable[str] = ("metric_date",)) -> pa.Table:
     """The table with days as dates, where the database has them as texts."""
     import pyarrow as pa
 
-    if "metric_date" not in table.column_names or pa.types.is_date32(table["metric_date"].type):
-        return table
-    index = table.column_names.index("metric_date")
-    return table.set_column(index, "metric_date", table["metric_date"].cast(pa.date32()))
+    for column in {*columns} & {*table.column_names}:
+        index = table.column_names.index(column)
+        table = table.set_column(index, column, table[column].cast(pa.date32()))
+    return table
