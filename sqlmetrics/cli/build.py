@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,9 @@ from sqlmetrics.cli.options.command import Command
 from sqlmetrics.cli.options.parameters import INPUT
 from sqlmetrics.cli.recipients import RECIPIENTS, Alert, Recipients, alerting
 from sqlmetrics.cli.run import Choice, carry_out, run
+
+if TYPE_CHECKING:
+    from sqlmetrics.engines.database import Database
 
 _OF_RUN = (
     *(
@@ -60,22 +63,20 @@ def build(*, alert: Alert, **options: Any) -> None:
     summary = alert.told = Summary(spec, choice.days)
     say_of(spec.title)
     to = choice.destination(spec, options["publish"])
+
+    def check_written(engine: Database) -> None:
+        reports = summary.reports if choice.is_of_some else []
+        days = [run_report.days for run_report in reports if run_report.days]
+        checked = verdicts(spec, engine, days, gaps=False)
+        summary.verdicts = alert.verdicts = checked
+        summary.exit_code = int(any(verdict.status == "FAILED" for verdict in checked))
+
     with recipients.hear_of(summary, location):
-        carry_out(choice, to, location, summary)
-        written_days = (
-            [run_report.days for run_report in summary.reports if run_report.days]
-            if choice.is_of_some
-            else []
-        )
-        summary.verdicts = verdicts(
-            spec, location.reading(is_needed=True), written_days, gaps=False
-        )
-        alert.verdicts = summary.verdicts
-        summary.exit_code = int(any(verdict.status == "FAILED" for verdict in summary.verdicts))
+        carry_out(choice, to, location, summary, check_written)
     as_json = recipients.output == "json"
     annotated = options["spec"] if options["github"] else None
     tell(
-        summary.verdicts,
+        summary.verdicts or (),
         spec,
         junit=options["junit"],
         annotated=annotated,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -249,7 +249,13 @@ class Choice:
         return None
 
 
-def carry_out(choice: Choice, to: Destination | None, location: Location, summary: Summary) -> None:
+def carry_out(
+    choice: Choice,
+    to: Destination | None,
+    location: Location,
+    summary: Summary,
+    check: Callable[[Database], None] | None = None,
+) -> None:
     """Run a spec, publish its tables, and put down what was done.
 
     Args:
@@ -257,9 +263,10 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, summar
         to: Where the tables are copied to, if at all.
         location: Where they are.
         summary: What is put down, with the spec.
+        check: What is done in the end with the database.
 
     Raises:
-        SqlmetricsError: As `write` and `publish` do.
+        SqlmetricsError: As `write`, `publish` and `check` do.
     """
     from sqlmetrics.jobs.definitions import note_of_retired
     from sqlmetrics.jobs.destination import check_destination
@@ -307,6 +314,8 @@ def carry_out(choice: Choice, to: Destination | None, location: Location, summar
                 )
             for database_name in summary.published:
                 say(f"published {database_name}", "published")
+        if check:
+            check(engine)
 
 
 def _report(spec: Spec, run_report: RunReport) -> None:

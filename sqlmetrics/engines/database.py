@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from sqlmetrics.engines.waiting import time_limit
 from sqlmetrics.errors import InputError
 from sqlmetrics.sql.dialects import dialect
-from sqlmetrics.sql.template import parts
+from sqlmetrics.sql.template import parts, relation
 from sqlmetrics.sql.translation import Translation
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Database:
         self.driver = driver
         self.translation = Translation(dialect(driver.dialect))
         self._known: dict[str, dict[str, str] | InputError] | None = None
+        self._counts: dict[str, int] = {}
         self.find = driver.find
         self.free_name = driver.free_name
         self.register = driver.register
@@ -110,6 +111,32 @@ class Database:
         """
         return self.driver.described(self.translation.text(f"select * from {source}"))
 
+    def look_up(self, names: Iterable[str]) -> None:
+        """Describe tables together that `columns` is going to be asked for, where that can be.
+
+        Args:
+            names: Dotted names of tables and views, also of those that are not there.
+        """
+        if self._known is None:
+            return
+        sources = {relation(name): name for name in names}
+        unknown = {source: name for source, name in sources.items() if source not in self._known}
+        if len(unknown) < 2:
+            return
+        columns_by_name = self.driver.described_tables(list(unknown.values()))
+        for source, name in unknown.items():
+            if name in columns_by_name:
+                self._known[source] = columns_by_name[name] or InputError(
+                    f"cannot be read: there is no table or view {name}"
+                )
+
+    def count(self, source: str) -> int:
+        """How many rows stand behind FROM; while `reading`, once until a statement is run."""
+        counts = self._counts if self._known is not None else {}
+        if source not in counts:
+            counts[source] = int(self.rows(f"select count(*) from {source}")[0][0])
+        return counts[source]
+
     @contextmanager
     def reading(self, *, anew: bool = False) -> Iterator[None]:
         """While the block lasts nobody else changes a table, so each is described once.
@@ -121,10 +148,13 @@ class Database:
         self._known = {} if outer is None else outer
         if anew:
             self._known.clear()
+            self._counts.clear()
         try:
             yield
         finally:
             self._known = outer
+            if outer is None:
+                self._counts.clear()
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a query."""
@@ -148,12 +178,20 @@ class Database:
 
     def execute_all(self, statements: Iterable[str]) -> None:
         """Run statements in their order, at once where the database takes several."""
+        self.driver.execute_all(self._sent(statements))
+
+    def execute_together(self, statements: Iterable[str]) -> None:
+        """Run statements in one transaction, where the database has any: all or none."""
+        self.driver.execute_together(self._sent(statements))
+
+    def _sent(self, statements: Iterable[str]) -> list[str]:
         texts = [self.translation.text(sql) for sql in statements]
         self._forget_changed(texts)
-        self.driver.execute_all(texts)
+        return texts
 
     def _forget_changed(self, statements: Iterable[str]) -> None:
         """What is known of the tables and views that statements make, change or drop."""
+        self._counts.clear()
         changing = [text for text in statements if _CHANGES_TABLES.match(text)]
         for source in [*(self._known or ())] if changing else ():
             name = parts(source)[-1] if re.fullmatch(r'[\w."]+', source) else ""

@@ -177,6 +177,11 @@ class Driver(Statements):
         for text in texts:
             self.execute(text)
 
+    def execute_together(self, statements: Sequence[str]) -> None:
+        """Run statements in one transaction, where the database has any: all or none."""
+        with self.transaction():
+            self.execute_all(statements)
+
     def table(self, sql: str) -> pa.Table:
         """The rows of a query as an Arrow table."""
         from sqlmetrics.engines.types import settled
@@ -217,6 +222,18 @@ class Driver(Statements):
                 raise
             brief = self._brief(error.__cause__ or error)
             raise InputError(f"cannot be read: {brief}") from None
+
+    def described_tables(self, names: Sequence[str]) -> dict[str, dict[str, str]]:  # noqa: ARG002
+        """The columns of several tables by one look, where there is one.
+
+        Args:
+            names: Dotted names of tables and views.
+
+        Returns:
+            Name -> its columns, none of what is not there; without the names that take a look of
+            their own.
+        """
+        return {}
 
     def quoted(self, name: str) -> str:
         """A dotted name as text of the dialect."""

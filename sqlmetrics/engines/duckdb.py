@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,23 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _TABLES = "select table_name from duckdb_tables() union all select view_name from duckdb_views()"
+
+_COLUMNS = """select
+    lower(table_name),
+    concat(database_name, '.', schema_name),
+    database_name = current_database()
+    and (database_name, schema_name, table_name) in (
+        select (database_name, schema_name, table_name)
+        from duckdb_tables()
+    ),
+    lower(schema_name),
+    lower(current_schema()),
+    column_name,
+    data_type
+from duckdb_columns()
+where lower(table_name) in ({names})
+order by column_index"""
+"""The columns of what is called so in all schemas, and whether it is a table of this database."""
 
 SETTINGS = {
     "default_collation": "",
@@ -69,6 +86,7 @@ class DuckDB(Driver):
                 f"duckdb.connect(path), given {connection!r}"
             )
         opened = open_database() if connection is None else connection
+        self._memory = ""
         super().__init__(opened, is_owned=is_owned or connection is None)
 
     @classmethod
@@ -93,9 +111,10 @@ class DuckDB(Driver):
 
     @property
     def memory(self) -> float:
-        """Its setting `memory_limit`."""
-        text = str(self.rows("select current_setting('memory_limit')")[0][0])
-        number, unit = text.split()
+        """Its setting `memory_limit`, asked for once until it is set here."""
+        if not self._memory:
+            self._memory = str(self.rows("select current_setting('memory_limit')")[0][0])
+        number, unit = self._memory.split()
         power = ("bytes", "KiB", "MiB", "GiB", "TiB").index(unit)
         return float(number) * float(1024**power)
 
@@ -108,9 +127,11 @@ class DuckDB(Driver):
             self.execute(f"set memory_limit = {literal(memory)}")
         except (EngineError, InputError):
             raise SpecError(f"memory must be a size like 4GB, given {memory!r}") from None
+        self._memory = ""
         try:
             yield
         finally:
+            self._memory = ""
             self._restore("reset memory_limit")
             if self.rows(setting) != before:  # told in rounded GiB: set only if it was set
                 self._restore(f"set memory_limit = {literal(str(before[0][0]))}")
@@ -128,6 +149,7 @@ class DuckDB(Driver):
 
     def _settle(self) -> None:
         """Set what decides the meaning of our text; the zone of the user's own connection stays."""
+        self._memory = ""
         if self._own:
             with suppress(EngineError):  # without its library of calendars it is in UTC anyway
                 self.execute("set TimeZone = 'UTC'")
@@ -228,6 +250,26 @@ class DuckDB(Driver):
             raise InputError(f"cannot be read: {_brief(error)}") from None
         return {name: kind for name, kind, *_ in rows}
 
+    def described_tables(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
+        """By the catalogue: tables of which there is one in all schemas, and what is nowhere.
+
+        Columns of a view hang on its query, which is described by itself.
+        """
+        tables = {name: [part.lower() for part in parts(name)] for name in names}
+        literals = ", ".join(literal(path[-1]) for path in tables.values())
+        rows = self.rows(_COLUMNS.format(names=literals))
+        described: dict[str, dict[str, str]] = {}
+        for name, (*path, table) in tables.items():
+            columns = [row for row in rows if row[0] == table]
+            if not columns:
+                described[name] = {}
+                continue
+            _, place, is_table, schema, current, *_ = columns[0]
+            is_only = all(row[1] == place for row in columns)
+            if is_only and is_table and (path or [current]) == [schema]:
+                described[name] = {column: kind for *_, column, kind in columns}
+        return described
+
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a query."""
         return self._fetched(sql)[1]
@@ -272,6 +314,18 @@ class DuckDB(Driver):
             yield ""
         finally:
             _WRITING.release()
+
+    def execute_together(self, statements: Sequence[str]) -> None:
+        """As other drivers do, with the transaction in the same text."""
+        if self._in_transaction():
+            super().execute_together(statements)
+            return
+        begin, commit, rollback = self.TRANSACTION
+        try:
+            self.execute_all([begin, *statements, commit])
+        except BaseException:
+            self._tried(rollback)
+            raise
 
     def _run(self, sql: str) -> None:
         self._connection.execute(sql)

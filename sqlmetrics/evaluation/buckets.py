@@ -73,7 +73,7 @@ def parts(
     relation = plan.shape.tables[table]
     if relation.template not in COUNTED or (memory := engine.memory) is None:
         return (WHOLE,)
-    rows = engine.rows(f"select count(*) from {source_text(relation)}")[0][0]
+    rows = engine.count(source_text(relation))
     number = ceil(rows * bytes_a_row / (SHARE * memory))
     return _cut(plan, engine, number, rows) if number > 1 else (WHOLE,)
 
@@ -89,11 +89,7 @@ def hashed(plan: Plan, engine: Database) -> tuple[Bucket, ...]:
     if shape.of_one_system:  # a click log is cleaned anew each time that its lists are read
         return (WHOLE,)
     tables = ("rankings",) if shape.joined else ("rankings", "labels")
-    counts = [
-        engine.rows(f"select count(*) from {source_text(shape.tables[table], shape.where[table])}")
-        for table in tables
-    ]
-    rows = [count[0][0] for count in counts]
+    rows = [engine.count(source_text(shape.tables[table], shape.where[table])) for table in tables]
     number = ceil(sum(rows) * WINDOW_BYTES / (SHARE * (engine.memory or inf)))
     if number < 2:
         return (WHOLE,)

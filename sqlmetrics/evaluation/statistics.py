@@ -82,7 +82,7 @@ def _measured(plan: Plan, engine: Database, table: str) -> _Lists | None:
         return first
     relation = plan.shape.tables[table]
     if relation.template in COUNTED:
-        rows = engine.rows(f"select count(*) from {source_text(relation)}")[0][0]
+        rows = engine.count(source_text(relation))
         step = rows // ROWS
         sample = (
             _look(plan, engine, table, f"where hash(query_id) % {step} = 0") if step > 1 else first

@@ -15,7 +15,7 @@ from typing import Any
 from sqlmetrics.engines.database import Database
 from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.new_rows import NewRows
-from sqlmetrics.jobs.tables import targets
+from sqlmetrics.jobs.tables import columns_of, targets
 from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialect import TRANSACTION
@@ -50,8 +50,11 @@ def begin(new: NewRows, ends: Ends, engine: Database, entries: Mapping[str, str]
     if engine.translation.dialect.writing.replace != TRANSACTION:
         return []
     with engine.alone(targets(spec)["facts"]), engine.reading(anew=True):
-        notes = changes(spec, engine).make(engine)
-        notes += [note for row in _open_runs(spec, engine) if (note := _told(row, spec, engine))]
+        lacking = changes(spec, engine)
+        has_log = bool(columns_of(targets(spec)["runs"], engine))
+        notes = lacking.make(engine)
+        open_runs = _open_runs(spec, engine) if has_log else []
+        notes += [note for row in open_runs if (note := _told(row, spec, engine))]
         process = literal(f"process {os.getpid()}, session {engine.driver.session}")
         outcome = {"outcome": literal(RUNNING), "message": process, "sources": ""}
         engine.execute(new.log(ends, **dict(entries) | outcome))

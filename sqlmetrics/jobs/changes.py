@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from textwrap import indent
 
@@ -191,7 +190,9 @@ def _tried(engine: Database, statements: Sequence[str], else_: str) -> str:
     if not statements:
         return ""
     try:
-        with engine.transaction() if len(statements) > 1 else nullcontext():
+        if len(statements) > 1:
+            engine.execute_together(statements)
+        else:
             engine.execute_all(statements)
     except SqlmetricsError as error:
         if len(statements) > 1:
@@ -214,6 +215,7 @@ def changes(
     """
     translation, name_by_table = engine.translation, targets(spec)
     required, keys, comment_statements = list[str](), list[str](), list[str]()
+    engine.look_up(name_by_table.values())
     for table, spec_columns in columns(spec).items():
         if table not in name_by_table:
             continue

@@ -14,8 +14,8 @@ from sqlmetrics.jobs.kept_rows import with_kept
 from sqlmetrics.jobs.losses import check_losses, note_of_removed
 from sqlmetrics.jobs.partitions import replace_by_day
 from sqlmetrics.jobs.schema import COUNTED, Columns
-from sqlmetrics.jobs.tables import columns_of, targets
-from sqlmetrics.jobs.views import Wide, make_views, view_statements
+from sqlmetrics.jobs.tables import archives, columns_of, targets
+from sqlmetrics.jobs.views import Wide, make_views, view_names, view_statements
 from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialect import EXCHANGE, OVERWRITE, TRANSACTION
@@ -116,6 +116,10 @@ class Exchange:
         is_by_day = bool(self.at.dialect.by_day)
         by_day = {table for table, rows in self.rows.items() if is_by_day and not rows.are_added}
         with alone(self.spec, engine) as killed, engine.reading(anew=True):
+            written = (targets(self.spec), archives(self.spec) if self.run else {})
+            engine.look_up(
+                [*(name for names in written for name in names.values()), *view_names(self.spec)]
+            )
             notes = killed + changes(self.spec, engine, self.columns).carry_out(engine)
             archive = self.run and Archive.opened(self.spec, engine, *self.run)
             views = [] if end is not None else view_statements(self.spec, engine, self.views)
@@ -228,9 +232,9 @@ class Exchange:
 
     def _counts(self, engine: Database) -> dict[str, int]:
         tables = [table for table in COUNTED if table in self.rows]
-        return {
-            table: int(engine.rows(f"select {self.count(table)} as n")[0][0]) for table in tables
-        }
+        counts = ",\n    ".join(f"{self.count(table)} as n_{table}" for table in tables)
+        rows = engine.rows(f"select\n    {counts}") if tables else [()]
+        return {table: int(count) for table, count in zip(tables, rows[0], strict=True)}
 
     def _name(self, table: str) -> str:
         return self.at.name(targets(self.spec)[table])

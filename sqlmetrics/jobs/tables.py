@@ -79,6 +79,7 @@ def check_own(spec: Spec, engine: Database) -> None:
             is no schema for it.
     """
     problems: list[str] = []
+    engine.look_up(targets(spec).values())
     for table, name in targets(spec).items():
         existing = {column.casefold() for column in columns_of(name, engine)}
         if not existing:

@@ -124,6 +124,14 @@ def view_statements(
     return [*_statements(spec, translation, selects, cuts), *_functions(spec, translation)]
 
 
+def view_names(spec: Spec) -> list[str]:
+    """The wide views that `view_statements` asks for: of all specs, and of this one."""
+    if spec.output is None or not spec.output.views:
+        return []
+    suffixes = [cut.suffix for cut in Wide().cuts(spec, [spec.title])]
+    return [spec.output.named("wide"), *(bounded(spec.output.named(end)) for end in suffixes)]
+
+
 def make_views(spec: Spec, engine: Database, statements: Iterable[str]) -> None:
     """Execute these statements; within the transaction of the rows, where that can be.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -15,7 +15,7 @@ from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import connect
-from sqlmetrics.engines.duckdb import open_database
+from sqlmetrics.engines.duckdb import DuckDB, open_database
 from sqlmetrics.jobs.exchange import Exchange
 from sqlmetrics.jobs.run import write
 
@@ -251,3 +251,39 @@ def test_errors_can_be_read_by_programs(folder: Path) -> None:
             "remedy": "remove the repeated rows, or choose duplicate_labels=max_grade",
         }
     ]
+
+
+DAILY = """\
+name: daily
+rankings: {relation: days, columns: {score: score, system: model, date: ds}}
+labels: {relation: truth}
+metrics: [ndcg@10, recall@3, mrr]
+output: {relation: facts}
+checks: [{metric: mrr, min: 0}]
+"""
+
+
+@by_turns(1)
+def test_a_build_sends_at_most_60_statements(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known is not asked again; the second time there are tables, views and other days."""
+    (folder / "daily.yml").write_text(DAILY)
+    with duckdb.connect(str(folder / "shop.duckdb")) as shop:
+        shop.execute(
+            "create table days as select *, date '2026-01-01' + cast(day as integer) as ds "
+            "from runs, range(3) as days(day)"
+        )
+    sent: list[str] = []
+
+    def counting(method: Callable[[DuckDB, str], Any]) -> Callable[[DuckDB, str], Any]:
+        def counted(driver: DuckDB, sql: str) -> Any:
+            sent.append(sql)
+            return method(driver, sql)
+
+        return counted
+
+    for name in ("_run", "_fetched", "_arrow", "described", "try_out", "estimate"):
+        monkeypatch.setattr(DuckDB, name, counting(getattr(DuckDB, name)))
+    for _ in range(2):
+        sent.clear()
+        sqlmetrics("build", "daily.yml", "--db", "shop.duckdb", folder=folder)
+        assert 40 < len(sent) <= 60, "\n".join(sent)

@@ -109,7 +109,8 @@ class Archive:
 
     def count(self) -> int | None:
         """How many rows the archives have of the run; None if they keep none."""
-        return sum(archived(self.spec, self.engine, self.run_id).values()) if self.columns else None
+        counted = self.counted()
+        return int(self.engine.rows(f"select {counted} as n")[0][0]) if counted else None
 
     def counted(self) -> str:
         """The same number as SQL; empty if they keep none."""
@@ -122,8 +123,9 @@ class Archive:
 
     def forget(self) -> None:
         """Remove the rows that have been kept for as long as the spec says."""
-        for statement in self.forgetting():
-            self.engine.execute(statement)
+        if "facts" in self.names:
+            for statement in self._forgetting(adds=False):
+                self.engine.execute(statement)
 
     def forgetting(self, *, adds: bool = False) -> Iterator[str]:
         """The statements that do so, of the rows as they are.
@@ -131,8 +133,10 @@ class Archive:
         Args:
             adds: Whether the run has yet to add rows of its own.
         """
-        if "facts" not in self.names or not columns_of(self.names["facts"], self.engine):
-            return
+        if "facts" in self.names and columns_of(self.names["facts"], self.engine):
+            yield from self._forgetting(adds=adds)
+
+    def _forgetting(self, *, adds: bool) -> Iterator[str]:
         own_spec = f"spec = {literal(self.spec.title)}"
         runs = self.engine.rows(
             f"select replaced_by, max(replaced_at) from {relation(self.names['facts'])}\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from functools import cached_property
 from operator import ge, le
 from types import MappingProxyType
 from typing import Any
@@ -308,21 +309,25 @@ class _Look:
         self.spec, self.engine, self.source, self.day = spec, engine, source, day
         self.changes = changes
         self.rows = self._rows(self.day)
-        self.days_before = self._days_before(self.day)
-        previous_days = {self.days_before.get(_place(row)) for row in self.rows}
-        self.rows_before = [row for day in previous_days if day for row in self._rows(day)]
         columns = self.rows[0].keys() if self.rows else ()
         self._days = DaysSoFar(engine, self.source, self.day, columns, spec.baseline)
         self._so_far: dict[date | None, dict[tuple[Any, ...], Row]] = {}
 
-    def _days_before(self, day: date) -> dict[Place, date]:
+    @cached_property
+    def days_before(self) -> dict[Place, date]:
         """The last day before, of each system and segment: as the view of daily changes has it."""
         keys = "system, segment_name, segment_value"
         rows = self.engine.rows(
             f"select {keys}, max(metric_date) as day {self.source} "
-            f"and metric_date < {as_sql(day)} group by {keys}"
+            f"and metric_date < {as_sql(self.day)} group by {keys}"
         )
         return {tuple(key): day_of(last_day) for *key, last_day in rows}
+
+    @cached_property
+    def rows_before(self) -> list[Row]:
+        """The rows of those days."""
+        days = {self.days_before.get(_place(row)) for row in self.rows}
+        return [row for day in days if day for row in self._rows(day)]
 
     def _rows(self, day: date) -> list[Row]:
         condition = f" and metric_date = {as_sql(day)}"
