@@ -103,7 +103,5 @@ class Statements:
         statements = replace(self.script, summary="", per_query="", drop="").statements
         every = (*statements, *self.selects, self.script.drop)
         translate = self.engine.translation.text
-        return (
-            "\n\n".join(f"{translate(statement).rstrip()};" for statement in every if statement)
-            + "\n"
-        )
+        texts = (f"{translate(statement).rstrip()};" for statement in every if statement)
+        return self.engine.translation.self_contained("\n\n".join(texts) + "\n")

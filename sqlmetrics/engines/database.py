@@ -37,7 +37,7 @@ class Database:
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
-        self.translation = Translation(dialect(driver.dialect))
+        self.translation = Translation(dialect(driver.dialect), executes=True)
         self._known: dict[str, dict[str, str] | InputError] | None = None
         self._counts: dict[str, int] = {}
         self.find = driver.find

@@ -19,7 +19,9 @@ from sqlmetrics.engines.url import ConnectionURL, is_file
 from sqlmetrics.engines.values import plain
 from sqlmetrics.engines.waiting import waiting
 from sqlmetrics.errors import EngineError, InputError, SpecError
+from sqlmetrics.sql.dialects import dialect as named
 from sqlmetrics.sql.template import finished, free_name, literal, parts, relation
+from sqlmetrics.sql.translation import EXACT_SUM
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -157,6 +159,12 @@ class DuckDB(Driver):
             for name, target_value in SETTINGS.items():
                 self._set(name, target_value)
         self._leave_out(UNWANTED)
+        self._add_exactly()
+
+    def _add_exactly(self) -> None:
+        """Give the session the sum that is the same in any order of the rows."""
+        self.execute(named(self.dialect).exact_sum.format(name=EXACT_SUM))
+        self._undo.callback(self._restore, f"drop macro if exists temp.{EXACT_SUM}")
 
     def _set(self, name: str, target_value: str) -> None:
         value = self.rows(f"select current_setting('{name}')")[0][0]

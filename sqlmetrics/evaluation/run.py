@@ -81,7 +81,7 @@ def result_of(
     return Result(
         spec=plan.spec,
         measures=plan.measures,
-        executed_sql=script.text(engine.translation.text),
+        executed_sql=engine.translation.self_contained(script.text(engine.translation.text)),
         notes=tuple(result_notes),
         list_keys=plan.shape.keys,
         _rows=summary,

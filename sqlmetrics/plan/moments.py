@@ -135,8 +135,11 @@ class Moments:
             sums: What else is summed over its queries.
             segments: The segments of the summary.
         """
-        names = ("x", "w", *(("n_pairs", "pair_w", "y", "d") if self.is_paired else ()))
-        sums = {**sums, **{name: f"sum({name})" for name in names}}
+        total = self.shape.at.translation.total
+        sums = {**sums, "x": total("x"), "w": total("w")}
+        if self.is_paired:
+            sums["n_pairs"] = "sum(n_pairs)"
+            sums |= {name: total(name) for name in ("pair_w", "y", "d")}
         view = {
             "about": f"one row per {self.shape.spec.cluster}, a cluster of queries",
             "groups": [*self.shape.groups, self.cluster],
@@ -150,21 +153,26 @@ class Moments:
     def totals(self) -> dict[str, str]:
         """What `totals` sums over terms, or clusters."""
         counted = "case when {} > 0 then 1 else 0 end" if self.cluster else ""
-        sum_by_name = {"numerator": "sum(x)", "denominator": "sum(w)"}
+        total = self.shape.at.translation.total
+        sum_by_name = {"numerator": total("x"), "denominator": total("w")}
         if counted:
             sum_by_name["n_clusters"] = f"sum({counted.format('n_queries')})"
-        sum_by_name |= {name: f"sum({a} * {b})" for name, (a, b) in _SQUARES.items()}
+        sum_by_name |= {name: total(f"{a} * {b}") for name, (a, b) in _SQUARES.items()}
         if self.is_paired:
             pairs = counted.format("n_pairs") or "n_pairs"
             sum_by_name |= {"n_pairs": "sum(n_pairs)", "pair_clusters": f"sum({pairs})"}
-            sum_by_name["pair_w"] = "sum(pair_w)"
-            sum_by_name |= {"sum_y": "sum(y)", "sum_xy": "sum((y + d) * y)", "sum_d": "sum(d)"}
-            sum_by_name |= {name: f"sum({a} * {b})" for name, (a, b) in _PAIRED_SQUARES.items()}
+            texts = {"pair_w": "pair_w", "sum_y": "y", "sum_xy": "(y + d) * y", "sum_d": "d"}
+            texts |= {name: f"{a} * {b}" for name, (a, b) in _PAIRED_SQUARES.items()}
+            sum_by_name |= {name: total(text) for name, text in texts.items()}
         return sum_by_name
 
     def totals_of_clusters(self, sums: Mapping[str, str]) -> Stage:
         """One row per system, segment and metric, over clusters."""
-        totals = {name: f"{'max' if name in _FLAGS else 'sum'}({name})" for name in sums}
+        total = self.shape.at.translation.total
+        totals = {
+            name: total(name) if name in _FLOATS else f"{_ROLLED_UP.get(name, 'sum')}({name})"
+            for name in sums
+        }
         totals |= self.totals()
         view = {
             "about": "one row per system, segment and metric: the sums behind its mean",
@@ -180,7 +188,7 @@ class Moments:
         return name if has_own or name in PAIRED else OWN[name]
 
 
-_FLAGS = ("is_pooled",)
+_FLOATS, _ROLLED_UP = ("sum_sq", "total"), {"is_pooled": "max"}
 _SQUARES = {"sum_x2": ("x", "x"), "sum_w2": ("w", "w"), "sum_xw": ("x", "w")}
 _PAIRED_SQUARES = {
     "pair_w2": ("pair_w", "pair_w"),

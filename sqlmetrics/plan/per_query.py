@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sqlmetrics.plan import items
@@ -200,7 +200,8 @@ class PerQuery:
         if sums.over == "ideal_returned":
             over, *joined = [*joined, over]
         keys = self._sum_keys(sums)
-        columns = list(sums.columns.values())
+        exact = self.shape.at.translation.exact
+        columns = [replace(column, sql=exact(column.sql)) for column in sums.columns.values()]
         if sums.name == self.needs.lists:
             columns = [Column("1", "is_ranked"), *columns]
             columns += [Column(f"min({name})", name) for name in self.shape.listed_facts]

@@ -128,13 +128,14 @@ class Summary:
     def _sums(self) -> dict[str, str]:
         """What is summed over queries."""
         weight = " * weight" if "weight" in self.shape.facts else ""
-        top = f"coalesce(sum(metric_value{weight}), 0e0)"
+        total = self.shape.at.translation.total
+        top = f"coalesce({total(f'metric_value{weight}')}, 0e0)"
         bottom = "cast(count(metric_value) as double)"
         if weight:
-            bottom = "sum(case when metric_value is null then 0e0 else weight end)"
+            bottom = total("case when metric_value is null then 0e0 else weight end")
         if self._micro:
             top, bottom = (
-                f"sum(case when numerator is null then 0e0 else {part}{weight} end)"
+                total(f"case when numerator is null then 0e0 else {part}{weight} end")
                 for part in ("numerator", "denominator")
             )
         counted = "metric_value is null"
@@ -146,10 +147,11 @@ class Summary:
             "n_queries": "count(metric_value)",
             "n_skipped": f"sum(case when {counted} then 1 else 0 end)",
             "n_missing": "sum(is_missing)",
-            "sum_sq": f"coalesce(sum(metric_value * metric_value{weight}), 0e0)",
+            "sum_sq": f"coalesce({total(f'metric_value * metric_value{weight}')}, 0e0)",
         }
         if self._counts:
-            sums["total"] = "case when max(is_count) = 1 then coalesce(sum(metric_value), 0e0) end"
+            count = f"coalesce({total('metric_value')}, 0e0)"
+            sums["total"] = f"case when max(is_count) = 1 then {count} end"
         if self._whole:
             sums["is_pooled"] = "max(is_pooled)"
         return sums

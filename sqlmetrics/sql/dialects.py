@@ -198,6 +198,22 @@ _SQLITE_MICROS = (
     "cast(round((strftime('%f', {column}) - strftime('%S', {column})) * 1000) as integer) * 1000)"
 )
 
+_EXACT_SUM = """\
+-- adds floats as whole numbers, of 1, 2^-50 and 2^-100: the same bits in any order of the rows
+create or replace temp macro {name}(x) as case
+    when count(try_cast(trunc(x) as bigint)) = count(x)
+        then cast(sum(try_cast(trunc(x) as bigint)) as double)
+            + cast(sum(try_cast(trunc((x - trunc(x)) * pow(2, 50)) as bigint)) as double)
+                / pow(2, 50)
+            + cast(
+                sum(try_cast(
+                    ((x - trunc(x)) * pow(2, 50) - trunc((x - trunc(x)) * pow(2, 50)))
+                        * pow(2, 50) as bigint
+                )) as double
+            ) / pow(2, 100)
+    else sum(x)
+end"""
+
 DIALECTS: Mapping[str, Dialect] = MappingProxyType(
     {
         dialect.name: dialect
@@ -211,6 +227,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 unfolded="unnest(list_append({column}, {one}))",
                 undoes_views=True,
                 session=("set TimeZone = 'UTC'",),
+                exact_sum=_EXACT_SUM,
                 run_id="cast(current_timestamp as varchar)",
                 times=Times(
                     day="cast(make_timestamp(epoch_us({column})) as date)",

@@ -10,17 +10,57 @@ from sqlmetrics.sql.dialects import DUCKDB
 from sqlmetrics.sql.template import LINE, MARK, identifier, parts
 from sqlmetrics.sql.user_sql import duckdb_query, is_comparison
 
+EXACT_SUM = "sqlmetrics_sum"
+"""What a session calls the sum that is the same in any order."""
+
 
 class Translation:
     """DuckDB's text in a dialect, with the user's own SQL as it is.
 
     Args:
         dialect: The dialect.
+        executes: Whether the text is run by a session that was given the dialect's `exact_sum`.
     """
 
-    def __init__(self, dialect: Dialect = DUCKDB) -> None:
+    def __init__(self, dialect: Dialect = DUCKDB, *, executes: bool = False) -> None:
         self.dialect = dialect
+        self.executes = executes
         self._hidden: dict[str, str] = {}
+
+    @property
+    def printed(self) -> Translation:
+        """The same for a text that is read, or runs anywhere else."""
+        return self if self.changes else Translation(self.dialect)
+
+    @property
+    def _adds_exactly(self) -> bool:
+        return self.executes and bool(self.dialect.exact_sum)
+
+    def total(self, expression: str) -> str:
+        """The sum of an expression of floats: where it runs, the same bits in any order of rows.
+
+        >>> Translation().total("x"), Translation(executes=True).total("x")
+        ('sum(x)', 'sqlmetrics_sum(x)')
+        """
+        return f"{EXACT_SUM if self._adds_exactly else 'sum'}({expression})"
+
+    def exact(self, text: str) -> str:
+        """The text of an aggregate over floats, each of its sums likewise; counts are as they are."""
+        if not self._adds_exactly or _COUNT.fullmatch(text):
+            return text
+        return re.sub(r"\bsum\(", f"{EXACT_SUM}(", text)
+
+    def mean(self, expression: str) -> str:
+        """The mean of an expression of floats, likewise."""
+        if not self._adds_exactly:
+            return f"avg({expression})"
+        return f"{self.total(expression)} / count({expression})"
+
+    def self_contained(self, script: str) -> str:
+        """A script of statements that ran, with the functions that they need before it."""
+        if f"{EXACT_SUM}(" not in script:
+            return script
+        return f"{self.dialect.exact_sum.format(name=EXACT_SUM)};\n\n{script}"
 
     @property
     def changes(self) -> bool:
@@ -152,6 +192,10 @@ def _below(text: str, placeholder: str, user_sql: str) -> str:
     return re.sub(rf"^( *)(.*) ([<>]=? {mark}[;)]*)$", broken, text, flags=re.MULTILINE)
 
 
+_COUNT = re.compile(
+    r"sum\(\s*(?:case\s+when(?:(?!\bthen\b).)*then\s+1e0\s+else\s+0e0\s+end|1e0)\s*\)", re.DOTALL
+)
+"""A sum of ones, which is the same in any order."""
 _COMMENTED = re.compile(r"^((?:--.*\n)+)(\w+) as (?:not materialized )?\($", re.MULTILINE)
 _STATEMENT = re.compile(
     r"((?:--[^\n]*\n)*)"

@@ -180,8 +180,9 @@ def _stages(pairing: Pairing) -> Iterator[Stage]:
 
 def _centres(pairing: Pairing) -> Stage:
     about = "squares are summed about numbers near the means, so that no digits are lost"
+    mean = pairing.plan.shape.at.translation.mean
     columns = [
-        Column(f"avg({measure.column}_difference)", f"{measure.column}_centre")
+        Column(mean(f"{measure.column}_difference"), f"{measure.column}_centre")
         for measure in pairing.measures
     ]
     return sums_stage("centres", about, ["system"], columns, "pairs")
@@ -219,12 +220,11 @@ def _differences(pairing: Pairing) -> Stage:
 
 def _cluster_sums(pairing: Pairing) -> Stage:
     about = "one row per cluster, system and segment"
-    names = [
-        f"{measure.column}_{name}"
+    sums = [
+        Column(_added(pairing, name, f"{measure.column}_{name}"), f"{measure.column}_{name}")
         for measure in pairing.measures
         for name in _summed(pairing, measure)
     ]
-    sums = [Column(f"sum({name})", name) for name in names]
     if pairing.clusters_have_segments:  # one row of sums is of all segments
         about = "one row per cluster and system"
         cluster_keys = [*dict.fromkeys(["system", "cluster", *map(segment, pairing.by)])]
@@ -236,22 +236,30 @@ def _cluster_sums(pairing: Pairing) -> Stage:
 
 
 _MOMENTS = {
-    "n": "sum({n})",
-    "n_clusters": "sum(case when {n} > 0 then 1 else 0 end)",
-    "weight": "sum({weight})",
-    "weight2": "sum({weight} * {weight})",
-    "x": "sum({x})",
-    "y": "sum({y})",
-    "x2": "sum({x} * {x})",
-    "y2": "sum({y} * {y})",
-    "xy": "sum({x} * {y})",
-    "d": "sum({d})",
-    "d2": "sum({d} * {d})",
-    "dw": "sum({d} * {weight})",
-    "wins": "sum({wins})",
-    "losses": "sum({losses})",
+    "n": "{n}",
+    "n_clusters": "case when {n} > 0 then 1 else 0 end",
+    "weight": "{weight}",
+    "weight2": "{weight} * {weight}",
+    "x": "{x}",
+    "y": "{y}",
+    "x2": "{x} * {x}",
+    "y2": "{y} * {y}",
+    "xy": "{x} * {y}",
+    "d": "{d}",
+    "d2": "{d} * {d}",
+    "dw": "{d} * {weight}",
+    "wins": "{wins}",
+    "losses": "{losses}",
 }
-"""Attribute of `Moments` -> its sum."""
+"""Attribute of `Moments` -> what it is the sum of."""
+
+_INTEGERS = frozenset({"n", "n_clusters", "wins", "losses"})
+
+
+def _added(pairing: Pairing, name: str, text: str) -> str:
+    """A sum: of counts, or of floats."""
+    total = pairing.plan.shape.at.translation.total
+    return f"sum({text})" if name in _INTEGERS else total(text)
 
 
 def _segment_sums(pairing: Pairing, source: str) -> Stage:
@@ -260,7 +268,10 @@ def _segment_sums(pairing: Pairing, source: str) -> Stage:
         names = {name: f"{measure.column}_{name}" for name in _summed(pairing, measure)}
         names.setdefault("weight", names["n"])
         texts = {name: text.format(**names) for name, text in _MOMENTS.items()}
-        sums += [Column(text, f"{measure.column}_{name}") for name, text in texts.items()]
+        sums += [
+            Column(_added(pairing, name, text), f"{measure.column}_{name}")
+            for name, text in texts.items()
+        ]
     about = "one row per system and segment: sums and products, by metric"
     if source == "cluster_sums" and not pairing.clusters_have_segments:
         return sums_stage("segment_sums", about, KEYS[:3], sums, source)
@@ -270,9 +281,8 @@ def _segment_sums(pairing: Pairing, source: str) -> Stage:
 
 def _read(row: Mapping[str, Any], measure: Measure) -> Moments:
     """The moments of a metric in a row of the query."""
-    integers = {"n", "n_clusters", "wins", "losses"}
     fields: dict[str, Any] = {
-        name: (int if name in integers else float)(row[f"{measure.column}_{name}"])
+        name: (int if name in _INTEGERS else float)(row[f"{measure.column}_{name}"])
         for name in (*_MOMENTS, "centre")
     }
     return Moments(**fields)

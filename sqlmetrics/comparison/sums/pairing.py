@@ -21,7 +21,7 @@ from sqlmetrics.stats import TIED
 METRIC = ("metric", "k")
 SEGMENT = ("segment_name", "segment_value")
 
-_OF_DAYS = {"weight": "avg"}
+_AVERAGED = ("weight",)
 """What a query has of its days: the mean of its weights; of a segment, the first by name."""
 
 
@@ -128,8 +128,11 @@ class Pairing:
             return
         keys = [*dict.fromkeys([*self.keys, "system", *self._clusters])]
         facts = [name for name in self.carried if name not in keys]
-        columns = [Column(f"{_OF_DAYS.get(name, 'min')}({name})", name) for name in facts]
-        columns += [Column(f"avg({measure.column})", measure.column) for measure in self.measures]
+        mean = self.plan.shape.at.translation.mean
+        columns = [
+            Column(mean(name) if name in _AVERAGED else f"min({name})", name) for name in facts
+        ]
+        columns += [Column(mean(measure.column), measure.column) for measure in self.measures]
         about = "one row per query and period: the means of its days"
         yield sums_stage("query_values", about, keys, columns, "period_values")
 

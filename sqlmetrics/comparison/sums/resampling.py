@@ -192,7 +192,8 @@ class Resampling:
         about, weight = _WEIGHTS[self.test]
         columns = (*keys, *self._sums)
         lot, times = Column(lots.remainder("product"), "lot"), Column(weight("lot"), "times")
-        sums = [Column(f"sum(times * {name})", name) for name in self._sums]
+        total = self.pairing.plan.shape.at.translation.total
+        sums = [Column(total(f"times * {name}"), name) for name in self._sums]
         stages = [
             *self.pairing.stages(),
             *lots.lots(self.pairing, self.seed, self.n_clusters),
@@ -225,7 +226,8 @@ class Resampling:
         return join_stage("pair_lots", about, columns, rows, to="lots", on=(pairing.unit[-1],))
 
     def _lot_sums(self) -> Stage:
-        sums = [Column(f"coalesce(sum({name}), 0e0)", name) for name in self._sums]
+        total = self.pairing.plan.shape.at.translation.total
+        sums = [Column(f"coalesce({total(name)}, 0e0)", name) for name in self._sums]
         keys = ["system", "lot"], list[str]()
         segments = self.pairing.segments
         return segments_stage("lot_sums", _A_LOT, keys, sums, "pair_lots", segments=segments)

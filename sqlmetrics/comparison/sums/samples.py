@@ -6,7 +6,7 @@ user who was shown both, products of the two sums tell how much they go together
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Any, ClassVar
@@ -120,8 +120,9 @@ def _up_to_centres(samples: Samples) -> Iterator[Stage]:
     if samples.covariate:
         yield from samples.covariate.stages(samples)
     about = "squares are summed about numbers near the means, so that no digits are lost"
+    mean = samples.plan.shape.at.translation.mean
     columns = [
-        Column(f"avg({measure.column})", f"{measure.column}_centre") for measure in samples.measures
+        Column(mean(measure.column), f"{measure.column}_centre") for measure in samples.measures
     ]
     yield sums_stage("centres", about, ["system"], columns, samples.source)
 
@@ -132,11 +133,13 @@ def _up_to_moments(samples: Samples) -> Iterator[Stage]:
     yield _summed_values(samples)
     yield _sides(samples)
     keys, parts = (["system", *samples.unit], list[str]()), samples.segments
+    total = samples.plan.shape.at.translation.total
     sums = [
-        Column(f"sum({column} * of_{side})", f"{column}_{side}")
+        Column(f"sum({cell})" if name.startswith("n_") else total(cell), f"{column}_{side}")
         for measure in samples.measures
         for side in SIDES
-        for column in samples.of(measure).values()
+        for name, column in samples.of(measure).items()
+        for cell in (f"{column} * of_{side}",)
     ]
     about = "one row per cluster, system and segment: the sums of both sides"
     yield segments_stage("both_sides", about, keys, sums, "sides", segments=parts)
@@ -149,7 +152,8 @@ def _covariate_centres(samples: Samples, covariate: Covariate) -> Stage:
     columns = []
     for measure in samples.measures:
         value = chosen_if(f"{measure.column} is not null", covariate.of(measure))
-        columns.append(Column(f"avg({value})", f"{measure.column}_before"))
+        mean = samples.plan.shape.at.translation.mean
+        columns.append(Column(mean(value), f"{measure.column}_before"))
     return columns_stage("covariate_centres", about, columns, samples.source)
 
 
@@ -232,11 +236,16 @@ def found_in(system: str, baseline: str) -> str:
 
 def _moments(samples: Samples) -> Stage:
     counts = [name for name in samples.counted if name.startswith("n_")]
-    return moments_stage([*KEYS, "found_in"], counts, samples.variables, "metric_clusters")
+    keys, total = [*KEYS, "found_in"], samples.plan.shape.at.translation.total
+    return moments_stage(keys, counts, samples.variables, "metric_clusters", total)
 
 
 def moments_stage(
-    keys: Sequence[str], counted: Sequence[str], variables: Sequence[str], source: str
+    keys: Sequence[str],
+    counted: Sequence[str],
+    variables: Sequence[str],
+    source: str,
+    total: Callable[[str], str] = "sum({})".format,
 ) -> Stage:
     """Sums and products of variables over the clusters of each key.
 
@@ -245,12 +254,13 @@ def moments_stage(
         counted: What is counted of each side.
         variables: What a cluster has of both.
         source: One row per cluster and metric.
+        total: The sum of an expression of floats; see `Translation.total`.
     """
     columns = [Column("count(*)", "n_clusters")]
     columns += [Column(f"sum({s}_{name})", f"{s}_{name}") for s in SIDES for name in counted]
-    columns += [Column(f"sum({name})", f"sum_{name}") for name in variables]
+    columns += [Column(total(name), f"sum_{name}") for name in variables]
     columns += [
-        Column(f"sum({first} * {second})", f"sum_{first}_{second}")
+        Column(total(f"{first} * {second}"), f"sum_{first}_{second}")
         for first, second in combinations_with_replacement(variables, 2)
     ]
     about = "one row per system, segment, metric and side of the clusters: sums and products"
@@ -369,8 +379,9 @@ class Covariate:
         days = [self.before.condition] if self.before else []
         where = "\n    and ".join([*days, *samples.of_lists])
         yield columns_stage("earlier_rows", about, columns, "per_query", where)
+        mean = samples.plan.shape.at.translation.mean
         means = [
-            Column(f"avg({measure.column})", f"{measure.column}_earlier")
+            Column(mean(measure.column), f"{measure.column}_earlier")
             for measure in samples.measures
         ]
         about = f"one row per {key.removesuffix('_id')}: its means before"
@@ -384,7 +395,7 @@ class Covariate:
             "about": "each query with its means before, NULL if it has none",
             "columns": [
                 *(f"{rows}.{name}" for name in carried_columns),
-                *(mean.name for mean in means),
+                *(column.name for column in means),
             ],
             "kind": "left",
             "from": rows,

@@ -77,7 +77,10 @@ class Result(Tabular):
 
         It is the portable plan, without input checks; `executed_sql` is what ran.
         """
-        return translated(replace(self._plan, moments=False), self._plan.shape.at.translation)
+        shape = self._plan.shape
+        tables = replace(shape.at, translation=shape.at.translation.printed)
+        plan = replace(self._plan, moments=False, shape=replace(shape, at=tables))
+        return translated(plan, tables.translation)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_lazy": {}}  # a session stays where it is
