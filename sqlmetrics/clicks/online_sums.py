@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from sqlmetrics.catalog.online import NEEDS, Online, cutoffs
 from sqlmetrics.clicks.cleaning import ClickTables
@@ -50,7 +51,7 @@ def sums(
         ],
         "segments": segments,
         "columns": [
-            column
+            replace(column, sql=tables.names.at.exact(column.sql))
             for measure in online_measures
             for column in (*measure.columns(), *(measure.moments() if moments else ()))
         ],

@@ -7,6 +7,7 @@ import re
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.dialect import Dialect
 from sqlmetrics.sql.dialects import DUCKDB
+from sqlmetrics.sql.layout import folded
 from sqlmetrics.sql.template import LINE, MARK, identifier, parts
 from sqlmetrics.sql.user_sql import duckdb_query, is_comparison
 
@@ -36,25 +37,31 @@ class Translation:
     def _adds_exactly(self) -> bool:
         return self.executes and bool(self.dialect.exact_sum)
 
+    @property
+    def sum(self) -> str:
+        """The function that adds floats: where it runs, to the same bits in any order of rows."""
+        return EXACT_SUM if self._adds_exactly else "sum"
+
     def total(self, expression: str) -> str:
-        """The sum of an expression of floats: where it runs, the same bits in any order of rows.
+        """The sum of an expression of floats.
 
         >>> Translation().total("x"), Translation(executes=True).total("x")
         ('sum(x)', 'sqlmetrics_sum(x)')
         """
-        return f"{EXACT_SUM if self._adds_exactly else 'sum'}({expression})"
+        text = f"{self.sum}({expression})"
+        return folded(text) if self._adds_exactly else text
 
     def exact(self, text: str) -> str:
-        """The text of an aggregate over floats, each of its sums likewise; counts are as they are."""
+        """The text of an aggregate over floats, each of its sums likewise; counts stay."""
         if not self._adds_exactly or _COUNT.fullmatch(text):
             return text
-        return re.sub(r"\bsum\(", f"{EXACT_SUM}(", text)
+        return folded(re.sub(r"\bsum\(", f"{EXACT_SUM}(", text))
 
     def mean(self, expression: str) -> str:
         """The mean of an expression of floats, likewise."""
         if not self._adds_exactly:
             return f"avg({expression})"
-        return f"{self.total(expression)} / count({expression})"
+        return folded(f"{EXACT_SUM}({expression}) / count({expression})")
 
     def self_contained(self, script: str) -> str:
         """A script of statements that ran, with the functions that they need before it."""

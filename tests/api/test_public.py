@@ -112,7 +112,7 @@ def test_the_script_can_be_run_again() -> None:
         seen = [connection.execute(text).fetchall() for text in statements]
         assert result.sql == sm.compile(result.spec) == pickle.loads(pickle.dumps(result)).sql
         portable = connection.execute(result.sql).fetchall()
-    for rows in (seen[1], portable):
+    for rows in (seen[2], portable):
         assert {row[2]: row[7] for row in rows} == {"<i>new</i>": 0.5, "old": 0.75}
 
 

@@ -144,6 +144,7 @@ def view(tables: ClickTables) -> dict[str, object]:
         "has_layouts": propensity_settings.by is not None,
         "buckets": BUCKETS if propensity_settings.replicates else 0,
         "moved": MOVED,
+        "sum": tables.names.at.sum,
     }
 
 

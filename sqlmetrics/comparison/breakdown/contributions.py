@@ -75,10 +75,11 @@ def slices_query(pairing: Pairing) -> tuple[list[Stage], str]:
         for measure in pairing.measures
     ]
     facts = ["system", *map(segment, pairing.by), *(["weight"] if weighted else [])]
+    total = pairing.plan.shape.at.translation.total
     sums = [
         Column("count(*)", "n"),
-        Column(f"sum({pairing.weight})", "weight"),
-        Column(f"sum(metric_value{weighted})", "total"),
+        Column(total(pairing.weight), "weight"),
+        Column(total(f"metric_value{weighted}"), "total"),
     ]
     stages = [
         *pairing.query_values(),

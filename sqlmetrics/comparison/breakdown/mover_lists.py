@@ -96,7 +96,9 @@ def _moved(
     with statements.kept(moves) as table:
         if table:
             moves = [Stage(moves[-1].name, "kept", {"table": table})]
-        noise_by_key = noises(pairing, sums.moments, statements.rows(*sums_query(moves)))
+        translation = pairing.plan.shape.at.translation
+        rows = statements.rows(*sums_query(moves, translation))
+        noise_by_key = noises(pairing, sums.moments, rows)
         query = movers_query(pairing, moves, noise_by_key, selection)
         read = statements.rows(*query) if noise_by_key else []
     return movers(pairing, sums.moments, noise_by_key, read, level)

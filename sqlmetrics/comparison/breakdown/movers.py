@@ -25,6 +25,7 @@ from sqlmetrics.comparison.sums.pairing import METRIC, Pairing
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage, Window
 from sqlmetrics.sql.template import double, literal
+from sqlmetrics.sql.translation import Translation
 from sqlmetrics.stats import TIED
 from sqlmetrics.stats.estimate import Estimate
 from sqlmetrics.stats.shrinkage import Shrinkage
@@ -59,13 +60,14 @@ def _condition(movers: Movers) -> str:
     return f"gain > {double(TIED)}" if movers.side == GAINED else f"abs(gain) > {double(TIED)}"
 
 
-def sums_query(moves: Sequence[Stage]) -> tuple[list[Stage], str]:
+def sums_query(moves: Sequence[Stage], translation: Translation) -> tuple[list[Stage], str]:
     """The stages behind `per_query`, and the select of one row per system and metric.
 
     Args:
         moves: As `moved_queries` has them, or what keeps the last of them.
+        translation: Of the database that runs it.
     """
-    return [*moves, _sums()], "select *\nfrom move_sums"
+    return [*moves, _sums(translation)], "select *\nfrom move_sums"
 
 
 def moved_queries(pairing: Pairing) -> Iterator[Stage]:
@@ -73,17 +75,24 @@ def moved_queries(pairing: Pairing) -> Iterator[Stage]:
     alone = replace(pairing, cluster=None, by=())
     weighted = alone.weight != "1e0"
 
-    def mean(name: str) -> str:
-        return f"sum({name} * weight) / nullif(sum(weight), 0e0)" if weighted else f"avg({name})"
+    translation = pairing.plan.shape.at.translation
+    total = translation.total
 
+    def mean(name: str) -> str:
+        if not weighted:
+            return translation.mean(name)
+        return f"{total(f'{name} * weight')} / nullif({total('weight')}, 0e0)"
+
+    mean_difference = translation.mean("difference")
     columns = [
         Column("count(*)", "n_rows"),
-        Column(f"sum({alone.weight})", "traffic"),
+        Column(total(alone.weight), "traffic"),
         Column(mean("metric_value"), "mean_value"),
         Column(mean("baseline_value"), "mean_baseline"),
         Column(mean("difference"), "mean_difference"),
         Column(
-            "sum(difference * difference)\n    - sum(difference) * avg(difference)", "day_squares"
+            f"{total('difference * difference')}\n    - {total('difference')} * {mean_difference}",
+            "day_squares",
         ),
     ]
     if "metric_date" in pairing.plan.shape.keys:
@@ -108,8 +117,8 @@ _SUMS = {
 """What the noise is made of -> its sum over queries."""
 
 
-def _sums() -> Stage:
-    columns = [Column(text, f"sum_{name}") for name, text in _SUMS.items()]
+def _sums(translation: Translation) -> Stage:
+    columns = [Column(translation.exact(text), f"sum_{name}") for name, text in _SUMS.items()]
     about = "one row per system and metric: the variances of noise and of differences"
     return sums_stage("move_sums", about, ["system", *METRIC], columns, "query_moves")
 

@@ -8,7 +8,7 @@ of a ratio is that of the linearised ratio of sums (delta method), and two syste
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlmetrics.catalog.measure import Measure
@@ -22,6 +22,7 @@ from sqlmetrics.plan.shape import segment
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import identifier, literal
+from sqlmetrics.sql.translation import Translation
 from sqlmetrics.stats.estimate import Estimate, ratio_of_sums
 
 
@@ -118,12 +119,14 @@ class RequestSums:
             if stage.name not in stage_names
         ]
         all_stages = [*stages, *users, self._users(), self._units(rows)]
+        translation = self.tables.names.at
+        sums = [replace(column, sql=translation.exact(column.sql)) for column in sums]
         about = "one row per system and user: the sums over its requests"
         places = [*["segment_value"] * bool(self.segment), "served_by"]
         keys = [*places, "unit_user", "unit_request"]
         all_stages.append(sums_stage("user_sums", about, keys, sums, "request_units"))
         about = "one row per system: sums, and sums of squares, over its users"
-        columns = [column for name in names for column in _moments(name)]
+        columns = [column for name in names for column in _moments(name, translation)]
         all_stages.append(sums_stage("ratios", about, places, columns, "user_sums"))
         return all_stages, "select *\nfrom ratios"
 
@@ -163,7 +166,7 @@ class RequestSums:
         return Stage("request_units", "comparison/joins", view)
 
 
-def _moments(name: str) -> Iterator[Column]:
+def _moments(name: str, translation: Translation) -> Iterator[Column]:
     """What a ratio's value and error are made of."""
     top, bottom = f"{name}_numerator", f"{name}_denominator"
     parts = {
@@ -175,7 +178,7 @@ def _moments(name: str) -> Iterator[Column]:
         "both": f"{top} * {bottom}",
     }
     for part, text in parts.items():
-        yield Column(f"sum({text})", f"{name}_{part}")
+        yield Column(translation.total(text), f"{name}_{part}")
 
 
 def read(row: Mapping[str, Any], name: str) -> Ratio:
