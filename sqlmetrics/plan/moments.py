@@ -124,7 +124,7 @@ class Moments:
             ]
         about = "the part of each query in the sums: x in the numerator, w in the denominator"
         if self.is_paired:
-            about += ";\n-- y and d are the baseline's value and the difference"
+            about += ",\n-- y and d are the baseline's value and the difference"
         view = {"about": about, "columns": columns, "from": "metric_values", "where": ""}
         return Stage("terms", "columns", view)
 

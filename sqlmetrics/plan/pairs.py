@@ -65,7 +65,7 @@ def _scores_stage(sums: SumStage, keys: tuple[str, ...], where: str) -> Stage:
         groups.append("levels.grade")
         joins = {"levels": [*equal("levels", "ranked", keys), "levels.grade >= ranked.grade"]}
     view = {
-        "about": f"one row per {about}: how many items should rank higher, and how many lower",
+        "about": f"one row per {about}: the items that should rank higher, and lower",
         "keys": [*groups, "ranked.score"],
         "columns": [
             Column(f"sum({case(high, '1e0')})", "highs"),

@@ -182,8 +182,8 @@ class Summary:
     def _about(self) -> str:
         """What the rows are, with the values that stand for no day, no segment and no cutoff."""
         has_day = "metric_date" in self.shape.keys
-        no_day = "" if has_day else f"\n-- {NO_DATE}: no day,"
-        return f"one row per system, segment and metric;{no_day} all: every query, k = 0: no cutoff"
+        no_day = "" if has_day else f" {NO_DATE}: no day,"
+        return f"one row per system, segment and metric\n--{no_day} all: every query, k = 0: no cutoff"
 
     def _numbers(self) -> Iterator[Column]:
         """Value, numerator and denominator; both are NULL for what cannot be added up."""

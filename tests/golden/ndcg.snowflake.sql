@@ -194,7 +194,8 @@ totals as (
     group by metric_date, system, metric, k
 ),
 
--- one row per system, segment and metric; all: every query, k = 0: no cutoff
+-- one row per system, segment and metric
+-- all: every query, k = 0: no cutoff
 summary as (
     select
         'shop.rankings' as spec,
