@@ -183,7 +183,8 @@ class Summary:
         """What the rows are, with the values that stand for no day, no segment and no cutoff."""
         has_day = "metric_date" in self.shape.keys
         no_day = "" if has_day else f" {NO_DATE}: no day,"
-        return f"one row per system, segment and metric\n--{no_day} all: every query, k = 0: no cutoff"
+        values = f"{no_day} all: every query, k = 0: no cutoff"
+        return f"one row per system, segment and metric\n--{values}"
 
     def _numbers(self) -> Iterator[Column]:
         """Value, numerator and denominator; both are NULL for what cannot be added up."""
