@@ -345,7 +345,7 @@ def test_the_demo_by_keyboard_and_its_link_and_command(
     tab.keyboard.press("Enter")
     assert "higher item id first" in tab.inner_text("#why")
     tab.select_option("#dialect", "bigquery")
-    assert "BigQuery has no sure equal for" in tab.inner_text("#sql")
+    assert "BigQuery has no exact equivalent of" in tab.inner_text("#sql")
     cell = tab.locator("td[data-preset=ranx][data-metric='ndcg@k'] button").press("Enter")
     assert "safe_divide" in tab.inner_text("#sql") or "float64" in tab.inner_text("#sql")
     tab.locator("#link").press("Enter")
