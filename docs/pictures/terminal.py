@@ -33,7 +33,8 @@ FORMAT = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTA
 
 def shown(said: str) -> list[str]:
     """The lines of the demo that a picture has: those before the click log."""
-    return ["$ sqlmetrics demo", *said.partition("\nA click log without judgments")[0].strip().splitlines(), ""]
+    of_search = said.partition("\nA click log without judgments")[0]
+    return ["$ sqlmetrics demo", *of_search.strip().splitlines(), ""]
 
 
 def drawn(lines: list[str], theme: TerminalTheme) -> str:
