@@ -273,6 +273,33 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                 later=True,
             ),
             Option(
+                "rbo_ties",
+                "metric",
+                "what equal scores mean in rank-biased overlap that is aware of ties",
+                (
+                    Choice("a", "any order: the mean over all orders of both lists"),
+                    Choice("b", "any order, and equal lists agree wholly, ties or not"),
+                    Choice("w", "the same rank: the items are equally good"),
+                ),
+                later=True,
+            ),
+            Option(
+                "rbo_bound",
+                "metric",
+                "what rank-biased overlap makes of the items below the ends of the lists",
+                (
+                    Choice("extrapolated", "they agree as those above do", "{extrapolated}"),
+                    Choice("min", "none is in both lists", "{least}"),
+                    Choice("max", "all are in both lists, as far as they can be", "{most}"),
+                    Choice(
+                        "residual",
+                        "the difference of the two: how much is not known",
+                        "{most}\n    - {least}",
+                    ),
+                ),
+                later=True,
+            ),
+            Option(
                 "similarity",
                 "metric",
                 "the similarity of two items",

@@ -47,6 +47,8 @@ class Conventions(TypedDict, total=False):
     ]
     rr_of: Each[Literal["first", "all", "highest_grade"]]
     rbp_of: Each[Literal["relevant", "grade"]]
+    rbo_ties: Each[Literal["a", "b", "w"]]
+    rbo_bound: Each[Literal["extrapolated", "min", "max", "residual"]]
     similarity: Each[Literal["category", "vector"]]
     ties: Literal[
         "id_asc", "id_desc", "input_order", "average", "best", "worst", "include", "error"

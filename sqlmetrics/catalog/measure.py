@@ -47,6 +47,9 @@ WITH_SETTINGS: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "err_ia": ("alpha_dcg", {"discount": "reciprocal"}),
     "nerr_ia": ("alpha_ndcg", {"discount": "reciprocal"}),
     "ncrr": ("ndcg", {"gain": "binary", "discount": "reciprocal"}),
+    "rbo_a": ("tied_rbo", {"rbo_ties": "a"}),
+    "rbo_b": ("tied_rbo", {"rbo_ties": "b"}),
+    "rbo_w": ("tied_rbo", {"rbo_ties": "w"}),
     "r_cap": ("recall", {"recall_denominator": "min_k_r"}),
     "recall_cap": ("recall", {"recall_denominator": "min_k_r"}),
 }

@@ -29,7 +29,8 @@ COMMON_OPTIONS = ("rounding", "average_over")
 NO_FILES: Mapping[str, Metric] = MappingProxyType({})
 """Where the user has no metric of his own."""
 _OF_ITEMS = {
-    *("pairs", "item_features", "rank_agreement", "pooled_items", "pooled_scores"),
+    *("pairs", "item_features", "rank_agreement", "tied_agreement", "ideal_agreement"),
+    *("pooled_items", "pooled_scores"),
     *("group_hits", "shown_groups", "evidence"),
 }
 
@@ -79,8 +80,10 @@ class Metric:
             their ideal order), `ideal_shown` (the list in its ideal order),
             `ideal_returned` (the labels in their ideal order, beside each list),
             `described` (the list and what is known of its items), `compared` (the list
-            beside the baseline's), `pairs` (of scored and labelled items), `label_groups`
-            (relevant labels of groups), `group_hits` (the list's items by their groups),
+            beside the baseline's), `tied_agreement` (the same, aware of ties),
+            `ideal_agreement` (the list beside its ideal order), `pairs` (of scored
+            and labelled items), `label_groups` (relevant labels of groups),
+            `group_hits` (the list's items by their groups),
             `shown_groups` (the groups of a list), `evidence` (these and other items, in order),
             `ideal_groups` (labels in an order that tells the most), `query` (arithmetic
             over its parts), or `metrics` (arithmetic over metrics with settings of their own).

@@ -44,7 +44,7 @@ CATBOOST = re.compile(r"(?P<name>\w+?(?::type=exp)?)(?:[:;]top=(?P<k>\d{1,10}))?
 DOTTED = ("p", "recall", "success", "ndcg_cut", "map_cut")
 """Names that everywhere may have their cutoff behind a dot, as trec_eval writes it."""
 
-NO_SETTINGS = ("judged_only=false", "relative=false", "min_rel=0")
+NO_SETTINGS = ("judged_only=false", "relative=false", "min_rel=0", "normalize=true")
 """Settings of ir_measures that say what holds anyway."""
 
 DEFAULT_CUTOFFS = ("5", "10", "15", "20", "30", "100", "200", "500", "1000")
@@ -279,6 +279,7 @@ TOOLS = (
             "err": "err(max_grade=4)",
             "rbp": "rbp",
             "infap": "infap",
+            "compat": "compat",
             "bpm": "bpm",
             "sdcg": "sdcg",
         },
@@ -289,7 +290,8 @@ TOOLS = (
             "relative=true": _none("SetP / the best that it could be", "set_precision"),
             "setrelp": _none("SetP / the best that it could be", "set_precision"),
             "setap": _none("SetP x SetR", "set_precision", "set_recall"),
-            "compat": _none("compatibility with ideal rankings", "rbo", "ndcg"),
+            "normalize=false": "divides by the weights of all depths then; write compat(p=0.95), "
+            "which is divided by what the ideal order has",
             "accuracy": _none("the chance to order two items rightly", "list_auc"),
             **dict.fromkeys(("inst", "insq"), _none("a model of when a user stops", "rbp", "err")),
             **dict.fromkeys(

@@ -17,7 +17,7 @@ from sqlmetrics.sql.template import case, double, identifier, number
 WHOLE_LIST = "@list"
 """Behind a part's name in a header: the part has no cutoff."""
 
-GRADED = ("ranked", "ideal_shown", "group_hits", "shown_groups", "evidence")
+GRADED = ("ranked", "ideal_shown", "group_hits", "shown_groups", "evidence", "ideal_agreement")
 """Relations of the items of a list whose grades, or groups, are looked at."""
 
 OF_LABELLING = ("num_ret", "num_judged", "every_returned_dcg")
@@ -294,6 +294,15 @@ class RowContext(MetricContext):
     def worth(self) -> str:
         """What the label is worth by the column that the metric is a function of; NULL is 0."""
         return f"coalesce({identifier(label_column(self.measure.metric.operand))}, 0e0)"
+
+    @property
+    def last_rank(self) -> str:
+        """The last rank where p^(rank - 1) is no faint number."""
+        return f"{self._last}e0"
+
+    def where(self, condition: str, other_condition: str, value: str) -> str:
+        """The value of the rows that meet both conditions, 0 for others."""
+        return case(join_conditions(condition, other_condition), value)
 
     def up_to(self, rank: str, value: str) -> str:
         """The value for rows down to a rank, 0 for others."""

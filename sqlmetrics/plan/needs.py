@@ -30,6 +30,12 @@ from sqlmetrics.sql.layout import folded
 from sqlmetrics.sql.stage import Column
 from sqlmetrics.sql.template import identifier
 
+TIED_AGREEMENT = "tied_agreement"
+"""The relation of two lists by depth: there once for each meaning of equal scores."""
+
+IDEAL_AGREEMENT = "ideal_agreement"
+"""The relation of a list and its ideal order by depth: there once for each `rel`."""
+
 SUMS = {
     "labels": "label_sums",
     "ideal": "label_sums",
@@ -38,6 +44,8 @@ SUMS = {
     "ideal_returned": "returned_sums",
     "item_features": "item_sums",
     "rank_agreement": "baseline_sums",
+    TIED_AGREEMENT: "tied_sums",
+    IDEAL_AGREEMENT: "ideal_list_sums",
     "pairs": "pair_sums",
     "label_groups": "label_group_sums",
     "group_hits": "group_sums",
@@ -55,6 +63,9 @@ IDEAL_GROUPS = "ideal_groups"
 
 OF_GROUPS = frozenset(("label_groups", "group_hits", "shown_groups", "evidence", IDEAL_GROUPS))
 """The relations of groups: there once for each `rel`, the ideal order for each `alpha` too."""
+
+OF_TWO_LISTS = (TIED_AGREEMENT, IDEAL_AGREEMENT)
+"""The relations of what two lists share, by depth."""
 
 _OF_QUERY = frozenset(("labels", "ideal", "label_groups", IDEAL_GROUPS))
 """Relations of what holds for a query whichever list answers it."""
@@ -177,7 +188,9 @@ class Needs:
     @property
     def reads_item(self) -> bool:
         """Whether ranked rows must have their item."""
-        return self._is_over("item_features", "rank_agreement", "pooled_items", *OF_GROUPS)
+        return self._is_over(
+            "item_features", "rank_agreement", *OF_TWO_LISTS, "pooled_items", *OF_GROUPS
+        )
 
     @property
     def has_groups(self) -> bool:
@@ -351,6 +364,14 @@ class Needs:
             return self._pairs(measure)
         if over in OF_GROUPS:
             return self._groups(measure)
+        if over == TIED_AGREEMENT:
+            self.rows.tied_rnk = True
+            return self._sums(over, f"_{self.spec.settings(measure)['rbo_ties']}")
+        if over == IDEAL_AGREEMENT:
+            view = MetricContext(self.spec, measure, self._text)
+            sums = self._sums(over, view.suffix)
+            sums.relevant = view.relevant
+            return sums
         if not over.startswith("ideal"):
             return self._sums(over)
         gain = self.spec.settings(measure)["gain"]

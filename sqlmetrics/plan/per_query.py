@@ -6,9 +6,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from sqlmetrics.plan import items
+from sqlmetrics.plan import items, tied_agreement
 from sqlmetrics.plan.groups import GroupRows
-from sqlmetrics.plan.needs import SUMS, MetricColumn, Needs, SumStage
+from sqlmetrics.plan.needs import (
+    IDEAL_AGREEMENT,
+    SUMS,
+    TIED_AGREEMENT,
+    MetricColumn,
+    Needs,
+    SumStage,
+)
 from sqlmetrics.plan.pairs import pair_stages
 from sqlmetrics.plan.population import Population
 from sqlmetrics.plan.ranking import OCCURRENCE, WindowRanking
@@ -175,6 +182,8 @@ class PerQuery:
         makers: dict[str, Callable[[Shape, SumStage, str], Iterator[Stage]]] = {
             "item_features": partial(items.stages, label_columns=self.needs.label_columns),
             "rank_agreement": _compared_stages,
+            TIED_AGREEMENT: tied_agreement.stages,
+            IDEAL_AGREEMENT: self._ideal_agreement_stages,
         }
         if sums.over == "pairs":
             yield from pair_stages(sums, self.shape.keys, self.needs.depth)
@@ -183,6 +192,28 @@ class PerQuery:
             last = min((end for end in ends if isinstance(end, int)), default=None)
             condition = f"rnk <= {last}" if last else ""
             yield from makers[sums.over](self.shape, sums, condition)
+
+    def _ideal_agreement_stages(
+        self, shape: Shape, sums: SumStage, condition: str
+    ) -> Iterator[Stage]:
+        """Every list beside its ideal order: how much they share, by depth."""
+        labels = self.names()[1]
+        names = [f"{name}{sums.suffix}" for name in ("ideal_items", "ideal_places")]
+        view = {
+            "keys": shape.keys,
+            "ranked": "ranked",
+            "labels": labels,
+            "ideal_items": names[0],
+            "ideal_places": names[1],
+            "shown": condition,
+            "relevant": sums.relevant,
+            "same_query": equal(labels, "lists", shape.label_keys),
+            "same_list": equal("ranked", "lists", shape.keys),
+            "down": Window(shape.keys, ["rnk asc"], "unbounded preceding"),
+        }
+        for name, template in zip(names, ("ideal_items", "ideal_places"), strict=True):
+            yield Stage(name, template, view)
+        yield Stage(sums.rows, "ideal_agreement", view)
 
     def _ideal_stage(self, sums: SumStage, labels: str) -> Stage:
         over = labels if sums.over == "ideal" else "ranked"
@@ -297,6 +328,8 @@ _ABOUT = {
     "ideal_returned": "one row per query with a ranking: sums over as much of the ideal order",
     "item_features": "one row per query with a ranking: sums over the items of its list",
     "rank_agreement": "one row per query with a ranking: sums over its list and the baseline's",
+    TIED_AGREEMENT: "one row per list that has one to compare with: sums over the depths of both",
+    IDEAL_AGREEMENT: "one row per query with a ranking: sums over its list and its ideal order",
     "pairs": "one row per query with a scored and labelled item: the pairs of such items",
     "label_groups": "one row per query with a relevant label: sums over its groups",
     "group_hits": "one row per list with a hit: sums over its items by their groups",

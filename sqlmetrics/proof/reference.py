@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import combinations
+from itertools import accumulate, combinations
 from typing import Any
 
 from sqlmetrics.proof.reference_columns import (
@@ -68,6 +68,10 @@ from sqlmetrics.proof.reference_groups import (
     sum_group_precision,
     sum_group_rr,
 )
+from sqlmetrics.proof.reference_ties import rbo_extrapolated, rbo_least, rbo_most, tied_rbo
+
+OF_TIED_LISTS = (rbo_extrapolated, rbo_least, rbo_most, tied_rbo)
+"""Rank-biased overlap of lists with equal scores."""
 
 OF_COLUMNS = (
     *(mean_of, median_of, sum_of, min_of, max_of, share_of),
@@ -458,6 +462,40 @@ def bpm(grades: Grades, labels: Grades, *, k: int, max_grade: float, t: float) -
         if total >= t * max_grade:
             return total / max_grade / rank
     return total / max_grade / k
+
+
+def compat(grades: Grades, labels: Grades, *, p: float, rel: float) -> Value:
+    """Rank-biased overlap with the ideal order / that of the ideal order with itself."""
+    if not n_relevant(labels, rel):
+        return None
+    shared = shared_with_ideal(grades, labels, p=p, rel=rel) or 0.0
+    return shared / (shared_at_most(grades, labels, p=p, rel=rel) or 1.0)
+
+
+def shared_with_ideal(grades: Grades, labels: Grades, *, p: float, rel: float) -> Value:
+    """What the tops of the list and of its ideal order share, depth by depth."""
+    ranks = range(1, len(grades) + 1)
+    ideal = _ideal_ranks(grades, labels, rel)
+    depths = range(1, max(len(grades), len(ideal)) + 1) if grades else range(0)
+    both = Counter(max(rank, ideal.index(rank) + 1) for rank in ranks if rank in ideal)
+    shared = accumulate(both[depth] for depth in depths)
+    return math.fsum(p ** (d - 1) * n / d for d, n in zip(depths, shared, strict=True))
+
+
+def shared_at_most(grades: Grades, labels: Grades, *, p: float, rel: float) -> Value:
+    """The same if all items of the ideal order are there."""
+    n = n_relevant(labels, rel)
+    depths = range(1, max(len(grades), n) + 1) if grades else range(0)
+    return math.fsum(p ** (d - 1) * min(d, n) / d for d in depths)
+
+
+def _ideal_ranks(grades: Grades, labels: Grades, rel: float) -> list[int]:
+    """The ranks of the relevant labels, best grade first; 0 for one that is not in the list."""
+    order: list[int] = []
+    for level in sorted({g for g in labels if g is not None and g >= rel}, reverse=True):
+        ranks = [rank for rank, grade in enumerate(grades, start=1) if grade == level]
+        order += [*ranks, *[0] * (list(labels).count(level) - len(ranks))]
+    return order
 
 
 def infap(grades: Grades, labels: Grades, in_pool: Flags, *, rel: float) -> Value:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 from sqlmetrics.proof.reference import (
@@ -156,6 +156,12 @@ class World:
             ]
         return groups
 
+    def tied_in_depth(self, key: Key) -> list[list[str]]:
+        """The items of a list that count, in rank order, in groups of equal scores."""
+        left = iter(self.items(key))
+        groups = [[*islice(left, len(group))] for group in self.tied(key)]
+        return [group for group in groups if group]
+
     def given(self, key: Key) -> dict[str, Any]:
         """All that a metric can be given, by the names of its arguments."""
         grades, labels = self.grades(key)
@@ -166,6 +172,8 @@ class World:
             "items": self.items(key),
             "in_pool": [item in (self.labels(key) or {}) for item in self.items(key)],
             "other": self.items((date, self.baseline or "", query)),
+            "own_ties": self.tied_in_depth(key),
+            "other_ties": self.tied_in_depth((date, self.baseline or "", query)),
             "catalogue": self.catalogue,
             "groups": self.grouped.get((date, query), self.grouped.get((None, query), {})),
             "rows": self.rows(key),

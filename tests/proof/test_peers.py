@@ -251,6 +251,22 @@ def test_ir_measures_takes_some_from_cwl_eval(data: Data) -> None:
     assert_same(data.ours(CWL, "ir_measures", **own), theirs)
 
 
+COMPAT = ("Compat", "Compat(p=0.8)", "Compat(p=0.5)")
+
+
+@by_turns(1)
+@pytest.mark.parametrize("data", [long("uic0301"), *SEEDS], indirect=True)
+def test_ir_measures_compatibility(data: Data) -> None:
+    """Without ties, which it breaks in two ways, and with scores above that of no item, 0."""
+    lists = {
+        query: {item: score - min(scores.values()) + 1 for item, score in scores.items()}
+        for query, scores in data.untied().lists.items()
+    }
+    data = Data(lists, data.labels)
+    theirs = by_ir_measures(data, COMPAT, peer("ir_measures"))
+    assert_same(data.ours(COMPAT, "ir_measures", score_precision="double"), theirs)
+
+
 @pytest.mark.parametrize("data", SEEDS, indirect=True)
 def test_inferred_precision_of_a_sample_of_labels(data: Data) -> None:
     """A grade of -1 says that an item was pooled and is not in the sample."""
