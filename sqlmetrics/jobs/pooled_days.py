@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from textwrap import indent
+from types import MappingProxyType
 
+from sqlmetrics.catalog.dimension import TOTAL
 from sqlmetrics.evaluation.intervals import (
     BY_REQUEST,
     OWN,
@@ -29,6 +31,8 @@ from sqlmetrics.stats import CONFIDENCE
 from sqlmetrics.stats.always_valid import TUNED_AT
 
 _KEYS = tuple(key for key in TABLES["facts"].key if key != "metric_date")
+
+NO_JOINS: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 _LEVELS = (80, 90, 95, 98, 99, 99.9)
 """Intervals of requests with another coverage are taken for those of queries, which are wider."""
@@ -54,14 +58,26 @@ _SUMS = ("sum_x2", "sum_xw", "sum_w2")
 
 
 @cache
-def rollup(facts: str, where: str = "") -> str:
-    """All days together: sums over sums; NULL for what cannot be added up.
+def rollup(facts: str, metrics: str, where: str = "") -> str:
+    """All days together: sums over sums, totals of counts; NULL for what cannot be added up.
 
     Args:
         facts: The fact table.
+        metrics: The table of the metrics, which says what is a count.
         where: What rows meet that are put together; empty for all.
     """
-    stages = _together_stages(relation(facts), _KEYS, {}, where)
+    view = {
+        "about": "metrics whose days are added up",
+        "columns": [Column("metric", "counted_metric"), Column("k", "counted_k")],
+        "from": relation(metrics),
+        "where": f"roll_up = {literal(TOTAL)}",
+    }
+    joins = {"counts": ["counts.counted_metric = metric", "counts.counted_k = k"]}
+    total = {"total_value": "sum(case\n    when counted_metric is not null\n    then value\nend)"}
+    stages = [
+        Stage("counts", "columns", view),
+        *_together_stages(relation(facts), _KEYS, total, where, joins),
+    ]
     about = f"{100 * CONFIDENCE:g} % by Student's t, with each query counted once"
     return _select("rollup", stages, _together(OWN), about, student_reach(CONFIDENCE))
 
@@ -103,7 +119,11 @@ def rollup_by_period(facts: str, period: str, where: str) -> str:
 
 
 def _together_stages(
-    source: str, keys: Sequence[str], more_sums: Mapping[str, str], where: str
+    source: str,
+    keys: Sequence[str],
+    more_sums: Mapping[str, str],
+    where: str,
+    joins: Mapping[str, Sequence[str]] = NO_JOINS,
 ) -> list[Stage]:
     """The stages of days together: their sums, and the ratios of these."""
     sums = {name: f"sum({name})" for name in ("numerator", "denominator", *_COUNTED)}
@@ -120,7 +140,7 @@ def _together_stages(
         "keys": keys,
         "columns": [Column(sql, name) for name, sql in {**sums, **more_sums}.items()],
         "from": source,
-        "joins": {},
+        "joins": joins,
         "where": where,
     }
     ratio = {"value": "numerator / nullif(denominator, 0e0)", **_units(OWN)}

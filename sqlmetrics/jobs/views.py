@@ -26,7 +26,7 @@ NAMES = (
 )
 """Of these the last one is there with a baseline alone."""
 
-_OF_DAYS = {"rollup": rollup, "running": running, "comparison": comparison}
+_OF_DAYS = {"running": running, "comparison": comparison}
 _OF_CALENDAR = {"days": days, "status": status, "retired": retired}
 KEYS = 5
 """As many columns of the wide view stand before its metrics."""
@@ -196,6 +196,7 @@ def _selects(
     facts = targets(spec)["facts"]
     view = {"facts": facts, "columns": columns, "spec": only}
     text_by_view = {name: _OF_DAYS[name](facts) for name in NAMES if name in _OF_DAYS}
+    text_by_view["rollup"] = rollup(facts, targets(spec)["metrics"])
     text_by_view |= {
         name: make_select(translation, targets(spec)) for name, make_select in _OF_CALENDAR.items()
     }
@@ -278,7 +279,8 @@ def _functions(spec: Spec, translation: Translation) -> Iterator[str]:
         for name in ("start_date", "end_date")
     )
     where = f"metric_date >= cast({first} as date)\n    and metric_date < cast({end} as date)"
-    text = translation.text(finished(rollup(targets(spec)["facts"], where))).rstrip()
+    tables = targets(spec)
+    text = translation.text(finished(rollup(tables["facts"], tables["metrics"], where))).rstrip()
     typed = (
         f"    {translation.column(name)} {translation.type(kind)}" for name, kind in ROLLUP.items()
     )

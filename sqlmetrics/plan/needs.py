@@ -364,14 +364,8 @@ class Needs:
             return self._pairs(measure)
         if over in OF_GROUPS:
             return self._groups(measure)
-        if over == TIED_AGREEMENT:
-            self.rows.tied_rnk = True
-            return self._sums(over, f"_{self.spec.settings(measure)['rbo_ties']}")
-        if over == IDEAL_AGREEMENT:
-            view = MetricContext(self.spec, measure, self._text)
-            sums = self._sums(over, view.suffix)
-            sums.relevant = view.relevant
-            return sums
+        if over in OF_TWO_LISTS:
+            return self._two_lists(measure)
         if not over.startswith("ideal"):
             return self._sums(over)
         gain = self.spec.settings(measure)["gain"]
@@ -386,6 +380,17 @@ class Needs:
         if over == "ideal_returned":
             self._sums("ideal", suffix, order)
         return self._sums(over, suffix, order)
+
+    def _two_lists(self, measure: Measure) -> SumStage:
+        """A list beside the baseline's, with its ties, or beside its ideal order."""
+        over = measure.metric.over
+        if over == TIED_AGREEMENT:
+            self.rows.tied_rnk = True
+            return self._sums(over, f"_{self.spec.settings(measure)['rbo_ties']}")
+        view = MetricContext(self.spec, measure, self._text)
+        sums = self._sums(over, view.suffix)
+        sums.relevant = view.relevant
+        return sums
 
     def _pairs(self, measure: Measure) -> SumStage:
         """The pairs of a relevant item and another, or of any two different grades."""
