@@ -8,10 +8,13 @@ from typing import ClassVar
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.comparison.page.charts import can_draw
+from sqlmetrics.comparison.page.words import Words
+from sqlmetrics.fusion.curve import weight_curve
 from sqlmetrics.fusion.grid import Variant
 from sqlmetrics.fusion.winner import Gain, Winner
 from sqlmetrics.plan.summary import ALL, NO_DATE
-from sqlmetrics.tables.table import Table, many, printable
+from sqlmetrics.tables.table import Table, html_notes, many, printable
 from sqlmetrics.tables.tabular import Block, Kinds, Row, Tabular
 
 SHOWN = 12
@@ -70,7 +73,11 @@ class Sweep(Tabular):
 
     def to_dicts(self) -> dict[str, list[Row]]:
         """The rows of `variants` and of `winners`."""
-        return {"variants": [*self.rows], "winners": [*self.winners]}
+        tables = zip(self._schemas.items(), (self.rows, self.winners), strict=True)
+        return {
+            name: [{column: row[column] for column in kinds} for row in rows]
+            for (name, kinds), rows in tables
+        }
 
     def _blocks(self) -> Iterator[Block]:
         yield self._best()
@@ -79,14 +86,28 @@ class Sweep(Tabular):
                 yield "\n".join(self._sentences(winner))
         yield "\n".join(f"note: {note}" for note in self.notes)
 
-    def _best(self) -> Table:
-        """The variants over all queries and the last day, best first."""
+    def html(self) -> str:
+        """All of it for a page, below the curve of the weight of two runs."""
+        rows = [row for row in self._last_day() if row["metric"] == self.metrics[0]]
+        curve = weight_curve(rows, self.runs, self.metrics[0], self.level)
+        if curve is None or not can_draw():
+            return super().html()
+        words = Words()
+        sentence = html_notes([curve.sentence(words), curve.look(words)])
+        return f"{curve.html()}<p>{sentence}</p>{super().html()}"
+
+    def _last_day(self) -> list[Row]:
+        """The rows over all queries of the last day."""
         last = max((str(row["metric_date"]) for row in self.rows), default="")
-        rows = [
+        return [
             row
             for row in self.rows
             if row["segment_name"] == ALL and str(row["metric_date"]) == last
         ]
+
+    def _best(self) -> Table:
+        """The variants over all queries of the last day, best first."""
+        rows = self._last_day()
         metrics = [*dict.fromkeys(row["metric"] for row in rows)]
         cells: dict[str, dict[str, Row]] = {}
         for row in rows:
@@ -165,6 +186,8 @@ def variant_row(
         **{name: row[name] for name in ("value", "ci_low", "ci_high", "n_queries")},
         "as_good": (metric, segment, number - 1) in good,
         "sign": sign,
+        "family": str(family or "alone"),
+        "shares": [weight / sum(variant.weights) for weight in variant.weights],
     }
 
 

@@ -136,6 +136,9 @@ def test_days_whole_lists_and_random_variants() -> None:
     assert check_variants(sweep, runs, labels, whole, 4, date="ds", floor=0.1) == 4 * 2 * 2
     again = sm.fuse_sweep(runs, labels, whole, method="sum", floor=0.1, draws=9, date="ds", seed=3)
     check_same(again, sweep)
+    page = sweep.html()
+    assert page.index("<svg") < page.index("<table"), "the curve stands above the numbers"
+    assert "mrr by the weight of dense, from it&#x27;s alone at 0 to dense alone at 1" in page
     winner, _ = sweep.to_dicts()["winners"]
     assert winner["n_units"] == 12, "a query of two days is one"
     assert winner["n_variants"] == 2 + 2 + 9

@@ -72,6 +72,10 @@ def _staged() -> sm.Funnel:
     return sm.funnel(stages, LABELS, order=["old", BAD])
 
 
+def _swept() -> sm.Sweep:
+    return sm.fuse_sweep(LISTS, LABELS, "mrr", system="system", step=0.5)
+
+
 def _fused() -> sm.Fusion:
     return sm.fuse(LISTS, system="system")
 
@@ -153,6 +157,7 @@ RESULTS: dict[type[Tabular], Callable[[], Tabular]] = {
     sm.Funnel: _staged,
     SourceFunnel: _of_sources,
     sm.Fusion: _fused,
+    sm.Sweep: _swept,
     sm.Diagnosis: lambda: sm.Diagnosis(
         (Finding(RULES[0], BAD, "old", "mrr +0.5"),), None, _evaluated(), ("a note",)
     ),
