@@ -118,7 +118,7 @@ class Metric:
         template: The text of its template, where that is a file of the user's own.
         file: Where that is.
         examples: Lists, labels and the values worked out, that prove such a file.
-        item_columns: Columns of the items that such a file reads -> what its SQL calls them.
+        named_columns: Columns of items and labels that such a file reads -> what SQL calls them.
         part_metrics: The parts of such a file that are files too, by their names.
     """
 
@@ -151,7 +151,7 @@ class Metric:
     template: str = field(default="", repr=False)
     file: str = field(default="", compare=False)
     examples: tuple[Mapping[str, Any], ...] = field(default=(), compare=False, repr=False)
-    item_columns: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
+    named_columns: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
     part_metrics: Mapping[str, Metric] = field(default_factory=dict, hash=False, repr=False)
 
     @property

@@ -20,6 +20,7 @@ from sqlmetrics.catalog.metric import (
     Metric,
     build_metric,
     catalog,
+    label_column,
     limits,
     split_header,
 )
@@ -47,6 +48,7 @@ DEFAULTS: Mapping[str, Any] = {
     "limits": {},
     "parts": {},
     "items": {},
+    "labels": {},
     "needs": [],
     "undefined": "never",
     "micro": False,
@@ -64,6 +66,11 @@ CHOICES: Mapping[str, Sequence[str]] = {
     "unit": ("", "share", "rank", "count", "bits"),
     "undefined": ("never", "zero", "skip", "no_relevant"),
 }
+TABLES: Mapping[str, Sequence[str]] = {
+    "items": ("item_features",),
+    "labels": ("ranked", "labels", "ideal", "item_features"),
+}
+"""Tables whose columns a header names -> the relations that have them."""
 NEEDS = ("items", "items.category", "items.popularity", "items.users", "items.vector")
 METRIC_OPTIONS = ("gain", "discount", "rounding", "ideal")
 EMPTY = {
@@ -168,11 +175,17 @@ def _metric(
         **DEFAULTS,
         **header,
     }
-    kinds = values.pop("items")
-    item_columns = {column.casefold(): f"{kind}_{column}" for column, kind in kinds.items()}
-    if values["over"] == "item_features":
-        of_items = [f"items.{role}" for role in item_columns.values()]
-        values["needs"] = [*values["needs"], *of_items] or ["items"]
+    of_items, of_labels = (
+        {column.casefold(): f"{kind}_{column}" for column, kind in values.pop(table).items()}
+        for table in ("items", "labels")
+    )
+    values["needs"] = [
+        *values["needs"],
+        *(f"items.{role}" for role in of_items.values()),
+        *(f"labels.{role}" for role in of_labels.values()),
+    ]
+    if values["over"] == "item_features" and not any(n[:5] == "items" for n in values["needs"]):
+        values["needs"].append("items")
     if values["over"].startswith("ideal"):  # gains decide what is best
         values["options"] = [*dict.fromkeys([*values["options"], "gain"])]
     metric = build_metric(name, values, macros)
@@ -182,7 +195,7 @@ def _metric(
         template=template,
         file=str(file),
         every_item=is_list,
-        item_columns=item_columns,
+        named_columns=of_items | {name: label_column(of_labels[name]) for name in of_labels},
     )
 
 
@@ -243,7 +256,8 @@ def _with_parts(metrics: Mapping[str, Metric]) -> Mapping[str, Metric]:
     problems = []
     complete = {}
     for metric in metrics.values():
-        names = {part.partition("@")[0] for part in metric.parts.values()}
+        names = [*dict.fromkeys(part.partition("@")[0] for part in metric.parts.values())]
+        needs = dict.fromkeys(metric.needs)
         part_metrics = {name: metrics[name] for name in names if name in metrics}
         for name in names:
             part = part_metrics.get(name) or catalog().get(name)
@@ -258,7 +272,9 @@ def _with_parts(metrics: Mapping[str, Metric]) -> Mapping[str, Metric]:
                 )
             elif part.pooled or (part.parts and name in metrics) or part.over == "metrics":
                 problems.append(f"{metric.file}: {name} can be no part: it has no sum of its own")
-        complete[metric.name] = replace(metric, part_metrics=part_metrics)
+            else:
+                needs |= dict.fromkeys(part.needs)
+        complete[metric.name] = replace(metric, part_metrics=part_metrics, needs=(*needs,))
     if problems:
         raise SpecError(problems)
     return complete
@@ -281,6 +297,7 @@ def _problems(header: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"{key}: {unknown('name', name, names)}" for name in unknown_names)
     yield from _number_problems(header)
     yield from _part_problems(header)
+    yield from _column_problems(header)
     yield from _example_problems(header)
 
 
@@ -309,21 +326,28 @@ def _number_problems(header: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _part_problems(header: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the names of the parts, and of columns of the items."""
-    over = header.get("over", "")
-    for column, kind in header.get("items", {}).items():
-        if not re.fullmatch(r"[a-z_]\w*", column, re.ASCII) or column in COLUMNS.get(over, ()):
-            yield f"items: {_shown(column)} must be a column of the items, in plain letters"
-        elif kind not in COLUMN_KINDS:
-            yield f"items: {column}: {unknown('kind', kind, COLUMN_KINDS)}"
-        elif over != "item_features":
-            yield 'items are for over = "item_features"'
+    """What is wrong with the names of the parts."""
     parts, others = header.get("parts", {}), {*header.get("parameters", {}), "k"}
     for name, part in parts.items():
         if not name.isidentifier() or not isinstance(part, str) or name in others:
             yield f"parts: {_shown(name)} must be a name of your own for a metric"
     if parts and header.get("over") != "query":
         yield 'parts are for over = "query": arithmetic over other metrics'
+
+
+def _column_problems(header: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the columns of the items and of the labels."""
+    over = header.get("over", "")
+    named = [(table, *pair) for table in TABLES for pair in header.get(table, {}).items()]
+    names = [*COLUMNS.get(over, ()), *(name for _, name, _ in named)]
+    for table, column, kind in named:
+        is_taken = names.count(column) > 1
+        if not re.fullmatch(r"[a-z_]\w*", column, re.ASCII) or is_taken:
+            yield f"{table}: {_shown(column)} must be a column of the {table}, in plain letters"
+        elif kind not in COLUMN_KINDS:
+            yield f"{table}: {column}: {unknown('kind', kind, COLUMN_KINDS)}"
+        elif over not in TABLES[table]:
+            yield f"{table} are for over = {' or '.join(map(repr, TABLES[table]))}"
 
 
 def _example_problems(header: Mapping[str, Any]) -> Iterator[str]:
@@ -346,13 +370,19 @@ def _wrong_example(example: Mapping[str, Any], header: Mapping[str, Any]) -> Ite
     items, labels = example.get("list"), example.get("labels", {})
     if not isinstance(items, list) or len({*map(str, items)}) < len(items):
         yield "list must name each item once, best first"
-    if not isinstance(labels, Mapping) or not all(map(is_number, labels.values())):
-        yield "labels must be items with their grades, like {a = 3, b = 0}"
+    grades = [*map(grade_of, labels.values())] if isinstance(labels, Mapping) else [None]
+    if not all(map(is_number, grades)):
+        yield "labels must be items with their grades, like {a = 3, b = {grade = 1, revenue = 9}}"
     value = example.get("value")
     if not (is_number(value) or value == "none"):
         yield f'value must be the number worked out, or "none" where there is none; given {value!r}'
     if header.get("cutoff") == "required" and "k" not in example:
         yield "it needs k"
+
+
+def grade_of(label: Any) -> Any:
+    """The grade of a label in an example, which may be a table with columns beside it."""
+    return label.get("grade") if isinstance(label, Mapping) else label
 
 
 def _shown(value: object) -> str:

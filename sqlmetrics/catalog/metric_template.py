@@ -122,7 +122,7 @@ def rendered(metric: Metric, part: str, view: Any) -> str:
         module = template.make_module({"m": m})
         text = str(getattr(module, part)(m)) if metric.macros else str(module)
         over_rows = metric.over != "query"
-        renamed = frozenset(metric.item_columns.items())
+        renamed = frozenset(metric.named_columns.items())
         return one_expression(text.strip(), frozenset(names), renamed, over_rows=over_rows)
     except (TemplateError, ValueError, TypeError, RecursionError) as error:
         raise SpecError(f"{metric.file}: {shortened(str(error), 600)}") from None
@@ -144,7 +144,7 @@ class _View:
         words = WORDS[metric.over]
         if missing := [o for o in OPTIONS_OF.get(name, ()) if o not in metric.options]:
             raise ValueError(f'm.{name} needs options = ["{missing[0]}"] in the header')
-        if name in metric.item_columns:
+        if name in metric.named_columns:
             return name
         if name in metric.parameters or name in metric.parts or name in words:
             value = getattr(self._view, name)
@@ -154,7 +154,7 @@ class _View:
             return value
         known_names = [
             f"m.{known}"
-            for known in (*words, *metric.parameters, *metric.parts, *metric.item_columns)
+            for known in (*words, *metric.parameters, *metric.parts, *metric.named_columns)
         ]
         raise ValueError(unknown("name", f"m.{name}", known_names))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlmetrics.catalog.measure import Measure, parse_beside
 from sqlmetrics.catalog.metric import Metric, at_cutoff
-from sqlmetrics.catalog.metric_files import MetricFiles
+from sqlmetrics.catalog.metric_files import MetricFiles, grade_of
 from sqlmetrics.catalog.option import plain
 from sqlmetrics.errors import SqlmetricsError
 from sqlmetrics.evaluation.evaluate import evaluate
@@ -27,6 +27,7 @@ class Example:
         ranking: The items, with their scores.
         labels: Item -> grade.
         items: Item -> what is known of it.
+        label_facts: Item -> what its label says beside the grade.
         measure: The metric, with its cutoff and settings.
         value: The value worked out; None where there is none.
         is_expected: Whether it is known what the value has to be.
@@ -39,6 +40,7 @@ class Example:
     items: Mapping[str, Mapping[str, Any]]
     measure: Measure
     value: float | None = None
+    label_facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     is_expected: bool = True
     is_random: bool = False
 
@@ -80,11 +82,18 @@ def examples_of(metric: Metric, files: MetricFiles) -> list[Example]:
         name = f"{metric.name}({settings})" if settings else metric.name
         measure = parse_beside(at_cutoff(name, values.get("k")), files.metrics)
         ranking = [(str(item), -float(i)) for i, item in enumerate(values["list"])]
-        labels = {str(item): float(grade) for item, grade in values.get("labels", {}).items()}
+        given_labels = {str(item): label for item, label in values.get("labels", {}).items()}
+        labels = {item: float(grade_of(label)) for item, label in given_labels.items()}
+        label_facts = {
+            item: {name: label[name] for name in label if name != "grade"}
+            for item, label in given_labels.items()
+            if isinstance(label, Mapping)
+        }
         value = values["value"]
         expected = None if value == "none" else float(value)
         items = values.get("items", {})
-        examples.append(Example(f"example {number}", ranking, labels, items, measure, expected))
+        name = f"example {number}"
+        examples.append(Example(name, ranking, labels, items, measure, expected, label_facts))
     return examples
 
 
@@ -96,7 +105,15 @@ def edges_of(example: Example) -> Iterator[Example]:
     def edge(
         name: str, ranking: Any = ranking, labels: Any = labels, measure: Measure = measure
     ) -> Example:
-        return Example(name, ranking, labels, example.items, measure, is_expected=False)
+        return replace(
+            example,
+            name=name,
+            ranking=ranking,
+            labels=labels,
+            measure=measure,
+            value=None,
+            is_expected=False,
+        )
 
     yield edge("an empty list", ranking=[])
     yield edge("no labels", labels={})
@@ -140,8 +157,20 @@ def _evaluated(examples: Sequence[Example], files: MetricFiles, connection: Any)
         for query, example in by_query
         for item, score in example.ranking
     ]
+    columns = {
+        column: None
+        for _, example in by_query
+        for label in example.label_facts.values()
+        for column in label
+    }
     labels = [
-        {"query_id": query, "item_id": f"{query} {item}", "grade": grade}
+        {
+            "query_id": query,
+            "item_id": f"{query} {item}",
+            "grade": grade,
+            **columns,
+            **example.label_facts.get(item, {}),
+        }
         for query, example in by_query
         for item, grade in example.labels.items()
     ]
@@ -154,7 +183,7 @@ def _evaluated(examples: Sequence[Example], files: MetricFiles, connection: Any)
     measures = list(dict.fromkeys(example.measure for example in examples))
     result = evaluate(
         [*rankings, {**nobody, "score": 0.0}],
-        [*labels, {**nobody, "grade": 0.0}],
+        [*labels, {**nobody, "grade": 0.0, **columns}],
         [str(measure) for measure in measures],
         items=_items(facts),
         metrics_from=files,

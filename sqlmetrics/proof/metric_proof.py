@@ -82,15 +82,18 @@ def worlds(
     rng = random.Random(seed)  # noqa: S311
     names = [f"i{number:02d}" for number in range(20)]
     known = [facts for example in examples for facts in example.items.values()]
+    known_labels = [facts for example in examples for facts in example.label_facts.values()]
     measures = list(dict.fromkeys(example.measure for example in examples))
     for number in range(WORLDS):
         shown = rng.sample(names, rng.choice((0, 1, 2, 3, 5, 8, 12)))
         labels = {item: float(rng.randrange(4)) for item in rng.sample(names, rng.randrange(1, 9))}
         facts = {item: rng.choice(known) for item in names} if known else {}
+        label_facts = {item: rng.choice(known_labels) for item in labels} if known_labels else {}
         measure = rng.choice(measures)
         if measure.k is not None:
             measure = Measure(metric, measure.settings, rng.choice((1, 2, 3, 5, 10, 30)))
-        value = _value(function, measure, shown, labels, facts)
+        described = {item: {**facts.get(item, {}), **label_facts.get(item, {})} for item in names}
+        value = _value(function, measure, shown, labels, described)
         ranking = [(item, -float(place)) for place, item in enumerate(shown)]
         yield Example(
             f"world {number + 1} of {WORLDS}",
@@ -99,6 +102,7 @@ def worlds(
             facts,
             measure,
             value,
+            label_facts,
             is_random=True,
         )
 

@@ -68,6 +68,12 @@ HOSTILE = {
     GOOD.replace("[[exam", "[parameters]\nties = 1\n[[exam"): "must be a name of your own",
     RATIO.replace("num_rel_ret", "nothing") + "{{ m.hits }}": "unknown metric 'nothing'",
     RATIO.replace("num_rel_ret", "coverage") + "{{ m.hits }}": "coverage can be no part",
+    GOOD.replace(
+        "[[exam", '[labels]\nrank = "numer"\n[[exam'
+    ): "labels: rank: unknown kind 'numer'",
+    GOOD.replace("[[exam", '[labels]\ngrade = "number"\n[[exam'): "must be a column of the labels",
+    RATIO.replace("[[exam", '[labels]\nx = "number"\n[[exam') + "{{ m.hits }}": "labels are for",
+    GOOD.replace("{a = 3}", "{a = {revenue = 3}}"): "labels must be items with their grades",
     # templates
     sql("{% for i in range(10) %}1{% endfor %}"): "'for' is not for metric files",
     sql("{% set x = 1 %}sum(grade)"): "'assign' is not for metric files",
@@ -150,6 +156,42 @@ def test_two_specs_of_one_process_have_files_of_their_own(tmp_path: Path) -> Non
         Spec(**told)
     with pytest.raises(SpecError, match="'mine' is the metric of "):
         Spec(**told | {"metrics": ["mine = mrr"]}, metrics_from=tmp_path / "a")
+
+
+SOLD = """{#
+formula = "what is sold, and what it costs"
+over = "item_features"
+[items]
+price = "number"
+[labels]
+revenue = "number"
+[[examples]]
+list = ["a", "b"]
+labels = {a = {grade = 1, revenue = 2.0}, b = 3}
+items = {a = {price = 40.0}, b = {price = 10.0}}
+k = 2
+value = 52.0
+#}
+sum({{ m.in_top("price + coalesce(revenue, 0e0)") }})
+"""
+
+
+@by_turns(1)
+def test_files_read_columns_of_the_labels_and_of_their_parts(tmp_path: Path) -> None:
+    written(tmp_path, SOLD, "sold")
+    half = RATIO.replace("num_rel_ret", "sold") + "{{ m.hits }} / 2e0\n"
+    written(tmp_path, half.replace("value = 3.0", "value = 0.0"), "half_sold")
+    labels = [{**row, "revenue": 4.0} for row in LABELS]
+    items = [{"item_id": item, "price": price} for item, price in (("a", 1.0), ("b", 2.0))]
+    result = sm.evaluate(
+        RANKINGS, labels, ["sold@2", "half_sold@2"], items=items, metrics_from=tmp_path
+    )
+    assert (result["sold@2"], result["half_sold@2"]) == (7.0, 3.5)
+    with pytest.raises(sm.SqlmetricsError, match="revenue"):
+        sm.evaluate(RANKINGS, LABELS, "sold@2", items=items, metrics_from=tmp_path)
+    assert (
+        "0 values differ" in sqlmetrics("metric", "test", "sold.sql.jinja", folder=tmp_path).stderr
+    )
 
 
 @by_turns(1)
