@@ -66,7 +66,7 @@ def function_named(text: str, files: Mapping[str, Metric]) -> str:
         words.insert(0, DISCOUNTED)
     if re.match(r"[^)]*,\s*\w*\s*[,)]", settings):
         raise SpecError(
-            f"metric {text!r}: behind the column write {', '.join(words[:-1])} or {words[-1]}"
+            f"metric {text!r}: after the column write {', '.join(words[:-1])} or {words[-1]}"
         )
     return f"{name}(column={_operand(match, catalog()[name], text)!r}{settings}"
 

@@ -203,9 +203,9 @@ class _Sweeping:
                 continue
             if change := hanging_lead(plan, self.engine, winner.best + 1, rival + 1):
                 yield (
-                    f"the lead over {variants[rival].name} hangs on items without a label: were "
-                    f"those relevant that it alone shows, {change}; write both with fuse --out and "
-                    f"have the items graded: sqlmetrics sheet BEST OTHER LABELS "
+                    f"the lead over {variants[rival].name} depends on items without a label: if "
+                    f"those that only it shows were relevant, {change}; write both with fuse "
+                    f"--out and have the items graded: sqlmetrics sheet BEST OTHER LABELS "
                     f"-k {plan.measures[0].k or 10} --labelled-queries"
                 )
 

@@ -186,7 +186,7 @@ PRICED = pa.table(
         (
             "sum(price, relevnt)@2",
             PRICED,
-            r"'sum\(price, relevnt\)@2': behind the column write discounted, rel",
+            r"'sum\(price, relevnt\)@2': after the column write discounted, rel",
         ),
         ("mean@2", PRICED, r"name a column of the items, like mean\(price\)@10"),
         (
@@ -196,7 +196,7 @@ PRICED = pa.table(
         ),
         ("share(price)@2", PRICED, "price is neither yes nor no in 2 rows"),
         ("mean(price, better=low)@2", PRICED, "did you mean 'lower'?"),
-        ("max(price, discounted)@2", PRICED, "behind the column write relevant, min_grade=2 or"),
+        ("max(price, discounted)@2", PRICED, "after the column write relevant, min_grade=2 or"),
         ("mean(price)@2", None, "one row per item with its price"),
         ("mean(price)@2", PRICED.slice(1), "are not in the items table: 2"),
     ],
@@ -317,7 +317,7 @@ def worth(**changed: list[Any]) -> pa.Table:
         (
             "recall(revenue, relevant)@2",
             WORTH,
-            "behind the column write rel=..., .* or aver",
+            "after the column write rel=..., .* or aver",
         ),
         ("precision(revenue)@2", WORTH, "write options like"),
     ],

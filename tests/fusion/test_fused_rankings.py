@@ -121,7 +121,7 @@ def test_the_numbers_are_those_of_rows_that_were_fused_before(name: str, servers
         systems = {row["system"] for row in evaluated(alone, database).to_dicts()}
         assert systems == {"hybrid", "it's all"}
     gaps = [note for note in result.notes if "lacks rows" in note]
-    assert gaps == ["rankings: 2026-01-02 lacks rows of it's, so it's all is made of the rest"]
+    assert gaps == ["rankings: 2026-01-02 lacks rows of it's, so it's all is fused from the others"]
 
 
 @by_turns(6)
@@ -190,7 +190,7 @@ def test_what_is_refused() -> None:
         "fuse of h: unknown system 'dens'; did you mean 'dense'": [
             {"name": "h", "runs": ["bm25", "dens"]}
         ],
-        "fuse of it's: rows have a system of that name": [
+        "fuse of it's: a system in the rows already has this name": [
             {"name": "it's", "runs": ["bm25", "dense"]}
         ],
         "unknown run 'y'": [{"name": "h", "runs": ["bm25", "dense"], "weights": {"y": 1}}],

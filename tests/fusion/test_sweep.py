@@ -223,7 +223,7 @@ def test_a_lead_that_hangs_on_items_without_a_label() -> None:
     )
     sweep = sm.fuse_sweep(runs, labels, "precision@2", rank="rank", k=60, step=0.5)
     (note,) = sweep.notes
-    assert "lead over rrf k=60 weights=0.5:0.5 hangs on items without a label" in note
+    assert "lead over rrf k=60 weights=0.5:0.5 depends on items without a label" in note
     assert "precision@2 would be 1.0000, not 0.5000" in note
     assert "sqlmetrics sheet BEST OTHER LABELS -k 2" in note
     graded = [*labels.to_pylist()]

@@ -22,8 +22,10 @@ def wrong_runs(plan: Plan, engine: Database) -> Iterator[Problem]:
     for system in plan.spec.rankings.fuse:
         place = f"fuse of {shortened(system.name)}"
         if system.name in existing:
-            remedy = "give what is fused another name"
-            yield Problem("rankings", f"{place}: rows have a system of that name", 1, remedy=remedy)
+            remedy = "give the fused ranking another name"
+            yield Problem(
+                "rankings", f"{place}: a system in the rows already has this name", 1, remedy=remedy
+            )
         for run in system.run_names:
             if run not in existing and not why_absent(run, existing, plan.unfused, engine):
                 message = f"{place}: {unknown('system', shortened(run), listed)}"
@@ -39,7 +41,8 @@ def notes_of_gaps(plan: Plan, engine: Database) -> Iterator[str]:
             if 0 < len(lacking) < len(system.run_names):
                 days_by_runs.setdefault(lacking, []).append(day)
         for runs, days in days_by_runs.items():
-            lacks = f"{shortened(', '.join(runs))}, so {shortened(system.name)} is made of the rest"
+            fused = f"so {shortened(system.name)} is fused from the others"
+            lacks = f"{shortened(', '.join(runs))}, {fused}"
             more = f" and {many(len(days) - 1, 'other day')}" if len(days) > 1 else ""
             yield f"rankings: {days[0]}{more} lacks rows of {lacks}"
 
