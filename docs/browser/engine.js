@@ -40,7 +40,8 @@ export class Engine {
   async read(table, file) {
     const { blob, format } = await readable(file);
     const name = `${table}.file${/\.gz$/i.test(file.name) && format !== "lines" ? ".gz" : ""}`;
-    await this.database.dropFile(name).catch(() => {});
+    // a path also matches longer names, so the last file has to go, whatever it was called
+    for (const last of [`${table}.file`, `${table}.file.gz`]) await this.database.dropFile(last).catch(() => {});
     const handle = duckdb.DuckDBDataProtocol.BROWSER_FILEREADER;
     await this.database.registerFileHandle(name, blob, handle, true);
     let key = "trec";

@@ -136,7 +136,11 @@ async function read(table, file, mine) {
     if (columns.rankings && columns.labels) await compute(mine);
     else tell("ready");
   } catch (error) {
-    files[table] = columns[table] = undefined;
+    files[table] = columns[table] = facts = undefined;
+    for (const id of ["choices", "result", "detail"]) $(id).hidden = true;
+    const label = document.querySelector(`.file[data-table=${table}]`);
+    label.classList.remove("full");
+    label.querySelector(".name").textContent = words.choose_file;
     fail(error);
   }
 }

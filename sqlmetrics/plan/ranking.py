@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.shape import Shape
+from sqlmetrics.sql.layout import folded
 from sqlmetrics.sql.stage import Column, Stage, Window, equal
 from sqlmetrics.sql.template import case
 
@@ -79,9 +80,16 @@ class WindowRanking:
 
     @property
     def _on(self) -> list[str]:
-        """What joins an item with its label."""
-        first = [f"{self.rankings}.{OCCURRENCE} = 1"] * self.shape.numbers_repeats
-        return [*equal(self.labels, self.rankings, (*self.shape.label_keys, "item_id")), *first]
+        """What joins an item with its label: equalities alone, or DuckDB 1.4 tries each pair."""
+        keys = (*self.shape.label_keys, "item_id")
+        if not self.shape.numbers_repeats:
+            return equal(self.labels, self.rankings, keys)
+        item = f"{self.rankings}.item_id"
+        first = f"case when {self.rankings}.{OCCURRENCE} = 1 then {item} end"
+        return [
+            *equal(self.labels, self.rankings, keys[:-1]),
+            folded(f"{self.labels}.item_id = {first}", 60).replace("\n", "\n" + 8 * " "),
+        ]
 
     def _known(self) -> Iterator[Column]:
         """The columns of the rankings that later stages read."""
