@@ -834,6 +834,8 @@ def test_specs_of_logs_are_validated_and_verified(folder: Path) -> None:
         assert told in done.output
     compiled = CliRunner().invoke(cli, ["compile", str(folder / "log.yml")]).output
     assert compiled == sm.compile(sm.Spec.read(folder / "log.yml"))
+    assert "count(distinct item_id)" in compiled
+    assert "bit_count" not in compiled, "what is only for speed is in what runs"
     with duckdb.connect() as connection:
         answers = [
             connection.execute(one).fetchall() for one in connection.extract_statements(compiled)
