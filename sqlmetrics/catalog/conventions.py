@@ -124,13 +124,13 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                     ),
                     Choice(
                         "all_k",
-                        "all k ranks are relevant, also if there are fewer relevant labels",
+                        "all k ranks are relevant, even if there are fewer relevant labels",
                         "{every_rank}",
                         needs=("a cutoff", "a cutoff of at most 1,000,000", "gain=binary"),
                     ),
                     Choice(
                         "all_returned",
-                        "all items returned in the top k are relevant, however few labels are",
+                        "all items returned in the top k are relevant, even if fewer labels are",
                         "{every_returned}",
                         needs=("gain=binary",),
                     ),

@@ -48,8 +48,8 @@ _VERDICTS: Mapping[str, Value] = {
 _QUEPID_AP: Mapping[str, Mapping[str, Value]] = {"ap": {"no_relevant": "nan"}}
 _FIRST_32 = Difference(
     ("ndcg", "ap"),
-    "without a cutoff XGBoost looks at the first 32 rows of a query; of longer lists ndcg@32 and "
-    "ap@32 are its numbers",
+    "without a cutoff, XGBoost uses the first 32 rows of a query; for longer lists use ndcg@32 "
+    "and ap@32",
     uncut=True,
 )
 _HOLE = Difference(
@@ -80,8 +80,9 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             differences=(
                 Difference(
                     ("bpref",),
-                    "ranx fills up the labels of each query to the longest list of labels, and so "
-                    "a query's value depends on the other queries; a single query has ours",
+                    "ranx pads the labels of each query to the longest list of labels, so a "
+                    "query's value depends on the other queries; for a single query the values "
+                    "are equal",
                 ),
             ),
         ),
@@ -90,7 +91,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             {**_SHOWN, "gain": "linear", "ties": "average", "no_relevant": "zero"},
         ),
         "torchmetrics": Preset(
-            "torchmetrics.retrieval: the shown rows alone",
+            "torchmetrics.retrieval: only the shown rows",
             {
                 **_SHOWN,
                 "gain": "linear",
@@ -104,8 +105,8 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             differences=(
                 Difference(
                     ("rprec",),
-                    "torchmetrics takes R from the rows that it is given; here R counts all labels "
-                    "of the query: label the rows of the list alone",
+                    "torchmetrics computes R from the given rows; here R counts all labels of "
+                    "the query, so label only the rows of the list",
                 ),
             ),
         ),
@@ -158,9 +159,9 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             differences=(
                 Difference(
                     ("coverage", "gini"),
-                    "RecBole counts its padding item as one of the catalogue: of N items its "
-                    "coverage is N / (N + 1) of this one, and its Gini has an item more that "
-                    "nobody was shown",
+                    "RecBole counts its padding item as part of the catalogue: with N items its "
+                    "coverage is N / (N + 1) times this one, and its Gini has one more item "
+                    "that was never shown",
                 ),
             ),
         ),
@@ -178,7 +179,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             },
         ),
         "comirec": Preset(
-            "ComiRec: the ideal list is that of the hits",
+            "ComiRec: the ideal list is made of the hits",
             {**_POSITIVES, "ideal": "hits", "ties": "input_order", "no_relevant": "zero"},
         ),
         "sasrec": Preset(
@@ -227,28 +228,30 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         ),
         "quepid_cut": Preset("Quepid's ndcg_cut@10", _JUDGMENTS, _QUEPID_AP),
         "rre": Preset(
-            "Rated Ranking Evaluator: 2 decimals, of NDCG and its terms rounded down",
+            "Rated Ranking Evaluator: values with 2 decimals; NDCG and its terms are rounded down",
             {**_JUDGMENTS, "rr_of": "highest_grade", "rounding": 2},
             {"ndcg": {"rounding": "floor2"}},
         ),
-        "lightgbm": Preset("LightGBM's ndcg and map: a query with nothing relevant is 1", _BOOSTER),
+        "lightgbm": Preset(
+            "LightGBM's ndcg and map: a query without relevant items counts 1", _BOOSTER
+        ),
         "xgboost": Preset(
-            "XGBoost's ndcg, map and pre: a query with nothing relevant is 1",
+            "XGBoost's ndcg, map and pre: a query without relevant items counts 1",
             {**_BOOSTER, "score_precision": "float32"},
             differences=(_FIRST_32,),
         ),
         "xgboost_minus": Preset(
-            "XGBoost's ndcg@k- and map@k-: a query with nothing relevant is 0",
+            "XGBoost's ndcg@k- and map@k-: a query without relevant items counts 0",
             {**_BOOSTER, "score_precision": "float32", "no_relevant": "zero"},
             differences=(_FIRST_32,),
         ),
         "catboost": Preset(
-            "CatBoost: NDCG of the grades themselves, of equal scores the worst first",
+            "CatBoost: NDCG with the grade as gain; of equal scores the lowest grade comes first",
             {**_BOOSTER, "gain": "linear", "ties": "worst"},
             {"ap": {"no_relevant": "zero"}},
         ),
         "ranklib": Preset(
-            "RankLib: the shown rows, with nothing relevant 0",
+            "RankLib: the shown rows; a query without relevant items counts 0",
             {
                 **_SHOWN,
                 "precision_denominator": "returned",
@@ -262,7 +265,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             {**_LLAMAINDEX, "ideal": "labels"},
         ),
         "llamaindex_old": Preset(
-            "LlamaIndex's NDCG before November 2024: all that was returned could be relevant",
+            "LlamaIndex's NDCG before November 2024: all returned items could be relevant",
             {**_LLAMAINDEX, "ideal": "all_returned"},
             only=("ndcg",),
         ),
@@ -282,7 +285,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             only=("ap",),
         ),
         "trulens": Preset(
-            "TruLens' GroundTruthAgreement: recall and precision of all tied with the k-th",
+            "TruLens' GroundTruthAgreement: recall and precision count ties of the k-th",
             {
                 "gain": "linear",
                 "precision_denominator": "returned",
@@ -294,7 +297,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             only=("ndcg", "precision", "recall", "mrr", "hit"),
         ),
         "phoenix": Preset(
-            "Phoenix: the evaluated documents of a trace alone",
+            "Phoenix: only the evaluated documents of a trace",
             {
                 **_SHOWN,
                 "gain": "linear",
@@ -343,7 +346,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         ),
         "mteb": Preset("MTEB: the queries of the run", _RUN, decimals=5),
         "mteb_old": Preset(
-            "MTEB's MRR before August 2026: equal scores as they come",
+            "MTEB's MRR before August 2026: equal scores in input order",
             {**_TREC, "ties": "input_order", "average_over": "common"},
             only=("mrr",),
         ),
