@@ -251,6 +251,23 @@ def test_ir_measures_takes_some_from_cwl_eval(data: Data) -> None:
     assert_same(data.ours(CWL, "ir_measures", **own), theirs)
 
 
+CWL_ALONE = {"ap(ap_denominator=shown)": "AP", "rbp(p=0.6)": "RBP(rel=1, p=0.6)", "mrr": "RR"}
+
+
+@by_turns(1)
+@pytest.mark.parametrize("data", SEEDS, indirect=True)
+def test_cwl_eval_divides_average_precision_by_the_relevant_items_of_the_list(data: Data) -> None:
+    peer("cwl.cwl_eval")
+    tool = peer("ir_measures")
+    own = {"ties": "input_order", "score_precision": "double", "depth": 1000}
+    ours = data.ours(CWL_ALONE, "ir_measures", **own)
+    for text, name in CWL_ALONE.items():
+        measure = tool.parse_measure(name)
+        found = tool.providers.registry["cwl_eval"].calc([measure], data.labels, data.lists)
+        theirs = {(text, row.query_id): row.value for row in found.per_query}
+        assert_same({key: ours[key] for key in ours.keys() & theirs.keys()}, theirs)
+
+
 COMPAT = ("Compat", "Compat(p=0.8)", "Compat(p=0.5)")
 
 
