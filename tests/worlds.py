@@ -66,6 +66,7 @@ NUMBERS: Mapping[str, Sequence[float]] = {
     "group_rbp.beta": (0.1, 0.5, 0.95),
     "max_grade": (4, 4.5, 10),
     "t": (0.3, 0.5, 1, 2, 3.7),
+    "equal": (0, 0.3, 1),
     "min_grade": (0, 0.5, 1, 2),
     "max_fpr": (0.05, 0.1, 0.3, 0.5, 0.8, 1),
 }
@@ -122,8 +123,8 @@ class World:
 
 
 def _table(rows: Sequence[Row]) -> pa.Table:
-    names = ("query_id", "item_id", "group", "system", "date", "category", "in_stock", *SEGMENTS)
-    types = {name: pa.string() for name in names} | {"vector": pa.list_(pa.float64())}
+    names = ["query_id", "item_id", "group", "system", "date", "category", "in_stock", "seller"]
+    types = {name: pa.string() for name in (*names, *SEGMENTS)} | {"vector": pa.list_(pa.float64())}
     types["rank"] = pa.int64()
     if isinstance(rows[0].get("score"), Decimal):
         types["score"] = pa.decimal128(38, 18)
@@ -485,6 +486,7 @@ def _items(draw: st.DrawFn) -> list[Row]:
             "users": users,
             "vector": draw(st.sampled_from(VECTORS)),
             "price": draw(st.sampled_from(PRICES)),
+            "seller": draw(st.sampled_from((None, *CATEGORIES))),
             "in_stock": draw(st.sampled_from((None, "true", "No", "1"))),
         }
         for item in (*IDS, "never shown")

@@ -57,18 +57,33 @@ def function_named(text: str, files: Mapping[str, Metric]) -> str:
         if not metric_of(function, files):
             raise SpecError(f"metric {text!r}: {unknown('function', function, FUNCTIONS)}")
         return text
-    settings, words = text[match.end() :], [f"{key}=..." for key in catalog()[name].settings]
-    if "min_grade" in catalog()[name].parameters:
-        settings = re.sub(r",\s*relevant\s*(?=[,)])", ", min_grade=1", settings)
-        words = ["relevant", "min_grade=2", "better=lower"]
-    if name in DISCOUNTABLE:
-        settings = re.sub(rf",\s*{DISCOUNTED}\s*(?=[,)])", f", {DISCOUNTED}=1", settings)
-        words.insert(0, DISCOUNTED)
+    settings, words = _spelled_out(text[match.end() :], name)
     if re.match(r"[^)]*,\s*\w*\s*[,)]", settings):
         raise SpecError(
             f"metric {text!r}: after the column write {', '.join(words[:-1])} or {words[-1]}"
         )
     return f"{name}(column={_operand(match, catalog()[name], text)!r}{settings}"
+
+
+def _spelled_out(settings: str, name: str) -> tuple[str, list[str]]:
+    """What follows the column, its words as settings; and what may stand there, for messages."""
+    parameters = catalog()[name].parameters
+    settings_by_word = {
+        DISCOUNTED: f"{DISCOUNTED}=1" if name in DISCOUNTABLE else "",
+        "equal": "equal=1" if "equal" in parameters else "",
+        "relevant": "min_grade=1" if "min_grade" in parameters else "",
+    }
+    for word, setting in settings_by_word.items():
+        if setting:
+            settings = re.sub(rf",\s*{word}\s*(?=[,)])", f", {setting}", settings, flags=re.I)
+    words = [word for word, setting in settings_by_word.items() if setting]
+    if words:
+        return settings, [
+            *words,
+            "min_grade=2",
+            *["better=lower"] * (catalog()[name].better == "none"),
+        ]
+    return settings, [f"{key}=..." for key in catalog()[name].settings]
 
 
 def _operand(match: re.Match[str], metric: Metric, text: str) -> str:

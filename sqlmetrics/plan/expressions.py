@@ -10,7 +10,7 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, word
 from sqlmetrics.catalog.metric import label_column
 from sqlmetrics.catalog.option import Choice, GainTable
-from sqlmetrics.plan.row_columns import RowColumns
+from sqlmetrics.plan.row_columns import RowColumns, in_middle, place_in_group, share_of_group
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import case, double, identifier, number
 
@@ -287,8 +287,29 @@ class RowContext(MetricContext):
     def in_middle(self, value: str) -> str:
         """The value for the one or two rows in the middle of those of the top k, 0 for others."""
         condition = join_conditions(self._top, f"{self.value} is not null", self.is_graded)
-        name = self._rows.in_middle(f"in_{self.measure.column}", condition, self.value)
+        name = f"in_{self.measure.column}"
+        self._rows.windows[name] = in_middle(condition, self.value)
         return case(f"{name} = 1", value)
+
+    @property
+    def exposure_gap(self) -> str:
+        """|share - target| - target of each group that a list shows, at its first item.
+
+        A group that is not shown is as far off as its target, and all targets are 1 together.
+        """
+        group, equal = self.value, self._settings.parameter("equal")
+        known = f"{group} is not null"
+        weight = self.in_top(self.discount("rnk"), known, self.is_graded)
+        name, place = f"share_in_{self.measure.column}", f"place_in_{group}"
+        self._rows.windows |= {name: share_of_group(weight, group), place: place_in_group(group)}
+        shares = {f"catalogue_share_of_{group}": 1 - equal, f"equal_share_of_{group}": equal}
+        targets = [
+            share if factor == 1 else f"{double(factor)} * {share}"
+            for share, factor in shares.items()
+            if factor
+        ]
+        target = " + ".join(targets) if len(targets) == 1 else f"({' + '.join(targets)})"
+        return case(f"{place} = 1", f"abs({name} - {target}) - {target}", "")
 
     @property
     def worth(self) -> str:
@@ -460,7 +481,7 @@ def _is_graded(spec: Spec, measure: Measure) -> bool:
     if metric.over == "item_features":
         rows = RowColumns()
         text = metric.sql("value", RowContext(spec, measure, lambda _: "0", rows))
-        texts = [text, *(condition for condition, _ in rows.middles.values())]
+        texts = [text, *(text for window in rows.windows.values() for text in window.reads)]
         return any(re.search(r"\bgrade\b", text) for text in texts)
     return metric.over in GRADED and metric.name not in OF_LABELLING
 

@@ -61,6 +61,16 @@ def stages(
         if sums.reads(role)
     ]
     own_columns += [Column(f"{ranked}.{name}", name) for name in label_columns if sums.reads(name)]
+    group_shares = [
+        role
+        for role in shape.columns["items"]
+        if any(sums.reads(f"{kind}_share_of_{role}") for kind in TARGETS)
+    ]
+    own_columns += [
+        Column(f"shares_of_{role}.{kind}_share_of_{role}", f"{kind}_share_of_{role}")
+        for role in group_shares
+        for kind in TARGETS
+    ]
     read = {name: feature for name, feature in FEATURES.items() if sums.reads(name)}
     columns = [
         Column(feature.sql.format(items=items, ranked=ranked, alike=alike), name)
@@ -80,14 +90,18 @@ def stages(
         "roles": [role for role in ROLES if role in shape.columns["items"]],
         "stages": before,
         "above": Window(above.partition, above.order, above.frame, "1 preceding"),
+        "group_shares": group_shares,
         "same_row": equal("cosines", ranked, (*keys, "rnk")),
     }
+    for role in group_shares:
+        yield Stage(f"shares_of_{role}", "group_shares", {"group": role, "items": items})
     for name in (*before, "item_features"):
         yield Stage(name, name, view)
-    if middles := [*sums.row_columns.middle_columns(keys)]:
+    windows = sums.row_columns.windows.items()
+    if over_lists := [Column(window.sql(keys), name) for name, window in windows]:
         names = [*keys, "rnk", *read, *(column.name for column in own_columns)]
-        about = "the same, with the items in the middle of their lists by a column"
-        view = {"columns": [*names, *middles], "about": about, "where": ""}
+        about = "the same, with what the other items of a list say of each"
+        view = {"columns": [*names, *over_lists], "about": about, "where": ""}
         view["from"] = "item_features"
         yield Stage(sums.rows, "columns", view)
 
@@ -103,6 +117,9 @@ def _age(shape: Shape, items: str, role: str) -> str:
     ]
     return f"({' - '.join(micros)}) / {MICROS_A_DAY}"
 
+
+TARGETS = ("catalogue", "equal")
+"""The shares that the groups of a column have: by the catalogue's items, or all alike."""
 
 MICROS_A_DAY = "86400000000e0"
 

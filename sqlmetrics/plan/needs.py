@@ -55,8 +55,8 @@ SUMS = {
 }
 """Relation -> the stage of its sums; a sum may be joined with those before it."""
 
-ORDERED_ITEMS = "ordered_items"
-"""The stage of items of lists that says which are in the middle by a column."""
+ITEMS_BESIDE_OTHERS = "items_beside_others"
+"""The stage of items of lists with what windows over their lists tell."""
 
 IDEAL_GROUPS = "ideal_groups"
 """The relation of the ideal order of labels with groups."""
@@ -115,14 +115,14 @@ class SumStage:
     def reads(self, name: str) -> bool:
         """Whether some sum reads a column of the rows."""
         texts = [column.sql for column in self.columns.values()]
-        texts += [text for middle in self.row_columns.middles.values() for text in middle]
+        texts += [text for window in self.row_columns.windows.values() for text in window.reads]
         return any(re.search(rf"\b{name}\b", text) for text in texts)
 
     @property
     def rows(self) -> str:
         """The stage of the rows that are summed, where it is none of labels or ranked ones."""
-        if self.row_columns.middles:
-            return ORDERED_ITEMS
+        if self.row_columns.windows:
+            return ITEMS_BESIDE_OTHERS
         return self.over.removesuffix("_returned") + self.suffix
 
     @property

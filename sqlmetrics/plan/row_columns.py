@@ -8,12 +8,60 @@ with the chance m / n (McSherry and Najork 2008).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from textwrap import indent
 
 from sqlmetrics.sql.stage import Column, Stage, Window
 from sqlmetrics.sql.template import case
+
+
+@dataclass(frozen=True)
+class ItemWindow:
+    """A column over the items of a list.
+
+    Attributes:
+        reads: The texts in which it reads columns of an item.
+        sql: What it is, of the keys of a list.
+    """
+
+    reads: tuple[str, ...]
+    sql: Callable[[Sequence[str]], str]
+
+
+def in_middle(condition: str, value: str) -> ItemWindow:
+    """1 for the one or two items whose value is in the middle of those that count, else 0.
+
+    Of n values the one at place p is there if n <= 2 p <= n + 2.
+    """
+
+    def sql(keys: Sequence[str]) -> str:
+        counted = " ".join(case(condition, "1", "0").split())
+        place = Window([*keys, counted], [f"{value} asc", "rnk asc"])
+        size = Window([*keys, counted])
+        twice = f"2e0 * row_number() over {place}\n- count(*) over {size}\n- 1e0"
+        middle = indent(f"{condition}\nand abs(\n{indent(twice, ' ' * 4)}\n) <= 1e0", " " * 8)
+        return f"case\n    when {middle.lstrip()}\n        then 1\n    else 0\nend"
+
+    return ItemWindow((condition, value), sql)
+
+
+def share_of_group(weight: str, group: str) -> ItemWindow:
+    """The share of a list's weights that its items of a group have; NULL if there are none."""
+
+    def sql(keys: Sequence[str]) -> str:
+        of_group, of_list = Window([*keys, group]), Window(keys)
+        total = indent(f"sum({weight}) over {of_list},\n0e0", " " * 8)
+        return f"sum({weight}) over {of_group}\n    / nullif(\n{total}\n    )"
+
+    return ItemWindow((weight, group), sql)
+
+
+def place_in_group(group: str) -> ItemWindow:
+    """Which item of its group one is in its list."""
+    return ItemWindow(
+        (group,), lambda keys: f"row_number() over {Window([*keys, group], ['rnk asc'])}"
+    )
 
 
 @dataclass
@@ -31,8 +79,7 @@ class RowColumns:
         means: Name of a mean over a tie group -> the value of a row.
         hits: Suffix of the columns about hits of a tie group -> the condition of a hit.
         expected: What follows from the tie groups: name -> the suffix of what it reads.
-        middles: Name of a flag of the rows in the middle of some of a list -> the condition of
-            these rows, and what sorts them.
+        windows: Name of a window over the items of a list -> what it is.
     """
 
     in_order: bool = False
@@ -45,7 +92,7 @@ class RowColumns:
     means: dict[str, str] = field(default_factory=dict)
     hits: dict[str, str] = field(default_factory=dict)
     expected: dict[str, str] = field(default_factory=dict)
-    middles: dict[str, tuple[str, str]] = field(default_factory=dict)
+    windows: dict[str, ItemWindow] = field(default_factory=dict)
 
     @property
     def has_ties(self) -> bool:
@@ -78,21 +125,6 @@ class RowColumns:
         """The column of the mean of a value over the row's tie group."""
         self.means[f"mean_{name}"] = value
         return f"mean_{name}"
-
-    def in_middle(self, name: str, condition: str, value: str) -> str:
-        """The flag of the one or two rows whose value is in the middle of those that count."""
-        self.middles[name] = (condition, value)
-        return name
-
-    def middle_columns(self, keys: Sequence[str]) -> Iterator[Column]:
-        """These flags: of n values the one at place p is in the middle if n <= 2 p <= n + 2."""
-        for name, (condition, value) in self.middles.items():
-            counted = " ".join(case(condition, "1", "0").split())
-            place = Window([*keys, counted], [f"{value} asc", "rnk asc"])
-            size = Window([*keys, counted])
-            twice = f"2e0 * row_number() over {place}\n- count(*) over {size}\n- 1e0"
-            middle = indent(f"{condition}\nand abs(\n{indent(twice, ' ' * 4)}\n) <= 1e0", " " * 8)
-            yield Column(f"case\n    when {middle.lstrip()}\n        then 1\n    else 0\nend", name)
 
     def expected_hits(self, suffix: str, relevant: str) -> str:
         """The column that counts the relevant items down to a row that holds one, on average."""

@@ -33,6 +33,7 @@ from sqlmetrics.proof.reference_columns import (
     best_worth_dcg,
     dcg_of,
     discount_of,
+    exposure_of,
     found_worth,
     label_worth,
     max_of,
@@ -74,7 +75,7 @@ OF_TIED_LISTS = (rbo_extrapolated, rbo_least, rbo_most, tied_rbo)
 """Rank-biased overlap of lists with equal scores."""
 
 OF_COLUMNS = (
-    *(mean_of, median_of, sum_of, min_of, max_of, share_of),
+    *(exposure_of, mean_of, median_of, sum_of, min_of, max_of, share_of),
     *(found_worth, label_worth, recall_of, dcg_of, best_worth_dcg, ndcg_of),
 )
 """Metrics of columns of the items or the labels."""

@@ -7,6 +7,7 @@ others are given its grade.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -91,6 +92,22 @@ def median_of(items: Ids, grades: Grades, catalogue: Catalogue, day: Any, **sett
     values = sorted(_values(items, grades, catalogue, day, **settings))
     middle = values[(len(values) - 1) // 2 : len(values) // 2 + 1]
     return math.fsum(middle) / len(middle) if middle else None
+
+
+def exposure_of(
+    items: Ids, grades: Grades, catalogue: Catalogue, *, column: str, equal: float, **settings: Any
+) -> Value:
+    """How far the shares of discounts that groups get are from their targets, halved."""
+    sizes = Counter(item.columns[column] for item in catalogue.values())
+    del sizes[None]
+    total, exposure = sizes.total(), dict.fromkeys(sizes, 0.0)
+    for group, weight in _weighed(items, grades, catalogue, None, column=column, **settings):
+        exposure[str(group)] += weight
+    if not any(exposure.values()):
+        return None
+    targets = {g: (1 - equal) * sizes[g] / total + equal / len(sizes) for g in sizes}
+    shown = math.fsum(exposure.values())
+    return math.fsum(abs(exposure[g] / shown - targets[g]) for g in sizes) / 2
 
 
 def min_of(items: Ids, grades: Grades, catalogue: Catalogue, day: Any, **settings: Any) -> Value:

@@ -174,7 +174,12 @@ def test_on_the_command_line(tmp_path: Path) -> None:
 
 
 PRICED = pa.table(
-    {"item_id": ["a", "b", "c"], "price": [10.0, 30.0, None], "there": ["t", "No", "1"]}
+    {
+        "item_id": ["a", "b", "c"],
+        "price": [10.0, 30.0, None],
+        "there": ["t", "No", "1"],
+        "seller": ["x", "y", "x"],
+    }
 )
 
 
@@ -197,6 +202,9 @@ PRICED = pa.table(
         ("share(price)@2", PRICED, "price is neither yes nor no in 2 rows"),
         ("mean(price, better=low)@2", PRICED, "did you mean 'lower'?"),
         ("max(price, discounted)@2", PRICED, "after the column write relevant, min_grade=2 or"),
+        ("exposure(seller, even)@2", PRICED, "after the column write equal, relevant or min_gr"),
+        ("exposure(seler)@2", PRICED, "unknown column 'seler'; did you mean 'seller'?"),
+        ("exposure(seller, equal=2)@2", PRICED, "equal must be a number from 0 to 1, given 2"),
         ("mean(price)@2", None, "one row per item with its price"),
         ("mean(price)@2", PRICED.slice(1), "are not in the items table: 2"),
     ],
@@ -353,7 +361,7 @@ def test_columns_of_items_are_the_same_in_other_databases(name: str, servers: An
         spec = sm.Spec(
             rankings={"relation": f"{place}.r", "columns": {"system": "system"}},
             labels={"relation": f"{place}.l"},
-            items={"sql": f'select item_id, price, "Is There" as "isOpen" from {place}.i'},
+            items={"sql": f'select item_id, seller, price, "Is There" as "isOpen" from {place}.i'},
             metrics=[
                 "mean(price)@2",
                 "sum(price)",
@@ -363,6 +371,7 @@ def test_columns_of_items_are_the_same_in_other_databases(name: str, servers: An
                 "mean(price, discounted)@2",
                 "share(isOpen)@2",
                 "sum(price, relevant)@2",
+                "exposure(seller, discount=none)@1",
                 "recall(revenue)@2",
                 "ndcg(revenue)@2",
             ],
@@ -372,15 +381,5 @@ def test_columns_of_items_are_the_same_in_other_databases(name: str, servers: An
         values = [row["value"] for row in result.to_dicts() if row["system"] == "prod"]
         ndcg = 30 / (70 + 30 / math.log2(3))
         mean = (10 + 30 / math.log2(3)) / (1 + 1 / math.log2(3))
-        assert values == [
-            20.0,
-            40.0,
-            10.0,
-            10.0,
-            20.0,
-            pytest.approx(mean),
-            0.5,
-            10.0,
-            0.3,
-            pytest.approx(ndcg),
-        ]
+        expected = [20.0, 40.0, 10.0, 10.0, 20.0, mean, 0.5, 10.0, 1 / 3, 0.3, ndcg]
+        assert values == pytest.approx(expected, rel=1e-12)

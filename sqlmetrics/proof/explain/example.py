@@ -34,25 +34,25 @@ BASELINE = ("b", "a", "g", "d")
 """The baseline's list, best first."""
 
 
-class _Columns(dict[str, Value]):
-    """The columns of an item by their roles: any number is its price, any flag if it is there."""
+class _Columns(dict[str, Any]):
+    """The columns of an item by their roles: any number is its price, any text its category."""
 
-    def __missing__(self, role: str) -> Value:
+    def __missing__(self, role: str) -> Any:
         return self[role.partition("_")[0]]
 
 
-def _known(price: Value, in_stock: Value) -> Mapping[str, Value]:
-    return _Columns(number=price, flag=in_stock)
+def _known(category: str, price: Value, in_stock: Value) -> Mapping[str, Any]:
+    return _Columns(text=category, number=price, flag=in_stock)
 
 
 CATALOGUE: Mapping[str, Item] = {
-    "a": Item("red", 40, 64, (1, 0), _known(10, 1)),
-    "b": Item("red", 20, 64, (3, 4), _known(30, 0)),
-    "c": Item("blue", 10, 64, (0, 1), _known(None, None)),
-    "d": Item("red", 10, 64, (4, 3), _known(20, 1)),
-    "e": Item("blue", 5, 64, (0, 2), _known(5, 0)),
-    "f": Item("green", 5, 64, (1, 1), _known(15, 1)),
-    "g": Item("blue", 10, 64, (1, 0), _known(40, 1)),
+    "a": Item("red", 40, 64, (1, 0), _known("red", 10, 1)),
+    "b": Item("red", 20, 64, (3, 4), _known("red", 30, 0)),
+    "c": Item("blue", 10, 64, (0, 1), _known("blue", None, None)),
+    "d": Item("red", 10, 64, (4, 3), _known("red", 20, 1)),
+    "e": Item("blue", 5, 64, (0, 2), _known("blue", 5, 0)),
+    "f": Item("green", 5, 64, (1, 1), _known("green", 15, 1)),
+    "g": Item("blue", 10, 64, (1, 0), _known("blue", 40, 1)),
 }
 """What is known of the items."""
 
