@@ -102,11 +102,12 @@ def fuse(
         labels: The labels, where rankings are not to be told from traces with references; they are
             not looked at.
         like: A search engine whose formula it is: opensearch, opensearch_rrf, elasticsearch,
-            elasticsearch_rrf, qdrant. What else is given overrides it.
-        method: rrf, sum, mean, mnz, anz, med, max, min, borda, isr, log_isr or turns. Default: rrf.
+            elasticsearch_rrf, qdrant, weaviate, weaviate_ranked. What else is given overrides it.
+        method: rrf, weighted_ranks, sum, mean, mnz, anz, med, max, min, borda, isr, log_isr or
+            turns. Default: rrf.
         norm: What becomes of the scores of a list before it: min_max (default), max, sum, z_score,
-            rank, none, opensearch, elasticsearch. Not looked at by methods of ranks.
-        k: The constant of rrf, 0 or more. Default: 60.
+            rank, none, opensearch, elasticsearch, weaviate. Not looked at by methods of ranks.
+        k: The constant of rrf and weighted_ranks, 0 or more. Default: 60.
         weights: Run -> its weight, or weights in the order of the runs; default: 1 each.
         floor: What an item counts in a run that lacks it, before the weight. By default such a run
             counts nothing.

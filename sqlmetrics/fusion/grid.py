@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 from sqlmetrics.errors import SpecError
-from sqlmetrics.spec.mixture import OF_RANKS, PRESETS, Mixture, mixture_of
+from sqlmetrics.spec.mixture import OF_K, OF_RANKS, PRESETS, Mixture, mixture_of
 
 MOST_VARIANTS = 1000
 """As many variants has a sweep at most."""
@@ -132,7 +132,7 @@ def grid_of(
         name = method or preset.get("method")
         is_of_scores = name not in OF_RANKS and not (name is None and like is None)
         for norm in (norms or (None,)) if is_of_scores else (None,):
-            for constant in (constants or (None,)) if name == "rrf" else (None,):
+            for constant in (constants or (None,)) if name in OF_K else (None,):
                 settings = {"method": method, "norm": norm, "k": constant, "floor": floor}
                 families.append(mixture_of(like, settings))
     if any(family.method == "med" for family in families):

@@ -14,6 +14,7 @@ from sqlmetrics.fusion.curve import weight_curve
 from sqlmetrics.fusion.grid import Variant
 from sqlmetrics.fusion.winner import Gain, Winner
 from sqlmetrics.plan.summary import ALL, NO_DATE
+from sqlmetrics.spec.mixture import OF_K
 from sqlmetrics.tables.table import Table, html_notes, many, printable
 from sqlmetrics.tables.tabular import Block, Kinds, Row, Tabular
 
@@ -179,7 +180,7 @@ def variant_row(
         "variant": variant.name,
         "method": family.method if family else "alone",
         "norm": family.norm if family and family.feature == family.norm else None,
-        "k": family.k if family and family.method == "rrf" else None,
+        "k": family.k if family and family.method in OF_K else None,
         "weights": ",".join(
             f"{run}={weight:g}" for run, weight in zip(runs, variant.weights, strict=True)
         ),

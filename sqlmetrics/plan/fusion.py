@@ -45,6 +45,7 @@ _VALUES = {
     f"else (value - lowest) / {_SPREAD} end",
     "elasticsearch": f"case when highest = lowest then lowest "
     f"else (value - lowest) / {_SPREAD} end",
+    "weaviate": f"case when highest = lowest then 1e0 else (value - lowest) / {_SPREAD} end",
 }
 """Norm -> what becomes of a score."""
 
@@ -57,6 +58,7 @@ _OF_LIST: dict[str, dict[str, str]] = {
     "min_max": _ENDS,
     "opensearch": _ENDS,
     "elasticsearch": _ENDS,
+    "weaviate": _ENDS,
 }
 """Norm -> what it reads of the whole list."""
 

@@ -23,14 +23,15 @@ class FusedSystem(Model):
     names."""
     like: str | None = Field(default=None, json_schema_extra={"enum": [*PRESETS, None]})
     """A search engine whose formula it is: opensearch, opensearch_rrf, elasticsearch,
-    elasticsearch_rrf, qdrant. The other keys override it."""
+    elasticsearch_rrf, qdrant, weaviate, weaviate_ranked. The other keys override it."""
     method: str | None = Field(default=None, json_schema_extra={"enum": [*METHODS, None]})
-    """rrf, sum, mean, mnz, anz, med, max, min, borda, isr, log_isr or turns. Default: rrf."""
+    """rrf, weighted_ranks, sum, mean, mnz, anz, med, max, min, borda, isr, log_isr or turns.
+    Default: rrf."""
     norm: str | None = Field(default=None, json_schema_extra={"enum": [*NORMS, None]})
     """What becomes of the scores of a list before it: min_max, max, sum, z_score, rank, none,
-    opensearch or elasticsearch. Default: min_max."""
+    opensearch, elasticsearch or weaviate. Default: min_max."""
     k: Finite | None = None
-    """The constant of rrf. Default: 60."""
+    """The constant of rrf and weighted_ranks. Default: 60."""
     weights: Mapping[str, Finite] | tuple[Finite, ...] = ()
     """System -> its weight, or weights in the order of the runs. Default: 1 each."""
     floor: Finite | None = None

@@ -22,11 +22,13 @@ NORMS = {
     "none": "as they are",
     "opensearch": "min_max of OpenSearch: 0.001 for the lowest score, 1 where all are equal",
     "elasticsearch": "minmax of Elasticsearch: the score itself where all are equal",
+    "weaviate": "relative score of Weaviate: min_max, with 1 where all are equal",
 }
 """What becomes of the scores of a list -> what that is."""
 
 METHODS = {
     "rrf": "sum of weight / (k + rank)",
+    "weighted_ranks": "sum of 1 / (k + rank / weight), as Qdrant weighs",
     "sum": "weighted sum of normalised scores (CombSUM)",
     "mean": "weighted sum over the sum of weights; a run without the item counts as 0",
     "mnz": "the sum times the number of runs that have the item (CombMNZ)",
@@ -41,7 +43,10 @@ METHODS = {
 }
 """Method -> what it computes of an item."""
 
-OF_RANKS = ("rrf", "borda", "isr", "log_isr", "turns")
+OF_K = ("rrf", "weighted_ranks")
+"""The methods that have a constant k."""
+
+OF_RANKS = (*OF_K, "borda", "isr", "log_isr", "turns")
 """The methods that read ranks, and no scores."""
 
 RUNS = (2, 10)
@@ -55,7 +60,7 @@ class Mixture:
     Attributes:
         method: A key of METHODS.
         norm: A key of NORMS; methods of ranks do not look at it.
-        k: The constant of `rrf`.
+        k: The constant of methods in OF_K.
         weights: A weight of each run; empty for equal ones.
         floor: What an item counts in a run that lacks it, before the weight; None leaves the run
             out.
@@ -89,7 +94,7 @@ class Mixture:
     def definition(self) -> dict[str, Any]:
         """What decides its numbers, as JSON has it."""
         fields: dict[str, Any] = {"method": self.method}
-        if self.method == "rrf":
+        if self.method in OF_K:
             fields["k"] = self.k
         if self.method not in OF_RANKS:
             fields["norm"] = self.norm
@@ -99,7 +104,7 @@ class Mixture:
 
     def __str__(self) -> str:
         parts = [self.method]
-        if self.method == "rrf":
+        if self.method in OF_K:
             parts.append(f"k={self.k:g}")
         if self.method not in OF_RANKS:
             parts.append(f"norm={self.norm}")
@@ -148,6 +153,10 @@ class Mixture:
             values = [f"coalesce({value}, {double(self.floor)})" for value in values]
         is_there = [f"case when {value} is null then 0 else 1 end" for value in values]
         n_runs = f"({' + '.join(is_there)})"
+        if self.method == "weighted_ranks":
+            pairs = zip(values, weights, strict=True)
+            values = [f"{v} / nullif({weight}, 0e0)" if weight else v for v, weight in pairs]
+            weights = [""] * len(values)
         values = [
             _OF_RANK.get(self.method, "{value}").format(value=value, k=k or double(self.k))
             for value in values
@@ -180,7 +189,7 @@ def extreme(values: Sequence[str], *, is_highest: bool) -> str:
 
 
 _OF_RANK = {
-    "rrf": "1e0 / ({k} + {value})",
+    **dict.fromkeys(OF_K, "1e0 / ({k} + {value})"),
     "isr": "1e0 / ({value} * {value})",
     "log_isr": "1e0 / ({value} * {value})",
 }
@@ -190,9 +199,12 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     "opensearch_rrf": {"method": "rrf", "k": 60},
     "elasticsearch": {"method": "sum", "norm": "elasticsearch"},
     "elasticsearch_rrf": {"method": "rrf", "k": 60},
-    "qdrant": {"method": "rrf", "k": 1},
+    "qdrant": {"method": "weighted_ranks", "k": 1},
+    "weaviate": {"method": "sum", "norm": "weaviate"},
+    "weaviate_ranked": {"method": "rrf", "k": 59},
 }
-"""The mixtures of search engines. Qdrant's ranks begin at 0, so that its k of 2 is a k of 1."""
+"""The mixtures of search engines. Ranks of Qdrant and Weaviate begin at 0, so that a k of theirs
+is one less here."""
 
 
 def mixture_of(preset: str | None, settings: Mapping[str, Any]) -> Mixture:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import fsum, log
 from statistics import fmean, median, pstdev
 
@@ -28,12 +28,36 @@ def normalised(run: Run, norm: str) -> dict[str, float]:
         "z_score": lambda score: (score - mean) / max(pstdev(run.values()), 1e-9),
         "opensearch": lambda score: 0.001 if score == low else (score - low) / (high - low),
         "elasticsearch": lambda score: (score - low) / (high - low),
+        "weaviate": lambda score: (score - low) / (high - low),
     }
     if norm == "rank":
         return {item: 1 - places[item] / n for item in run}
-    if norm in ("opensearch", "elasticsearch") and high == low:
-        return dict.fromkeys(run, 1.0 if norm == "opensearch" else low)
+    if norm in ("opensearch", "elasticsearch", "weaviate") and high == low:
+        return dict.fromkeys(run, low if norm == "elasticsearch" else 1.0)
     return {item: formulas[norm](score) for item, score in run.items()}
+
+
+def turn(item: str, places: Sequence[Mapping[str, int]]) -> float:
+    """When an item comes up first, with a minus."""
+    return -min(
+        len(places) * (place[item] - 1) + number
+        for number, place in enumerate(places, 1)
+        if item in place
+    )
+
+
+def weighted_ranks(
+    item: str,
+    places: Sequence[Mapping[str, int]],
+    k: float,
+    weights: Sequence[float],
+    floor: float | None,
+) -> Iterator[float]:
+    """What each run gives an item, whose rank is divided by the run's weight."""
+    for place, weight in zip(places, weights, strict=True):
+        rank = place.get(item, floor)
+        if rank is not None and weight:
+            yield 1 / (k + rank / weight)
 
 
 def fused(
@@ -49,15 +73,10 @@ def fused(
     weights = weights or [1.0] * len(runs)
     items = {item for run in runs for item in run}
     places = [{item: place for place, item in enumerate(listed(run), 1)} for run in runs]
+    if method == "weighted_ranks":
+        return {item: fsum(weighted_ranks(item, places, k, weights, floor)) for item in items}
     if method == "turns":
-        return {
-            item: -min(
-                len(runs) * (place[item] - 1) + number
-                for number, place in enumerate(places, 1)
-                if item in place
-            )
-            for item in items
-        }
+        return {item: turn(item, places) for item in items}
     if method == "borda":
         c = len(items)
         values = [
@@ -71,11 +90,9 @@ def fused(
         values = [{item: 1 / rank**2 for item, rank in place.items()} for place in places]
     else:
         values = [normalised(run, norm) for run in runs]
-    if floor is not None and method in ("rrf", "isr", "log_isr"):
-        lowest = {"rrf": 1 / (k + floor) if k + floor else 0.0}.get(method, 1 / floor**2)
-        values = [{item: value.get(item, lowest) for item in items} for value in values]
-    elif floor is not None:
-        values = [{item: value.get(item, floor) for item in items} for value in values]
+    if floor is not None:
+        lowest = {"rrf": 1 / (k + floor), "isr": 1 / floor**2, "log_isr": 1 / floor**2}
+        values = [{i: value.get(i, lowest.get(method, floor)) for i in items} for value in values]
     scores = {}
     for item in items:
         pairs = zip(weights, values, strict=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,11 @@ from mixed import Run, fused
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import Database
-from sqlmetrics.spec.mixture import METHODS, NORMS, OF_RANKS
+from sqlmetrics.fusion.fuse import Question
+from sqlmetrics.plan.fusion import FusionStages
+from sqlmetrics.spec.mixture import METHODS, NORMS, OF_RANKS, RANK, Mixture
+from sqlmetrics.sql.dialects import DIALECTS
+from sqlmetrics.sql.stage import with_stages
 
 IDS = ("a", "B", "it's", "ü", "10", "9", "", "-x", "a b", "Ω")
 
@@ -89,17 +94,78 @@ def test_random_worlds_as_plain_python() -> None:
 
 @by_turns(1.5)
 @pytest.mark.parametrize(
-    "name", engines(["sqlite", "postgres", "chdb", "spark", "mariadb"], now=["sqlite"])
-)
-def test_databases(name: str, servers: Servers) -> None:
-    chance = random.Random(7)
-    runs = world(chance, 3, 3)
-    for method in METHODS if name != "spark" else ("rrf", "sum", "med"):
-        settings = settings_of(chance, method, 3)
-        with Database(servers.open(name)) as database:
-            tables = {run: table(queries) for run, queries in runs.items()}
-            result = sm.fuse(tables, **settings, connection=database)
-            assert check(result, runs, **settings)
+    "name",
+    engines(["duckdb", "sqlite", "postgres", "chdb", "datafusion", "spark", "mariadb"],
+            now=["sqlite"]),
+)  # fmt: skip
+def test_each_method_and_norm_on_each_engine(name: str, servers: Servers) -> None:
+    """All of them, those of one norm in a query, and medians in another."""
+    chance, weights, largest, compared = random.Random(7), (0.2, 1.0, 2.5), 0.0, 0
+    runs = world(chance, 3, 4)
+    names = (*runs,)
+    given = {run: table(queries) for run, queries in runs.items()}
+    with (
+        Database(servers.open(name)) as database,
+        Question(given, None, (None, None), {}).planned(database, check=False) as (plan, _),
+    ):
+        stages = FusionStages(plan, names)
+        for norm in NORMS if name != "spark" else ("min_max", "z_score", "opensearch"):
+            mixtures = [Mixture(method, norm, weights=weights) for method in METHODS
+                        if method not in OF_RANKS]  # fmt: skip
+            scored = [mixture for mixture in mixtures if mixture.method != "med"]
+            columns = [f"{stages.scored(mixture)[2]} as s_{mixture.method}" for mixture in scored]
+            joined = [*stages.joined([norm])]
+            queries = [(scored, joined, columns, "joined_items")]
+            medians = [mixture for mixture in mixtures if mixture.method == "med"]
+            queries.append((medians, stages.fused(medians[0]), ["score as s_med"],
+                            "fused_items"))  # fmt: skip
+            if norm == "min_max":  # and those of ranks, once
+                plain = [Mixture(m, weights=() if m == "turns" else weights) for m in OF_RANKS]
+                points, source, _ = stages.scored(Mixture("borda"))
+                columns = [f"{stages.scored(m)[2]} as s_{m.method}" for m in plain]
+                queries.append((plain, [*stages.joined([RANK]), *points], columns, source))
+            for asked, before, columns, source in queries:
+                select = f"select query_id, item_id, {', '.join(columns)}\nfrom {source}"
+                rows = database.records(with_stages(before, select))
+                of_query = {row["query_id"]: [r for r in rows if r["query_id"] == row[
+                    "query_id"]] for row in rows}  # fmt: skip
+                for query, mixture in product(of_query, asked):
+                    expected = fused([run.get(query, {}) for run in runs.values()],
+                                     mixture.method, norm=norm, k=60,
+                                     weights=mixture.weights)  # fmt: skip
+                    scores = {r["item_id"]: r[f"s_{mixture.method}"] for r in of_query[query]}
+                    assert scores.keys() == expected.keys()
+                    for item, score in scores.items():
+                        scale = max(1, abs(expected[item]))
+                        largest = max(largest, abs(score - expected[item]) / scale)
+                        compared += 1
+    assert largest <= 1e-12
+    assert compared > (2_000 if name != "spark" else 800)
+    print(f"{name}: {compared:,} values, largest difference {largest:.1g}")
+
+
+def test_each_dialect_reads_its_sql() -> None:
+    """Of engines that are not at hand the text alone."""
+    import sqlglot
+
+    spec = sm.Spec(
+        metrics="mrr",
+        labels={"relation": "labels"},
+        rankings={
+            "relation": "rankings",
+            "columns": {"system": "ranker", "date": "ds"},
+            "fuse": [
+                {"name": "a", "runs": ["x", "y"], "method": "borda"},
+                {"name": "b", "runs": ["x", "y"], "norm": "z_score", "method": "med"},
+                {"name": "c", "weights": {"x": 1, "y": 2}, "like": "opensearch", "window": 9},
+            ],
+        },
+    )
+    for dialect in ("trino", "bigquery", "snowflake", "redshift", "mysql"):
+        text = sm.compile(spec, dialect=dialect)
+        [tree] = sqlglot.parse(text, read=DIALECTS[dialect].grammar)
+        names = {cte.alias.casefold() for cte in tree.find_all(sqlglot.exp.CTE)}
+        assert {"joined_items", "joined_items_3", "median_items_2", "fused_rankings"} <= names
 
 
 RANX = {
@@ -178,6 +244,43 @@ def test_formulas_of_search_engines(
     result = sm.fuse({"bm25": table(BM25), "knn": table(KNN)}, like=like, weights=weights)
     scores = {row["item_id"]: row["score"] for row in result.to_dicts()}
     assert scores == pytest.approx(expected, rel=1e-14)
+
+
+def ranked(*items: int) -> dict[str, Run]:
+    return {"q": {str(item): -float(place) for place, item in enumerate(items)}}
+
+
+def test_worked_examples_of_qdrant_weaviate_and_elasticsearch() -> None:
+    """Numbers that their sources and pages have, and the arithmetic behind them."""
+
+    def scores(runs: list[dict[str, Run]], **settings: Any) -> dict[str, float]:
+        named = {f"run{number}": table(run) for number, run in enumerate(runs)}
+        return {row["item_id"]: row["score"] for row in sm.fuse(named, **settings).to_dicts()}
+
+    three = [ranked(2, 1), ranked(1, 2, 3), ranked(5, 3, 1)]
+    expected = {"1": 1.0833334, "2": 0.8333334, "3": 0.5833334, "5": 0.5}
+    assert scores(three, like="qdrant") == pytest.approx(expected, abs=1e-7)
+    # a weight divides the rank: 1 / (1 / 3 + 1) + 1 / (2 + 1), and 1 / (2 / 3 + 1) + 1 / (1 + 1)
+    pair, weighted = [ranked(1, 2), ranked(2, 1)], {"like": "qdrant", "weights": [3, 1]}
+    assert scores(pair, **weighted) == pytest.approx({"1": 3 / 4 + 1 / 3, "2": 3 / 5 + 1 / 2})
+    alone = scores([ranked(1), ranked(2)], like="qdrant", weights=[1, 0])
+    assert alone == {"1": 0.5, "2": 0.0}
+    # [1, 8, 6, 11] is [0, 0.7, 0.5, 1]; of a list whose scores are equal each has the weight
+    keyword = {"q": {"a": 1.0, "b": 8.0, "c": 6.0, "d": 11.0}}
+    vector = {"q": {"a": 0.5, "e": 0.5}}
+    expected = {"a": 0.7, "b": 0.3 * 0.7, "c": 0.3 * 0.5, "d": 0.3, "e": 0.7}
+    relative = scores([keyword, vector], like="weaviate", weights=[0.3, 0.7])
+    assert relative == pytest.approx(expected, rel=1e-14)
+    # ranks from 0 below 60
+    expected = {"1": 0.25 / 60 + 0.75 / 61, "2": 0.25 / 61 + 0.75 / 60}
+    by_rank = scores(pair, like="weaviate_ranked", weights=[0.25, 0.75])
+    assert by_rank == pytest.approx(expected, rel=1e-14)
+    # rank_constant 1 and a window of 2; a list of equal scores keeps them with minmax
+    expected = {"1": 1 / 2 + 1 / 3, "2": 1 / 3 + 1 / 2}
+    rrf = scores([ranked(1, 2, 3), ranked(2, 1)], like="elasticsearch_rrf", k=1, window=2)
+    assert rrf == pytest.approx(expected, rel=1e-14)
+    linear = scores([keyword, vector], like="elasticsearch", weights=[2, 1])
+    assert linear == pytest.approx({"a": 0.5, "b": 1.4, "c": 1.0, "d": 2.0, "e": 0.5})
 
 
 def test_sources_days_windows_and_what_is_refused(tmp_path: Path) -> None:

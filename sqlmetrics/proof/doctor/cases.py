@@ -68,6 +68,14 @@ FORMULAS = (
 """Numbers made of several metrics."""
 
 
+FUSE = [
+    {"name": "rrf", "runs": ["o'ld", "new"], "window": 5},
+    {"name": "sum", "weights": {"o'ld": 0.3, "new": 0.7}, "like": "opensearch"},
+    {"name": "points", "runs": ["new", "o'ld"], "method": "borda", "limit": 7},
+]
+"""Systems that are made of others."""
+
+
 def texts() -> list[str]:
     """Every metric, with and without a cutoff, and formulas over some."""
     plain = [metric.name for metric in listed() if metric.cutoff != "required"]
@@ -174,6 +182,16 @@ def _of_input(tables: _Tables, dialect: Dialect) -> Iterator[Asked]:
         "days": {"rankings": dated},
         "days, segments of queries": {"rankings": dated, "queries": segmented, "by": ["country"]},
         "segments of rankings": {"by": ["device"]},
+        "fused systems, segments": {
+            "rankings": {**tables.where(""), "fuse": FUSE},
+            "by": ["device"],
+        },
+        "fused systems alone, days": {
+            "rankings": {**dated, "fuse": FUSE, "fused_only": True},
+            "queries": segmented,
+            "by": ["country"],
+            "baseline": "sum",
+        },
         "weights": {"queries": weighed},
         "weights, with the mean over some queries": {
             "queries": weighed,
