@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.catalog.metric import is_column_role
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.evaluation.buckets import hashed
@@ -232,7 +233,8 @@ class _Look:
             column_by_role = self.plan.shape.columns[table] | segments
             for role, name in column_by_role.items():
                 if name.casefold() not in folded:
-                    message = f"{unknown('column', name, columns)} (used as {role})"
+                    use = "read by a metric" if is_column_role(role) else f"used as {role}"
+                    message = f"{unknown('column', name, columns)} ({use})"
                     yield Problem(table, message, 1)
                 elif name.casefold() in gaps:
                     message = (
@@ -281,7 +283,8 @@ class _Look:
                 is_number = role in NUMBERS or role.startswith("number_")
                 is_number = is_number and not (mapped and role == "grade")
                 if is_number and kind.startswith(kinds):
-                    message = f"{name} is used as {role}, a number, but has the type {kind}"
+                    use = "read by a metric as" if is_column_role(role) else f"used as {role},"
+                    message = f"{name} is {use} a number, but has the type {kind}"
                     yield Problem(table, message, 1, remedy=remedy)
 
     def _gaps(self, table: str) -> dict[str, str]:
