@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -287,3 +289,23 @@ def test_a_build_sends_at_most_60_statements(folder: Path, monkeypatch: pytest.M
         sent.clear()
         sqlmetrics("build", "daily.yml", "--db", "shop.duckdb", folder=folder)
         assert 40 < len(sent) <= 60, "\n".join(sent)
+
+
+@by_turns(3)
+def test_what_prints_or_checks_loads_no_arrow(folder: Path) -> None:
+    """A quarter of the time that such a command took was that of libraries that it does not use."""
+    name = spec(folder)
+    with (folder / name).open("a") as file:
+        file.write("checks: [{metric: mrr, min: 0}]\n")
+    with connect(str(folder / "shop.duckdb")) as engine:
+        write(sm.Spec.read(folder / name), engine)
+    text = (
+        "import sys; from sqlmetrics.cli import cli; "
+        "cli(sys.argv[1:], standalone_mode=False); "
+        "print(*{'pyarrow', 'numpy', 'pandas'} & {*sys.modules}, file=sys.stderr)"
+    )
+    place = ["--db", "shop.duckdb"]
+    for words in (["compile", name], ["show", name, *place], ["check", name, *place]):
+        command = [sys.executable, "-c", text, *words]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+        assert not done.stderr.splitlines()[-1].strip(), words

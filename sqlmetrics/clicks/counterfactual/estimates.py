@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.clicks.counterfactual.terms import Term
@@ -19,6 +17,9 @@ from sqlmetrics.tables.table import (
     wrapped,
 )
 from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular, arrow_table, kinds_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FEWEST = 100
 """Fewer clicks, or an effective sample of fewer, are too few for an interval to hold."""

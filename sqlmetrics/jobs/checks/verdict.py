@@ -331,8 +331,7 @@ class _Look:
 
     def _rows(self, day: date) -> list[Row]:
         condition = f" and metric_date = {as_sql(day)}"
-        rows: list[Row] = self.engine.table(f"select * {self.source}{condition}").to_pylist()
-        return rows
+        return [*self.engine.records(f"select * {self.source}{condition}")]
 
     def at(self, threshold: Threshold) -> Iterator[Verdict]:
         """What there is to say of one threshold."""
