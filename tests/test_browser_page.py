@@ -68,7 +68,7 @@ def module(name: str) -> Any:
 # ---- without a browser
 
 
-@by_turns(8)
+@by_turns(9)
 def test_a_text_to_copy_is_what_compile_prints() -> None:
     """For each preset and metric, and for cutoffs that the catalogue was not made with."""
     catalogue = module("catalogue")

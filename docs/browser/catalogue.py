@@ -427,7 +427,8 @@ def _query(preset: str, metric: str, dialect: str, k: int) -> str:
     For a tool that leaves ties in their order a table needs a column of ranks.
     """
     columns = {"rank": "rank"} if PRESETS[preset].options.get("ties") == "input_order" else {}
-    tables = Tables(RANKINGS, LABELS, translation=Translation(DIALECTS[dialect]))
+    rankings = Relation("table", "rankings")
+    tables = Tables(rankings, LABELS, translation=Translation(DIALECTS[dialect]))
     return query(plan(spec_of(preset, [cut(metric, k)], columns), tables))
 
 
