@@ -59,6 +59,9 @@ def test_items_are_read_by_the_metrics_that_need_them() -> None:
         for metric in ("ndcg_at_10", "ils_at_10")
     }
     assert named == {"ndcg_at_10": [], "ils_at_10": ["item_id", "kind"]}
+    read = columns_read(spec(metrics=["recall(revenue)@10"]), PLACE)["per_query"]
+    of_truth = [name for table, name in read["recall_revenue_at_10"] if "truth" in table.name]
+    assert of_truth == ["query_id", "item_id", "relevance", "revenue"]
 
 
 LOG = {

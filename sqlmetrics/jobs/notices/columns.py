@@ -97,7 +97,10 @@ def _metric(spec: Spec, measure: Measure) -> Iterator[SourceColumn]:
     needs = list(spec.needs(measure))
     group = ["group"] * ("labels.group" in needs)
     truth = spec.labels or spec.rankings
-    names = [getattr(spec.truth.columns, role) for role in ("query", "item", "grade", *group)]
+    columns = spec.truth.columns
+    names = [getattr(columns, role) for role in ("query", "item", "grade", *group)]
+    label_roles = (need.removeprefix("labels.") for need in needs if need.startswith("labels."))
+    names += [columns.named(role) for role in filter(is_column_role, label_roles)]
     yield from ((truth, str(name)) for name in names if name)
     item_roles = [
         role for table, _, role in (need.partition(".") for need in needs) if table == "items"
