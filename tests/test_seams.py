@@ -8,6 +8,7 @@ takes the setups with the most pairs of choices; `SQLMETRICS_SEED` draws other o
 
 from __future__ import annotations
 
+import csv
 import json
 import random
 import re
@@ -274,6 +275,7 @@ class Walk:
         self._changed()
         self._evaluated()
         self._compared()
+        self._fused()
         self._never_met()
         self._refused()
         self._removed()
@@ -540,6 +542,36 @@ class Walk:
             f"{without:,} of {every:,} lists belong to queries without a label" if without else ""
         )
         assert told in done.stderr
+
+    def _fused(self) -> None:
+        """Both systems fused by the spec, and into a file that is evaluated again."""
+        if "system" not in self.stored.spec["rankings"]["columns"]:
+            return
+        runs = sorted({key[1] for key in self.expected})
+        if len(runs) < 2:
+            return
+        method = self.chance.choice(["rrf", "borda", "turns"])
+        mixture = {"name": "mix", "runs": runs, "method": method}
+        self._spec(rankings={**self.stored.spec["rankings"], "fuse": [mixture]}, by=[])
+        rows = json.loads(self._call("show", "-o", "json").stdout)
+        by_spec = {(row["metric_date"], row["metric"], row["k"]): row["value"]
+                   for row in rows if row["system"] == "mix"}  # fmt: skip
+        self._spec()
+        options = ["--method", method, "--runs", ",".join(runs), "--out", "mix.csv"]
+        self._call("fuse", *options)
+        with (self.folder / "graded.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, ["query_id", "item_id", "grade"])
+            writer.writeheader()
+            writer.writerows(self.made.labels)
+        asked = ["-m", "mrr", "-m", "ndcg@3", "--date", "metric_date", "--score", "score"]
+        told = sqlmetrics(
+            "evaluate", "mix.csv", "graded.csv", *asked, "-o", "json", folder=self.folder
+        )
+        again = json.loads(told.stdout)
+        assert again
+        for row in again:
+            value = by_spec[row["metric_date"], row["metric"], row["k"]]
+            assert row["value"] == pytest.approx(value, abs=1e-12), row
 
     def _read_back(self) -> None:
         """What runs wrote, day by day, as an assistant asks for it."""
