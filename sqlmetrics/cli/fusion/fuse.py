@@ -19,6 +19,8 @@ from sqlmetrics.evaluation.inputs.formats import SPECS
 from sqlmetrics.evaluation.inputs.run_names import named_runs
 from sqlmetrics.spec.mixture import METHODS, NORMS, PRESETS
 
+FORMULA = "Formula"
+
 
 @click.command(cls=Command)
 @click.argument(
@@ -37,6 +39,7 @@ from sqlmetrics.spec.mixture import METHODS, NORMS, PRESETS
     multiple=True,
     help="Normalisation of the scores of each run. May be repeated with --sweep.  "
     "[default: min_max]",
+    heading=FORMULA,
 )
 @option(
     "-k",
@@ -44,6 +47,7 @@ from sqlmetrics.spec.mixture import METHODS, NORMS, PRESETS
     type=float,
     multiple=True,
     help="Constant of rrf. May be repeated with --sweep.  [default: 60]",
+    heading=FORMULA,
 )
 @option(
     "--weights",
@@ -51,12 +55,13 @@ from sqlmetrics.spec.mixture import METHODS, NORMS, PRESETS
     callback=several,
     metavar="RUN=WEIGHT",
     help="Weight of each run, by name or in their order.  [default: 1 each]",
+    heading=FORMULA,
 )
 @option(
     "--floor",
     type=float,
     help="Normalised score of an item in a run that lacks it.",
-    heading=INPUT_DATA,
+    heading=FORMULA,
 )
 @option(
     "--runs",
