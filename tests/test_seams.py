@@ -276,6 +276,8 @@ class Walk:
         self._evaluated()
         self._compared()
         self._fused()
+        if self.setup.runs in ("once", "refresh"):
+            self._swept()
         self._never_met()
         self._refused()
         self._removed()
@@ -624,6 +626,19 @@ class Walk:
             self._reported(wanted)
         elif chance < 0.3:
             self._exported()
+
+    def _swept(self) -> None:
+        """A run alone among mixtures has the numbers that it has by itself, by day and segment."""
+        line = ("--sweep", "--method", "rrf", "-k", "60", "--step", "0.5", "-o", "json")
+        values = {}
+        for row in json.loads(self._call("fuse", *line).stdout):
+            system, is_alone, _ = row["variant"].partition(" alone")
+            if is_alone and not row["metric"].startswith("judged"):
+                place = (row["metric_date"], system, row["segment_name"], row["segment_value"])
+                metric, _, k = row["metric"].partition("@")
+                values[*_place(place), metric, int(k or 0)] = {"value": row["value"]}
+        wanted = {key: {"value": row["value"]} for key, row in self.expected.items()}
+        assert differences(values, wanted) == []
 
     def _reported(self, wanted: dict[str, tuple[int, float, float]]) -> None:
         """The first table of a page, which has as many decimals as people read."""

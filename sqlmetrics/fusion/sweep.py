@@ -37,7 +37,7 @@ from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.stage import Stage, with_stages
 from sqlmetrics.stats import CONFIDENCE
 
-LISTS = 1_000_000
+LISTS = 100_000
 """So many lists, each of a query and variant, are cut at once."""
 
 Opened = tuple[Spec, Tables, list[str]]
