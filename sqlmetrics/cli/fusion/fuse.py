@@ -31,7 +31,8 @@ FORMULA = "Formula"
     "--method",
     type=click.Choice([*METHODS]),
     multiple=True,
-    help="Fusion method. May be repeated with --sweep.  [default: rrf]",
+    metavar="NAME",
+    help=f"Fusion method: {', '.join(METHODS)}. May be repeated with --sweep.  [default: rrf]",
 )
 @option(
     "--norm",
