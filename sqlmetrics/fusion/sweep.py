@@ -117,7 +117,8 @@ def fuse_sweep(
     >>> truth = pa.table({"query_id": [1], "item_id": ["b"], "grade": [1]})
     >>> runs = {"bm25": run("a", "b", "c"), "dense": run("b", "d")}
     >>> rows = fuse_sweep(runs, truth, "mrr", rank="rank", k=60).to_dicts()["variants"]
-    >>> [(row["variant"], row["value"]) for row in rows if row["variant"].endswith("alone")]
+    >>> alone = [r for r in rows if r["metric"] == "mrr" and r["variant"].endswith("alone")]
+    >>> [(row["variant"], row["value"]) for row in alone]
     [('bm25 alone', 0.5), ('dense alone', 1.0)]
     """
     check_numpy()

@@ -25,7 +25,7 @@ from sqlmetrics.tables.tabular import ArrowTables, Tabular, arrow_table
 RULES = ("worst", "average", "best")
 
 LEGEND = """\
-worst, best: the metric if the item with the lower, or the higher, grade comes first
+worst, best: the metric if the lower, or the higher, grade comes first
 average: its mean over all orders of equal scores (- if unknown); spread: best - worst"""
 
 

@@ -26,7 +26,12 @@ FORMULA = "Formula"
 @click.argument(
     "tables", type=INPUT, nargs=-1, required=True, metavar="RANKINGS... [LABELS] | SPEC"
 )
-@option("--like", type=click.Choice([*PRESETS]), help="Search engine whose formula is used.")
+@option(
+    "--like",
+    type=click.Choice([*PRESETS]),
+    metavar="NAME",
+    help=f"Search engine whose formula is used: {', '.join(PRESETS)}.",
+)
 @option(
     "--method",
     type=click.Choice([*METHODS]),
