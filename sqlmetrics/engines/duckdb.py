@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from threading import RLock
@@ -60,6 +61,9 @@ the whole file again for each of them if the file is filtered, as our buckets ar
 _FILES = "select path from duckdb_databases() where path is not null"
 
 _WRITING = RLock()
+
+_USERS: Counter[int] = Counter()
+"""Connection, by its id -> how many drivers read it: a user's own may be given twice at once."""
 
 
 class DuckDB(Driver):
@@ -162,9 +166,16 @@ class DuckDB(Driver):
         self._add_exactly()
 
     def _add_exactly(self) -> None:
-        """Give the session the sum that is the same in any order of the rows."""
+        """Give the connection the sum that is the same in any order, until nobody reads it."""
         self.execute(named(self.dialect).exact_sum.format(name=EXACT_SUM))
-        self._undo.callback(self._restore, f"drop macro if exists temp.{EXACT_SUM}")
+        _USERS[id(self._connection)] += 1
+        self._undo.callback(self._add_no_more)
+
+    def _add_no_more(self) -> None:
+        _USERS[id(self._connection)] -= 1
+        if not _USERS[id(self._connection)]:
+            del _USERS[id(self._connection)]
+            self._restore(f"drop macro if exists temp.{EXACT_SUM}")
 
     def _set(self, name: str, target_value: str) -> None:
         value = self.rows(f"select current_setting('{name}')")[0][0]

@@ -133,3 +133,12 @@ def test_the_sum_is_exact_and_leaves_the_session_as_it_was() -> None:
         assert engine.rows(nan) == [(True,)]
     macros = f"select count(*) from duckdb_functions() where function_name = '{EXACT_SUM}'"
     assert connection.execute(macros).fetchone() == (0,)
+
+
+def test_a_session_within_another_keeps_the_sum() -> None:
+    connection = duckdb.connect()
+    connection.execute("create table runs as select 1 as query_id, 2 as item_id, 0.5 as score")
+    connection.execute("create table truth as select 1 as query_id, 2 as item_id, 1 as grade")
+    with connect(connection) as engine:
+        for place in (engine, connection, engine):
+            assert sm.evaluate("runs", "truth", "mrr", connection=place)["mrr"] == 1

@@ -18,9 +18,14 @@ from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.plan.expressions import MetricContext, used_parts
 from sqlmetrics.proof import reference, reference_columns
-from sqlmetrics.proof.explain.example import CATALOGUE, Grades, Value, grouped
+from sqlmetrics.proof.explain.example import CATALOGUE, DAY, Grades, Value, grouped
 from sqlmetrics.proof.verify import build_question
 from sqlmetrics.spec.spec import Spec
+
+
+def _is_ideal(over: str) -> bool:
+    """Whether rows are an ideal order whose worth is a sum of gains times discounts."""
+    return over.startswith("ideal") and over not in ("ideal_groups", "ideal_agreement")
 
 
 def number(value: Value) -> str:
@@ -111,11 +116,16 @@ class Arithmetic:
             ranked_grades = worths[: len(ranked_grades)]
             label_grades = [self.gain(item, grade) for item, grade in self.labels.items()]
         ranks = enumerate(ranked_grades, start=1)
+        items = list(self.ranked)[: len(ranked_grades)]
         inputs = {
             "grades": ranked_grades,
             "labels": label_grades,
-            "items": list(self.ranked)[: len(ranked_grades)],
+            "items": items,
+            "in_pool": [item in self.labels for item in items],
             "other": self.other,
+            "own_ties": [[item] for item in items],
+            "other_ties": [[item] for item in self.other],
+            "day": DAY,
             "groups": grouped(self.labels),
             "catalogue": CATALOGUE,
             "rows": [(-float(rank), grade) for rank, grade in ranks if grade is not None],
@@ -142,7 +152,7 @@ class Arithmetic:
     def ideal(self) -> Grades:
         """The items of the ideal order, best first; empty if the metric has none."""
         overs = {part.metric.over for part in self.parts}
-        if not any(over.startswith("ideal") for over in overs - {"ideal_groups"}):
+        if not any(map(_is_ideal, overs)):
             return {}
         items = self.ranked if "ideal_shown" in overs else self.labels
         return dict(sorted(items.items(), key=lambda pair: -self.gain(*pair)))
@@ -166,7 +176,7 @@ class Arithmetic:
         terms: list[float] = []
         if part.metric.name in self.sums:
             terms = self.sums[part.metric.name][: part.k]
-        elif part.metric.over.startswith("ideal") and part.metric.over != "ideal_groups":
+        elif _is_ideal(part.metric.over):
             terms = self._ideal_terms(value or 0.0)
         return " + ".join(map(number, terms)) if len(terms) > 1 else ""
 

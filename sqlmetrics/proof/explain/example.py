@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import date, timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.catalog.metric import AGE
 from sqlmetrics.catalog.metric_files import MetricFiles
 from sqlmetrics.proof.reference_columns import Item
 from sqlmetrics.spec.spec import Spec
@@ -35,14 +37,19 @@ BASELINE = ("b", "a", "g", "d")
 
 
 class _Columns(dict[str, Any]):
-    """The columns of an item by their roles: any number is its price, any text its category."""
+    """The columns of an item by their roles: any number is its price, any day that it came out."""
 
     def __missing__(self, role: str) -> Any:
         return self[role.partition("_")[0]]
 
 
+DAY = date(2026, 11, 1)
+"""The day of the list, where a metric looks at days."""
+
+
 def _known(category: str, price: Value, in_stock: Value) -> Mapping[str, Any]:
-    return _Columns(text=category, number=price, flag=in_stock)
+    published = None if price is None else DAY - timedelta(days=int(price))
+    return _Columns(text=category, number=price, flag=in_stock, age=published)
 
 
 CATALOGUE: Mapping[str, Item] = {
@@ -74,8 +81,12 @@ def needed_fields(measure: Measure, preset: str = "house") -> Mapping[str, Any]:
         metrics_from=MetricFiles.of(measure),
         preset=preset,
     )
-    systems = {"rankings": {"relation": "my_rankings", "columns": {"system": "system"}}}
-    compares = systems | {"baseline": "prod"} if "baseline" in plain.needed else {}
+    columns = {"system": "system"} if "baseline" in plain.needed else {}
+    if any(need.startswith(f"items.{AGE}_") for need in plain.needed):
+        columns |= {"date": "day"}
+    compares: dict[str, Any] = {"baseline": "prod"} if "baseline" in plain.needed else {}
+    if columns:
+        compares["rankings"] = {"relation": "my_rankings", "columns": columns}
     groups = {"labels": {"relation": "my_labels", "columns": {"group": "group_id"}}}
     needed_groups = groups if "labels.group" in plain.needed else {}
     return compares | needed_groups | ({"items": items} if plain.needs_items else {})
@@ -113,14 +124,15 @@ def grouped(grades: Grades) -> dict[str, dict[str, Value]]:
     return grades_by_group
 
 
-def rankings(*, systems: bool) -> pa.Table:
-    """The list; with a column of systems the baseline's too."""
+def rankings(*, systems: bool, days: bool = False) -> pa.Table:
+    """The list; with a column of systems the baseline's too, with one of days its day."""
     lists = {SYSTEM: tuple(LIST)} | ({"prod": BASELINE} if systems else {})
     rows = [
         {"query_id": "q", "item_id": item, "score": float(-position), "system": system}
         for system, items in lists.items()
         for position, item in enumerate(items)
     ]
+    rows = [row | {"day": DAY} for row in rows] if days else rows
     table = pa.Table.from_pylist(rows)
     return table if systems else table.drop_columns("system")
 

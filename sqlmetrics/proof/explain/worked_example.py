@@ -114,8 +114,9 @@ def _spec(measure: Measure, preset: str, labels: Grades) -> Spec:
     roles = list(filter(is_column_role, roles))
     label_table = label_rows(labels, roles, groups=bool(label_fields))
     spec_fields["labels"] = {"data": label_table, **label_fields}
-    columns = {"system": "system"} if systems else {}
-    spec_fields["rankings"] = {"data": rankings(systems=systems), "columns": columns}
+    columns = spec_fields.get("rankings", {}).get("columns", {})
+    table = rankings(systems=systems, days="date" in columns)
+    spec_fields["rankings"] = {"data": table, "columns": columns}
     if "items" in spec_fields:
         spec_fields["items"] = {"data": items(roles), "columns": spec_fields["items"]["columns"]}
     return Spec(
