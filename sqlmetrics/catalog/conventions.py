@@ -286,7 +286,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
             Option(
                 "rbo_bound",
                 "metric",
-                "what rank-biased overlap makes of the items below the ends of the lists",
+                "what rank-biased overlap makes of items below the ends of lists",
                 (
                     Choice("extrapolated", "they agree as those above do", "{extrapolated}"),
                     Choice("min", "none is in both lists", "{least}"),

@@ -112,9 +112,15 @@ def tried(option: Option, preset: str) -> OptionExample:
     Args:
         option: A value of `OPTIONS`.
         preset: A name of `PRESETS`.
+
+    Returns:
+        The example, without rows where no metric of the option fits the log.
     """
     log = _log(option)
     texts = [text for metric in listed() for text in _texts(option, metric)]
+    if not texts:  # its metrics compare two systems, and the log is of one
+        name = next(metric.name for metric in listed() if option.name in metric.settings)
+        return OptionExample(parse(name), (), (), {})
     results = {
         str(value): _evaluated(log, texts, preset, option, value)
         for value in (value_of(option, choice) for choice in option.choices)

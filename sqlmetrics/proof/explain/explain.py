@@ -311,7 +311,7 @@ def _option(option: Option, preset: str) -> Iterator[str]:
     yield f"Choices (* marks that of the preset {preset})"
     yield "\n".join(_choices(option, spec.options[option.name]))
     yield "\n".join(hung(*fact, 13) for fact in _places(option, example.measure))
-    if not option.of_days:
+    if example.rows and not option.of_days:
         yield from _example(option, example)
 
 
