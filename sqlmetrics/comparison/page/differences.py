@@ -29,8 +29,9 @@ def verdict_columns(content: Content) -> tuple[str, ...]:
 
 
 def verdicts(content: Content, words: Words) -> Picture | None:
-    """Every metric's difference with its interval, against the margin."""
-    rows = [row for row in content.overall() if row["ci_low"] is not None]
+    """Every metric's difference with its interval, against the margin; the table has all."""
+    table_rows = content.overall()
+    rows = [row for row in table_rows if row["ci_low"] is not None]
     if not rows:
         return None
     several = len(content.others) > 1
@@ -56,7 +57,7 @@ def verdicts(content: Content, words: Words) -> Picture | None:
         [words(f"column.{column}") for column in columns],
         [
             [*([str(row["system"])] if several else []), *verdict_cells(content, row, words)]
-            for row in by_metric
+            for row in sorted(table_rows, key=lambda row: content.metrics.index(row["metric"]))
         ],
         2 if several else 1,
         {
