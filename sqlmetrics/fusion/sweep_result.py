@@ -94,7 +94,7 @@ class Sweep(Tabular):
         if curve is None or not can_draw():
             return super().html()
         words = Words()
-        sentence = html_notes([curve.sentence(words), curve.look(words)])
+        sentence = html_notes([curve.sentence(words), curve.look(words), *self._notes_of_days()])
         return f"{curve.html()}<p>{sentence}</p>{super().html()}"
 
     def _last_day(self) -> list[Row]:
@@ -105,6 +105,13 @@ class Sweep(Tabular):
             for row in self.rows
             if row["segment_name"] == ALL and str(row["metric_date"]) == last
         ]
+
+    def _notes_of_days(self) -> Iterator[str]:
+        """Of which of several days the values are, where the winner is of all."""
+        days = sorted({str(row["metric_date"]) for row in self.rows})
+        if len(days) > 1:
+            last = f"values of {days[-1]}, the last of {len(days):,} days"
+            yield f"{last}; the winner is chosen over all days"
 
     def _best(self) -> Table:
         """The variants over all queries of the last day, best first."""
@@ -127,6 +134,7 @@ class Sweep(Tabular):
         ]
         more = len(ordered) - len(lines)
         notes = [f"and {many(more, 'more variant')}"] if more > 0 else []
+        notes += self._notes_of_days()
         return Table(["variant", "as good", *metrics], lines, 2, notes=notes)
 
     def _sentences(self, winner: Row) -> Iterator[str]:

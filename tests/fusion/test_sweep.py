@@ -139,6 +139,11 @@ def test_days_whole_lists_and_random_variants() -> None:
     page = sweep.html()
     assert page.index("<svg") < page.index("<table"), "the curve stands above the numbers"
     assert "mrr by the weight of dense, from it&#x27;s alone at 0 to dense alone at 1" in page
+    of_day = "values of 2026-01-02, the last of 2 days; the winner is chosen over all days"
+    assert sweep.text().count(of_day) == 1
+    assert page.count(of_day) == 2, "below the curve and below the table"
+    one_day, _ = frames(2)
+    assert "the last of" not in sm.fuse_sweep(one_day, labels, "mrr", k=60, date="ds").text()
     winner, _ = sweep.to_dicts()["winners"]
     assert winner["n_units"] == 12, "a query of two days is one"
     assert winner["n_variants"] == 2 + 2 + 9
