@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,9 @@ from typing import Any
 
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.mixture import OF_K, OF_RANKS, PRESETS, Mixture, mixture_of
+
+STEP_TOLERANCE = 0.015
+"""By so large a share may a step be off, so that .33 is a third."""
 
 MOST_VARIANTS = 1000
 """As many variants has a sweep at most."""
@@ -106,6 +110,16 @@ def _parts(count: int, n_runs: int) -> Iterator[tuple[int, ...]]:
             yield (first, *others)
 
 
+def _check_step(step: float) -> None:
+    if not 0.01 <= step <= 0.5:
+        raise SpecError(f"step must be from 0.01 to 0.5, given {step:g}")
+    if abs(step * round(1 / step) - 1) > STEP_TOLERANCE:
+        smaller, larger = 1 / math.ceil(1 / step), 1 / math.floor(1 / step)
+        raise SpecError(
+            f"step must divide 1, given {step:g}; the nearest are {smaller:.4g} and {larger:.4g}"
+        )
+
+
 def grid_of(
     like: str | None,
     methods: Sequence[str],
@@ -122,10 +136,13 @@ def grid_of(
     Raises:
         SpecError: If a name is not known, or a number cannot be.
     """
-    if not 0.01 <= step <= 0.5:
-        raise SpecError(f"step must be from 0.01 to 0.5, given {step:g}")
+    _check_step(step)
     if draws is not None and not 1 <= draws <= MOST_VARIANTS:
         raise SpecError(f"draws must be from 1 to {MOST_VARIANTS:,}, given {draws:,}")
+    for named_norm in norms:  # also those that no method reads
+        mixture_of(like, {"norm": named_norm})
+    for named_constant in constants:
+        mixture_of(like, {"k": named_constant})
     families: list[Mixture] = []
     preset: dict[str, Any] = dict(PRESETS.get(like or "", {}))
     for method in methods or (None,):

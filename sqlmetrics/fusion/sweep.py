@@ -87,7 +87,8 @@ def fuse_sweep(
         norm: Norms to try with methods of scores. Default: min_max and z_score.
         k: Constants of rrf to try. Default: 10 and 60.
         floor: What an item counts in a run that lacks it, before the weight; see `fuse`.
-        step: The step from one weight to the next, from 0.01 to 0.5; weights sum to 1.
+        step: The step from one weight to the next, a divisor of 1 from 0.01 to 0.5; weights sum
+            to 1.
         draws: As many variants at random instead of the grid.
         seed: Of the random variants, and of the folds.
         folds: In as many parts are queries divided, by a hash of their ids; 2 or more.

@@ -110,8 +110,10 @@ class Sweep(Tabular):
         """Of which of several days the values are, where the winner is of all."""
         days = sorted({str(row["metric_date"]) for row in self.rows})
         if len(days) > 1:
-            last = f"values of {days[-1]}, the last of {len(days):,} days"
-            yield f"{last}; the winner is chosen over all days"
+            yield (
+                f"values of {days[-1]}, the last of {many(len(days), 'day')}; the winner is chosen "
+                "over all days"
+            )
 
     def _best(self) -> Table:
         """The variants over all queries of the last day, best first."""

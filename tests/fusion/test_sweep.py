@@ -186,6 +186,9 @@ def test_a_winner_by_hand_and_what_is_refused(tmp_path: Path) -> None:
     for problem, arguments in {
         "needs labels": {"labels": None},
         "step must be": {"step": 0},
+        "must divide 1, given 0.3; the nearest are 0.25 and 0.3333": {"step": 0.3},
+        "did you mean 'min_max'": {"method": "rrf", "norm": ["rank", "minmax"]},
+        "k of rrf must be 0 or more, given -5": {"method": "sum", "k": -5},
         "draws must be": {"draws": 0},
         "folds must be": {"folds": 1},
         "window must be": {"window": 0},
@@ -196,6 +199,8 @@ def test_a_winner_by_hand_and_what_is_refused(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(sm.SpecError, match=problem):
             sm.fuse_sweep(**{"rankings": runs, "labels": labels, **arguments})
+    thirds = [sm.fuse_sweep(runs, labels, "mrr", k=1, step=step) for step in (0.33, 0.333, 1 / 3)]
+    assert thirds[0].to_dicts() == thirds[1].to_dicts() == thirds[2].to_dicts()
     bm25.write_csv(tmp_path / "bm25.csv")
     dense.write_csv(tmp_path / "dense.csv")
     labels.write_csv(tmp_path / "labels.csv")
