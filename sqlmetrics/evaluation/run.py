@@ -10,6 +10,7 @@ from typing import Any
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.buckets import buckets
 from sqlmetrics.evaluation.checks import checks, prescan
+from sqlmetrics.evaluation.checks.fused_runs import check_fused_runs
 from sqlmetrics.evaluation.checks.kept import check_kept
 from sqlmetrics.evaluation.checks.sample import sampled, share_of
 from sqlmetrics.evaluation.execution import USUALLY, Execution
@@ -130,6 +131,8 @@ def executing(
     if 0 < share < 1:
         checks.check_sample(plan, sampled(plan, share), engine)
         check = False
+    elif not check:
+        check_fused_runs(plan, engine)
     suspects = prescan.suspects(plan, engine) if check else ""
     presumed = plan.choose(TableStatistics(), execution.plan, suspects)
     is_told = presumed.name == SHOWN  # the log was cleaned of what is looked for

@@ -202,6 +202,15 @@ def test_what_is_refused() -> None:
     }.items():
         with pytest.raises((sm.SpecError, sm.InputError), match=f"(?s){problem}"):
             evaluated(spec_of(rows, labels, rankings={"fuse": fuse}))
+    typo = spec_of(rows, labels, rankings={"fuse": [{"name": "h", "runs": ["bm25", "dens"]}]})
+    unknown = pytest.raises(sm.InputError, match="fuse of h: unknown system 'dens'")
+    with connect() as engine, unknown:
+        run(typo, opened(typo, engine), engine, check=False)
+    empty = spec_of(
+        rows.slice(0, 0), labels, rankings={"fuse": [{"name": "h", "runs": ["a", "b"]}]}
+    )
+    with connect() as engine:
+        assert not run(empty, opened(empty, engine), engine, check=False).to_dicts()
     ranked = {key: name for key, name in COLUMNS.items() if key != "score"} | {"rank": "s"}
     pair = {"name": "h", "runs": ["bm25", "dense"]}
     for problem, rankings in {

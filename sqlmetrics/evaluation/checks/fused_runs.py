@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import shortened, unknown
 from sqlmetrics.evaluation.checks.absence import why_absent
-from sqlmetrics.evaluation.checks.problem import Problem
+from sqlmetrics.evaluation.checks.problem import Problem, refusal
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.tables.table import many
@@ -18,6 +18,8 @@ def wrong_runs(plan: Plan, engine: Database) -> Iterator[Problem]:
     if not plan.spec.rankings.fuse:
         return
     existing: set[str] = set().union(*_systems_by_day(plan, engine).values())
+    if not existing:  # an empty table is told elsewhere
+        return
     listed = sorted(map(shortened, existing))
     for system in plan.spec.rankings.fuse:
         place = f"fuse of {shortened(system.name)}"
@@ -30,6 +32,12 @@ def wrong_runs(plan: Plan, engine: Database) -> Iterator[Problem]:
             if run not in existing and not why_absent(run, existing, plan.unfused, engine):
                 message = f"{place}: {unknown('system', shortened(run), listed)}"
                 yield Problem("rankings", message, 1)
+
+
+def check_fused_runs(plan: Plan, engine: Database) -> None:
+    """Raise InputError for what `wrong_runs` finds; for input that is not checked otherwise."""
+    if problems := [*wrong_runs(plan, engine)]:
+        raise refusal(problems)
 
 
 def notes_of_gaps(plan: Plan, engine: Database) -> Iterator[str]:
