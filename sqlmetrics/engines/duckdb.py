@@ -156,18 +156,19 @@ class DuckDB(Driver):
     def _settle(self) -> None:
         """Set what decides the meaning of our text; the zone of the user's own connection stays."""
         self._memory = ""
+        adding = named(self.dialect).exact_sum.format(name=EXACT_SUM)
         if self._own:
             with suppress(EngineError):  # without its library of calendars it is in UTC anyway
-                self.execute("set TimeZone = 'UTC'")
-        else:  # days of times with a zone name theirs
+                self.execute(f"{adding};\nset TimeZone = 'UTC'")
+        else:
+            self._add_exactly(adding)  # days of times with a zone name theirs
             for name, target_value in SETTINGS.items():
                 self._set(name, target_value)
         self._leave_out(UNWANTED)
-        self._add_exactly()
 
-    def _add_exactly(self) -> None:
-        """Give the connection the sum that is the same in any order, until nobody reads it."""
-        self.execute(named(self.dialect).exact_sum.format(name=EXACT_SUM))
+    def _add_exactly(self, adding: str) -> None:
+        """Give the user's connection the sum that is the same in any order, until it is left."""
+        self.execute(adding)
         _USERS[id(self._connection)] += 1
         self._undo.callback(self._add_no_more)
 

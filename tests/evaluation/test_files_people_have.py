@@ -101,7 +101,7 @@ def test_a_spec_says_how_its_files_are_written(tmp_path: Path) -> None:
     assert "delim = ';'" in text
     assert "delim = ','" in text
     assert "-- numbers with a decimal comma" in text
-    assert "-- the blanks around values are left out" in text
+    assert "-- blanks around names and values are removed" in text
     sqlmetrics("validate", "s.yml", folder=tmp_path)
     sqlmetrics("verify", "s.yml", folder=tmp_path)
     sqlmetrics("sheet", "s.yml", folder=tmp_path)
