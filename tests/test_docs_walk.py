@@ -678,7 +678,9 @@ _OF_TABLES = [
     "metrics-from",
 ]
 ELSEWHERE_TESTED = {(verb, f"--{name}") for verb in ("sheet", "sample") for name in _OF_TABLES}
-"""Options that evaluate has from the same list; test_sources gives tables to these verbs."""
+ELSEWHERE_TESTED |= {("clicks", "--metrics-from"), ("gate", "--items")}
+"""Options that evaluate has from the same list; test_sources gives tables to these verbs,
+test_metric_files a folder of metrics to clicks, test_gate_command items to the gate."""
 
 SHARED = {"--debug", "--errors", "--help", "--log-format", "--overwrite", "--profiles", "--quiet"}
 SHARED |= PLACES
