@@ -51,8 +51,9 @@ def share_of_group(weight: str, group: str) -> ItemWindow:
 
     def sql(keys: Sequence[str]) -> str:
         of_group, of_list = Window([*keys, group]), Window(keys)
-        total = indent(f"sum({weight}) over {of_list},\n0e0", " " * 8)
-        return f"sum({weight}) over {of_group}\n    / nullif(\n{total}\n    )"
+        total, part = f"sum({weight}) over {of_list}", f"sum({weight}) over {of_group}"
+        # no nullif: DuckDB 1.4 cannot plan one over a window
+        return f"case\n    when {total} > 0e0\n        then {part}\n            / {total}\nend"
 
     return ItemWindow((weight, group), sql)
 
