@@ -210,7 +210,7 @@ def parse_beside(text: str, files: Mapping[str, Metric]) -> Measure:
         )
     if named := NAMED.fullmatch(text):
         return _composite(named["name"], named["formula"], text, files)
-    written_name, written_settings, k = _split(function_named(text, files), files)
+    written_name, written_settings, k = _split(function_named(text, files), text, files)
     name, implied_settings = WITH_SETTINGS.get(written_name.casefold(), (written_name, {}))
     settings = _translated({**implied_settings, **written_settings})
     metric = of_column(_named(name, settings, k, text, files), settings, text)
@@ -331,27 +331,33 @@ def spelled_out(text: str) -> list[str]:
     return [f"{several[1]}_{cutoff}" for cutoff in several[3].split(",")]
 
 
-def _split(text: str, files: Mapping[str, Metric]) -> tuple[str, dict[str, object], int | None]:
-    """Name, settings as written, and cutoff."""
+def _split(
+    text: str, given: str, files: Mapping[str, Metric]
+) -> tuple[str, dict[str, object], int | None]:
+    """Name, settings as written, and cutoff; messages have the text as it was given."""
     if level := AT_RECALL.fullmatch(text):
-        return "iprec", {**_arguments(level["inside"] or "", text), "recall": float(level[2])}, None
+        return (
+            "iprec",
+            {**_arguments(level["inside"] or "", given), "recall": float(level[2])},
+            None,
+        )
     trec = re.fullmatch(r"\s*([A-Za-z]\w*?)(_at_|[_.])(\d{1,10})\s*", text, re.IGNORECASE)
     is_cut = trec and (trec[2] != "." or trec[1].casefold() in DOTTED)
     if trec and is_cut and metric_of(trec[1], files) and not metric_of(text, files):
         return trec[1], {}, int(trec[3])
     body, at_sign, cutoff = text.rpartition("@") if re.search(r"@[^)]*$", text) else (text, "", "")
     if at_sign and not re.fullmatch(r"\s*\d{1,10}\s*", cutoff):
-        hint = whose(text)
+        hint = whose(given)
         raise SpecError(
-            f"metric {text!r}: the cutoff must be a whole number from 1 to {LARGEST_CUTOFF}"
+            f"metric {given!r}: the cutoff must be a whole number from 1 to {LARGEST_CUTOFF}"
             + (f"; {hint}" if hint else "")
         )
     match = re.fullmatch(r"\s*([^\W\d]\w*)\s*(?:\((.*)\))?\s*", body, re.DOTALL)
     if match is None:
-        hint = whose(text)
+        hint = whose(given)
         advice = f"; {hint}" if hint else "; write it like ndcg@10 or recall(rel=2)@50"
-        raise SpecError(f"metric {text!r} cannot be read{advice}")
-    return match[1], _arguments(match[2] or "", text), int(cutoff) if at_sign else None
+        raise SpecError(f"metric {given!r} cannot be read{advice}")
+    return match[1], _arguments(match[2] or "", given), int(cutoff) if at_sign else None
 
 
 def _arguments(settings_text: str, text: str) -> dict[str, object]:
@@ -365,9 +371,9 @@ def _arguments(settings_text: str, text: str) -> dict[str, object]:
             raise ValueError
         return dict(pairs)
     except (SyntaxError, ValueError, TypeError):
+        written = text.partition("(")[2].rpartition(")")[0]
         raise SpecError(
-            f"metric {text!r}: {settings_text!r} cannot be read; write options like (rel=2, "
-            "gain=linear)"
+            f"metric {text!r}: {written!r} cannot be read; write options like (rel=2, gain=linear)"
         ) from None
 
 
@@ -483,14 +489,14 @@ def _setting_problems(metric: Metric, settings: Mapping[str, Setting], text: str
             sets = ", ".join(metric.name for metric in listed() if metric.of_set)
             problems.append(
                 f"metric {text!r}: ties=include is only for metrics that ignore the order of the "
-                f"top k ({sets}); leave it out of {metric.name}"
+                f"top k ({sets}); leave it out of {Measure(metric)}"
             )
         elif key in OPTIONS and not _is_own(metric, key, value):
             problems.append(f"metric {text!r}: {key} applies to all metrics; set it outside them")
         elif key in metric.settings:
             problems += [f"metric {text!r}: {p}" for p in problems_of(key, value)]
         elif key in OPTIONS:
-            problems.append(f"metric {text!r}: {metric.name} has no option {key}")
+            problems.append(f"metric {text!r}: {Measure(metric)} has no option {key}")
         else:
             problems.append(f"metric {text!r}: {unknown('setting', key, metric.settings)}")
     return problems
@@ -504,11 +510,11 @@ def _is_own(metric: Metric, name: str, value: Setting) -> bool:
 
 def _cutoff_problems(metric: Metric, k: int | None, text: str) -> list[str]:
     if metric.cutoff == "none" and k is not None:
-        return [f"metric {text!r}: {metric.name} takes no cutoff"]
+        return [f"metric {text!r}: {Measure(metric)} takes no cutoff"]
     if metric.cutoff == "required" and k is None:
         set_metric = f"set_{metric.name.replace('f1', 'f')}"
         alternative = f"; {set_metric} has none" if set_metric in catalog() else ""
-        return [f"metric {text!r} needs a cutoff, like {metric.name}@10{alternative}"]
+        return [f"metric {text!r} needs a cutoff, like {Measure(metric, k=10)}{alternative}"]
     if k is not None and metric.deepest is not None and k > metric.deepest:
         reason = "the discounts of all ranks to the cutoff are added up"
         if metric.orders_groups:

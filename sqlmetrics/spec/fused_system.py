@@ -49,6 +49,8 @@ class FusedSystem(Model):
                 "runs must be two to ten systems, each once, "
                 f"given {shortened(', '.join(self.run_names)) or 'none'}"
             )
+        if not self.name.strip():
+            raise ValueError(f"name must not be empty, given {shortened(self.name)!r}")
         if self.name in self.run_names:
             raise ValueError(f"name must not be that of a run, given {shortened(self.name)}")
         try:

@@ -201,6 +201,11 @@ PRICED = pa.table(
         ),
         ("share(price)@2", PRICED, "price is neither yes nor no in 2 rows"),
         ("mean(price, better=low)@2", PRICED, "did you mean 'lower'?"),
+        (
+            "mean(price,discounted,discounted)@2",
+            PRICED,
+            r"metric 'mean\(price,discounted,discounted\)@2': 'price,discounted,discounted' cannot",
+        ),
         ("max(price, discounted)@2", PRICED, "after the column write relevant, min_grade=2 or"),
         ("exposure(seller, even)@2", PRICED, "after the column write equal, relevant or min_gr"),
         ("exposure(seler)@2", PRICED, "unknown column 'seler'; did you mean 'seller'?"),
@@ -320,7 +325,9 @@ def worth(**changed: list[Any]) -> pa.Table:
         ("ndcg(revenue)@2", worth(revenue=[30, -1]), "revenue is below 0 in 1 row"),
         ("ndcg(revenue)@2", worth(revenue=["30", "much"]), "revenue is not a number in 1 row"),
         ("dcg(revenue)", worth(revenue=[30, math.inf]), "revenue is NaN or infinite in 1 row"),
-        ("recall(revenue)", WORTH, "needs a cutoff, like recall"),
+        ("recall(revenue)", WORTH, r"needs a cutoff, like recall\(revenue\)@10"),
+        ("recall(revenue)@10 / recall@10", WORTH, r"'recall\(revenue\)@10 / recall@10' cannot be"),
+        ("recall(revenue, gain=exp)@2", WORTH, r"recall\(revenue\) has no option gain"),
         ("recall(revenue, better=lower)@2", WORTH, "unknown setting 'better'"),
         (
             "recall(revenue, relevant)@2",

@@ -196,6 +196,7 @@ def test_what_is_refused() -> None:
         "two to ten systems": [{"name": "h", "runs": ["bm25"]}],
         "a name twice": [{"name": "h", "runs": ["bm25", "dense"]}] * 2,
         "must not be that of a run": [{"name": "bm25", "runs": ["bm25", "dense"]}],
+        "name must not be empty, given ' '": [{"name": " ", "runs": ["bm25", "dense"]}],
         "unknown method 'rff'": [{"name": "h", "runs": ["bm25", "dense"], "method": "rff"}],
         "unknown key 'wait'": [{"name": "h", "runs": ["bm25", "dense"], "wait": 1}],
     }.items():
