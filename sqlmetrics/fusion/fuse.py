@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import date
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sqlmetrics.comparison.compare import asked_plan
@@ -140,8 +141,8 @@ def fuse(
     """
     check_arguments(fuse, arguments)
     for name, value in (("window", window), ("limit", limit)):
-        if value is not None and value < 1:
-            raise SpecError(f"{name} must be 1 or more, given {value}")
+        if value is not None:
+            check_count(name, value)
     settings = {"method": method, "norm": norm, "k": k, "floor": floor}
     mixture_of(like, settings)
     question = Question(rankings, labels, (start, end), arguments)
@@ -247,6 +248,15 @@ def run_names(plan: Plan, engine: Database, wanted: Sequence[str]) -> tuple[str,
             f"fuse needs two to ten runs, given {len(names)}: {found}; choose some (runs, --runs)"
         )
     return names
+
+
+def check_count(name: str, value: object, least: int = 1) -> None:
+    """Raise SpecError if a value is no whole number, or below the least one."""
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_whole or int(value) < least:  # type: ignore[call-overload]
+        raise SpecError(
+            f"{name} must be {least} or more, a whole number, given {shortened(repr(value))}"
+        )
 
 
 def check_scores(plan: Plan, mixture: Mixture) -> None:

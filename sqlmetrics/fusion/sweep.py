@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
@@ -20,7 +20,7 @@ from sqlmetrics.errors import SpecError, SqlmetricsError
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
 from sqlmetrics.evaluation.run import executing, result_of
-from sqlmetrics.fusion.fuse import Question, check_scores, run_names
+from sqlmetrics.fusion.fuse import Question, check_count, check_scores, run_names
 from sqlmetrics.fusion.grid import Grid, Variant, grid_of
 from sqlmetrics.fusion.label_gaps import hanging_lead
 from sqlmetrics.fusion.sweep_result import Sweep, variant_row, winner_row
@@ -125,15 +125,14 @@ def fuse_sweep(
     check_numpy()
     check_arguments(fuse_sweep, arguments)
     check_level(level, 0)
-    if folds < 2:
-        raise SpecError(f"folds must be 2 or more, given {folds}")
-    if window is not None and window < 1:
-        raise SpecError(f"window must be 1 or more, given {window}")
+    check_count("folds", folds, least=2)
+    if window is not None:
+        check_count("window", window)
     if labels is None and not isinstance(rankings, Spec):
         raise SpecError("a sweep needs labels: the table after the runs (labels, --labels)")
     segments = Inputs(rankings, labels, arguments).segments(by)
     methods, norms = _listed(method), _listed(norm)
-    constants = (k,) if isinstance(k, int | float) else tuple(k)
+    constants = _constants(k)
     numbers_of_grid: dict[str, Any] = {"floor": floor, "step": step, "draws": draws, "seed": seed}
     grid_of(like, methods, norms, constants, **numbers_of_grid)
     question = Question(rankings, labels, (start, end), arguments, metric_texts(metrics), segments)
@@ -151,6 +150,13 @@ def fuse_sweep(
 
 def _listed(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _constants(k: float | Sequence[float] | None) -> tuple[float, ...]:
+    """Those that are named; a text is none, and is refused as a whole."""
+    if k is None:
+        return ()
+    return tuple(k) if isinstance(k, Iterable) and not isinstance(k, str) else (k,)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 from sqlmetrics.errors import SpecError, shortened, unknown
@@ -122,11 +124,11 @@ class Mixture:
             raise SpecError(unknown("method", shortened(str(self.method)), METHODS))
         if self.norm not in NORMS:
             raise SpecError(unknown("norm", shortened(str(self.norm)), NORMS))
-        if not (math.isfinite(self.k) and self.k >= 0):
-            raise SpecError(f"k of rrf must be 0 or more, given {self.k:g}")
+        if not (is_finite(self.k) and self.k >= 0):
+            raise SpecError(f"k of rrf must be 0 or more, given {_told(self.k)}")
         self._check_weights()
-        if self.floor is not None and not math.isfinite(self.floor):
-            raise SpecError(f"floor must be a finite number, given {self.floor:g}")
+        if self.floor is not None and not is_finite(self.floor):
+            raise SpecError(f"floor must be a finite number, given {_told(self.floor)}")
         if self.floor is not None and self.method in ("med", "borda", "turns"):
             raise SpecError(f"{self.method} has no floor; leave floor out")
         return self
@@ -207,6 +209,21 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 is one less here."""
 
 
+def is_finite(value: object) -> bool:
+    """Whether a value is a finite number, be it of Python or of numpy."""
+    if not isinstance(value, Real | Decimal) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _told(value: object) -> str:
+    """A value that was given for a number, as messages have it."""
+    return f"{value:g}" if is_finite(value) else shortened(repr(value))
+
+
 def mixture_of(preset: str | None, settings: Mapping[str, Any]) -> Mixture:
     """A mixture by what was said of it.
 
@@ -229,8 +246,13 @@ def weights_of(
     """The weights in the order of the runs; of names that are not there an error.
 
     Raises:
-        SpecError: If there are not as many as runs, or one is of no run.
+        SpecError: If there are not as many as runs, or one is of no run or no number.
     """
+    if isinstance(weights, str) or not isinstance(weights, Iterable | None):
+        raise SpecError(
+            "weights must be run -> weight, or numbers in the order of the runs, given "
+            f"{shortened(repr(weights))}"
+        )
     if not weights:
         return ()
     if isinstance(weights, Mapping):
@@ -239,10 +261,12 @@ def weights_of(
         missing = [name for name in runs if name not in weights]
         if missing:
             raise SpecError(f"weights: {shortened(missing[0])!r} has none; give 0 to leave it out")
-        return tuple(float(weights[name]) for name in runs)
+        weights = [weights[name] for name in runs]
     if len(weights) != len(runs):
         names = shortened(", ".join(runs))
         raise SpecError(f"{len(weights)} weights for {len(runs)} runs: {names}")
+    if wrong := [weight for weight in weights if not is_finite(weight)]:
+        raise SpecError(f"weights must be finite numbers, 0 or more, given {_told(wrong[0])}")
     return tuple(map(float, weights))
 
 
