@@ -384,11 +384,7 @@ class Shape:
                 "ties=input_order needs rows in an order: a rank column, a file or a "
                 "DataFrame; a table or query of a database has none"
             )
-        if self.spec.options["min_score"] != "none" and "rank" in has["rankings"]:
-            yield (
-                "min_score is compared with scores, and the rankings have ranks: name their "
-                "column of scores, cut the lists with depth, or leave min_score out"
-            )
+        yield from self._unfit_border()
         yield from self._problems_of_a_log()
         yield from self._unreadable()
         yield from self._zoneless()
@@ -409,6 +405,22 @@ class Shape:
             yield "a baseline is a system; name the rankings' column of systems"
         yield from self.made_of.problems(weighted=bool(self.weighted))
         yield from self._unmet_needs()
+
+    def _unfit_border(self) -> Iterator[str]:
+        """That `min_score` has no scores to be compared with, or scores of several scales."""
+        if self.spec.options["min_score"] == "none":
+            return
+        if "rank" in self.columns["rankings"]:
+            yield (
+                "min_score is compared with scores, and the rankings have ranks: name their "
+                "column of scores, cut the lists with depth, or leave min_score out"
+            )
+        elif self.spec.rankings.fuse:
+            yield (
+                "min_score is compared with the scores of all systems, and fuse gives its systems "
+                "scores of another scale: cut these with limit, all lists with depth, or leave "
+                "min_score out"
+            )
 
     def _problems_of_a_log(self) -> Iterator[str]:
         """What a click log cannot give."""

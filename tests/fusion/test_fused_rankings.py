@@ -224,5 +224,8 @@ def test_what_is_refused() -> None:
     spec = spec_of(rows, labels, rankings={"fuse": [pair]}, **repeats)
     with pytest.raises(sm.SpecError, match="duplicate_rankings=best_score"):
         evaluated(spec)
+    border = {"conventions": {"min_score": 0.5}, "metrics": ["ndcg@5"]}
+    with pytest.raises(sm.SpecError, match="min_score is compared with the scores of all systems"):
+        evaluated(spec_of(rows, labels, rankings={"fuse": [pair]}, **border))
     with pytest.raises(sm.SpecError, match="fused_only leaves h, given 'bm25'"):
         spec_of(rows, labels, rankings={"fuse": [pair], "fused_only": True}, baseline="bm25")
