@@ -37,6 +37,8 @@ _SENTENCES = {
     "tied_scores": "a pair with equal scores {}",
     "equal_labels": "a pair with equal grades {}",
     "pnr_form": "concordant pairs are divided by {}",
+    "rbo_ties": "equal scores in rank-biased overlap: {}",
+    "rbo_bound": "below the ends of the lists: {}",
     "rel": "relevant from grade {}",
 }
 
