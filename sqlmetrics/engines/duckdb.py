@@ -160,8 +160,8 @@ class DuckDB(Driver):
         if self._own:
             with suppress(EngineError):  # without its library of calendars it is in UTC anyway
                 self.execute(f"{adding};\nset TimeZone = 'UTC'")
-        else:
-            self._add_exactly(adding)  # days of times with a zone name theirs
+        else:  # days of times with a zone name theirs
+            self._add_exactly(adding)
             for name, target_value in SETTINGS.items():
                 self._set(name, target_value)
         self._leave_out(UNWANTED)
