@@ -15,7 +15,7 @@ from sqlmetrics.fusion.grid import Variant
 from sqlmetrics.fusion.winner import Gain, Winner
 from sqlmetrics.plan.summary import ALL, NO_DATE
 from sqlmetrics.spec.mixture import OF_K
-from sqlmetrics.tables.table import Table, html_notes, many, printable
+from sqlmetrics.tables.table import Table, html_notes, many, printable, wrapped
 from sqlmetrics.tables.tabular import Block, Kinds, Row, Tabular
 
 SHOWN = 12
@@ -84,8 +84,8 @@ class Sweep(Tabular):
         yield self._best()
         for winner in self.winners:
             if winner["segment_name"] == ALL or winner["metric"] == self.metrics[0]:
-                yield "\n".join(self._sentences(winner))
-        yield "\n".join(f"note: {note}" for note in self.notes)
+                yield wrapped(self._sentences(winner), break_on_hyphens=False)
+        yield wrapped(f"note: {note}" for note in self.notes)
 
     def html(self) -> str:
         """All of it for a page, below the curve of the weight of two runs."""

@@ -26,7 +26,8 @@ RULES = ("worst", "average", "best")
 
 LEGEND = """\
 worst, best: the metric if the lower, or the higher, grade comes first
-average: its mean over all orders of equal scores (- if unknown); spread: best - worst"""
+average: its mean over all orders of equal scores (- if unknown)
+spread: best - worst"""
 
 
 @dataclass(frozen=True, repr=False)
