@@ -209,7 +209,7 @@ class _Frame:
 
     def _hashed(self, key_sql: str) -> str:
         """The lot of a query; the same on every engine."""
-        translation = self.plan.shape.at.translation
+        translation = self.plan.translation
         return translation.expression(
             translation.dialect.hashed, f"{literal(f'{self.seed}|')} || {key_sql}"
         )

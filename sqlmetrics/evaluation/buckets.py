@@ -52,7 +52,7 @@ def buckets(plan: Plan, engine: Database, measured: TableStatistics | None) -> t
     """
     if plan.shape.made_of.having(TRAFFIC) or plan.needs.pooled:  # of all queries together
         return (WHOLE,)
-    if plan.shape.at.translation.dialect.quick_hash:
+    if plan.translation.dialect.quick_hash:
         return hashed(plan, engine)
     if plan.strategy.name in (WINDOW, SHOWN) or measured is None:
         return (WHOLE,)
@@ -107,7 +107,7 @@ def hashed(plan: Plan, engine: Database) -> tuple[Bucket, ...]:
 
 def _of_hash(plan: Plan, table: str, number: int, index: int) -> str:
     """What the rows of a bucket meet; the dialect's own text."""
-    translation = plan.shape.at.translation
+    translation = plan.translation
     column = f"cast({identifier(plan.shape.columns[table]['query'])} as varchar)"
     text = translation.own(translation.dialect.quick_hash, column)
     return translation.condition(f"{text} % {number} = {index}")

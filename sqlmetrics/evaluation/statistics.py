@@ -29,7 +29,7 @@ def statistics_of(plan: Plan, engine: Database) -> TableStatistics | None:
         plan: The portable plan.
         engine: Where the tables are.
     """
-    if plan.shape.at.translation.changes:
+    if plan.translation.changes:
         return None
     if plan.shape.at.rankings.template == "query":
         return TableStatistics()  # even its first row may take long

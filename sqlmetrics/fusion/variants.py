@@ -120,7 +120,7 @@ class VariantStages:
         fusion = self.fusion
         keys = [*fusion.query_keys, "system"]
         rank = f"row_number() over {Window(keys, ['score desc', 'item_id asc'])}"
-        dialect = fusion.plan.shape.at.translation.dialect.name
+        dialect = fusion.plan.translation.dialect.name
         view = {
             "about": "rank 1 is the best of a query and variant",
             "keys": keys,

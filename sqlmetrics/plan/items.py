@@ -110,7 +110,7 @@ def _age(shape: Shape, items: str, role: str) -> str:
     """How many days an item has on the day of the list; empty for a column that is no age."""
     if not role.startswith(f"{AGE}_"):
         return ""
-    translation = shape.at.translation
+    translation = shape.translation
     micros = [
         translation.expression(translation.dialect.times.micros, f"cast({column} as date)")
         for column in ("ranked.metric_date", f"{items}.{identifier(role)}")

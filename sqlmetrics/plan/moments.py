@@ -135,7 +135,7 @@ class Moments:
             sums: What else is summed over its queries.
             segments: The segments of the summary.
         """
-        total = self.shape.at.translation.total
+        total = self.shape.translation.total
         sums = {**sums, "x": total("x"), "w": total("w")}
         if self.is_paired:
             sums["n_pairs"] = "sum(n_pairs)"
@@ -153,7 +153,7 @@ class Moments:
     def totals(self) -> dict[str, str]:
         """What `totals` sums over terms, or clusters."""
         counted = "case when {} > 0 then 1 else 0 end" if self.cluster else ""
-        total = self.shape.at.translation.total
+        total = self.shape.translation.total
         sum_by_name = {"numerator": total("x"), "denominator": total("w")}
         if counted:
             sum_by_name["n_clusters"] = f"sum({counted.format('n_queries')})"
@@ -168,7 +168,7 @@ class Moments:
 
     def totals_of_clusters(self, sums: Mapping[str, str]) -> Stage:
         """One row per system, segment and metric, over clusters."""
-        total = self.shape.at.translation.total
+        total = self.shape.translation.total
         totals = {
             name: total(name) if name in _FLOATS else f"{_ROLLED_UP.get(name, 'sum')}({name})"
             for name in sums

@@ -94,7 +94,7 @@ class PerQuery:
     def _group_rows(self) -> GroupRows:
         shape = self.shape
         labels = UNIQUE_GROUPS if self._merges_groups else shape.names["labels"]
-        places = FOLDED if shape.at.translation.dialect.few_stages else 1
+        places = FOLDED if shape.translation.dialect.few_stages else 1
         return GroupRows(labels, shape.label_keys, shape.keys, self.needs.depth, places)
 
     @property
@@ -231,7 +231,7 @@ class PerQuery:
         if sums.over == "ideal_returned":
             over, *joined = [*joined, over]
         keys = self._sum_keys(sums)
-        exact = self.shape.at.translation.exact
+        exact = self.shape.translation.exact
         columns = [replace(column, sql=exact(column.sql)) for column in sums.columns.values()]
         if sums.name == self.needs.lists:
             columns = [Column("1", "is_ranked"), *columns]

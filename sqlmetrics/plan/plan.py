@@ -27,6 +27,7 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import variant
+from sqlmetrics.sql.translation import Translation
 
 INLINED = "inlined"
 """The templates for databases that compute a stage anew each time that it is read."""
@@ -67,6 +68,11 @@ class Plan:
         return self.shape.spec
 
     @property
+    def translation(self) -> Translation:
+        """How the database of the tables reads SQL."""
+        return self.shape.translation
+
+    @property
     def measures(self) -> tuple[Measure, ...]:
         """The metrics, in the order of the spec."""
         return self.spec.measures
@@ -78,7 +84,7 @@ class Plan:
         Where a plan looks at a table twice, neither DuckDB nor PostgreSQL shall copy it first:
         PostgreSQL knows nothing of the copy, and joins the wrong way round.
         """
-        copies = self.shape.at.translation.dialect.copies_stages
+        copies = self.translation.dialect.copies_stages
         by_window = self.strategy.name == WINDOW
         suspects = self.strategy.suspects
         extra_columns = {
@@ -165,7 +171,7 @@ class Plan:
     @property
     def counted_lists(self) -> str:
         """The stage whose rows are the lists, where the database has it at hand; else empty."""
-        copies = self.shape.at.translation.dialect.copies_stages
+        copies = self.translation.dialect.copies_stages
         return self.needs.lists if copies and not self.strategy.suspects else ""
 
     @property
@@ -174,7 +180,7 @@ class Plan:
 
     def _own(self, stages: Iterable[Stage]) -> tuple[Stage, ...]:
         """The stages, each by the dialect's own template if it has one, or one for its kind."""
-        dialect = self.shape.at.translation.dialect
+        dialect = self.translation.dialect
         kinds = [INLINED] * dialect.inlines_stages
         wide = [f"{dialect.name}_wide"] * (len(self.measures) > MANY_METRICS)
         names = (*wide, dialect.name, dialect.relative, *kinds)

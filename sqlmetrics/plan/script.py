@@ -103,7 +103,7 @@ def script(
         files: Where each part is written first, if it shall outlast a run that is stopped.
     """
     plan = parts[0]
-    dialect = plan.shape.at.translation.dialect
+    dialect = plan.translation.dialect
     stages = plan.inputs + plan.per_query
     if not (dialect.keep and table):
         rows = query(plan, per_query=True).rstrip() if per_query else ""

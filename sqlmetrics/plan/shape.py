@@ -16,6 +16,7 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation, unmentioned
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import double, identifier, literal
+from sqlmetrics.sql.translation import Translation
 
 _ABOUT = {
     "rankings": "one row per ranked item",
@@ -106,6 +107,11 @@ class Shape:
     at: Tables
     bucket: Bucket = WHOLE
 
+    @property
+    def translation(self) -> Translation:
+        """How the database of the tables reads SQL."""
+        return self.at.translation
+
     @cached_property
     def tables(self) -> dict[str, Relation]:
         """The tables by name."""
@@ -154,7 +160,7 @@ class Shape:
 
     def given(self, table: str) -> str:
         """What was said of the rows of a table, of all days and queries; empty if nothing."""
-        return self.at.translation.condition(self.written_condition(table))
+        return self.translation.condition(self.written_condition(table))
 
     def written_condition(self, table: str) -> str:
         """The same as the spec has it, in no dialect."""
@@ -169,8 +175,8 @@ class Shape:
             return f"cast({column} as date)"
         if self.tables[table].loses_types:
             column = f"cast({column} as timestamptz)"
-        times = self.at.translation.dialect.times
-        return self.at.translation.expression(times.in_zone(zone), column)
+        times = self.translation.dialect.times
+        return self.translation.expression(times.in_zone(zone), column)
 
     def days_of(self, table: str) -> list[str]:
         """What the rows of a table meet that are of the days that are looked at."""
@@ -437,9 +443,9 @@ class Shape:
 
     def _unreadable(self) -> Iterator[str]:
         """Sources that DuckDB alone can read."""
-        if not self.at.translation.changes:
+        if not self.translation.changes:
             return
-        dialect = self.at.translation.dialect.title
+        dialect = self.translation.dialect.title
         for table, relation in self._sources.items():
             if not relation.is_sql:
                 yield (
@@ -451,7 +457,7 @@ class Shape:
 
     def _too_deep(self) -> Iterator[str]:
         """Ideal lists that the database cannot plan."""
-        dialect = self.at.translation.dialect
+        dialect = self.translation.dialect
         for measure in self.spec.components:
             if measure.metric.orders_groups and (measure.k or 0) > dialect.places:
                 yield (
@@ -461,7 +467,7 @@ class Shape:
 
     def _zoneless(self) -> Iterator[str]:
         """Zones of which the database cannot tell the days."""
-        dialect = self.at.translation.dialect
+        dialect = self.translation.dialect
         for table, zone in self.at.zones.items():
             if not dialect.times.knows(zone):
                 yield (
@@ -616,7 +622,7 @@ class Shape:
 
     def _select_facts(self, table: str) -> Iterator[Column]:
         for name in self.segments[table]:
-            yield Column(self.made_of.value(name, self.at.translation), segment(name))
+            yield Column(self.made_of.value(name, self.translation), segment(name))
         if self.weighted == table:
             yield Column(f"cast({identifier(self.columns[table]['weight'])} as double)", "weight")
 

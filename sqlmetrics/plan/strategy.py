@@ -163,8 +163,8 @@ def choose(
 
 def _obstacles(shape: Shape, needs: Needs) -> Iterator[str]:
     """Why lists of scores or ranks would not be enough."""
-    if shape.at.translation.changes:
-        yield f"{shape.at.translation.dialect.title} has no such lists"
+    if shape.translation.changes:
+        yield f"{shape.translation.dialect.title} has no such lists"
     if needs.every_item:
         yield f"{needs.every_item} also counts items without a label"
     if needs.pooled:

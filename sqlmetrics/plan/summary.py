@@ -128,7 +128,7 @@ class Summary:
     def _sums(self) -> dict[str, str]:
         """What is summed over queries."""
         weight = " * weight" if "weight" in self.shape.facts else ""
-        total = self.shape.at.translation.total
+        total = self.shape.translation.total
         top = f"coalesce({total(f'metric_value{weight}')}, 0e0)"
         bottom = "cast(count(metric_value) as double)"
         if weight:

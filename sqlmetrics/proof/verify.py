@@ -198,7 +198,7 @@ def _has_digits(the_plan: Plan, engine: Database) -> bool:
     shape = the_plan.shape
     name = shape.columns["rankings"].get("score", "")
     is_exact = the_plan.spec.options["score_precision"] == "exact"
-    if not (is_exact and name) or shape.at.translation.dialect.casts_texts:
+    if not (is_exact and name) or shape.translation.dialect.casts_texts:
         return False
     kinds = engine.columns(source_text(shape.tables["rankings"])).items()
     kind = {column.casefold(): kind for column, kind in kinds}[name.casefold()]

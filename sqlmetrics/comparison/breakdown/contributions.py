@@ -75,7 +75,7 @@ def slices_query(pairing: Pairing) -> tuple[list[Stage], str]:
         for measure in pairing.measures
     ]
     facts = ["system", *map(segment, pairing.by), *(["weight"] if weighted else [])]
-    total = pairing.plan.shape.at.translation.total
+    total = pairing.plan.translation.total
     sums = [
         Column("count(*)", "n"),
         Column(total(pairing.weight), "weight"),

@@ -96,7 +96,7 @@ def _moved(
     with statements.kept(moves) as table:
         if table:
             moves = [Stage(moves[-1].name, "kept", {"table": table})]
-        translation = pairing.plan.shape.at.translation
+        translation = pairing.plan.translation
         rows = statements.rows(*sums_query(moves, translation))
         noise_by_key = noises(pairing, sums.moments, rows)
         query = movers_query(pairing, moves, noise_by_key, selection)

@@ -75,7 +75,7 @@ def moved_queries(pairing: Pairing) -> Iterator[Stage]:
     alone = replace(pairing, cluster=None, by=())
     weighted = alone.weight != "1e0"
 
-    translation = pairing.plan.shape.at.translation
+    translation = pairing.plan.translation
     total = translation.total
 
     def mean(name: str) -> str:

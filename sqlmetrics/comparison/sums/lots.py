@@ -78,7 +78,7 @@ def numbers(pairing: Pairing, seed: int, source: str) -> Iterator[Stage]:
         seed: Another one gives another order.
         source: The stage of the rows that have clusters.
     """
-    unit, translation = pairing.unit[-1], pairing.plan.shape.at.translation
+    unit, translation = pairing.unit[-1], pairing.plan.translation
     yield Stage("clusters", "comparison/clusters", {"keys": [unit], "from": source})
     hashed = translation.expression(translation.dialect.hashed, f"{literal(f'{seed}|')} || {unit}")
     yield columns_stage(

@@ -180,7 +180,7 @@ def _stages(pairing: Pairing) -> Iterator[Stage]:
 
 def _centres(pairing: Pairing) -> Stage:
     about = "squares are summed about numbers near the means, so that no digits are lost"
-    mean = pairing.plan.shape.at.translation.mean
+    mean = pairing.plan.translation.mean
     columns = [
         Column(mean(f"{measure.column}_difference"), f"{measure.column}_centre")
         for measure in pairing.measures
@@ -258,7 +258,7 @@ _INTEGERS = frozenset({"n", "n_clusters", "wins", "losses"})
 
 def _added(pairing: Pairing, name: str, text: str) -> str:
     """A sum: of counts, or of floats."""
-    total = pairing.plan.shape.at.translation.total
+    total = pairing.plan.translation.total
     return f"sum({text})" if name in _INTEGERS else total(text)
 
 

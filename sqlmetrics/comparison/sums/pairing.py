@@ -128,7 +128,7 @@ class Pairing:
             return
         keys = [*dict.fromkeys([*self.keys, "system", *self._clusters])]
         facts = [name for name in self.carried if name not in keys]
-        mean = self.plan.shape.at.translation.mean
+        mean = self.plan.translation.mean
         columns = [
             Column(mean(name) if name in _AVERAGED else f"min({name})", name) for name in facts
         ]

@@ -192,7 +192,7 @@ class Resampling:
         about, weight = _WEIGHTS[self.test]
         columns = (*keys, *self._sums)
         lot, times = Column(lots.remainder("product"), "lot"), Column(weight("lot"), "times")
-        total = self.pairing.plan.shape.at.translation.total
+        total = self.pairing.plan.translation.total
         sums = [Column(total(f"times * {name}"), name) for name in self._sums]
         stages = [
             *self.pairing.stages(),
@@ -226,7 +226,7 @@ class Resampling:
         return join_stage("pair_lots", about, columns, rows, to="lots", on=(pairing.unit[-1],))
 
     def _lot_sums(self) -> Stage:
-        total = self.pairing.plan.shape.at.translation.total
+        total = self.pairing.plan.translation.total
         sums = [Column(f"coalesce({total(name)}, 0e0)", name) for name in self._sums]
         keys = ["system", "lot"], list[str]()
         segments = self.pairing.segments

@@ -120,7 +120,7 @@ def _up_to_centres(samples: Samples) -> Iterator[Stage]:
     if samples.covariate:
         yield from samples.covariate.stages(samples)
     about = "squares are summed about numbers near the means, so that no digits are lost"
-    mean = samples.plan.shape.at.translation.mean
+    mean = samples.plan.translation.mean
     columns = [
         Column(mean(measure.column), f"{measure.column}_centre") for measure in samples.measures
     ]
@@ -133,7 +133,7 @@ def _up_to_moments(samples: Samples) -> Iterator[Stage]:
     yield _summed_values(samples)
     yield _sides(samples)
     keys, parts = (["system", *samples.unit], list[str]()), samples.segments
-    total = samples.plan.shape.at.translation.total
+    total = samples.plan.translation.total
     sums = [
         Column(f"sum({cell})" if name.startswith("n_") else total(cell), f"{column}_{side}")
         for measure in samples.measures
@@ -152,7 +152,7 @@ def _covariate_centres(samples: Samples, covariate: Covariate) -> Stage:
     columns = []
     for measure in samples.measures:
         value = chosen_if(f"{measure.column} is not null", covariate.of(measure))
-        mean = samples.plan.shape.at.translation.mean
+        mean = samples.plan.translation.mean
         columns.append(Column(mean(value), f"{measure.column}_before"))
     return columns_stage("covariate_centres", about, columns, samples.source)
 
@@ -236,7 +236,7 @@ def found_in(system: str, baseline: str) -> str:
 
 def _moments(samples: Samples) -> Stage:
     counts = [name for name in samples.counted if name.startswith("n_")]
-    keys, total = [*KEYS, "found_in"], samples.plan.shape.at.translation.total
+    keys, total = [*KEYS, "found_in"], samples.plan.translation.total
     return moments_stage(keys, counts, samples.variables, "metric_clusters", total)
 
 
@@ -379,7 +379,7 @@ class Covariate:
         days = [self.before.condition] if self.before else []
         where = "\n    and ".join([*days, *samples.of_lists])
         yield columns_stage("earlier_rows", about, columns, "per_query", where)
-        mean = samples.plan.shape.at.translation.mean
+        mean = samples.plan.translation.mean
         means = [
             Column(mean(measure.column), f"{measure.column}_earlier")
             for measure in samples.measures

@@ -257,7 +257,7 @@ class _Look:
 
     def texts(self) -> Iterator[Problem]:
         """Texts that other databases than DuckDB would take for 0, or guess a day from."""
-        if self.plan.shape.at.translation.changes:
+        if self.plan.translation.changes:
             yield from self._of_kinds(
                 ("VARCHAR",), "convert it to a number in the sql of the source"
             )
@@ -470,7 +470,7 @@ class _Look:
     @cached_property
     def _parts(self) -> list[Plan]:
         """The plan for each bucket of queries, where ClickHouse looks at them one by one."""
-        if not self.plan.shape.at.translation.dialect.quick_hash:
+        if not self.plan.translation.dialect.quick_hash:
             return [self.plan]
         return [
             self.plan.by(self.plan.strategy, bucket) for bucket in hashed(self.plan, self.engine)
@@ -478,8 +478,8 @@ class _Look:
 
     def _is_innocent(self, rule: GroupCheck, plan: Plan) -> bool:
         """Whether it is known without the rule's own query that it finds nothing."""
-        dialect = plan.shape.at.translation.dialect
-        if plan.shape.at.translation.changes and not (dialect.quick_hash or dialect.row_hash):
+        dialect = plan.translation.dialect
+        if plan.translation.changes and not (dialect.quick_hash or dialect.row_hash):
             return False
         screened = self._screen(rule.table) if rule.clue else None
         if screened:
@@ -560,7 +560,7 @@ class _Look:
 
     def _bad_row(self, table: str, rule: RowCheck, count: int) -> Problem:
         # as text first: DuckDB drops NaN rows of Parquet files from a plain numeric filter
-        reads_files = not self.plan.shape.at.translation.changes
+        reads_files = not self.plan.translation.changes
         read = "cast({column} as varchar)" if reads_files else "{column}"
         columns = self.plan.shape.columns[table]
         condition = rule.text(columns[rule.role], read)

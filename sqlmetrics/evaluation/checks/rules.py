@@ -283,7 +283,7 @@ def _column_checks(plan: Plan, table: str) -> Iterator[RowCheck]:
 
 def _grouped_digits(plan: Plan, table: str) -> Iterator[RowCheck]:
     """Texts like `1_000`, which DuckDB alone takes for a number."""
-    if plan.shape.at.translation.changes:
+    if plan.translation.changes:
         return
     mapped = {"grade"} if plan.spec.truth.grades else set()
     numbers = [row.role for row in ROW_CHECKS[table] if row.wanted == "number"]
@@ -295,7 +295,7 @@ def _grouped_digits(plan: Plan, table: str) -> Iterator[RowCheck]:
 
 def _score_checks(plan: Plan) -> Iterator[RowCheck]:
     is_exact = plan.spec.options["score_precision"] == "exact"
-    if is_exact and not plan.shape.at.translation.changes:  # elsewhere no row tells its type
+    if is_exact and not plan.translation.changes:  # elsewhere no row tells its type
         is_text = "typeof({column}) = 'VARCHAR'"
         yield RowCheck("score", is_text, "is a text, which is not compared as a number", TO_NUMBERS)
     if plan.spec.options["score_precision"] == "float32":
@@ -526,7 +526,7 @@ def _unknown(plan: Plan) -> Iterator[GroupCheck]:
 
 
 def _repeated(plan: Plan, table: str, keys: Sequence[str], policy: str) -> GroupCheck:
-    translation = plan.shape.at.translation
+    translation = plan.translation
     dialect = translation.dialect
     item = translation.own_text(translation.own(dialect.quick_hash or "{column}", "item_id"))
     list_keys = [key for key in keys if key != "item_id"]

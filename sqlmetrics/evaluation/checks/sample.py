@@ -40,7 +40,7 @@ def sampled(plan: Plan, share: float) -> Plan:
 
 def _condition(plan: Plan, column: str, share: float) -> str:
     """What rows of the chosen queries meet, in the words of the database."""
-    translation = plan.shape.at.translation
+    translation = plan.translation
     dialect, name = translation.dialect, translation.column(column)
     hashed = dialect.hashed.format(column=f"cast({name} as {dialect.text})")
     least = f"{min(int(share * 16**8), 16**8 - 1):08x}"

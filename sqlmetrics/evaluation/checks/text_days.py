@@ -24,7 +24,7 @@ def odd_days(plan: Plan, sources: Mapping[str, str], engine: Database) -> Iterat
         engine: Where the tables are.
     """
     kinds = {"VARCHAR"}
-    if plan.shape.at.translation.dialect.casts_texts:
+    if plan.translation.dialect.casts_texts:
         kinds |= {"DATE", "TIMESTAMP", ""}  # no type keeps a text out
     for table, source in sources.items():
         name = plan.shape.columns[table].get("date", "")

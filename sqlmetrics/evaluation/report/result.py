@@ -78,7 +78,7 @@ class Result(Tabular):
         It is the portable plan, without input checks; `executed_sql` is what ran.
         """
         shape = self._plan.shape
-        tables = replace(shape.at, translation=shape.at.translation.printed)
+        tables = replace(shape.at, translation=shape.translation.printed)
         plan = replace(self._plan, moments=False, shape=replace(shape, at=tables))
         return translated(plan, tables.translation)
 
