@@ -93,7 +93,7 @@ PLACES = {
     },
     "option": {
         "sqlmetrics/catalog/conventions.py": (r'Choice\(\s*"log2_max2"', CHOICE),
-        "sqlmetrics/proof/reference.py": (
+        "sqlmetrics/proof/reference_columns.py": (
             r'    if rule == "log2_max2":',
             '    if rule == "square":\n        return 1.0 / rank**2\n',
         ),

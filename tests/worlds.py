@@ -66,6 +66,12 @@ NUMBERS: Mapping[str, Sequence[float]] = {
     "group_rbp.beta": (0.1, 0.5, 0.95),
     "max_grade": (4, 4.5, 10),
     "t": (0.3, 0.5, 1, 2, 3.7),
+    **{
+        f"{name}.t": (0.5, 0.6, 1, 3.7)
+        for name in ("inst", "inst_gained", "inst_looks", "inst_log_of_rest", "inst_start")
+    },
+    "inst_end.t": (0.5, 0.6, 1, 3.7),
+    "insq.t": (0.5, 0.6, 1, 3.7),
     "equal": (0, 0.3, 1),
     "min_grade": (0, 0.5, 1, 2),
     "max_fpr": (0.05, 0.1, 0.3, 0.5, 0.8, 1),

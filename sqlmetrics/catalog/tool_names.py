@@ -120,6 +120,8 @@ def _ours(name: str, parts: Mapping[str, str], cutoff: str) -> str:
     """Our text of a metric: its name, the settings of both, and the cutoff, or a level."""
     if "{" in name:
         return name.format(cutoff)
+    name, _, own_cutoff = name.partition("@")
+    cutoff = cutoff or own_cutoff
     name, _, own_settings = name.partition("(")
     given_settings = [*filter(None, _settings(parts))]
     given_names = {setting.partition("=")[0].strip().casefold() for setting in given_settings}
@@ -282,6 +284,8 @@ TOOLS = (
             "compat": "compat",
             "bpm": "bpm",
             "sdcg": "sdcg",
+            "inst": "inst@1000",
+            "insq": "insq@1000",
         },
         missing={
             "judged_only=true": "leaves out what is not judged; here that holds for all metrics: "
@@ -293,13 +297,12 @@ TOOLS = (
             "normalize=false": "divides by the weights of all depths then; write compat(p=0.95), "
             "which is divided by what the ideal order has",
             "accuracy": _none("the chance to order two items rightly", "list_auc"),
-            **dict.fromkeys(("inst", "insq"), _none("a model of when a user stops", "rbp", "err")),
             **dict.fromkeys(
                 ("nerr8", "nerr9", "nerr10", "nerr11"), _none("a normalized ERR", "err", "nerr_ia")
             ),
             "nnrbp": _none("a normalized NRBP", "nrbp", "nerr_ia"),
             **dict.fromkeys(
-                ("sdcg(min_rel)", "bpm(min_rel)"),
+                ("sdcg(min_rel)", "bpm(min_rel)", "inst(min_rel)", "insq(min_rel)"),
                 "scales grades from min_rel to max_rel; here they count from 0: subtract min_rel "
                 "from the grades and from max_rel",
             ),

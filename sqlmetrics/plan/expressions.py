@@ -11,6 +11,14 @@ from sqlmetrics.catalog.measure import Measure, word
 from sqlmetrics.catalog.metric import label_column
 from sqlmetrics.catalog.option import Choice, GainTable
 from sqlmetrics.plan.row_columns import RowColumns, in_middle, place_in_group, share_of_group
+from sqlmetrics.plan.user_models import (
+    SURELY_GONE,
+    inverse_squares,
+    last_power,
+    log_of_rest_expected,
+    novelty,
+    sum_of_inverse_squares,
+)
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import case, double, identifier, number
 
@@ -22,9 +30,6 @@ GRADED = ("ranked", "ideal_shown", "group_hits", "shown_groups", "evidence", "id
 
 OF_LABELLING = ("num_ret", "num_judged", "every_returned_dcg")
 """The sums over a list that look at no grade."""
-
-SURELY_GONE = "-1e3"
-"""Stands for the logarithm of 0, which databases refuse."""
 
 
 class MetricContext:
@@ -117,6 +122,20 @@ class MetricContext:
     def every_weight(self) -> str:
         """The same, whatever terms of DCG are rounded to."""
         return double(sum(self._weight(rank) for rank in self._ranks))
+
+    @property
+    def first_expectation(self) -> str:
+        """What a reader of INST expects before the first rank: 2t."""
+        return double(2 * self._settings.parameter("t"))
+
+    @property
+    def every_insq_weight(self) -> str:
+        """The sum of INSQ's weights of ranks 1 to k, or of all ranks, as a number."""
+        start = 2 * self._settings.parameter("t")
+        below = sum_of_inverse_squares(start + self.k) if self.k else 0.0
+        return double(sum_of_inverse_squares(start) - below)
+
+    inverse_squares = staticmethod(inverse_squares)
 
     @property
     def _ranks(self) -> range:
@@ -235,6 +254,19 @@ class RowContext(MetricContext):
         if self.choice("stop").name == "exp":  # below 1 for every grade there may be
             return log
         return f"case when {chance} < 1e0 then {log} else {SURELY_GONE} end"
+
+    @property
+    def expectation(self) -> str:
+        """What a reader of INST expects before a rank: 2t + the ranks above - what they gained."""
+        name = f"{self.measure.formula.column}_missed"
+        missed = self.sum_above(name, f"1e0 - grade / {self.max_grade}")
+        return f"({self.first_expectation} + coalesce({missed}, 0e0))"
+
+    @property
+    def log_of_rest_expected(self) -> str:
+        """The logarithm of what an item leaves of what a reader of INST expects, squared."""
+        gain = f"grade / {self.max_grade}"
+        return log_of_rest_expected(gain, self.expectation, self._settings.parameter("t"))
 
     def still_reading(self, value: str, by_rank: str = "") -> str:
         """The value for rows in the top k, times the chance that the rows above leave.
@@ -378,7 +410,7 @@ class RowContext(MetricContext):
         """A parameter to the power of the ranks above, 0 where that is below e^-150."""
         base = self._settings.parameter(parameter)
         power = f"power({double(base)}, rnk - 1)"
-        last = _last_power(base)
+        last = last_power(base)
         return power if self.k and self.k <= last else case(f"rnk <= {last}", power)
 
     @property
@@ -398,25 +430,6 @@ class _Fields(dict[str, str]):
 
     def __missing__(self, name: str) -> str:
         return str(getattr(self._view, name))
-
-
-def novelty(alpha: float, n_seen: str, most: int | None) -> str:
-    """(1 - alpha)^seen as SQL, 0 where that is below e^-150: its square would be too small.
-
-    Args:
-        alpha: From 0, where nothing fades, to 1, where the first time alone counts.
-        n_seen: The column of how often a group came before.
-        most: What `n_seen` is always below; None if nobody knows.
-    """
-    if alpha in (0, 1):
-        return case(f"{n_seen} = 0e0", "1e0") if alpha else "1e0"
-    power, last = f"power({double(1 - alpha)}, {n_seen})", _last_power(1 - alpha)
-    return power if most and most <= last else case(f"{n_seen} < {last}e0", power)
-
-
-def _last_power(base: float) -> int:
-    """The last rank at which a base, to the power of the ranks above, is not below e^-150."""
-    return 1 + int(150 / -math.log(base))
 
 
 def part_of(measure: Measure, name: str) -> Measure:

@@ -8,12 +8,16 @@ with the chance m / n (McSherry and Najork 2008).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from textwrap import indent
 
 from sqlmetrics.sql.stage import Column, Stage, Window
 from sqlmetrics.sql.template import case
+
+_IN_ONE_ORDER = ("ranked", "ranked_with_sums", "ranked_with_sums_of_sums")
+"""The stages of rows in one order: each has sums over the rows above a row of the one before it."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,8 @@ class RowColumns:
         best_above: Whether a row knows the highest grade above it.
         tied_rnk: Whether a row knows the first rank of those with its score.
         running_hits: Name of a running count -> the condition of a hit.
-        above: Name of a sum over the rows above a row -> what is summed.
+        above: Name of a sum over the rows above a row -> what is summed, which may read others
+            of these sums.
         means: Name of a mean over a tie group -> the value of a row.
         hits: Suffix of the columns about hits of a tie group -> the condition of a hit.
         expected: What follows from the tie groups: name -> the suffix of what it reads.
@@ -109,7 +114,16 @@ class RowColumns:
 
     @property
     def _in_one_order(self) -> str:
-        return "ranked_with_sums" if self.above else "ranked"
+        return _IN_ONE_ORDER[len(self._above_levels)]
+
+    @property
+    def _above_levels(self) -> list[dict[str, str]]:
+        """The sums over rows above, and those that read such sums."""
+        pattern = re.compile(rf"\b({'|'.join(self.above)})\b")
+        levels: list[dict[str, str]] = [{}, {}]
+        for name, value in self.above.items():
+            levels[bool(pattern.search(value))][name] = value
+        return [level for level in levels if level]
 
     def running(self, suffix: str, relevant: str) -> str:
         """The column that counts the relevant items down to a row."""
@@ -119,6 +133,9 @@ class RowColumns:
 
     def sum_above(self, name: str, value: str) -> str:
         """The column that sums a value over the rows above a row, NULL for the first."""
+        for known_name, known_value in self.above.items():
+            if known_value == value:
+                return known_name
         self.above[name] = value
         return name
 
@@ -151,14 +168,17 @@ class RowColumns:
             order: What sorts it, before the rule for ties.
             carried: Columns of a list that later stages read.
         """
-        if self.above:
-            down = Window(keys, ["rnk asc"], "unbounded preceding", "1 preceding")
+        down = Window(keys, ["rnk asc"], "unbounded preceding", "1 preceding")
+        columns = [*ranked]
+        about = "the ranked items, with sums over the items above each"
+        for place, level in enumerate(self._above_levels):
             sums = [
                 Column(_over(f"sum({expression})", str(down)), name)
-                for name, expression in self.above.items()
+                for name, expression in level.items()
             ]
-            about = "the ranked items, with sums over the items above each"
-            yield _chosen("ranked_with_sums", about, [*ranked, *sums], "ranked")
+            yield _chosen(_IN_ONE_ORDER[place + 1], about, [*columns, *sums], _IN_ONE_ORDER[place])
+            columns += level
+            about = "the same, with sums over what these say of the items above each"
         if self.has_ties:
             yield from self._tie_stages(keys, order, carried)
 

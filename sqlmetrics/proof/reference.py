@@ -18,6 +18,7 @@ score and grade of every item that has both. Metrics of all lists together are g
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 from collections import Counter
@@ -497,6 +498,93 @@ def _ideal_ranks(grades: Grades, labels: Grades, rel: float) -> list[int]:
         ranks = [rank for rank, grade in enumerate(grades, start=1) if grade == level]
         order += [*ranks, *[0] * (list(labels).count(level) - len(ranks))]
     return order
+
+
+def inst(grades: Grades, labels: Grades, *, k: int | None, max_grade: float, t: float) -> Value:
+    """The mean gain at the ranks to k, each weighing the chance that a reader gets there.
+
+    One goes on with the chance ((rank + t + left - 1) / (rank + t + left))^2, left being t less
+    what was gained. Below the list, where nothing is gained, these chances make
+    weight x (x / (x + n))^2 at the n-th rank.
+    """
+    gains = [(grade or 0.0) / max_grade for grade in grades[:k]]
+    if not gains:
+        return 0.0
+    gained, looks, left, weight, x = 0.0, 0.0, t, 1.0, 0.0
+    for rank, gain in enumerate(gains, start=1):
+        gained, looks = gained + weight * gain, looks + weight
+        left -= gain
+        x = rank + t + left
+        weight *= max((x - 1) / x, 0.0) ** 2
+    below = None if k is None else k - len(gains)
+    return gained / (looks + weight * x * x * _inverse_squares(x, below))
+
+
+def inst_gained(
+    grades: Grades, labels: Grades, *, k: int | None, max_grade: float, t: float
+) -> Value:
+    """Sum of gain x rest / x^2."""
+    return sum(gain * rest / x**2 for gain, x, rest in _readings(grades, k, max_grade, t)[:-1])
+
+
+def inst_looks(
+    grades: Grades, labels: Grades, *, k: int | None, max_grade: float, t: float
+) -> Value:
+    """Sum of rest / x^2."""
+    return sum(rest / x**2 for _, x, rest in _readings(grades, k, max_grade, t)[:-1])
+
+
+def inst_log_of_rest(
+    grades: Grades, labels: Grades, *, k: int | None, max_grade: float, t: float
+) -> Value:
+    """The logarithm of what is left below, about -1000 where nothing is."""
+    rests = [rest for _, _, rest in _readings(grades, k, max_grade, t)]
+    steps = [below / rest for rest, below in itertools.pairwise(rests) if rest]
+    return sum(math.log(step) if step > 1e-12 else -1000 for step in steps) if grades else None
+
+
+def inst_start(
+    grades: Grades, labels: Grades, *, k: int | None, max_grade: float, t: float
+) -> Value:
+    """What is expected below the list."""
+    return _readings(grades, k, max_grade, t)[-1][1] if grades else None
+
+
+def inst_end(grades: Grades, labels: Grades, *, k: int, max_grade: float, t: float) -> Value:
+    """What is expected below rank k."""
+    return 2 * t + k - sum(grade or 0 for grade in grades[:k]) / max_grade if grades else None
+
+
+def _readings(
+    grades: Grades, k: int | None, max_grade: float, t: float
+) -> list[tuple[float, float, float]]:
+    """Gain, expectation and rest of INST at each rank, and below the last."""
+    x, rest, readings = 2 * t, 1.0, []
+    for grade in grades[:k]:
+        gain = (grade or 0.0) / max_grade
+        readings.append((gain, x, rest))
+        rest *= max(1 - gain / x, 0.0) ** 2
+        x += 1 - gain
+    return [*readings, (0.0, x, rest)]
+
+
+def insq(grades: Grades, labels: Grades, *, k: int | None, max_grade: float, t: float) -> Value:
+    """The same where a reader expects 2t items in any case."""
+    gained = sum(
+        (grade or 0.0) / max_grade / (rank + 2 * t - 1) ** 2
+        for rank, grade in enumerate(grades[:k], start=1)
+    )
+    return gained / _inverse_squares(2 * t, k)
+
+
+def _inverse_squares(x: float, count: int | None) -> float:
+    """1 / x^2 + 1 / (x + 1)^2 and so on, so many, or all of them."""
+    first = min(1000, 1000 if count is None else count)
+    total = sum(1 / (x + place) ** 2 for place in range(first))
+    ends = [(x + first, 1)] if count is None else [(x + first, 1), (x + count, -1)]
+    if count is None or count > first:  # Euler and Maclaurin
+        total += sum(sign * (1 / y + 1 / (2 * y**2) + 1 / (6 * y**3)) for y, sign in ends)
+    return total
 
 
 def infap(grades: Grades, labels: Grades, in_pool: Flags, *, rel: float) -> Value:

@@ -143,7 +143,7 @@ def hand(text: str) -> float | None:
     formula, equals, printed = text.partition("=")
     if formula.strip() == "undefined":
         return None
-    known = {"__builtins__": {}, "log2": math.log2, "log": math.log, "nan": math.nan}
+    known = {"__builtins__": {}, "log2": math.log2, "log": math.log, "nan": math.nan, "pi": math.pi}
     value = float(eval(formula, known))  # our own files, no builtins
     if equals:
         digits = len(printed.strip().partition(".")[2])

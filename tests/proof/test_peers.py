@@ -238,6 +238,7 @@ def test_ir_measures_sorts_ids_upwards_for_some(data: Data) -> None:
 CWL = (  # the tool looks at 1,000 ranks
     *(f"{name}(max_rel=3)@{k}" for name in ("SDCG", "BPM") for k in (1, 3, 10, 1000)),
     *("SDCG(min_rel=0, max_rel=4)@7", "BPM(T=2.5, max_rel=3)@10", "BPM(T=0.5, max_rel=4)@5"),
+    *(f"{name}(T={t}, max_rel=3)" for name in ("INST", "INSQ") for t in (0.5, 1.0, 3.7)),
 )
 
 

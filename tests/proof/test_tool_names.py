@@ -54,6 +54,7 @@ SPELLINGS = [
     ("ir_measures", "ERR@10", "err(max_grade=4)@10"),
     ("ir_measures", "SDCG(max_rel=4)@10", "sdcg(max_grade=4)@10"),
     ("ir_measures", "BPM(T=2.0, max_rel=3)@10", "bpm(t=2)@10"),
+    ("ir_measures", "INST(T=2.0, max_rel=4)", "inst(max_grade=4, t=2)@1000"),
     ("ir_measures", "Compat(p=0.9)", "compat(p=0.9)"),
     ("ir_measures", "ERR(max_grade=2)@10", "err(max_grade=2)@10"),
     ("recbole", "GAUC", "gauc(gauc_weight=positives)"),
