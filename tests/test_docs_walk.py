@@ -483,6 +483,8 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--skip-bad --out fused.parquet",
         "fuse a=rankings.parquet b=rankings.parquet --rank rank 2",
         f"fuse rankings.parquet {RANKED} --weight traffic 2",
+        f"fuse rankings {RANKED} --into fused --overwrite --limit 2 PLACE",
+        "fuse search.yml --into mixed --dry-run PLACE",
         "fuse \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
         f"{RANKED} --time-zone Europe/Berlin",
         f"fuse rankings.parquet {RANKED} --labels labels.parquet --sweep -m mrr@2 --method rrf "

@@ -52,6 +52,7 @@ from trace_seams import TraceSetup
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.metric import at_cutoff
+from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.report.failure import HAS_ROW
 from sqlmetrics.jobs.schema import BASELINE
 
@@ -561,6 +562,8 @@ class Walk:
         self._spec()
         options = ["--method", method, "--runs", ",".join(runs), "--out", "mix.csv"]
         self._call("fuse", *options)
+        if self.chance.random() < 0.5:
+            self._fused_into_a_table(options[:-2])
         with (self.folder / "graded.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, ["query_id", "item_id", "grade"])
             writer.writeheader()
@@ -574,6 +577,26 @@ class Walk:
         for row in again:
             value = by_spec[row["metric_date"], row["metric"], row["k"]]
             assert row["value"] == pytest.approx(value, abs=1e-12), row
+
+    def _fused_into_a_table(self, options: list[str]) -> None:
+        """The rows of the file, in a table that only --overwrite replaces."""
+        asked = (*options, "--into", "mix_of_seams")
+        refused = self._call(
+            "fuse", *options, "--into", "metrics_of_seams", "--overwrite", expect=2
+        )
+        assert "a table of other columns has this name" in refused.stderr
+        assert "create table" in self._call("fuse", *asked, "--dry-run").stdout
+        self._call("fuse", *asked)
+        assert "this table exists" in self._call("fuse", *asked, expect=2).stderr
+        self._call("fuse", *asked, "--overwrite")
+        with connect(self.stored.url) as database:
+            rows = database.rows("select query_id, item_id, rank from mix_of_seams")
+            database.execute("drop table mix_of_seams")
+        with (self.folder / "mix.csv").open(encoding="utf-8") as file:
+            listed = [
+                (row["query_id"], row["item_id"], row["rank"]) for row in csv.DictReader(file)
+            ]
+        assert sorted(tuple(map(str, row)) for row in rows) == sorted(listed)
 
     def _read_back(self) -> None:
         """What runs wrote, day by day, as an assistant asks for it."""

@@ -120,11 +120,11 @@ class Location:
 
         return connect(self._place(is_needed=False))
 
-    def writing(self, spec: Spec, *, passing: bool = False) -> Database:
+    def writing(self, spec: Spec | None, *, passing: bool = False) -> Database:
         """The database that is written to. Its file is made only if nothing is read from it.
 
         Args:
-            spec: What is asked, with its output.
+            spec: What is asked, with its output; None if it is not of a spec.
             passing: Whether it need not last: what is written is copied elsewhere.
 
         Raises:
@@ -135,9 +135,10 @@ class Location:
 
         url = cast(ConnectionURL, self._place(is_needed=True))
         if url.in_memory and not passing:
+            or_copy = ", or --publish" if spec and spec.output else ""
             raise SpecError(
                 f"{url} is a database in memory: the tables would be lost when the run ends; "
-                "give a file, or --publish"
+                f"give a file{or_copy}"
             )
         makes = (NEW_SCHEMA,) if _reads_tables(spec) else (NEW_FILE, NEW_SCHEMA)
         notice = _what_is_made(url)

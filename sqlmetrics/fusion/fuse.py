@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import date
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sqlmetrics.comparison.compare import asked_plan
@@ -15,6 +14,8 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, shortened, unknown
 from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
+from sqlmetrics.fusion.arguments import check_count, listed
+from sqlmetrics.fusion.ranking_table import RankingTable
 from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.plan.fusion import FusionStages
 from sqlmetrics.plan.plan import Plan
@@ -38,11 +39,14 @@ class Fusion(Tabular):
     """One ranking made of several; it prints as a table.
 
     Attributes:
-        table: Rows (query_id, item_id, score, rank), with metric_date where there are days.
+        table: Rows (query_id, item_id, score, rank), with metric_date where there are days; none of
+            a ranking that was written to a table.
         mixture: How the runs became one, as text.
         runs: The runs in their order.
         notes: What a reader should know.
-        sql: The query that made it, in the words of the database.
+        sql: The query that made it, in the words of the database; or the statements that write it.
+        into: The table that it was written to; empty if `table` has the rows.
+        n_rows: How many rows were written.
     """
 
     table: pa.Table
@@ -50,14 +54,21 @@ class Fusion(Tabular):
     runs: tuple[str, ...]
     notes: tuple[str, ...]
     sql: str
+    into: str = ""
+    n_rows: int = 0
 
     def __len__(self) -> int:
-        return int(self.table.num_rows)
+        return self.n_rows or int(self.table.num_rows)
 
     def _arrow_tables(self) -> ArrowTables:
         return {"rankings": lambda: self.table}
 
     def _blocks(self) -> Iterator[Block]:
+        runs = ", ".join(map(printable, self.runs))
+        below = [f"{self.mixture}: {runs}", *(f"note: {note}" for note in self.notes)]
+        if self.into:
+            yield "\n".join([f"{printable(self.into)}: {many(len(self), 'row')}", *below])
+            return
         rows = self.table.slice(0, SHOWN).to_pylist()
         names = self.table.column_names
         cells = [
@@ -66,11 +77,7 @@ class Fusion(Tabular):
         ]
         yield Table(names, cells, len(names) - 2)
         more = len(self) - len(rows)
-        below = [f"and {many(more, 'more row')}"] if more > 0 else []
-        runs = ", ".join(map(printable, self.runs))
-        yield "\n".join(
-            [*below, f"{self.mixture}: {runs}", *(f"note: {note}" for note in self.notes)]
-        )
+        yield "\n".join([*([f"and {many(more, 'more row')}"] if more > 0 else []), *below])
 
 
 def fuse(
@@ -88,6 +95,9 @@ def fuse(
     limit: int | None = None,
     start: str | date | None = None,
     end: str | date | None = None,
+    into: str | None = None,
+    overwrite: bool = False,
+    dry_run: bool = False,
     connection: Any = None,
     check: bool | float = True,
     **arguments: Unpack[TableArguments],
@@ -118,13 +128,17 @@ def fuse(
         limit: As many items of each query are kept; default: all.
         start: The first day.
         end: The day after the last one.
+        into: A table of the database that the ranking is written to, and stays in.
+        overwrite: Whether the rows of `into` are replaced if it has the columns of a ranking; by
+            default it must not be there.
+        dry_run: Whether `into` is left alone: `sql` is what would be executed.
         connection: Where the tables are; see `evaluate`.
         check: Whether to look for bad input first.
         **arguments: The other arguments of `evaluate`.
 
     Returns:
         The ranking: rows (query_id, item_id, score, rank), with metric_date where there are days,
-        ordered by these. `evaluate` takes it as it is.
+        ordered by these. `evaluate` takes it as it is; with `into` it takes the table's name.
 
     Raises:
         SpecError: If there are not two to ten runs, or an argument is wrong.
@@ -146,19 +160,30 @@ def fuse(
     settings = {"method": method, "norm": norm, "k": k, "floor": floor}
     mixture_of(like, settings)
     question = Question(rankings, labels, (start, end), arguments)
+    if into is not None and connection is None:
+        raise SpecError("into needs the database of the table; give it (connection, --db)")
     with question.planned(connection, check=check) as (plan, engine):
         names = run_names(plan, engine, runs)
         mixture = mixture_of(like, {**settings, "weights": weights_of(weights, names)})
         check_scores(plan, mixture)
         stages = FusionStages(plan, names, window)
+        columns = (*stages.query_keys, "item_id", "score", "rank")
         text = _query(stages, mixture, limit)
-        return Fusion(
-            engine.table(text),
-            str(mixture),
-            names,
-            plan.shape.at.notes,
-            engine.translation.text(text) + "\n",
-        )
+        facts: dict[str, Any] = {"mixture": str(mixture), "runs": names}
+        facts["notes"] = plan.shape.at.notes
+        if into is None:
+            return Fusion(engine.table(text), sql=engine.translation.text(text) + "\n", **facts)
+        output = RankingTable(engine, into, columns, text, overwrite)
+        output.check()
+        sql = output.text()
+        n_rows = 0 if dry_run else output.write()
+        return Fusion(_no_rows(columns), sql=sql, into=into, n_rows=n_rows, **facts)
+
+
+def _no_rows(columns: Sequence[str]) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.table({name: pa.array([], pa.null()) for name in columns})
 
 
 @dataclass(frozen=True)
@@ -234,8 +259,9 @@ def run_names(plan: Plan, engine: Database, wanted: Sequence[str]) -> tuple[str,
     rankings = plan.tables[0]
     select = f"select distinct system\nfrom {rankings}\norder by system asc"
     existing = [str(row[0]) for row in engine.rows(with_stages(plan.lists, select))]
-    listed = [name for name in plan.shape.at.systems if name in existing]
-    names = tuple(wanted) or (*listed, *(name for name in existing if name not in listed))
+    first = [name for name in plan.shape.at.systems if name in existing]
+    ordered = (*first, *(name for name in existing if name not in first))
+    names = tuple(map(str, listed(wanted))) or ordered
     for name in names:
         if name not in existing:
             raise InputError(unknown("run", shortened(name), map(shortened, existing)))
@@ -248,15 +274,6 @@ def run_names(plan: Plan, engine: Database, wanted: Sequence[str]) -> tuple[str,
             f"fuse needs two to ten runs, given {len(names)}: {found}; choose some (runs, --runs)"
         )
     return names
-
-
-def check_count(name: str, value: object, least: int = 1) -> None:
-    """Raise SpecError if a value is no whole number, or below the least one."""
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_whole or int(value) < least:  # type: ignore[call-overload]
-        raise SpecError(
-            f"{name} must be {least} or more, a whole number, given {shortened(repr(value))}"
-        )
 
 
 def check_scores(plan: Plan, mixture: Mixture) -> None:

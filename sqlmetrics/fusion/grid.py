@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from sqlmetrics.errors import SpecError
-from sqlmetrics.spec.mixture import OF_K, OF_RANKS, PRESETS, Mixture, mixture_of
+from sqlmetrics.errors import SpecError, shortened
+from sqlmetrics.fusion.arguments import check_count
+from sqlmetrics.spec.mixture import OF_K, OF_RANKS, PRESETS, Mixture, is_finite, mixture_of
 
 STEP_TOLERANCE = 0.015
 """By so large a share may a step be off, so that .33 is a third."""
@@ -111,8 +112,8 @@ def _parts(count: int, n_runs: int) -> Iterator[tuple[int, ...]]:
 
 
 def _check_step(step: float) -> None:
-    if not 0.01 <= step <= 0.5:
-        raise SpecError(f"step must be from 0.01 to 0.5, given {step:g}")
+    if not (is_finite(step) and 0.01 <= step <= 0.5):
+        raise SpecError(f"step must be from 0.01 to 0.5, given {shortened(repr(step))}")
     if abs(step * round(1 / step) - 1) > STEP_TOLERANCE:
         smaller, larger = 1 / math.ceil(1 / step), 1 / math.floor(1 / step)
         raise SpecError(
@@ -137,8 +138,9 @@ def grid_of(
         SpecError: If a name is not known, or a number cannot be.
     """
     _check_step(step)
-    if draws is not None and not 1 <= draws <= MOST_VARIANTS:
-        raise SpecError(f"draws must be from 1 to {MOST_VARIANTS:,}, given {draws:,}")
+    check_count("seed", seed, least=0)
+    if draws is not None:
+        check_count("draws", draws, most=MOST_VARIANTS)
     for named_norm in norms:  # also those that no method reads
         mixture_of(like, {"norm": named_norm})
     for named_constant in constants:

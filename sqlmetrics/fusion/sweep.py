@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
@@ -20,7 +20,8 @@ from sqlmetrics.errors import SpecError, SqlmetricsError
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
 from sqlmetrics.evaluation.run import executing, result_of
-from sqlmetrics.fusion.fuse import Question, check_count, check_scores, run_names
+from sqlmetrics.fusion.arguments import check_count, listed
+from sqlmetrics.fusion.fuse import Question, check_scores, run_names
 from sqlmetrics.fusion.grid import Grid, Variant, grid_of
 from sqlmetrics.fusion.label_gaps import hanging_lead
 from sqlmetrics.fusion.sweep_result import Sweep, variant_row, winner_row
@@ -131,8 +132,7 @@ def fuse_sweep(
     if labels is None and not isinstance(rankings, Spec):
         raise SpecError("a sweep needs labels: the table after the runs (labels, --labels)")
     segments = Inputs(rankings, labels, arguments).segments(by)
-    methods, norms = _listed(method), _listed(norm)
-    constants = _constants(k)
+    methods, norms, constants = map(listed, (method, norm, k))
     numbers_of_grid: dict[str, Any] = {"floor": floor, "step": step, "draws": draws, "seed": seed}
     grid_of(like, methods, norms, constants, **numbers_of_grid)
     question = Question(rankings, labels, (start, end), arguments, metric_texts(metrics), segments)
@@ -146,17 +146,6 @@ def fuse_sweep(
         for family in grid.families:
             check_scores(plan, family)
         return _Sweeping(plan, engine, names, grid, window).sweep(folds, level)
-
-
-def _listed(names: str | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
-
-
-def _constants(k: float | Sequence[float] | None) -> tuple[float, ...]:
-    """Those that are named; a text is none, and is refused as a whole."""
-    if k is None:
-        return ()
-    return tuple(k) if isinstance(k, Iterable) and not isinstance(k, str) else (k,)
 
 
 @dataclass(frozen=True)

@@ -120,9 +120,9 @@ class Mixture:
         Raises:
             SpecError: If a name is not known, or a number cannot be.
         """
-        if self.method not in METHODS:
+        if str(self.method) not in METHODS:
             raise SpecError(unknown("method", shortened(str(self.method)), METHODS))
-        if self.norm not in NORMS:
+        if str(self.norm) not in NORMS:
             raise SpecError(unknown("norm", shortened(str(self.norm)), NORMS))
         if not (is_finite(self.k) and self.k >= 0):
             raise SpecError(f"k of rrf must be 0 or more, given {_told(self.k)}")

@@ -144,6 +144,46 @@ def test_each_method_and_norm_on_each_engine(name: str, servers: Servers) -> Non
     print(f"{name}: {compared:,} values, largest difference {largest:.1g}")
 
 
+@by_turns(1)
+@pytest.mark.parametrize(
+    "name", engines(["duckdb", "sqlite", "postgres", "mariadb", "chdb", "spark"], now=["duckdb"])
+)
+def test_a_table_of_the_database(name: str, servers: Servers) -> None:
+    """It is made, replaced whole, read again; and nothing else is lost."""
+    chance = random.Random(3)
+    runs = {name: table(run) for name, run in world(chance, 2).items()}
+    with Database(servers.open(name)) as database:
+        into = database.free_name("fused_runs")
+        expected = sm.fuse(runs, connection=database)
+        planned = sm.fuse(runs, into=into, dry_run=True, connection=database)
+        assert database.find(into) is None
+        assert planned.sql.startswith("create table")
+        try:
+            written = sm.fuse(runs, into=into, connection=database)
+            assert len(written) == len(expected)
+            assert written.table.num_rows == 0
+            with pytest.raises(sm.SpecError, match="this table exists; replace its rows"):
+                sm.fuse(runs, into=into, connection=database)
+            stored = sorted(database.records(f"select * from {into}"), key=str)
+            assert stored == sorted(expected.to_dicts(), key=str)
+            once_more = {"into": into, "overwrite": True, "limit": 1, "connection": database}
+            planned = sm.fuse(runs, **once_more, dry_run=True)
+            assert "delete" in planned.sql or "replace" in planned.sql or "overw" in planned.sql
+            assert database.count(into) == len(expected)
+            n_queries = len({row["query_id"] for row in expected.to_dicts()})
+            assert len(sm.fuse(runs, **once_more)) == n_queries == database.count(into)
+            with pytest.raises(sm.SpecError, match="one of the inputs"):
+                sm.fuse({"a": into, "b": runs["run 1's"]}, **once_more)
+        finally:
+            database.execute(f"drop table if exists {into}")
+        database.execute(f"create view {into} as select 1 as query_id")
+        try:
+            with pytest.raises(sm.SpecError, match=f"into {into}: a (view|table) .*not replaced"):
+                sm.fuse(runs, **once_more)
+        finally:
+            database.execute(f"drop view {into}")
+
+
 def test_each_dialect_reads_its_sql() -> None:
     """Of engines that are not at hand the text alone."""
     import sqlglot
@@ -305,6 +345,8 @@ def test_sources_days_windows_and_what_is_refused(tmp_path: Path) -> None:
         "unknown run 'z'": {"runs": ["x", "z"]},
         "unknown method 'rff'; did you mean 'rrf'": {"method": "rff"},
         "did you mean 'min_max'": {"norm": "minmax"},
+        "did you mean 'rrf'": {"method": ["rrf"]},
+        "unknown run '3'": {"runs": 3},
         "3 weights for 2 runs": {"weights": [1, 2, 3]},
         "'y' has none": {"weights": {"x": 1}},
         "0 or more": {"weights": [1, -1]},

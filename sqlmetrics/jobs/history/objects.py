@@ -102,6 +102,12 @@ def views_of_all(spec: Spec, engine: Database, titles: Iterable[str]) -> list[Da
     return [*shared, *views_of(spec, engine, titles)]
 
 
+def is_view(engine: Database, name: str) -> bool:
+    """Whether a name is that of a view; False where the database does not list its views."""
+    has_list = bool(engine.translation.dialect.catalogue.views)
+    return has_list and _there(engine).get(_place(engine, name)) == VIEW
+
+
 def functions_of(spec: Spec, engine: Database) -> list[DatabaseObject]:
     """The roll-up of some days, if it is there."""
     if spec.output is None:

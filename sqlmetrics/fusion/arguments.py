@@ -1,0 +1,30 @@
+"""Arguments of a fusion and of a sweep, whatever Python gives for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any
+
+from sqlmetrics.errors import SpecError, shortened
+
+
+def listed(values: Any) -> tuple[Any, ...]:
+    """What may be one or several, as several; None is none.
+
+    >>> listed("rrf"), listed(["rrf", "sum"]), listed(None)
+    (('rrf',), ('rrf', 'sum'), ())
+    """
+    if values is None:
+        return ()
+    is_single = isinstance(values, str) or not isinstance(values, Iterable)
+    return (values,) if is_single else tuple(values)
+
+
+def check_count(name: str, value: object, least: int = 1, most: int | None = None) -> None:
+    """Raise SpecError if a value is no whole number, below the least one or above the most."""
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if is_whole and least <= int(value) <= (int(value) if most is None else most):  # type: ignore[call-overload]
+        return
+    ends = f"{least} or more" if most is None else f"from {least} to {most:,}"
+    raise SpecError(f"{name} must be {ends}, a whole number, given {shortened(repr(value))}")

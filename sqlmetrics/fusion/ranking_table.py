@@ -1,0 +1,115 @@
+"""`fuse --into`: the table that a ranking is written to, whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlmetrics.engines.database import Database
+from sqlmetrics.engines.temporary import Step
+from sqlmetrics.errors import SpecError, shortened
+from sqlmetrics.jobs.history.objects import is_view
+from sqlmetrics.sql.dialect import EXCHANGE, OVERWRITE
+from sqlmetrics.sql.dialects import DIALECTS
+from sqlmetrics.sql.template import parts, relation
+from sqlmetrics.sql.user_sql import names_in
+
+
+@dataclass(frozen=True)
+class RankingTable:
+    """A table of a database that a ranking is written to.
+
+    Attributes:
+        engine: The database.
+        name: The table's dotted name.
+        columns: The columns of the ranking.
+        select: Its query, in DuckDB's words.
+        overwrite: Whether rows of a table that is there are replaced.
+    """
+
+    engine: Database
+    name: str
+    columns: Sequence[str]
+    select: str
+    overwrite: bool
+
+    def check(self) -> None:
+        """Raise SpecError if it may not be written: it loses nothing that is not a ranking."""
+        engine, name = self.engine, shortened(self.name)
+        if not parts(self.name):
+            raise SpecError(f"into must be the name of a table, given {name!r}")
+        if not engine.translation.dialect.writing.by_run:
+            writers = [dialect.title for dialect in DIALECTS.values() if dialect.writing.by_run]
+            raise SpecError(
+                f"into {name}: {engine.name} is not written to; a table is made on "
+                f"{', '.join(writers)}; or run the query yourself (--sql)"
+            )
+        if engine.find(self.name) is None:
+            return
+        read_names = names_in(engine.translation.text(self.select)) or []
+        if any(map(self._is_named, read_names)):
+            raise SpecError(f"into {name}: this table is one of the inputs; give another name")
+        columns = [column.casefold() for column in engine.columns(relation(self.name))]
+        if is_view(engine, self.name) or {*columns} != {*self.columns}:
+            kind = "a view" if is_view(engine, self.name) else "a table of other columns"
+            raise SpecError(
+                f"into {name}: {kind} has this name already, and is not replaced; give another name"
+            )
+        if not self.overwrite:
+            raise SpecError(
+                f"into {name}: this table exists; replace its rows (overwrite=True, --overwrite), "
+                "or give another name"
+            )
+
+    def _is_named(self, other: str) -> bool:
+        """Whether a name in a query is that of the table; one of them may leave out the schema."""
+        pairs = zip(
+            reversed(parts(self.name)), reversed(parts(other.replace("`", '"'))), strict=False
+        )
+        return all(part.casefold() == other_part.casefold() for part, other_part in pairs)
+
+    def write(self) -> int:
+        """Write the table; how many rows it has.
+
+        Raises:
+            EngineError: If it cannot be written; it is then as it was.
+        """
+        make, *change = self._statements()
+        if change:
+            with self._kept.there(self.engine):
+                self.engine.execute_together(change)
+        else:
+            self.engine.execute(make)
+        return self.engine.count(relation(self.name))
+
+    def text(self) -> str:
+        """The statements that write it, in the words of the database."""
+        make, *change = self._statements()
+        writing, translation = self.engine.translation.dialect.writing, self.engine.translation
+        ends = (
+            [writing.begin, *change, writing.commit, self._kept.drop(translation)] if change else []
+        )
+        return "\n\n".join(f"{text.rstrip()};" for text in (make, *ends)) + "\n"
+
+    @property
+    def _kept(self) -> Step:
+        """The rows, which are computed before those of the table go: it may be read by a view."""
+        return Step(self.engine.free_name("sqlmetrics_ranking"), self.select)
+
+    def _statements(self) -> Iterator[str]:
+        """The one that makes the table; or that keeps the rows, and those that replace the old."""
+        translation = self.engine.translation
+        name, dialect = translation.name(self.name), translation.dialect
+        replace, query = dialect.writing.replace, translation.text(self.select)
+        is_there = self.engine.find(self.name) is not None
+        if is_there and replace == OVERWRITE:
+            yield f"insert overwrite table {name} by name\n{query}"
+        elif is_there and replace != EXCHANGE:
+            columns = ", ".join(map(translation.column, self.columns))
+            yield self._kept.create(translation)
+            yield f"delete from {name}"
+            yield (f"insert into {name} ({columns})\nselect {columns}\nfrom {self._kept.name}")
+        else:
+            create = "create or replace table" if is_there else "create table"
+            storage = f"{dialect.storage}\n" if dialect.storage else ""
+            yield f"{create} {name}\n{storage}as\n{query}"
