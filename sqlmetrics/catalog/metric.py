@@ -43,6 +43,9 @@ COLUMN_KINDS = ("number", "flag", "text")
 a number, and `number_price` what SQL calls it."""
 AGE = "age"
 """As what a column of days is read, of which a metric takes the age: `items.age_published`."""
+DAY = "metric_date"
+"""The day of a query among the columns of queries: `day.number_metric_date` is the need of it as a
+number, of days since 1970-01-01; as a text it is like `2026-01-31`."""
 
 
 def is_column_role(role: str) -> bool:
@@ -62,6 +65,15 @@ def label_column(role: str) -> str:
     'label_number_revenue'
     """
     return f"label_{role}"
+
+
+def query_column(role: str) -> str:
+    """What SQL calls a column of the queries, or the day of a query, that a metric reads.
+
+    >>> query_column("number_length")
+    'query_number_length'
+    """
+    return f"query_{role}"
 
 
 @dataclass(frozen=True)
@@ -100,7 +112,7 @@ class Metric:
         parts: The metrics it is made of: name in the template -> metric; `@list` behind it
             leaves out the cutoff.
         needs: What it needs beside rankings and labels: `items`, `items.category`,
-            `baseline`, `labels.group`, `labels.number_revenue`.
+            `baseline`, `labels.group`, `labels.number_revenue`, `queries.text_market`.
         deepest: The largest cutoff that it can have, where there is one.
         undefined: `never`; `zero` if it then is 0; `no_relevant` if that option says what
             becomes of it; `skip` if a query for which it is undefined is always left out.
@@ -118,7 +130,8 @@ class Metric:
         template: The text of its template, where that is a file of the user's own.
         file: Where that is.
         examples: Lists, labels and the values worked out, that prove such a file.
-        named_columns: Columns of items and labels that such a file reads -> what SQL calls them.
+        named_columns: Columns of items, labels and queries that such a file reads -> what SQL
+            calls them.
         part_metrics: The parts of such a file that are files too, by their names.
     """
 

@@ -15,13 +15,16 @@ from typing import Any
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, name_problem
 from sqlmetrics.catalog.metric import (
+    AGE,
     COLUMN_KINDS,
+    DAY,
     NO_FILES,
     Metric,
     build_metric,
     catalog,
     label_column,
     limits,
+    query_column,
     split_header,
 )
 from sqlmetrics.catalog.metric_template import COLUMNS, WORDS, read_template
@@ -49,6 +52,7 @@ DEFAULTS: Mapping[str, Any] = {
     "parts": {},
     "items": {},
     "labels": {},
+    "queries": {},
     "needs": [],
     "undefined": "never",
     "micro": False,
@@ -69,6 +73,7 @@ CHOICES: Mapping[str, Sequence[str]] = {
 TABLES: Mapping[str, Sequence[str]] = {
     "items": ("item_features",),
     "labels": ("ranked", "labels", "ideal", "item_features"),
+    "queries": tuple(WORDS),
 }
 """Tables whose columns a header names -> the relations that have them."""
 NEEDS = ("items", "items.category", "items.popularity", "items.users", "items.vector")
@@ -79,7 +84,7 @@ EMPTY = {
     "skip": "undefined, and left out of the mean, for an empty list",
     "no_relevant": "undefined for a query without relevant labels (option no_relevant)",
 }
-EXAMPLE_KEYS = ("list", "labels", "items", "k", "value", "why")
+EXAMPLE_KEYS = ("list", "labels", "items", "query", "k", "value", "why")
 
 
 class MetricFiles:
@@ -175,14 +180,15 @@ def _metric(
         **DEFAULTS,
         **header,
     }
-    of_items, of_labels = (
+    of_items, of_labels, of_queries = (
         {column.casefold(): f"{kind}_{column}" for column, kind in values.pop(table).items()}
-        for table in ("items", "labels")
+        for table in TABLES
     )
     values["needs"] = [
         *values["needs"],
         *(f"items.{role}" for role in of_items.values()),
         *(f"labels.{role}" for role in of_labels.values()),
+        *(f"{'day' if name == DAY else 'queries'}.{role}" for name, role in of_queries.items()),
     ]
     if values["over"] == "item_features" and not any(n[:5] == "items" for n in values["needs"]):
         values["needs"].append("items")
@@ -195,7 +201,11 @@ def _metric(
         template=template,
         file=str(file),
         every_item=is_list,
-        named_columns=of_items | {name: label_column(of_labels[name]) for name in of_labels},
+        named_columns={
+            **of_items,
+            **{name: label_column(role) for name, role in of_labels.items()},
+            **{name: query_column(role) for name, role in of_queries.items()},
+        },
     )
 
 
@@ -336,7 +346,7 @@ def _part_problems(header: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _column_problems(header: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the columns of the items and of the labels."""
+    """What is wrong with the columns of the items, the labels and the queries."""
     over = header.get("over", "")
     named = [(table, *pair) for table in TABLES for pair in header.get(table, {}).items()]
     names = [*COLUMNS.get(over, ()), *(name for _, name, _ in named)]
@@ -344,8 +354,8 @@ def _column_problems(header: Mapping[str, Any]) -> Iterator[str]:
         is_taken = names.count(column) > 1
         if not re.fullmatch(r"[a-z_]\w*", column, re.ASCII) or is_taken:
             yield f"{table}: {_shown(column)} must be a column of the {table}, in plain letters"
-        elif kind not in COLUMN_KINDS:
-            yield f"{table}: {column}: {unknown('kind', kind, COLUMN_KINDS)}"
+        elif kind not in (kinds := (*COLUMN_KINDS, *[AGE] * (table == "items"))):
+            yield f"{table}: {column}: {unknown('kind', kind, kinds)}"
         elif over not in TABLES[table]:
             yield f"{table} are for over = {' or '.join(map(repr, TABLES[table]))}"
 
@@ -373,6 +383,11 @@ def _wrong_example(example: Mapping[str, Any], header: Mapping[str, Any]) -> Ite
     grades = [*map(grade_of, labels.values())] if isinstance(labels, Mapping) else [None]
     if not all(map(is_number, grades)):
         yield "labels must be items with their grades, like {a = 3, b = {grade = 1, revenue = 9}}"
+    query, known_columns = example.get("query", {}), header.get("queries", {})
+    if not isinstance(query, Mapping):
+        yield f"query must be what is known of it, like {{market = 'de'}}; given {_shown(query)}"
+    elif missing := [name for name in query if name not in {*known_columns, DAY}]:
+        yield f"query: {unknown('column', missing[0], known_columns)}"
     value = example.get("value")
     if not (is_number(value) or value == "none"):
         yield f'value must be the number worked out, or "none" where there is none; given {value!r}'

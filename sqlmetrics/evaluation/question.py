@@ -14,6 +14,7 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.keywords import Conventions
 from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.catalog.metric import is_column_role
+from sqlmetrics.catalog.metric_files import MetricFiles
 from sqlmetrics.engines.database import Database, connect, session_of, with_views
 from sqlmetrics.errors import InputError, SpecError, nearest, unknown
 from sqlmetrics.evaluation.inputs.bad_files import problem_of, without_bad_files
@@ -278,9 +279,17 @@ class _Arguments:
 
     def _traces(self, rankings: Any, *, has_labels: bool) -> Traces | None:
         """The tables in traces, if that is what the rankings are."""
-        from sqlmetrics.evaluation.inputs.traces import traces_in
+        from sqlmetrics.evaluation.inputs.traces import READS_QUERIES, traces_in
 
-        return traces_in(rankings, self.engine, self.given, has_labels=has_labels)
+        asked = {**self.given, READS_QUERIES: self._reads_queries}
+        return traces_in(rankings, self.engine, asked, has_labels=has_labels)
+
+    @property
+    def _reads_queries(self) -> bool:
+        """Whether a metric file reads a column of the queries."""
+        files = MetricFiles.read(self.given.get("metrics_from") or ())
+        needs = (need for metric in files.metrics.values() for need in metric.needs)
+        return any(need.startswith("queries.") for need in needs)
 
     def _runs(self, rankings: Any) -> dict[str, Any]:
         """Name -> run, if several are given."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlmetrics.catalog.metric import AGE, is_column_role
 from sqlmetrics.plan.needs import SumStage
+from sqlmetrics.plan.query_columns import MICROS_A_DAY, micros_of_day
 from sqlmetrics.plan.shape import Shape
 from sqlmetrics.sql.stage import Column, Stage, Window, equal
 from sqlmetrics.sql.template import identifier
@@ -110,18 +111,13 @@ def _age(shape: Shape, items: str, role: str) -> str:
     """How many days an item has on the day of the list; empty for a column that is no age."""
     if not role.startswith(f"{AGE}_"):
         return ""
-    translation = shape.translation
-    micros = [
-        translation.expression(translation.dialect.times.micros, f"cast({column} as date)")
-        for column in ("ranked.metric_date", f"{items}.{identifier(role)}")
-    ]
+    columns = ("ranked.metric_date", f"{items}.{identifier(role)}")
+    micros = [micros_of_day(shape, column) for column in columns]
     return f"({' - '.join(micros)}) / {MICROS_A_DAY}"
 
 
 TARGETS = ("catalogue", "equal")
 """The shares that the groups of a column have: by the catalogue's items, or all alike."""
-
-MICROS_A_DAY = "86400000000e0"
 
 ROLES = ("popularity", "users", "category", "vector")
 """What may be known of an item."""

@@ -18,6 +18,7 @@ from sqlmetrics.plan.needs import (
 )
 from sqlmetrics.plan.pairs import pair_stages
 from sqlmetrics.plan.population import Population
+from sqlmetrics.plan.query_columns import QueryColumnsRead
 from sqlmetrics.plan.ranking import OCCURRENCE, WindowRanking
 from sqlmetrics.plan.segments import BY_TRAFFIC, UNKNOWN, by_traffic
 from sqlmetrics.plan.shape import Shape, segment
@@ -85,6 +86,10 @@ class PerQuery:
     @property
     def _ranking(self) -> WindowRanking:
         return self.strategy.ranking(self.shape, self.needs, *self.names())
+
+    @property
+    def _of_query(self) -> QueryColumnsRead:
+        return QueryColumnsRead(self.shape)
 
     @property
     def _population(self) -> Population:
@@ -232,16 +237,20 @@ class PerQuery:
             over, *joined = [*joined, over]
         keys = self._sum_keys(sums)
         exact = self.shape.translation.exact
-        columns = [replace(column, sql=exact(column.sql)) for column in sums.columns.values()]
+        columns = [
+            replace(column, sql=exact(self._of_query.with_day(column.sql, over)))
+            for column in sums.columns.values()
+        ]
         if sums.name == self.needs.lists:
             columns = [Column("1", "is_ranked"), *columns]
             columns += [Column(f"min({name})", name) for name in self.shape.listed_facts]
         joins = {name: equal(name, over, self.shape.label_keys) for name in joined}
+        joins |= self._of_query.joins(over, (column.sql for column in columns))
         return Stage(
             sums.name,
             "sums",
             {
-                "keys": [f"{over}.{key}" for key in keys] if joined else keys,
+                "keys": [f"{over}.{key}" for key in keys] if joins else keys,
                 "columns": columns,
                 "from": over,
                 "joins": joins,
@@ -263,8 +272,8 @@ class PerQuery:
         if self.needs.counts_unlabelled:
             columns.append(Column("query_systems.is_labelled", "is_labelled"))
         columns.append(Column(f"coalesce({self.needs.lists}.is_ranked, 0)", "is_ranked"))
-        for final in self.needs.finals:
-            columns += _final_columns(final)
+        for column in (column for final in self.needs.finals for column in _final_columns(final)):
+            columns.append(replace(column, sql=self._of_query.with_day(column.sql, evaluated)))
         if self.strategy.suspects:
             columns += [
                 Column(str(self.shape.bucket.number), BUCKET),
@@ -281,6 +290,7 @@ class PerQuery:
             joins["ranked_lists"] = equal("ranked_lists", evaluated, self.shape.keys)
         if self.shape.listed_facts:
             joins["query_facts"] = equal("query_facts", evaluated, self.shape.query_keys)
+        joins |= self._of_query.joins(evaluated, (column.sql for column in columns))
         if self.shape.known_facts:
             queries = self.shape.names["queries"]
             joins[queries] = equal(queries, evaluated, self.shape.known_keys)

@@ -15,10 +15,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.fusion import FUSED, fused_rankings, fused_relation
 from sqlmetrics.plan.moments import Moments
 from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.per_query import PerQuery
+from sqlmetrics.plan.query_columns import QueryColumnsRead
 from sqlmetrics.plan.shape import APPEARANCES, Shape
 from sqlmetrics.plan.strategy import PORTABLE, WINDOW, Strategy, TableStatistics, choose
 from sqlmetrics.plan.summary import Summary
@@ -217,4 +219,7 @@ def plan(spec: Spec, tables: Tables, *, moments: bool = False) -> Plan:
     Raises:
         SpecError: If the spec asks for what its sources cannot give.
     """
-    return Plan(Shape(spec, tables).checked(), Needs(spec), moments=moments)
+    shape = Shape(spec, tables).checked()
+    if problems := [*QueryColumnsRead(shape).problems()]:
+        raise SpecError(problems)
+    return Plan(shape, Needs(spec), moments=moments)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sqlmetrics.catalog.conventions import OPTIONS
-from sqlmetrics.catalog.metric import AGE, is_column_role, label_column
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.catalog.metric import AGE, is_column_role, label_column, query_column
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.segments import Segments
 from sqlmetrics.plan.tables import WHOLE, Bucket, Tables, of_days
@@ -398,10 +399,10 @@ class Shape:
         for table in ("labels", "queries"):
             if "date" in has.get(table, {}) and "date" not in has["rankings"]:
                 yield f"the {table} have a date column, the rankings have none"
-        aged = [role for role in has.get("items", {}) if role.startswith(f"{AGE}_")]
-        if aged and "date" not in has["rankings"]:
+        dated = [need for need in self.spec.needed if need.startswith((f"items.{AGE}_", "day."))]
+        if dated and "date" not in has["rankings"]:
             yield (
-                f"{self.spec.needed[f'items.{aged[0]}']} needs the day of each query; name the "
+                f"{self.spec.needed[dated[0]]} needs the day of each query; name the "
                 "rankings' column of days as the date"
             )
         if "weight" in has["rankings"] and "weight" in has.get("queries", {}):
@@ -485,22 +486,32 @@ class Shape:
                 hint = f" with its {column}; where the rankings have it, select it from them"
             yield f"{measure} needs the items table, one row per item{hint}; give items"
             return
-        for need, measure in self.spec.needed.items():
-            table, _, role = need.partition(".")
-            if need == "baseline" and "system" not in self.columns["rankings"]:
-                yield f"{measure} compares systems; name the rankings' column of systems"
-            elif need == "baseline" and self.spec.baseline is None:
-                yield f"{measure} compares with a system; name it as the baseline"
-            elif need == GROUPS and "group" not in self.columns[table]:
-                yield (
-                    f"{measure} needs the groups of labels: name their column (group, subtopic, "
-                    "nugget or the like) as the group" + self._why_ungrouped
-                )
-            elif role and role not in self.columns[table]:
-                yield (
-                    f"{measure} needs the {role} of items: a column {role} of the items table, "
-                    f"or, in a spec, {table}: {{columns: {{{role}: ...}}}}"
-                )
+        yield from filter(None, (self._unmet(*pair) for pair in self.spec.needed.items()))
+
+    def _unmet(self, need: str, measure: Measure) -> str:
+        """What a metric needs that is not there, and how to give it; empty if it is there."""
+        table, _, role = need.partition(".")
+        if need == "baseline" and "system" not in self.columns["rankings"]:
+            return f"{measure} compares systems; name the rankings' column of systems"
+        if need == "baseline" and self.spec.baseline is None:
+            return f"{measure} compares with a system; name it as the baseline"
+        if need == GROUPS and "group" not in self.columns[table]:
+            return (
+                f"{measure} needs the groups of labels: name their column (group, subtopic, "
+                "nugget or the like) as the group" + self._why_ungrouped
+            )
+        if table == "queries" and table not in self.tables:
+            column = role.partition("_")[2]
+            return (
+                f"{measure} needs the queries table, one row per query with its {column}; "
+                "give queries"
+            )
+        if role and table != "day" and role not in self.columns[table]:
+            return (
+                f"{measure} needs the {role} of items: a column {role} of the items table, "
+                f"or, in a spec, {table}: {{columns: {{{role}: ...}}}}"
+            )
+        return ""
 
     @property
     def _why_ungrouped(self) -> str:
@@ -562,7 +573,8 @@ class Shape:
         for role in ("date", "weight"):
             if getattr(columns, role):
                 column_by_role[role] = getattr(columns, role)
-        return column_by_role | ({"text": self.made_of.text} if self.made_of.text else {})
+        named = {role: columns.named(role) or "" for role in self._needed_roles("queries")}
+        return column_by_role | ({"text": self.made_of.text} if self.made_of.text else {}) | named
 
     def _item_columns(self) -> dict[str, str]:
         """The columns that metrics need."""
@@ -660,6 +672,8 @@ class Shape:
             yield Column(self.day("queries"), "metric_date")
         yield Column(f"cast({has['query']} as varchar)", "query_id")
         yield from self._select_facts("queries")
+        for role in self._needed_roles("queries"):
+            yield Column(_read_as(role, has[role]), identifier(query_column(role)))
 
     def _select_items(self) -> Iterator[Column]:
         has = {role: identifier(name) for role, name in self.columns["items"].items()}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlmetrics.catalog.measure import Measure, parse_beside
-from sqlmetrics.catalog.metric import Metric, at_cutoff
+from sqlmetrics.catalog.metric import DAY, Metric, at_cutoff
 from sqlmetrics.catalog.metric_files import MetricFiles, grade_of
 from sqlmetrics.catalog.option import plain
 from sqlmetrics.errors import SqlmetricsError
@@ -28,6 +28,7 @@ class Example:
         labels: Item -> grade.
         items: Item -> what is known of it.
         label_facts: Item -> what its label says beside the grade.
+        query: What is known of the query, and its day.
         measure: The metric, with its cutoff and settings.
         value: The value worked out; None where there is none.
         is_expected: Whether it is known what the value has to be.
@@ -41,6 +42,7 @@ class Example:
     measure: Measure
     value: float | None = None
     label_facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    query: Mapping[str, Any] = field(default_factory=dict)
     is_expected: bool = True
     is_random: bool = False
 
@@ -92,8 +94,11 @@ def examples_of(metric: Metric, files: MetricFiles) -> list[Example]:
         value = values["value"]
         expected = None if value == "none" else float(value)
         items = values.get("items", {})
+        query = values.get("query", {})
         name = f"example {number}"
-        examples.append(Example(name, ranking, labels, items, measure, expected, label_facts))
+        examples.append(
+            Example(name, ranking, labels, items, measure, expected, label_facts, query)
+        )
     return examples
 
 
@@ -152,8 +157,11 @@ def _evaluated(examples: Sequence[Example], files: MetricFiles, connection: Any)
     """The values of examples, each a query of one evaluation."""
     queries = [f"{number:04d}" for number in range(len(examples))]
     by_query = list(zip(queries, examples, strict=True))
+    days = {query: _day(example) for query, example in by_query}
+    is_dated = any(DAY in example.query for example in examples)
+    day_of = {query: {DAY: day} if is_dated else {} for query, day in days.items()}
     rankings = [
-        {"query_id": query, "item_id": f"{query} {item}", "score": score}
+        {"query_id": query, "item_id": f"{query} {item}", "score": score, **day_of[query]}
         for query, example in by_query
         for item, score in example.ranking
     ]
@@ -168,6 +176,7 @@ def _evaluated(examples: Sequence[Example], files: MetricFiles, connection: Any)
             "query_id": query,
             "item_id": f"{query} {item}",
             "grade": grade,
+            **day_of[query],
             **columns,
             **example.label_facts.get(item, {}),
         }
@@ -179,13 +188,15 @@ def _evaluated(examples: Sequence[Example], files: MetricFiles, connection: Any)
         for query, example in by_query
         for item, item_facts in example.items.items()
     }
-    nobody = {"query_id": "nobody", "item_id": "nothing"}
+    nobody = {"query_id": "nobody", "item_id": "nothing", **next(iter(day_of.values()))}
     measures = list(dict.fromkeys(example.measure for example in examples))
     result = evaluate(
         [*rankings, {**nobody, "score": 0.0}],
         [*labels, {**nobody, "grade": 0.0, **columns}],
         [str(measure) for measure in measures],
         items=_items(facts),
+        queries=_queries(examples, queries),
+        date=DAY if is_dated else None,
         metrics_from=files,
         connection=connection,
         average_over="either",
@@ -194,6 +205,28 @@ def _evaluated(examples: Sequence[Example], files: MetricFiles, connection: Any)
     return [
         Outcome(example, rows.get(query, {}).get(example.measure.column))
         for query, example in by_query
+    ]
+
+
+def _day(example: Example) -> str:
+    """The day of an example, as a text; any one where it says none."""
+    return str(example.query.get(DAY, "1970-01-01"))
+
+
+def _queries(examples: Sequence[Example], queries: Sequence[str]) -> list[dict[str, Any]] | None:
+    """The rows of the queries table; None where no example knows a column of it."""
+    columns = {column: None for example in examples for column in example.query if column != DAY}
+    if not columns:
+        return None
+    is_dated = any(DAY in example.query for example in examples)
+    return [
+        {
+            "query_id": query,
+            **columns,
+            **example.query,
+            **({DAY: _day(example)} if is_dated else {}),
+        }
+        for query, example in zip(queries, examples, strict=True)
     ]
 
 

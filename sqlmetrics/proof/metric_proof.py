@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.catalog.metric import Metric
+from sqlmetrics.catalog.metric import AGE, Metric
 from sqlmetrics.catalog.metric_files import ENDING, MetricFiles
 from sqlmetrics.errors import SpecError
 from sqlmetrics.proof.metric_examples import Example, Outcome, edges_of, examples_of, outcomes
@@ -83,6 +83,7 @@ def worlds(
     names = [f"i{number:02d}" for number in range(20)]
     known = [facts for example in examples for facts in example.items.values()]
     known_labels = [facts for example in examples for facts in example.label_facts.values()]
+    known_queries = [example.query for example in examples]
     measures = list(dict.fromkeys(example.measure for example in examples))
     for number in range(WORLDS):
         shown = rng.sample(names, rng.choice((0, 1, 2, 3, 5, 8, 12)))
@@ -92,8 +93,9 @@ def worlds(
         measure = rng.choice(measures)
         if measure.k is not None:
             measure = Measure(metric, measure.settings, rng.choice((1, 2, 3, 5, 10, 30)))
+        query = rng.choice(known_queries) if any(known_queries) else {}
         described = {item: {**facts.get(item, {}), **label_facts.get(item, {})} for item in names}
-        value = _value(function, measure, shown, labels, described)
+        value = _value(function, shown, labels, described, _keywords(measure, query))
         ranking = [(item, -float(place)) for place, item in enumerate(shown)]
         yield Example(
             f"world {number + 1} of {WORLDS}",
@@ -103,29 +105,38 @@ def worlds(
             measure,
             value,
             label_facts,
+            query,
             is_random=True,
         )
 
 
+def _keywords(measure: Measure, query: Mapping[str, Any]) -> dict[str, Any]:
+    """What the function takes beside rows: parameters, the cutoff, the query where it is read."""
+    keywords: dict[str, Any] = {**measure.metric.parameters, **dict(measure.settings)}
+    if measure.metric.cutoff != "none":
+        keywords["k"] = measure.k
+    if any(need.startswith(("queries.", "day.", f"items.{AGE}_")) for need in measure.metric.needs):
+        keywords["query"] = dict(query)
+    return keywords
+
+
 def _value(
     function: Function,
-    measure: Measure,
     shown: Sequence[str],
     labels: Mapping[str, float],
     facts: Mapping[str, Mapping[str, Any]],
+    keywords: Mapping[str, Any],
 ) -> float | None:
-    """What the function gives: it is called with rows, best first."""
+    """What the function gives: it is called with rows, best first, and by keywords."""
     items = [
         {"item": item, "rank": rank, "grade": labels.get(item), **facts.get(item, {})}
         for rank, item in enumerate(shown, start=1)
     ]
     rows = [{"item": item, "grade": grade, **facts.get(item, {})} for item, grade in labels.items()]
-    settings = {**measure.metric.parameters, **dict(measure.settings)}
-    keywords = settings | ({"k": measure.k} if measure.metric.cutoff != "none" else {})
     try:
         value = function(items, rows, **keywords)
     except Exception as error:  # whatever the user's code raises
-        name = f"{measure.metric.name}.py"
+        name = f"{getattr(function, '__name__', 'function')}.py"
         raise SpecError(
             f"{name}: {type(error).__name__}: {error}; called with {keywords}"
         ) from None

@@ -65,7 +65,8 @@ class NamedColumns(Model):
         if not is_column_role(role):
             return getattr(self, role)  # type: ignore[no-any-return]
         name = role.partition("_")[2]
-        return getattr(self, name, None) or name if name in type(self).model_fields else name
+        column = getattr(self, name) if name in type(self).model_fields else None
+        return column if isinstance(column, str) else name
 
 
 class RankingColumns(Model):
@@ -118,7 +119,7 @@ class LabelColumns(NamedColumns):
     """The column of the day; it is then a part of a query's identity."""
 
 
-class QueryColumns(Model):
+class QueryColumns(NamedColumns):
     """The columns of the queries table; its segments can be named in `by`."""
 
     query: str = "query_id"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 
@@ -31,6 +32,8 @@ RANKINGS = [
     {"query_id": "q", "item_id": item, "score": score} for item, score in (("a", 3), ("b", 2))
 ]
 LABELS = [{"query_id": "q", "item_id": "b", "grade": 1.0}]
+
+OF_TABLES = {"rankings": {"relation": "r"}, "labels": {"relation": "l"}, "metrics": ["mine@2"]}
 
 
 def written(folder: Path, text: str, name: str = "mine") -> Path:
@@ -74,6 +77,11 @@ HOSTILE = {
     GOOD.replace("[[exam", '[labels]\ngrade = "number"\n[[exam'): "must be a column of the labels",
     RATIO.replace("[[exam", '[labels]\nx = "number"\n[[exam') + "{{ m.hits }}": "labels are for",
     GOOD.replace("{a = 3}", "{a = {revenue = 3}}"): "labels must be items with their grades",
+    GOOD.replace(
+        "[[exam", '[queries]\nmarket = "age"\n[[exam'
+    ): "unknown kind 'age'; known: flag, number",
+    GOOD.replace("value =", "query = {markt = 'de'}\nvalue ="): "query: unknown column 'markt'",
+    GOOD.replace("value =", "query = 'de'\nvalue ="): "query must be what is known of it",
     # templates
     sql("{% for i in range(10) %}1{% endfor %}"): "'for' is not for metric files",
     sql("{% set x = 1 %}sum(grade)"): "'assign' is not for metric files",
@@ -138,8 +146,7 @@ def test_wrong_and_hostile_files_are_told_what_is_wrong(tmp_path: Path) -> None:
 def test_two_specs_of_one_process_have_files_of_their_own(tmp_path: Path) -> None:
     written(tmp_path / "a", GOOD)
     written(tmp_path / "b", GOOD.replace("grade / rnk", "10.5 * grade"))
-    told = {"rankings": {"relation": "r"}, "labels": {"relation": "l"}, "metrics": ["mine@2"]}
-    specs = [Spec(**told, metrics_from=tmp_path / folder) for folder in "aba"]
+    specs = [Spec(**OF_TABLES, metrics_from=tmp_path / folder) for folder in "aba"]
     values = [
         sm.evaluate(RANKINGS, LABELS, "mine_2", metrics_from=tmp_path / folder)["mine@2"]
         for folder in "aba"
@@ -148,14 +155,14 @@ def test_two_specs_of_one_process_have_files_of_their_own(tmp_path: Path) -> Non
     hashes = [spec.definition_hash(spec.measures[0]) for spec in specs]
     assert hashes[0] == hashes[2] != hashes[1]
     titled = written(tmp_path / "c", GOOD.replace("over =", 'title = "Mine"\nover ='))
-    renamed = Spec(**told, metrics_from=str(titled))
+    renamed = Spec(**OF_TABLES, metrics_from=str(titled))
     assert renamed.definition_hash(renamed.measures[0]) == hashes[0]
     with pytest.raises(SpecError, match="are different metrics of one name"):
-        Spec(**told, metrics_from=[str(tmp_path / "a"), str(tmp_path / "b")])
+        Spec(**OF_TABLES, metrics_from=[str(tmp_path / "a"), str(tmp_path / "b")])
     with pytest.raises(SpecError, match="unknown metric 'mine'"):
-        Spec(**told)
+        Spec(**OF_TABLES)
     with pytest.raises(SpecError, match="'mine' is the metric of "):
-        Spec(**told | {"metrics": ["mine = mrr"]}, metrics_from=tmp_path / "a")
+        Spec(**OF_TABLES | {"metrics": ["mine = mrr"]}, metrics_from=tmp_path / "a")
 
 
 SOLD = """{#
@@ -192,6 +199,66 @@ def test_files_read_columns_of_the_labels_and_of_their_parts(tmp_path: Path) -> 
     assert (
         "0 values differ" in sqlmetrics("metric", "test", "sold.sql.jinja", folder=tmp_path).stderr
     )
+
+
+OF_QUERIES = GOOD.replace(
+    "[[exam", '[queries]\nmarket = "text"\nmetric_date = "number"\n[[exam'
+).replace("grade / rnk", "case when market = 'de' then grade * metric_date else 0e0 end")
+OF_QUERIES = OF_QUERIES.replace(
+    "k = 2", 'k = 2\nquery = {market = "de", metric_date = "1970-01-02"}'
+)
+
+
+@by_turns(3)
+def test_files_read_columns_of_the_queries_and_the_day(tmp_path: Path) -> None:
+    written(tmp_path, OF_QUERIES)
+    assert (
+        "0 values differ" in sqlmetrics("metric", "test", "mine.sql.jinja", folder=tmp_path).stderr
+    )
+    dated = [{**row, "day": "1970-01-04"} for row in RANKINGS]
+    asked = {"metrics": "mine@2", "metrics_from": tmp_path}
+    for market, value in (("de", 3.0), ("fr", 0.0), (None, 0.0)):
+        queries = [{"query_id": "q", "market": market}, {"query_id": "r", "market": "de"}]
+        result = sm.evaluate(dated, LABELS, **asked, queries=queries, date="day")
+        assert result["mine@2"] == value
+        assert sm.evaluate(dated, LABELS, **asked, queries=queries[1:], date="day")["mine@2"] == 0.0
+    two = [{**row, "system": system} for row in dated for system in ("old", "new")]
+    columns = {"date": "day", "queries": queries, "system": "system"}
+    compared = sm.compare(two, LABELS, **asked, **columns, systems=["old", "new"])
+    assert compared.to_dicts()[0]["baseline_value"] == 0.0
+    trace = {"query_id": "q", "retrieved_context_ids": ["a", "b"], "reference_context_ids": ["b"]}
+    traces = [{**trace, "market": "de", "day": "1970-01-04"}]
+    assert sm.evaluate(traces, **asked, date="day")["mine@2"] == 3.0
+    (tmp_path / "traces.json").write_text(json.dumps(traces))
+    text = "rankings: {file: traces.json, columns: {date: day}}\nlabels: {file: traces.json}\n"
+    (tmp_path / "spec.yml").write_text(f"{text}metrics: [mine@2]\nmetrics_from: .\n")
+    assert "3.0000" in sqlmetrics("show", "spec.yml", folder=tmp_path).stdout
+    market = [{"query_id": "q", "markt": "de"}]
+    for told, message in (
+        ({"date": "day"}, "mine@2 needs the queries table, one row per query with its market"),
+        ({"date": "day", "queries": market}, "queries: unknown column 'market'; did you mean"),
+        ({"queries": queries}, "mine@2 needs the day of each query; name the rankings' column"),
+    ):
+        with pytest.raises(sm.SqlmetricsError, match=message):
+            sm.evaluate(dated, LABELS, **asked, **told)
+    with pytest.raises(SpecError, match="needs a column of the queries and the day"):
+        sm.reconcile(dated, LABELS, "mine@2", 0.5, queries=queries, metrics_from=tmp_path)
+    written(
+        tmp_path / "labels",
+        OF_QUERIES.replace("ranked", "labels").split("sum(")[0] + "sum(metric_date)\n",
+    )
+    with pytest.raises(
+        SpecError, match="mine reads metric_date beside labels, which hold for every"
+    ):
+        sm.evaluate(
+            dated, LABELS, "mine", metrics_from=tmp_path / "labels", date="day", queries=queries
+        )
+    written(
+        tmp_path / "number", OF_QUERIES.replace('"number"', '"text"').replace(" * metric_date", "")
+    )
+    specs = [Spec(**OF_TABLES, metrics_from=folder) for folder in (tmp_path / "number", tmp_path)]
+    hashes = [spec.definition_hash(spec.measures[0]) for spec in specs]
+    assert hashes[0] != hashes[1]
 
 
 @by_turns(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from documentation import ROOT
@@ -11,10 +12,62 @@ from sqlmetrics.catalog.metric_files import MetricFiles
 from sqlmetrics.engines.database import Database
 from sqlmetrics.proof.metric_proof import prove
 
-FILES = MetricFiles.read(ROOT / "examples" / "metrics")
+EXAMPLES = ROOT / "examples" / "metrics"
+FILES = MetricFiles.read(EXAMPLES)
+
+BY_DAY = """{#
+formula = "grades, double from 2026-01-03 on, and ten more on the first of January in Germany"
+over = "OVER"
+PARTS
+[queries]
+metric_date = "KIND"
+market = "text"
+priority = "flag"
+[[examples]]
+list = ["a", "b"]
+labels = {a = 3, b = 1}
+query = {metric_date = "2026-01-03", market = "de", priority = true}
+k = 2
+value = LATE
+[[examples]]
+list = ["a", "b"]
+labels = {a = 3, b = 1}
+query = {metric_date = "2026-01-01", market = "de"}
+k = 2
+value = EARLY
+#}
+"""
 
 
-@by_turns(8)
+def written_by_day(folder: Path) -> None:
+    """Metrics that read the day of a query, as a number and a text, over rows of each kind."""
+    days = "case when metric_date >= 20456 and priority = 1e0 then 2e0 else 1e0 end"
+    market = "case when metric_date = '2026-01-01' and market = 'de' then 10e0 else 0e0 end"
+    templates = {
+        "day_ranked": ("ranked", "number", f"sum({{{{ m.in_top('grade') }}}} * {days})", 8, 4),
+        "day_labels": ("labels", "text", f"sum(grade + {market})", 4, 24),
+        "day_ideal": ("ideal", "text", f"sum(grade / rnk + {market})", 3.5, 23.5),
+        "day_shown": ("ideal_shown", "number", f"sum(grade / rnk * {days})", 7, 3.5),
+        "day_query": ("query", "text", f"{{{{ m.hits }}}} + {market}", 2, 12),
+    }
+    for name, (over, kind, sql, late, early) in templates.items():
+        text = BY_DAY.replace("OVER", over).replace("KIND", kind)
+        text = text.replace("PARTS", '[parts]\nhits = "num_rel_ret"' if over == "query" else "")
+        text = text.replace("LATE", f"{late}").replace("EARLY", f"{early}")
+        (folder / f"{name}.sql.jinja").write_text(f"{text}{sql}\n")
+
+
+@by_turns(4)
+def test_metrics_of_the_day_and_the_query_are_the_same_everywhere(
+    engine: Any, tmp_path: Path
+) -> None:
+    written_by_day(tmp_path)
+    files = MetricFiles.read(tmp_path)
+    outcomes = prove(files, files.metrics, Database(engine), python=False)
+    assert [outcome for outcome in outcomes if outcome.fails] == []
+
+
+@by_turns(10)
 def test_example_metrics_are_the_same_everywhere(engine: Any) -> None:
     outcomes = prove(FILES, FILES.metrics, Database(engine), python=True)
     assert [outcome for outcome in outcomes if outcome.fails] == []

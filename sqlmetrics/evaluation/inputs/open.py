@@ -73,7 +73,8 @@ def opened(spec: Spec, engine: Database, ends: Ends | None = None) -> Tables:
 
 def _trace_queries(spec: Spec, rankings: Relation, engine: Database) -> Queries | None:
     """What traces say of their queries, where it is asked for and the spec names no such table."""
-    is_asked = bool(spec.query_columns or spec.rankings.columns.weight)
+    reads_queries = any(need.startswith("queries.") for need in spec.needed)
+    is_asked = bool(spec.query_columns or spec.rankings.columns.weight or reads_queries)
     if spec.queries or not is_asked or not rankings.note:
         return None
     from sqlmetrics.evaluation.inputs.traces import queries_in_traces

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 _TEXTS = ("VARCHAR", "JSON")
-_KNOWN = ("by", "segments", "weight")
+READS_QUERIES = "reads_queries"
+"""Among the arguments: that a metric reads a column of the queries."""
+_KNOWN = ("by", "segments", "weight", READS_QUERIES)
 """The arguments that read what is known of queries."""
 
 

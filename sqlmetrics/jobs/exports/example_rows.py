@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sqlmetrics.catalog.metric import is_column_role
 from sqlmetrics.jobs.exports.inputs import MARK
 from sqlmetrics.jobs.exports.job_query import END, NOW, START, JobQuery
 from sqlmetrics.jobs.exports.target import Target
@@ -91,6 +92,7 @@ def _is_plain(spec: Spec) -> bool:
         spec.clicks
         or spec.segments
         or spec.needs_items
+        or any(is_column_role(need.partition(".")[2]) for need in spec.needed)
         or any(source.where or getattr(source, "lists", False) for source in sources)
         or any(source.time_zone for source in sources)
     )

@@ -102,6 +102,12 @@ def _metric(spec: Spec, measure: Measure) -> Iterator[SourceColumn]:
     label_roles = (need.removeprefix("labels.") for need in needs if need.startswith("labels."))
     names += [columns.named(role) for role in filter(is_column_role, label_roles)]
     yield from ((truth, str(name)) for name in names if name)
+    query_roles = [need.partition(".")[2] for need in needs if need.startswith("queries.")]
+    if spec.queries is not None and query_roles:
+        yield from source_columns(spec.queries, ["query"])
+        yield from ((spec.queries, str(spec.queries.columns.named(role))) for role in query_roles)
+    if any(need.startswith("day.") for need in needs):
+        yield from source_columns(spec.rankings, ["date"])
     item_roles = [
         role for table, _, role in (need.partition(".") for need in needs) if table == "items"
     ]

@@ -70,7 +70,7 @@ SYSTEM = "new"
 def needed_fields(measure: Measure, preset: str = "house") -> Mapping[str, Any]:
     """The keys of a spec for what a metric needs beside rankings and labels.
 
-    Its tables are `my_items` and, with a column `system`, `my_rankings`.
+    Its tables are `my_items`, `my_queries` and, with a column `system`, `my_rankings`.
     """
     roles = {name: name for name in ("category", "popularity", "users", "vector")}
     items = {"relation": "my_items", "columns": roles}
@@ -82,11 +82,13 @@ def needed_fields(measure: Measure, preset: str = "house") -> Mapping[str, Any]:
         preset=preset,
     )
     columns = {"system": "system"} if "baseline" in plain.needed else {}
-    if any(need.startswith(f"items.{AGE}_") for need in plain.needed):
+    if any(need.startswith((f"items.{AGE}_", "day.")) for need in plain.needed):
         columns |= {"date": "day"}
     compares: dict[str, Any] = {"baseline": "prod"} if "baseline" in plain.needed else {}
     if columns:
         compares["rankings"] = {"relation": "my_rankings", "columns": columns}
+    if any(need.startswith("queries.") for need in plain.needed):
+        compares["queries"] = {"relation": "my_queries"}
     groups = {"labels": {"relation": "my_labels", "columns": {"group": "group_id"}}}
     needed_groups = groups if "labels.group" in plain.needed else {}
     return compares | needed_groups | ({"items": items} if plain.needs_items else {})

@@ -336,11 +336,15 @@ def _asks(spec: Spec, tables: Tables) -> None:
             "leave out average, or evaluate it with each preset that may apply"
         )
     if needed := [need for need in spec.needed if need != GROUPS]:
-        need_texts = {"baseline": "a second system", "labels": "a column of the labels"}
+        need_texts = {
+            "baseline": "a second system",
+            "labels": "a column of the labels",
+            "items": "a table of items",
+            "queries": "a column of the queries",
+            "day": "the day of a query",
+        }
         needed_tables = (need.partition(".")[0] for need in needed)
-        needs = " and ".join(
-            dict.fromkeys(need_texts.get(t, "a table of items") for t in needed_tables)
-        )
+        needs = " and ".join(dict.fromkeys(need_texts[table] for table in needed_tables))
         raise SpecError(f"reconcile only takes rankings and labels; {measure} needs {needs}")
     compares = Needs(spec).reads_score and not _has_ranks(spec, tables)
     if compares and spec.options["depth"] != "none":

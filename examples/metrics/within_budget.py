@@ -1,0 +1,8 @@
+"""Within the budget, from its formula."""
+
+
+def within_budget(items, labels, *, k, query):
+    prices = [row["price"] for row in items[:k] if row.get("price") is not None]
+    budget = query.get("budget")
+    within = sum(budget is None or price <= budget for price in prices)
+    return within / len(prices) if prices else None
