@@ -530,6 +530,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "report \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
         f"labels.parquet -m mrr {RANKED} --time-zone Europe/Berlin --out -",
         "report search.yml --fresh --check-share .5 --out - PLACE",
+        f"report rankings.parquet labels.parquet -m mrr {RANKED} --sweep --out -",
         "report search.yml --connection dev --profiles profiles.yml --out r.txt",
         "report clicks.yml --out -",
         "report ubi_queries.ndjson ubi_events.ndjson --out -",
@@ -540,6 +541,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--end 2026-01-03 --preset trec_eval -c missing=drop --where 'score > -1' "
         "--queries queries.parquet --weight traffic --skip-input-checks --language zh "
         "--segment relevant_labels --deploys deploys.csv",
+        f"plot variants rankings.parquet labels.parquet -m mrr {RANKED} --sweep --out w.json",
         "plot verdicts rankings.parquet --labels labels.parquet --systems prod,cand "
         "--items items.parquet --rank rank --out v.json 2",
         "plot tools runs.csv words.csv -m mrr --query qid --item doc --score value --grade level "

@@ -22,6 +22,8 @@ from sqlmetrics.cli.systems import sources, spec_of, system_options
 
 if TYPE_CHECKING:
     from sqlmetrics.comparison.page.report import Report
+    from sqlmetrics.engines.database import Database
+    from sqlmetrics.fusion.sweep_result import Sweep
 
 _OPTIONS = (
     metrics_option(
@@ -52,6 +54,11 @@ _OPTIONS = (
         is_flag=True,
         help="Recompute SPEC instead of reading its fact table.",
         heading=INPUT_DATA,
+    ),
+    option(
+        "--sweep",
+        is_flag=True,
+        help="Add a section on which mixture of the systems is best, as fuse --sweep finds it.",
     ),
     overwrite_option,
     table_options,
@@ -96,6 +103,7 @@ def report(
     \b
     sqlmetrics report search.yml --db shop.duckdb
     sqlmetrics report runs.parquet labels.parquet -m ndcg@10 --out page.html
+    sqlmetrics report bm25.csv dense.csv labels.csv -m ndcg@10 --sweep
     sqlmetrics report ubi_queries.ndjson ubi_events.ndjson --language zh
     """  # noqa: D301  # click wants the \b itself
     file = _page(tables, out)
@@ -150,8 +158,25 @@ def _made(
     from sqlmetrics.comparison.page.sources import report as made
 
     rankings, truth = sources(tables, labels)
+    is_swept = arguments.pop("sweep", False)
     with location.reading(spec_of(rankings)) as engine:
-        return made(rankings, truth, connection=engine, **arguments)
+        sweep = _sweep(rankings, truth, engine, arguments) if is_swept else None
+        return made(rankings, truth, connection=engine, sweep=sweep, **arguments)
+
+
+_OF_REPORT = ("systems", "baseline", "margin", "language", "deploys", "fresh")
+"""What a sweep is not told."""
+
+
+def _sweep(rankings: Any, truth: str | None, engine: Database, arguments: dict[str, Any]) -> Sweep:
+    """The mixtures of the systems that are named, or that the spec makes others of, or of all."""
+    from sqlmetrics.fusion.sweep import fuse_sweep
+
+    spec = spec_of(rankings)
+    fused = spec.rankings.fuse if spec and spec.clicks is None else ()
+    runs = arguments.get("systems") or [*dict.fromkeys(r for s in fused for r in s.run_names)]
+    asked = {name: value for name, value in arguments.items() if name not in _OF_REPORT}
+    return fuse_sweep(rankings, truth, connection=engine, runs=runs, **asked)
 
 
 def _page(tables: tuple[str, ...], out: str | None) -> Path | None:

@@ -9,9 +9,10 @@ from typing import ClassVar
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.comparison.page.charts import can_draw
+from sqlmetrics.comparison.page.picture import Picture
 from sqlmetrics.comparison.page.words import Words
-from sqlmetrics.fusion.curve import weight_curve
 from sqlmetrics.fusion.grid import Variant
+from sqlmetrics.fusion.pictures import variants_picture, weights_picture
 from sqlmetrics.fusion.winner import Gain, Winner
 from sqlmetrics.plan.summary import ALL, NO_DATE
 from sqlmetrics.spec.mixture import OF_K
@@ -88,14 +89,36 @@ class Sweep(Tabular):
         yield wrapped(f"note: {note}" for note in self.notes)
 
     def html(self) -> str:
-        """All of it for a page, below the curve of the weight of two runs."""
-        rows = [row for row in self._last_day() if row["metric"] == self.metrics[0]]
-        curve = weight_curve(rows, self.runs, self.metrics[0], self.level)
-        if curve is None or not can_draw():
+        """All of it for a page, below the picture of the weights of two or three runs."""
+        rows, sign = self._of_first()
+        picture = weights_picture(rows, self.runs, self.metrics[0], self.level, sign)
+        if picture is None or not can_draw():
             return super().html()
         words = Words()
-        sentence = html_notes([curve.sentence(words), curve.look(words), *self._notes_of_days()])
-        return f"{curve.html()}<p>{sentence}</p>{super().html()}"
+        sentences = [picture.sentence(words), picture.look(words), *self._notes_of_days()]
+        return f"{picture.html()}<p>{html_notes(sentences)}</p>{super().html()}"
+
+    def pictures(self, words: Words) -> list[Picture]:
+        """What a report shows of it.
+
+        Args:
+            words: The language.
+        """
+        rows, sign = self._of_first()
+        shown = [weights_picture(rows, self.runs, self.metrics[0], self.level, sign)]
+        of_all = (w for w in self.winners if w["segment_name"] == ALL)
+        winner = next((w for w in of_all if w["metric"] == self.metrics[0]), None)
+        if winner:
+            note = "".join(f" {note}." for note in self._notes_of_days())
+            shown.insert(0, variants_picture(rows, winner, self.level, words, note))
+        return [picture for picture in shown if picture]
+
+    def _of_first(self) -> tuple[list[Row], int]:
+        """The rows of the metric that decides over all queries of the last day, best first."""
+        rows = [row for row in self._last_day() if row["metric"] == self.metrics[0]]
+        sign = -1 if rows and rows[0]["sign"] < 0 else 1
+        # equal ones stay in the order of the grid
+        return sorted(rows, key=lambda row: -sign * round(row["value"] or 0, 9)), sign
 
     def _last_day(self) -> list[Row]:
         """The rows over all queries of the last day."""
@@ -119,13 +142,10 @@ class Sweep(Tabular):
         """The variants over all queries of the last day, best first."""
         rows = self._last_day()
         metrics = [*dict.fromkeys(row["metric"] for row in rows)]
-        cells: dict[str, dict[str, Row]] = {}
+        cells: dict[str, dict[str, Row]] = {row["variant"]: {} for row in self._of_first()[0]}
         for row in rows:
-            cells.setdefault(row["variant"], {})[row["metric"]] = row
-        sign = next((-1 for row in rows if row["metric"] == metrics[0] and row["sign"] < 0), 1)
-        ordered = sorted(  # equal ones stay in the order of the grid
-            cells.items(), key=lambda pair: -sign * round(pair[1][metrics[0]]["value"] or 0, 9)
-        )
+            cells[row["variant"]][row["metric"]] = row
+        ordered = [*cells.items()]
         lines = [
             [
                 printable(name),

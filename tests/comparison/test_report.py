@@ -240,7 +240,8 @@ def test_each_word_is_used_and_each_that_is_used_is_there() -> None:
         "counted",
     }  # of names in lists
     by_parts = {f"{one.__name__}.{part}" for one in MAKERS + LATER for part in _PARTS}
-    by_parts |= {f"{one}.{part}" for one in ("contributions", "funnel") for part in _PARTS}
+    sections = ("contributions", "funnel", "weights", "surface", "variants")
+    by_parts |= {f"{section}.{part}" for section in sections for part in _PARTS}
     idle = {key for key in known - used - by_parts if key.partition(".")[0] not in made}
     assert idle == set()
     words = {key.partition(".")[2] for key in known - used if key.startswith("column.")}

@@ -166,8 +166,14 @@ def test_every_command_takes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "verify", "search.yml").stderr  # fmt: skip
     assert "bm25 against hybrid" in command("compare", "search.yml").stdout
     command("diagnose", "search.yml")
-    command("report", "search.yml", "--out", "page.md")
-    assert "it's all" in Path("page.md").read_text()
+    command("report", "search.yml", "--sweep", "--out", "page.md")
+    page = Path("page.md").read_text()
+    assert "it's all" in page
+    assert "is the best of" in page
+    command("run", "search.yml", "--publish", "bi.duckdb")
+    with duckdb.connect("bi.duckdb") as database:
+        (published,) = database.execute("select count(distinct system) from facts").fetchone() or ()
+    assert published == len(RUNS) + 2
     command("sheet", "search.yml", "-k", "3")
     sqlmetrics("export", "dbt", "search.yml", "--out", "dbt", folder=tmp_path)
     assert "joined_items_2 as" in Path("dbt/models/facts/facts.sql").read_text()

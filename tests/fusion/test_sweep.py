@@ -15,6 +15,7 @@ from engines.starting import Servers
 from marked import by_turns, engines
 
 import sqlmetrics as sm
+from sqlmetrics.comparison.page.words import Words
 from sqlmetrics.engines.database import Database
 from sqlmetrics.fusion.grid import Grid, Variant
 from sqlmetrics.fusion.winner import find_winner
@@ -214,6 +215,34 @@ def test_a_winner_by_hand_and_what_is_refused(tmp_path: Path) -> None:
         ("--method", "rrf", "--method", "sum"): "give --sweep to try several",
     }.items():
         assert problem in sqlmetrics("fuse", *files, *line, folder=tmp_path, expect=2).stderr
+
+
+@by_turns(2)
+def test_the_pictures_of_a_report() -> None:
+    """The triangles of three runs: corners, the best one and those as good; the words of both."""
+    rows = [(f"q{q}", item, score) for q in range(8) for item, score in (("a", 2.0), ("b", 1.0))]
+    worse = pl.DataFrame(rows, schema=["query_id", "item_id", "score"], orient="row")
+    runs = {"x": worse, "y": worse, "dense": worse.with_columns(score=-pl.col("score"))}
+    labels = worse.filter(pl.col("item_id") == "b").select("query_id", "item_id", grade=1)
+    sweep = sm.fuse_sweep(runs, labels, "mrr", method=["sum", "rrf"], norm="min_max", step=0.25)
+    report = sm.report(runs, labels, "mrr", sweep=sweep)
+    assert {"variants", "surface"} <= {picture.key for picture in report.pictures}
+    for words in map(Words, ("en", "zh")):
+        variants, surface = sweep.pictures(words)
+        assert "dense alone" in variants.sentence(words)
+        assert "1.0000" in variants.sentence(words)
+        assert "x, y" in surface.sentence(words) or "x、y" in surface.sentence(words)
+    points = surface.chart.rows
+    corners = {row["corner"]: (row["x"], round(row["y"], 3)) for row in points if row["corner"]}
+    assert corners == {"x": (0, 0), "y": (1, 0), "dense": (0.5, 0.866)}
+    families = sweep.to_dicts()["variants"]
+    good = {row["variant"] for row in families if row["as_good"] and row["metric"] == "mrr"}
+    listed = {row[0] for row in surface.cells if row[-1] == "1.0000"}
+    assert good == listed
+    assert {row["x"] for row in points if row["is_best"] and row["corner"]} == {0.5}
+    assert all(row["as_good"] for row in points if row["is_best"])
+    four = sm.fuse_sweep({**runs, "z": worse}, labels, "mrr", method="rrf", k=60, step=0.5)
+    assert [picture.key for picture in four.pictures(words)] == ["variants"]
 
 
 def test_a_lead_that_hangs_on_items_without_a_label() -> None:

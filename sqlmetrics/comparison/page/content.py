@@ -90,6 +90,7 @@ class Content:
         funnel: As `Funnel.rows` has them.
         deploys: Day and name of each.
         log: What a click log says; None for rankings.
+        sweep: What draws the pictures of a sweep of mixtures; None without one.
         executed_sql: The statements that ran.
         notes: What a reader should know.
         hashes: Metric -> the hash of its definition.
@@ -120,6 +121,7 @@ class Content:
     funnel: Rows = ()
     deploys: Rows = ()
     log: Log | None = None
+    sweep: Any = None
     executed_sql: str = ""
     notes: tuple[str, ...] = ()
     hashes: Mapping[str, str] = field(default_factory=dict)

@@ -58,6 +58,7 @@ def report(
     language: str = "en",
     deploys: Any = None,
     fresh: bool = False,
+    sweep: Any = None,
     connection: Any = None,
     check: bool | float = True,
     **arguments: Unpack[TableArguments],
@@ -86,6 +87,7 @@ def report(
         deploys: A table of days (`day`, `date` or `deployed_at`) and names, marked in the charts of
             days.
         fresh: Whether to recompute a spec even if its fact table has rows of it.
+        sweep: What `fuse_sweep` found, for a section on which mixture of the runs is best.
         connection: The database that holds the tables; see `evaluate`.
         check: Whether to check the input before the evaluation.
         **arguments: The other arguments of `evaluate`, for rankings and labels.
@@ -107,7 +109,7 @@ def report(
     check_arguments(report, arguments)
     check_level(level, margin)
     if isinstance(what, Result | Comparison | ClickResult | Funnel):
-        content = of_numbers(what, level)
+        content = _with_sweep(of_numbers(what, level), sweep)
         if deploys is not None:
             with connect(connection) as engine:
                 content = replace(content, deploys=deploys_of(deploys, engine))
@@ -125,8 +127,12 @@ def report(
     with inputs.opened(connection) as engine:
         marked = [] if deploys is None else deploys_of(deploys, engine)
         content = _content(inputs, options, engine, fresh=fresh, check=check)
-        content = replace(content, deploys=marked)
+        content = _with_sweep(replace(content, deploys=marked), sweep)
     return Report(content, language)
+
+
+def _with_sweep(content: Content, sweep: Any) -> Content:
+    return replace(content, sweep=sweep, notes=(*content.notes, *(sweep.notes if sweep else ())))
 
 
 def _content(
