@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sqlmetrics import clicks
+    from sqlmetrics.agreement.agree import agree
+    from sqlmetrics.agreement.agreement import Agreement
     from sqlmetrics.api import check, compile, explain, run, validate, verify
     from sqlmetrics.catalog.measure import parse
     from sqlmetrics.clicks.evaluate import evaluate_clicks
@@ -54,6 +56,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Abstention",
+    "Agreement",
     "CheckError",
     "Comparison",
     "Diagnosis",
@@ -73,6 +76,7 @@ __all__ = [
     "Sweep",
     "TieAudit",
     "abstention",
+    "agree",
     "check",
     "clicks",
     "compare",
@@ -101,6 +105,7 @@ __all__ = [
 
 _HOMES = {
     "Abstention": "evaluation.abstention",
+    "Agreement": "agreement.agreement",
     "CheckError": "errors",
     "Comparison": "comparison.report.comparison",
     "Diagnosis": "comparison.diagnosis.diagnosis",
@@ -120,6 +125,7 @@ _HOMES = {
     "Sweep": "fusion.sweep_result",
     "TieAudit": "proof.ties",
     "abstention": "evaluation.abstention",
+    "agree": "agreement.agree",
     "compare": "comparison.compare",
     "compare_stored": "comparison.stored_comparison",
     "connect": "engines.database",

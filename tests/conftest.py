@@ -22,7 +22,10 @@ from sqlmetrics.sql import transpile
 
 REQUIRED = os.environ.get("REQUIRE_ENGINES") == "1"
 
-PEERS = ("cwl", "ir_measures", "pytrec_eval", "ranx", "rbo", "scipy", "sklearn", "statsmodels")
+PEERS = (
+    *("cwl", "ir_measures", "irrCAC", "krippendorff", "pytrec_eval", "ranx", "rbo", "scipy"),
+    *("sklearn", "statsmodels"),
+)
 MODELS = (
     "catboost",
     "haystack",
@@ -34,7 +37,7 @@ MODELS = (
     "xgboost",
 )
 RETRIEVAL = ("beir", "deepeval", "mteb", "ragas", "sentence_transformers")
-ALONE = ("daisy", "rbo", "recbole", "recommenders")
+ALONE = ("daisy", "irrCAC", "rbo", "recbole", "recommenders")
 """Tools whose own requirements fit nothing else."""
 
 

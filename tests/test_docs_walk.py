@@ -646,6 +646,21 @@ CELLS: dict[str, tuple[str, ...]] = {
         "estimate files.yml sample.csv --llm-labels labels.parquet --llm-grade grade "
         "--llm-sample sample.csv --llm-weight 1 --ungraded drop -m dcg@3",
     ),
+    "agree": (
+        "agree a=labels.parquet b=labels.parquet --rankings rankings.parquet --system system "
+        "--date ds -k 2 --scale 0,1,2,3 --confidence .9 --replicates 100 --seed 2 "
+        "--where 'score > -1' --skip-input-checks -o latex",
+        "agree words.csv twice=words.csv --judges words,twice --query qid --item doc "
+        "--grade level --label-column item=item --grades low=0 --grades mid=1 --grades high=2 "
+        "--separator ; --by level --check-share .5 -o json",
+        "agree \"select *, 'a' as who from 'labels.parquet' union all select *, 'b' from "
+        "'labels.parquet'\" --judge who --sql --out a.txt",
+        "agree a=labels.parquet b=labels.parquet --rankings runs.csv --score value --decimal , "
+        "--skip-bad --rank rank 2",
+        "agree labels.parquet words.csv --time-zone Europe/Berlin --group part --weight w "
+        "--metrics-from own 2",
+        "agree search.yml --judges grade PLACE 2",
+    ),
     "simulate": (
         "simulate made --requests 20 --results 3 --model cascade --days 1 --queries 4 --users 9 "
         "--system a --bots 0 --duplicates 0 --late 0 --early 0 --orphans 0 --hurried 0 "

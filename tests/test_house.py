@@ -1,4 +1,4 @@
-"""The house: seventeen rooms, imports that run one way, and docs that know public names alone."""
+"""The house: nineteen rooms, imports that run one way, and docs that know public names alone."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ FLOORS = (
     {"annotation", "clicks", "proof"},
     {"jobs"},
     {"comparison"},
-    {"fusion"},
+    {"agreement", "fusion"},
     {"api"},
     {"assistants"},
     {"cli"},
 )
 """The rooms from the ground up: a room imports those below it, and none beside it."""
-LONGEST = 18
+LONGEST = 19
 """As many rooms the picture may have, with those that are no package of their own; the last
-four are `stats`, which four rooms spelled out before, `tables`, which six places did,
-`assistants`, which asks of all of them what the command line does, and `fusion`, which makes
-rankings and compares them."""
+five are `stats`, which four rooms spelled out before, `tables`, which six places did,
+`assistants`, which asks of all of them what the command line does, `fusion`, which makes
+rankings and compares them, and `agreement`, which asks what its labels do to both."""
 CROWD = 32
 """As many modules a room may have that are not in a folder of their own."""
 

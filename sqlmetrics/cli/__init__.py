@@ -86,6 +86,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "sheet-import": ("sheet.sheet_import", "Add the grades of a sheet to a file of labels."),
         "sample": ("sample.sample", "Draw a stratified sample of queries for labelling."),
         "estimate": ("sample.estimate", "Estimate metrics over all queries from a graded sample."),
+        "agree": ("agreement.agree.agree", "Measure how far people and models agree on labels."),
     },
     "Try it": {
         "demo": ("learn.demo", "Create a search log and compare two rankers on it."),

@@ -27,7 +27,7 @@ from sqlmetrics.fusion.label_gaps import hanging_lead
 from sqlmetrics.fusion.sweep_result import Sweep, variant_row, winner_row
 from sqlmetrics.fusion.units import Units
 from sqlmetrics.fusion.variants import VariantStages, parts
-from sqlmetrics.fusion.winner import Winner, check_numpy
+from sqlmetrics.fusion.winner import Winner
 from sqlmetrics.plan.fusion import FusionStages
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
@@ -37,6 +37,7 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.stage import Stage, with_stages
 from sqlmetrics.stats import CONFIDENCE
+from sqlmetrics.stats.bootstrap import check_numpy
 
 LISTS = 100_000
 """So many lists, each of a query and variant, are cut at once."""
@@ -123,7 +124,7 @@ def fuse_sweep(
     >>> [(row["variant"], row["value"]) for row in alone]
     [('bm25 alone', 0.5), ('dense alone', 1.0)]
     """
-    check_numpy()
+    check_numpy("a sweep")
     check_arguments(fuse_sweep, arguments)
     check_level(level, 0)
     check_count("folds", folds, least=2)

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
-from sqlmetrics.errors import SpecError
 from sqlmetrics.fusion.grid import Variant
 from sqlmetrics.stats import TIED, student
 
@@ -299,11 +298,3 @@ class _Window:
         ends = (max(self.low, mean - far), min(self.high, mean + far), self.value)
         low, high, value = (_NORMAL.cdf((end - mean) / self.error) for end in ends)
         return (value - low) / (high - low) if high > low else float(mean < self.value)
-
-
-def check_numpy() -> None:
-    """Raise SpecError where there is no NumPy."""
-    try:
-        import numpy  # noqa: F401, ICN001
-    except ImportError:  # pragma: no cover (who has pandas has it)
-        raise SpecError("a sweep needs NumPy; run pip install numpy") from None

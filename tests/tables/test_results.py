@@ -80,6 +80,11 @@ def _fused() -> sm.Fusion:
     return sm.fuse(LISTS, system="system")
 
 
+def _agreed() -> sm.Agreement:
+    other = LABELS.set_column(2, "grade", [[1, 2]])
+    return sm.agree({"human": LABELS, BAD: other}, rankings=LISTS, system="system")
+
+
 def _of_sources() -> sm.Funnel:
     sources = pa.array([[name] for name in LISTS["system"].to_pylist()])
     return sm.funnel(
@@ -157,6 +162,7 @@ RESULTS: dict[type[Tabular], Callable[[], Tabular]] = {
     sm.Funnel: _staged,
     SourceFunnel: _of_sources,
     sm.Fusion: _fused,
+    sm.Agreement: _agreed,
     sm.Sweep: _swept,
     sm.Diagnosis: lambda: sm.Diagnosis(
         (Finding(RULES[0], BAD, "old", "mrr +0.5"),), None, _evaluated(), ("a note",)

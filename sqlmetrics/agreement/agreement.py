@@ -1,0 +1,216 @@
+"""The result of `agree`: coefficients, the confusion of grades, segments, and the judges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sqlmetrics.agreement.coefficients import COEFFICIENTS
+from sqlmetrics.catalog.option import plain
+from sqlmetrics.plan.summary import ALL
+from sqlmetrics.tables.table import Table, many, metric_value, printable
+from sqlmetrics.tables.tabular import Block, Kinds, Row, Tabular
+
+_JUDGES = dict.fromkeys(("judge", "other_judge"), "string")
+_INTERVAL = dict.fromkeys(("ci_low", "ci_high"), "double")
+_BIAS = ("bias", "bias_low", "bias_high", "bias_change", "change_low", "change_high")
+
+SCHEMAS: dict[str, Kinds] = {
+    "coefficients": {
+        **_JUDGES,
+        "coefficient": "string",
+        "value": "double",
+        **_INTERVAL,
+        "n_pairs": "int64",
+        "reason": "string",
+    },
+    "confusion": {
+        **_JUDGES,
+        "grade": "double",
+        "other_grade": "double",
+        "n_pairs": "int64",
+        "share": "double",
+    },
+    "segments": {
+        **_JUDGES,
+        "segment_name": "string",
+        "segment_value": "string",
+        "n_pairs": "int64",
+        "agreement": "double",
+        **_INTERVAL,
+        **dict.fromkeys(_BIAS, "double"),
+    },
+    "judges": {
+        "judge": "string",
+        "n_pairs": "int64",
+        "n_labels": "int64",
+        "n_repeated": "int64",
+        "self_agreement": "double",
+        "mean_grade": "double",
+    },
+}
+"""Table -> its columns."""
+
+MOST_SHOWN = 12
+"""As many segments of a pair of judges does the text show: those that disagree most."""
+
+BIAS = "bias: mean grade of the second judge less that of the first"
+CHANGE = "change: bias of the system less that of the first system"
+
+_HEADS = ("agreement", "bias", "bias low", "bias high")
+_NUMBERS = ("agreement", *_BIAS[:3])
+_CHANGES = _BIAS[3:]
+
+
+@dataclass(frozen=True, repr=False)
+class Agreement(Tabular):
+    """How far judges agree; it prints as tables.
+
+    Attributes:
+        coefficients: One row per coefficient of each two judges, and of `all` together where there
+            are more: value (NULL where it is not defined, with the `reason`), its interval, and
+            the pairs that two judges or more graded.
+        confusion: One row per grade of each of two judges: pairs, and their share of all.
+        segments: One row per segment of each two judges: raw agreement and bias (mean grade of
+            `other_judge` less that of `judge`) with intervals; of systems also how the bias differs
+            from that of the first system.
+        judges: One row per judge: pairs, labels, pairs with several labels, how often two labels
+            of its own for a pair agree, and the mean grade.
+        grades: The scale: the grades that were given, and those that were named.
+        n_queries: Queries with a pair that two judges graded.
+        level: The coverage of the intervals.
+        notes: What a reader should know.
+        executed_sql: The statements that ran, in the words of the database.
+    """
+
+    coefficients: tuple[Row, ...]
+    confusion: tuple[Row, ...]
+    segments: tuple[Row, ...]
+    judges: tuple[Row, ...]
+    grades: tuple[float, ...]
+    n_queries: int
+    level: float
+    notes: tuple[str, ...]
+    executed_sql: str
+
+    _schemas: ClassVar[dict[str, Kinds]] = SCHEMAS
+
+    def to_dicts(self) -> dict[str, list[Row]]:
+        """The rows of each table."""
+        return {name: [*getattr(self, name)] for name in SCHEMAS}
+
+    def __getitem__(self, coefficient: str) -> float | None:
+        """The value of a coefficient: of all judges where it has one, else of the first two.
+
+        Raises:
+            KeyError: If there is none of the name.
+        """
+        rows = [row for row in self.coefficients if row["coefficient"] == coefficient]
+        if not rows:
+            known = ", ".join(COEFFICIENTS)
+            raise KeyError(f"no coefficient {coefficient!r}; known: {known}")
+        chosen = next((row for row in rows if row["other_judge"] == ALL), rows[0])
+        value: float | None = chosen["value"]
+        return value
+
+    def _blocks(self) -> Iterator[Block]:
+        yield _judge_table(self.judges)
+        yield from self._coefficient_tables()
+        for judge, other in self._judge_pairs():
+            yield self._confusion_table(judge, other)
+            if segments := [row for row in self.segments if _is_of(row, judge, other)]:
+                yield from _segment_tables(judge, other, segments)
+        below = (
+            f"{many(self.n_queries, 'query', 'queries')}; intervals at {self.level:.0%} by "
+            "resampling queries"
+        )
+        yield "\n".join([below, *(f"note: {note}" for note in self.notes)])
+
+    def _judge_pairs(self) -> list[tuple[str, str]]:
+        pairs = dict.fromkeys((row["judge"], row["other_judge"]) for row in self.coefficients)
+        return [pair for pair in pairs if pair[1] != ALL]
+
+    def _coefficient_tables(self) -> Iterator[Table]:
+        cells, reasons = [], {}
+        for row in self.coefficients:
+            judges = ALL if row["other_judge"] == ALL else _versus(row["judge"], row["other_judge"])
+            numbers = [metric_value(row[name]) for name in ("value", "ci_low", "ci_high")]
+            cells.append([judges, row["coefficient"], *numbers, f"{row['n_pairs']:,}"])
+            if row["reason"]:
+                reasons[row["coefficient"]] = row["reason"]
+        by_reason: dict[str, list[str]] = {}
+        for name, reason in reasons.items():
+            by_reason.setdefault(reason, []).append(name)
+        notes = [f"-: {', '.join(names)}: {reason}" for reason, names in by_reason.items()]
+        names = ["judges", "coefficient", "agreement", "low", "high", "graded pairs"]
+        yield Table(names, cells, 2, notes=notes)
+
+    def _confusion_table(self, judge: str, other: str) -> Table:
+        counts = {
+            (row["grade"], row["other_grade"]): row["n_pairs"]
+            for row in self.confusion
+            if _is_of(row, judge, other)
+        }
+        rows = [
+            [plain(grade), *(f"{counts.get((grade, second), 0):,}" for second in self.grades)]
+            for grade in self.grades
+        ]
+        most = max(counts.values(), default=1)
+        shares = {
+            (i, j + 1): counts.get((grade, second), 0) / most
+            for i, grade in enumerate(self.grades)
+            for j, second in enumerate(self.grades)
+        }
+        title = f"pairs by the grade of {printable(judge)} (rows) and {printable(other)} (columns)"
+        names = ["grade", *map(plain, self.grades)]
+        return Table(names, rows, 1, title=title, shares=shares)
+
+
+def _judge_table(judges: tuple[Row, ...]) -> Table:
+    rows = [
+        [
+            printable(row["judge"]),
+            *(f"{row[name]:,}" for name in ("n_pairs", "n_labels", "n_repeated")),
+            *(metric_value(row[name]) for name in ("self_agreement", "mean_grade")),
+        ]
+        for row in judges
+    ]
+    names = ["judge", "graded pairs", "all labels", "graded again", "self-agreement", "mean grade"]
+    return Table(names, rows, 1)
+
+
+def _segment_tables(judge: str, other: str, segments: list[Row]) -> Iterator[Table]:
+    """The systems, for what a judge favours; and the segments with the least agreement."""
+    systems = [row for row in segments if row["segment_name"] == "system"]
+    if systems:
+        names = ["system", *_HEADS, "change", "change low", "change high", "graded pairs"]
+        rows = [
+            [printable(row["segment_value"]), *_cells(row, _NUMBERS + _CHANGES)] for row in systems
+        ]
+        title = f"bias by system: {printable(other)} less {printable(judge)}"
+        yield Table(names, rows, 1, title=title, notes=[CHANGE])
+    others = [row for row in segments if row["segment_name"] not in (ALL, "system")]
+    others.sort(key=lambda row: row["agreement"])
+    rows = [
+        [row["segment_name"], printable(row["segment_value"]), *_cells(row, _NUMBERS)]
+        for row in others[:MOST_SHOWN]
+    ]
+    more = len(others) - MOST_SHOWN
+    notes = [BIAS, *([f"{many(more, 'more segment')} in to_dicts()"] if more > 0 else [])]
+    title = f"where {_versus(judge, other)} disagree most"
+    names = ["segment", "segment value", *_HEADS, "graded pairs"]
+    yield Table(names, rows, 2, title=title, notes=notes)
+
+
+def _cells(row: Row, names: tuple[str, ...]) -> list[str]:
+    """Numbers of a segment, and its pairs."""
+    return [*(metric_value(row[name]) for name in names), f"{row['n_pairs']:,}"]
+
+
+def _versus(judge: str, other: str) -> str:
+    return f"{printable(judge)}, {printable(other)}"
+
+
+def _is_of(row: Row, judge: str, other: str) -> bool:
+    return (row["judge"], row["other_judge"]) == (judge, other)

@@ -1,0 +1,399 @@
+"""`agree`: coefficients beside plain Python and four peers, on each engine, and what is refused."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+import sqlite3
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import plain
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from command import sqlmetrics
+from conftest import peer
+from engines.starting import Servers
+from marked import by_turns, engines
+
+import sqlmetrics as sm
+from sqlmetrics.agreement import counts
+from sqlmetrics.engines.database import Database
+
+IDS = ("a", "B", "it's", "ü", "10", "9", "-x", "a b", "Ω", "NULL")
+SCALES = ((0.0, 1.0, 2.0, 3.0), (0.0, 1.0), (0.0, 0.5, 3.0))
+
+Pairs = dict[tuple[str, str], tuple[float | None, ...]]
+
+
+def world(chance: random.Random, n_judges: int, scale: Sequence[float], n_queries: int) -> Pairs:
+    """(Query, item) -> the grade of each judge: gaps, odd ids, judges good and bad."""
+    good = [chance.random() for _ in range(n_judges)]
+    pairs: Pairs = {}
+    for number in range(n_queries):
+        for item in chance.sample(IDS, chance.randint(1, len(IDS))):
+            truth = chance.choice(scale)
+            grades = [truth if chance.random() < g else chance.choice(scale) for g in good]
+            labels = tuple(g if chance.random() < 0.9 else None for g in grades)
+            if any(g is not None for g in labels):
+                pairs[f"q'{number}", item] = labels
+    return pairs
+
+
+def table(pairs: Pairs, names: Sequence[str]) -> pa.Table:
+    """A column of grades for each judge."""
+    columns = {"query_id": [q for q, _ in pairs], "item_id": [i for _, i in pairs]}
+    grades = {n: pa.array([g[i] for g in pairs.values()], "double") for i, n in enumerate(names)}
+    return pa.table({**columns, **grades})
+
+
+def rows_of(labels: pa.Table, names: Sequence[str]) -> pa.Table:
+    """A row for each judge and pair."""
+    rows = [
+        {"query_id": r["query_id"], "item_id": r["item_id"], "rater": name, "grade": r[name]}
+        for r in labels.to_pylist()
+        for name in names
+    ]
+    return pa.Table.from_pylist([row for row in rows if row["grade"] is not None])
+
+
+def values(result: sm.Agreement, judge: str, other: str) -> dict[str, float]:
+    """Coefficient -> its value, NaN where it has none."""
+    rows = (r for r in result.coefficients if (r["judge"], r["other_judge"]) == (judge, other))
+    return {r["coefficient"]: math.nan if r["value"] is None else r["value"] for r in rows}
+
+
+def close(expected: Mapping[str, float]) -> Any:
+    return pytest.approx(expected, rel=1e-12, abs=1e-12, nan_ok=True)
+
+
+def test_coefficients_are_those_of_the_formulas() -> None:
+    chance = random.Random(1)
+    for n_judges, scale in ((2, SCALES[0]), (2, SCALES[2]), (3, SCALES[0]), (4, SCALES[1])):
+        pairs = world(chance, n_judges, scale, 12)
+        names = [f"judge {number}" for number in range(n_judges)]
+        result = sm.agree(table(pairs, names), names, replicates=100)
+        assert result.grades == scale
+        for first, second in combinations(range(n_judges), 2):
+            chosen = [(g[first], g[second]) for g in pairs.values()]
+            chosen = [p for p in chosen if p != (None, None)]
+            both = [p for p in chosen if None not in p]
+            assert values(result, names[first], names[second]) == close(
+                plain.coefficients(chosen, scale)
+            )
+            cells = {
+                (r["grade"], r["other_grade"]): r["n_pairs"]
+                for r in result.confusion
+                if (r["judge"], r["other_judge"]) == (names[first], names[second])
+            }
+            assert sum(cells.values()) == len(both)
+            assert all(both.count(cell) == n for cell, n in cells.items())
+        if n_judges > 2:
+            assert values(result, "all", "all") == close(
+                plain.coefficients([*pairs.values()], scale)
+            )
+        by_rows = sm.agree(rows_of(table(pairs, names), names), replicates=100)
+        assert by_rows.coefficients == result.coefficients
+        assert by_rows.notes[0].startswith("labels: using rater as the judge")
+
+
+def test_coefficients_are_those_of_peers() -> None:
+    """Krippendorff's own package, scikit-learn, statsmodels and irrCAC."""
+    chance = random.Random(2)
+    scale = SCALES[0]
+    pairs = world(chance, 3, scale, 15)
+    names = ["a", "b", "c"]
+    result = sm.agree(table(pairs, names), names, replicates=100)
+    found, of_two = values(result, "all", "all"), values(result, "a", "b")
+    both = [(p[0], p[1]) for p in pairs.values() if p[0] is not None and p[1] is not None]
+    kappa = peer("sklearn.metrics").cohen_kappa_score
+    for weights in (None, "linear", "quadratic"):
+        name = f"cohen_kappa_{weights}" if weights else "cohen_kappa"
+        expected = kappa(*zip(*both, strict=True), labels=scale, weights=weights)
+        assert of_two[name] == pytest.approx(expected, rel=1e-12)
+    full = {pair: grades for pair, grades in pairs.items() if None not in grades}
+    complete = values(sm.agree(table(full, names), names, replicates=100), "all", "all")
+    inter_rater = peer("statsmodels.stats.inter_rater")
+    counted = [[grades.count(grade) for grade in scale] for grades in full.values()]
+    expected = inter_rater.fleiss_kappa(np.array(counted))
+    assert complete["fleiss_kappa"] == pytest.approx(expected, rel=1e-12)
+    krippendorff = peer("krippendorff")
+    data = np.array([[np.nan if g is None else g for g in p] for p in pairs.values()]).T
+    for level in ("nominal", "ordinal", "interval"):
+        expected = krippendorff.alpha(data, level_of_measurement=level)
+        assert found[f"alpha_{level}"] == pytest.approx(expected, rel=1e-12)
+
+
+def test_gwets_coefficients_are_those_of_his_package() -> None:
+    raw = peer("irrCAC.raw")
+    import pandas as pd
+
+    names = ["a", "b", "c"]
+    pairs = world(random.Random(3), 3, SCALES[0], 15)
+    found = values(sm.agree(table(pairs, names), names, replicates=100), "all", "all")
+    data = pd.DataFrame([*pairs.values()], columns=names, dtype=float)
+    of_package = {
+        weights: raw.CAC(data, weights=weights, categories=[*SCALES[0]], digits=15)
+        for weights in ("identity", "linear", "quadratic")
+    }
+    for name, weights in (("ac1", "identity"), ("ac2_linear", "linear")):
+        expected = of_package[weights].gwet()["est"]["coefficient_value"]
+        assert found[name] == pytest.approx(expected, abs=1e-12)
+    expected = of_package["quadratic"].gwet()["est"]["coefficient_value"]
+    assert found["ac2_quadratic"] == pytest.approx(expected, abs=1e-12)
+    expected = of_package["identity"].fleiss()["est"]["coefficient_value"]
+    assert found["fleiss_kappa"] == pytest.approx(expected, abs=1e-12)
+
+
+RUNS = {"system": "system", "k": 3}
+
+
+def runs_of(pairs: Pairs, chance: random.Random) -> pa.Table:
+    """Two systems that rank the pairs by lot."""
+    rows = [
+        {"query_id": q, "item_id": i, "score": chance.random(), "system": system}
+        for system in ("new", "old")
+        for q, i in pairs
+    ]
+    return pa.Table.from_pylist(rows)
+
+
+OTHERS = ["sqlite", "postgres", "chdb", "datafusion"]
+
+
+@pytest.mark.parametrize("name", engines(OTHERS, now=["sqlite"]))
+def test_every_engine_gives_the_same_numbers(name: str, servers: Servers) -> None:
+    chance = random.Random(4)
+    pairs = world(chance, 3, SCALES[2], 6)
+    names = ["human", "gpt", "it's"]
+    labels = rows_of(table(pairs, names), names)
+    labels = pa.concat_tables([labels, labels.slice(0, 7), _other_grades(labels.slice(7, 5))])
+    labels = labels.append_column("kind", pa.array(["x", "y'", None] * 99)[: len(labels)])
+    arguments: dict[str, Any] = {"judge": "rater", "by": "kind", "replicates": 100, **RUNS}
+    runs = runs_of(pairs, chance)
+    expected = sm.agree(labels, names, rankings=runs, **arguments)
+    with Database(servers.open(name)) as database:
+        result = sm.agree(labels, names, rankings=runs, connection=database, **arguments)
+    for kind, rows in expected.to_dicts().items():
+        for row, other in zip(rows, result.to_dicts()[kind], strict=True):
+            assert other == pytest.approx(row, rel=1e-12, abs=1e-12), kind
+    assert result.notes[-1] == expected.notes[-1]
+
+
+def _other_grades(labels: pa.Table) -> pa.Table:
+    """The same pairs with another grade."""
+    grades = [3.0 if grade != 3.0 else 0.0 for grade in labels["grade"].to_pylist()]
+    return labels.set_column(3, "grade", [grades])
+
+
+def test_a_judge_that_favours_a_system_is_seen() -> None:
+    """A world in which a judge gives .5 more to what only one system shows."""
+    chance = random.Random(5)
+    labels, runs = [], []
+    for query in range(120):
+        for item in range(6):
+            system = ("new", "old")[item % 2]
+            truth = chance.choice([0, 1, 2])
+            extra = chance.random() < (0.6 if system == "new" else 0.1)
+            pair = {"query_id": query, "item_id": item}
+            labels.append({**pair, "human": truth, "gpt": truth + extra})
+            runs.append({**pair, "rank": item // 2 + 1, "system": system})
+    tables = [pa.Table.from_pylist(rows) for rows in (labels, runs)]
+    arguments: dict[str, Any] = {"rank": "rank", "system": "system"}
+    result = sm.agree(tables[0], ["human", "gpt"], rankings=tables[1], **arguments)
+    bias = {r["segment_value"]: r for r in result.segments if r["segment_name"] == "system"}
+    expected = {
+        system: np.mean([r["gpt"] - r["human"] for r in labels if r["item_id"] % 2 == odd])
+        for odd, system in enumerate(("new", "old"))
+    }
+    for system, value in expected.items():
+        assert bias[system]["bias"] == pytest.approx(value, rel=1e-12)
+        assert bias[system]["bias_low"] < value < bias[system]["bias_high"]
+    by_query = [
+        np.mean([r["gpt"] - r["human"] for r in labels[6 * q + 1 : 6 * q + 6 : 2]])
+        - np.mean([r["gpt"] - r["human"] for r in labels[6 * q : 6 * q + 6 : 2]])
+        for q in range(120)
+    ]
+    change = bias["old"]
+    half_width = peer("scipy.stats").t.ppf(0.975, 119) * np.std(by_query, ddof=1) / 120**0.5
+    assert change["bias_change"] == pytest.approx(np.mean(by_query), rel=1e-12)
+    assert change["change_high"] == pytest.approx(np.mean(by_query) + half_width, rel=1e-9)
+    assert change["change_high"] < -0.3
+    assert bias["new"]["bias_change"] is None
+    assert {"bias low", "change low"} <= {*re.split(" {2,}|\n", result.text())}
+
+
+def test_intervals_are_those_of_resampled_queries() -> None:
+    """Fewer queries are less certain, copies of a pair within a query are not more certain."""
+    pairs = world(random.Random(6), 2, SCALES[0], 30)
+    labels = table(pairs, ["a", "b"])
+    once = sm.agree(labels, ["a", "b"]).coefficients[0]
+    copies = [{**r, "item_id": r["item_id"] + "!"} for r in labels.to_pylist()]
+    twice = sm.agree(pa.concat_tables([labels, pa.Table.from_pylist(copies)]), ["a", "b"])
+    row = twice.coefficients[0]
+    assert (row["ci_low"], row["ci_high"]) == pytest.approx((once["ci_low"], once["ci_high"]))
+    again = sm.agree(labels, ["a", "b"], seed=2).coefficients[0]
+    assert again["value"] == once["value"]
+    assert again["ci_low"] != once["ci_low"]
+    wide = sm.agree(labels, ["a", "b"], level=0.5).coefficients[0]
+    assert once["ci_low"] < wide["ci_low"] < once["value"] < wide["ci_high"] < once["ci_high"]
+
+
+def test_very_many_queries_are_resampled_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = world(random.Random(7), 2, SCALES[0], 40)
+    labels = table(pairs, ["a", "b"])
+    whole = sm.agree(labels, ["a", "b"])
+    monkeypatch.setattr(counts, "MOST_QUERIES", 10)
+    monkeypatch.setattr(counts, "DIGITS", 1)
+    grouped = sm.agree(labels, ["a", "b"])
+    assert values(grouped, "a", "b") == close(values(whole, "a", "b"))
+    assert "substring(md5(query_id), 1, 1) as unit" in grouped.executed_sql
+    width = {r.level: r.coefficients[0]["ci_high"] - r.coefficients[0]["value"] for r in [grouped]}
+    assert width[0.95] > 0
+
+
+def test_one_grade_alone_has_no_kappa() -> None:
+    labels = pa.table({"query_id": [1, 1, 2], "item_id": [1, 2, 3], "a": [1, 1, 1], "b": [1, 1, 1]})
+    result = sm.agree(labels, ["a", "b"])
+    found = {row["coefficient"]: row for row in result.coefficients}
+    assert (found["agreement"]["value"], found["agreement"]["reason"]) == (1, None)
+    for name in ("cohen_kappa", "fleiss_kappa", "alpha_ordinal", "ac1", "ac2_quadratic"):
+        assert (found[name]["value"], found[name]["ci_low"]) == (None, None)
+        assert found[name]["reason"].startswith("every label is the same grade")
+    assert "every label is the same grade" in result.text()
+    scaled = sm.agree(labels, ["a", "b"], scale=[0, 1, 2])
+    assert (scaled["ac1"], scaled["cohen_kappa"]) == (1, None)
+    one_query = sm.agree(labels.slice(0, 2), ["a", "b"])
+    assert one_query.coefficients[0]["ci_low"] is None
+
+
+def test_several_labels_of_one_judge_are_told() -> None:
+    labels = pa.table(
+        {
+            "query_id": [1, 1, 1, 1, 1, 2, 2],
+            "item_id": ["a", "a", "a", "b", "b", "a", "a"],
+            "judge": ["gpt", "gpt", "gpt", "gpt", "human", "gpt", "human"],
+            "grade": [2, 2, 1, 1, 1, 0, 1],
+        }
+    )
+    result = sm.agree(labels, ["human", "gpt"])
+    gpt = result.judges[1]
+    assert (gpt["n_pairs"], gpt["n_labels"], gpt["n_repeated"]) == (3, 5, 1)
+    assert gpt["self_agreement"] == pytest.approx(2 / 6)
+    assert result["agreement"] == 0.5
+    assert "gpt has several labels of 1 pair" in result.notes[-1]
+    assert "33.3%" in result.notes[-1]
+
+
+def test_days_are_a_part_of_a_pair() -> None:
+    days = pa.array([20_000, 20_001], pa.date32())
+    labels = {"query_id": [1, 1], "item_id": ["a", "a"], "ds": days, "a": [1, 0], "b": [1, 1]}
+    result = sm.agree(pa.table(labels), ["a", "b"], date="ds", by="ds")
+    assert (result.coefficients[0]["n_pairs"], result.judges[0]["n_repeated"]) == (2, 0)
+    days_shown = {r["segment_value"]: r["agreement"] for r in result.segments if "ds" in r.values()}
+    assert days_shown == {"2024-10-04": 1.0, "2024-10-05": 0.0}
+    assert sm.agree(pa.table(labels), ["a", "b"]).judges[0]["n_repeated"] == 1
+
+
+LABELS = """query_id,item_id,human,gpt
+1,a,high,high
+1,b,low,low
+1,c,low,high
+2,a,high,
+2,b,none,low
+"""
+GRADES = ["--grades", "high=2", "--grades", "low=1", "--grades", "none=0"]
+
+
+def test_every_source_has_the_same_labels(tmp_path: Path) -> None:
+    """A CSV with texts as grades, two qrels, a Parquet file, a table of a database, a spec."""
+    (tmp_path / "labels.csv").write_text(LABELS)
+    line = ("agree", "labels.csv", "--judges", "human,gpt", "-o", "csv")
+    expected = sqlmetrics(*line, *GRADES, folder=tmp_path).stdout
+    assert "human,gpt,agreement,0.5," in expected
+    numbers = {"high": "2", "low": "1", "none": "0", "": ""}
+    rows = [row.split(",") for row in LABELS.split()[1:]]
+    for name, place in (("human", 2), ("gpt", 3)):
+        lines = [f"{r[0]} 0 {r[1]} {numbers[r[place]]}\n" for r in rows if r[place]]
+        (tmp_path / f"{name}.qrels").write_text("".join(lines))
+    assert sqlmetrics("agree", "human.qrels", "gpt.qrels", *line[4:], folder=tmp_path).stdout == (
+        expected
+    )
+    with sqlite3.connect(tmp_path / "labels.db") as database:
+        database.execute("create table judge_labels (qid, doc, who, grade)")
+        for row in rows:
+            for who, text in (("human", row[2]), ("gpt", row[3])):
+                grade = float(numbers[text]) if text else None
+                database.execute(
+                    "insert into judge_labels values (?, ?, ?, ?)", (*row[:2], who, grade)
+                )
+    url = ("--connection", "sqlite:///labels.db", "--query", "qid", "--item", "doc")
+    found = sqlmetrics(
+        *("agree", "judge_labels", "--judge", "who", "--judges", "human,gpt", *url, *line[4:]),
+        folder=tmp_path,
+    )
+    assert found.stdout == expected
+    spec = "version: 1\nrankings: {file: labels.csv, columns: {score: x}}\nmetrics: [mrr]\n"
+    spec += "labels: {file: labels.csv, grades: {high: 2, low: 1, none: 0}}\n"
+    (tmp_path / "search.yml").write_text(spec)
+    found = sqlmetrics("agree", "search.yml", *line[2:], folder=tmp_path)
+    assert found.stdout == expected, found.stderr
+    pq.write_table(pa.table({"query_id": [1], "item_id": ["a"], "grade": [2]}), tmp_path / "a.pq")
+    sql = sqlmetrics("agree", "human.qrels", "a.pq", "--sql", folder=tmp_path).stdout
+    assert sql.startswith("with\n\n-- the labels of 'human'")
+    assert "pair_grades" in sql
+
+
+def refused(folder: Path, *line: str) -> str:
+    stderr = sqlmetrics("agree", *line, folder=folder, expect=2).stderr
+    assert stderr.count("rror:") == 1
+    return stderr
+
+
+@by_turns(4)
+def test_what_is_wrong_is_told(tmp_path: Path) -> None:
+    (tmp_path / "l.csv").write_text(LABELS)
+    (tmp_path / "x.csv").write_text("query_id,item_id,grade\nz,z,1\n")
+    (tmp_path / "y.csv").write_text("query_id,item_id,grade\ny,y,1\n")
+    (tmp_path / "r.csv").write_text("query_id,item_id,judge,grade\n1,a,gpt,1\n2,b,,1\n")
+    assert "given 'human' alone" in refused(tmp_path, "l.csv", "--judges", "human")
+    assert "does not see who judged" in refused(tmp_path, "l.csv")
+    assert "unknown column 'gtp'; did you mean 'gpt'" in refused(
+        tmp_path, "l.csv", "--judges", "human,gtp", *GRADES
+    )
+    assert "no pair of query and item has labels of two judges; pairs of each: x 1, y 1" in refused(
+        tmp_path, "x.csv", "y.csv"
+    )
+    assert "unknown judge 'gtp'; did you mean 'gpt'" in refused(
+        tmp_path, "r.csv", "--judges", "gtp,human"
+    )
+    assert "given 'gpt' alone" in refused(tmp_path, "r.csv")
+    assert "name each judge once" in refused(tmp_path, "l.csv", "--judges", "gpt,gpt")
+    assert "human is not a number in 5 rows" in refused(tmp_path, "l.csv", "--judges", "human,gpt")
+    assert "unknown column 'land'" in refused(
+        tmp_path, "l.csv", "--judges", "human,gpt", *GRADES, "--by", "land"
+    )
+    assert "system: only with rankings" in refused(tmp_path, "x.csv", "y.csv", "--system", "s")
+    assert "--scale takes numbers" in refused(tmp_path, "x.csv", "y.csv", "--scale", "a,b")
+    assert "replicates must be 100 or more" in refused(
+        tmp_path, "x.csv", "y.csv", "--replicates", "9"
+    )
+    assert "k must be 1 or more" in refused(tmp_path, "x.csv", "y.csv", "-k", "0")
+
+
+def test_grades_that_are_no_grades_are_refused() -> None:
+    ids = [*range(40)]
+    labels = {"query_id": ids, "item_id": ids, "a": [i / 7 for i in ids], "b": [1.0] * 40}
+    with pytest.raises(sm.InputError, match=r"40 different grades, from 0 to 5\.57"):
+        sm.agree(pa.table(labels), ["a", "b"])
+    with pytest.raises(sm.InputError, match="a is NaN"):
+        sm.agree(pa.table({**labels, "a": [math.nan] + [1.0] * 39}), ["a", "b"])
+    with pytest.raises(sm.InputError, match="query_id is NULL"):
+        sm.agree(pa.table({**labels, "query_id": [None, *ids[1:]], "a": [1.0] * 40}), ["a", "b"])
+    with pytest.raises(sm.SpecError, match="20 judges at most, given 21"):
+        sm.agree(pa.table(labels), [str(number) for number in range(21)])
