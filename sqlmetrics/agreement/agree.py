@@ -66,7 +66,7 @@ def agree(
     The coefficients are raw agreement, Cohen's kappa (unweighted, linear, quadratic; of two
     judges), Fleiss' kappa, Krippendorff's alpha (nominal, ordinal, interval) and Gwet's AC1 and AC2
     (linear, quadratic). A NULL grade is a label that is missing: Cohen's kappa looks at the pairs
-    that both judges graded, the others use what there is. Weights go by the distance of two grades
+    that both judges graded, the ranking_options use what there is. Weights go by the distance of two grades
     on the scale. Of several labels that a judge gave one pair the highest counts, and
     `self_agreement` says how often two of them are equal.
 
@@ -128,7 +128,9 @@ def agree(
         segments = (by,) if isinstance(by, str) else tuple(by)
         for name in segments:
             if not panel.has_column(name):
-                columns = {column for one in panel.judges for column in one.columns}
+                columns = {
+                    column for judge_labels in panel.judges for column in judge_labels.columns
+                }
                 raise InputError(f"labels: {unknown('column', shortened(name), columns)}")
         counts = PairCounts(panel, segments, plan, k, engine)
         return _measured(counts, scale, level, replicates, seed)
@@ -150,16 +152,18 @@ def _shown(
     rankings: Any, arguments: Mapping[str, Any], engine: Database, *, check: bool | float
 ) -> Iterator[Plan]:
     """The plan of an evaluation of the rankings, for the ranks of their items alone."""
-    labels, others = None, {}
+    labels, ranking_options = None, {}
     if not isinstance(rankings, Spec):
         import pyarrow as pa
 
         kinds = {"query_id": pa.string(), "item_id": pa.string(), "grade": pa.float64()}
         labels = pa.schema([*kinds.items()]).empty_table()
         of_labels = ("grade", "grades", "group", "label_columns")
-        others = {name: value for name, value in arguments.items() if name not in of_labels}
-        others["label_columns"] = {"query": "query_id", "item": "item_id"}
-    inputs = Inputs(rankings, labels, others)
+        ranking_options = {
+            name: value for name, value in arguments.items() if name not in of_labels
+        }
+        ranking_options["label_columns"] = {"query": "query_id", "item": "item_id"}
+    inputs = Inputs(rankings, labels, ranking_options)
     options = Options(metrics=("ndcg@10",), days=days_between(None, None, None))
     with asked_plan(inputs.resolved(engine), options, engine) as (plan, _):
         if check:
