@@ -66,7 +66,7 @@ def agree(
     The coefficients are raw agreement, Cohen's kappa (unweighted, linear, quadratic; of two
     judges), Fleiss' kappa, Krippendorff's alpha (nominal, ordinal, interval) and Gwet's AC1 and AC2
     (linear, quadratic). A NULL grade is a label that is missing: Cohen's kappa looks at the pairs
-    that both judges graded, the ranking_options use what there is. Weights go by the distance of two grades
+    that both judges graded, the others use what there is. Weights go by the distance of two grades
     on the scale. Of several labels that a judge gave one pair the highest counts, and
     `self_agreement` says how often two of them are equal.
 

@@ -190,14 +190,14 @@ def _segment_tables(judge: str, other: str, segments: list[Row]) -> Iterator[Tab
         ]
         title = f"bias by system: {printable(other)} less {printable(judge)}"
         yield Table(names, rows, 1, title=title, notes=[CHANGE])
-    others = [row for row in segments if row["segment_name"] not in (ALL, "system")]
-    others.sort(key=lambda row: row["agreement"])
+    other_segments = [row for row in segments if row["segment_name"] not in (ALL, "system")]
+    other_segments.sort(key=lambda row: row["agreement"])
     rows = [
         [row["segment_name"], printable(row["segment_value"]), *_cells(row, _NUMBERS)]
-        for row in others[:MOST_SHOWN]
+        for row in other_segments[:MOST_SHOWN]
     ]
-    more = len(others) - MOST_SHOWN
-    notes = [BIAS, *([f"{many(more, 'more segment')} in to_dicts()"] if more > 0 else [])]
+    n_more = len(other_segments) - MOST_SHOWN
+    notes = [BIAS, *([f"{many(n_more, 'more segment')} in to_dicts()"] if n_more > 0 else [])]
     title = f"where {_versus(judge, other)} disagree most"
     names = ["segment", "segment value", *_HEADS, "graded pairs"]
     yield Table(names, rows, 2, title=title, notes=notes)

@@ -112,8 +112,8 @@ class PairCounts:
     def _labels(self) -> list[Stage]:
         """The labels of each judge."""
         at = None if self.plan is None else self.plan.shape.at
-        others = [at.rankings, at.labels] if at else []
-        return self.panel.stages(self.by, others)
+        ranking_relations = [at.rankings, at.labels] if at else []
+        return self.panel.stages(self.by, ranking_relations)
 
     def _inputs(self) -> list[Stage]:
         """All that reads tables of the user's, before any stage that could hide one of them."""

@@ -93,9 +93,9 @@ class Panel:
         """Whether the table of any judge has a column."""
         return any(judge.column(name) for judge in self.judges)
 
-    def stages(self, by: Sequence[str], others: Sequence[Relation]) -> list[Stage]:
-        """The labels of each judge, as stages whose names hide no table, nor any of others."""
-        relations = [*(judge.plan.shape.at.labels for judge in self.judges), *others]
+    def stages(self, by: Sequence[str], hidden: Sequence[Relation]) -> list[Stage]:
+        """The labels of each judge, as stages whose names hide no table, nor any of these."""
+        relations = [*(judge.plan.shape.at.labels for judge in self.judges), *hidden]
         return [
             judge.stage(unmentioned(f"labels_{number}", relations, instead="judge"), number, by)
             for number, judge in zip(count(1), self.judges)
