@@ -108,8 +108,8 @@ class Agreement(Tabular):
         """
         rows = [row for row in self.coefficients if row["coefficient"] == coefficient]
         if not rows:
-            known = ", ".join(COEFFICIENTS)
-            raise KeyError(f"no coefficient {coefficient!r}; known: {known}")
+            names = ", ".join(COEFFICIENTS)
+            raise KeyError(f"no coefficient {coefficient!r}; known: {names}")
         chosen = next((row for row in rows if row["other_judge"] == ALL), rows[0])
         value: float | None = chosen["value"]
         return value

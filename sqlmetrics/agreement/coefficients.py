@@ -56,18 +56,18 @@ class Tallies:
         return Tallies(self.grades, self.units, chosen, self.counts, self.n_units)
 
     @cached_property
-    def given(self) -> Array:
+    def grade_counts(self) -> Array:
         """Row and grade -> how many judges gave it."""
         import numpy as np
 
         scale = np.arange(len(self.grades))
-        given: Array = (self.patterns[:, :, None] == scale).sum(axis=1).astype(float)
-        return given
+        grade_counts: Array = (self.patterns[:, :, None] == scale).sum(axis=1).astype(float)
+        return grade_counts
 
     @cached_property
     def n_pairs(self) -> int:
         """How many pairs two judges or more graded."""
-        return int(self.counts[self.given.sum(axis=1) >= 2].sum())
+        return int(self.counts[self.grade_counts.sum(axis=1) >= 2].sum())
 
     def sums(self) -> Array:
         """Unit (row) -> the sums that `coefficients` takes (columns)."""
@@ -82,17 +82,17 @@ class Tallies:
     def _columns(self) -> Iterator[Array]:
         import numpy as np
 
-        given, n_judges = self.given, self.given.sum(axis=1)
+        grade_counts, n_judges = self.grade_counts, self.grade_counts.sum(axis=1)
         shared = n_judges >= 2
         yield shared
         for weights in weightings(self.grades):
-            same = (given * (given @ weights - 1)).sum(axis=1)
+            same = (grade_counts * (grade_counts @ weights - 1)).sum(axis=1)
             yield np.where(shared, same / np.maximum(n_judges * (n_judges - 1), 1), 0.0)
         yield (n_judges >= 1).astype(float)
-        yield from (given / np.maximum(n_judges, 1)[:, None]).T
+        yield from (grade_counts / np.maximum(n_judges, 1)[:, None]).T
         for i in range(len(self.grades)):
             for j in range(len(self.grades)):
-                together = given[:, i] * (given[:, j] - (i == j))
+                together = grade_counts[:, i] * (grade_counts[:, j] - (i == j))
                 yield np.where(shared, together / np.maximum(n_judges - 1, 1), 0.0)
         if self.patterns.shape[1] == 2:
             first, second = self.patterns.T

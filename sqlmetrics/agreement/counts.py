@@ -84,9 +84,9 @@ class PairCounts:
         if self.plan is not None:
             stages += self._shown_stages(self.plan)
             has_systems = "system" in self.plan.shape.keys
-            shown = [(RANK, "cast(rnk as varchar)", ["rnk"])]
-            shown += [(SYSTEM, "system", ["system"])] if has_systems else []
-            parts.append(("shown_pairs", "shown_patterns", shown))
+            list_segments = [(RANK, "cast(rnk as varchar)", ["rnk"])]
+            list_segments += [(SYSTEM, "system", ["system"])] if has_systems else []
+            parts.append(("shown_pairs", "shown_patterns", list_segments))
         names = []
         for source, name, segments in parts:
             units = f"{source}_by_unit"
@@ -157,14 +157,13 @@ class PairCounts:
         yield Stage("ranked_items", ranking.template, view)
         systems = [name for name in ("system",) if name in plan.shape.keys]
         days = [name for name in ("metric_date",) if name in plan.shape.keys]
-        shown = columns_stage(
+        yield columns_stage(
             "top_items",
             f"the first {self.k} items of each list",
             [*days, "query_id", "item_id", *systems, "rnk"],
             "ranked_items",
             f"rnk <= {self.k}",
         )
-        yield shown
         keys = tuple(key for key in self.panel.pair_keys if key != "metric_date" or days)
         columns = [
             *(f"pair_grades.{name}" for name in ("query_id", *self.grades)),

@@ -19,16 +19,16 @@ DEFINED = 0.95
 """The share of replicates that must have a value, or there is no interval."""
 
 
-def check_numpy(what: str) -> None:
+def check_numpy(feature: str) -> None:
     """Raise SpecError where there is no NumPy.
 
     Args:
-        what: What needs it, as the subject of a sentence.
+        feature: What needs it, as the subject of a sentence.
     """
     try:
         import numpy  # noqa: F401, ICN001
     except ImportError:  # pragma: no cover (who has pandas has it)
-        raise SpecError(f"{what} needs NumPy; run pip install numpy") from None
+        raise SpecError(f"{feature} needs NumPy; run pip install numpy") from None
 
 
 def resampled_counts(n_units: int, replicates: int, seed: int) -> Array:
