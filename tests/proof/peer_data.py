@@ -55,7 +55,7 @@ class Data:
 
 
 def _table(rows: Mapping[str, Mapping[str, float]], value: str) -> pa.Table:
-    flat = [(query, item, x) for query, items in rows.items() for item, x in items.items()]
+    flat = [(query, str(item), x) for query, items in rows.items() for item, x in items.items()]
     columns = zip(*flat, strict=True)
     return pa.table(dict(zip(("query_id", "item_id", value), columns, strict=True)))
 

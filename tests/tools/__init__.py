@@ -25,6 +25,18 @@ Values = dict[str, float]
 """Query -> value."""
 
 
+class Repeat(str):
+    """An item that stands once more in a list: another key of it, of the same id."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
 class Tool(Protocol):
     """What every module of this package has."""
 
@@ -58,7 +70,7 @@ def at(names: Mapping[str, str], *cutoffs: int) -> dict[str, str]:
 
 def ordered(scores: Mapping[str, float]) -> list[str]:
     """The items best first; of equal scores, the one that comes first is first."""
-    return sorted(scores, key=lambda item: -scores[item])
+    return [str(item) for item in sorted(scores, key=lambda item: -scores[item])]
 
 
 def top(items: list[str], text: str) -> list[str]:
@@ -82,7 +94,7 @@ def rows(lists: Lists, labels: Labels) -> Iterator[tuple[str, list[float], list[
     """
     for query, scores in lists.items():
         graded = labels.get(query, {})
-        yield query, [float(graded.get(item, 0)) for item in scores], [*scores.values()]
+        yield query, [float(graded.get(str(item), 0)) for item in scores], [*scores.values()]
 
 
 def average(values: Mapping[str, float]) -> float:

@@ -11,7 +11,7 @@ from functools import cache
 
 from conftest import peer
 
-from tools import Labels, Lists, Values, cutoff, ordered, version_of
+from tools import Labels, Lists, Values, cutoff, version_of
 
 NAMES = {
     "ndcg": "NDCG",
@@ -34,15 +34,15 @@ def per_query(lists: Lists, labels: Labels, text: str) -> Values:
         query: mean({query: scores}, labels, text)
         for query, scores in lists.items()
         if len(scores) >= cutoff(text)
-        and any(labels.get(query, {}).get(item, 0) > 0 for item in scores)
+        and any(labels.get(query, {}).get(str(item), 0) > 0 for item in scores)
     }
 
 
 def mean(lists: Lists, labels: Labels, text: str) -> float:
     rows = tuple(
-        (query, item, labels.get(query, {}).get(item, 0), float(scores[item]))
+        (query, str(item), labels.get(query, {}).get(str(item), 0), float(scores[item]))
         for query, scores in lists.items()
-        for item in ordered(scores)
+        for item in sorted(scores, key=lambda item: -scores[item])
     )
     k = cutoff(text)
     longest = max(map(len, lists.values()))

@@ -24,7 +24,7 @@ def per_query(lists: Lists, labels: Labels, text: str) -> Values:
     more = [cutoff(text)] if "@" in text else []
     values: Values = {}
     for query, scores in lists.items():
-        grades = [int(labels.get(query, {}).get(item, 0) >= 1) for item in scores]
+        grades = [int(labels.get(query, {}).get(str(item), 0) >= 1) for item in scores]
         if any(grades):
             shown = numpy.array([*scores.values()])
             values[query] = float(score(numpy.array(grades), shown, *more))

@@ -40,7 +40,7 @@ def mean(lists: Lists, labels: Labels, text: str) -> float:
     tool = peer(MODULE)
     function, arguments = metrics[text]
     true = [(q, i, labels[q][i]) for q, items in positives(labels).items() for i in items]
-    predicted = [(q, i, float(s)) for q, items in lists.items() for i, s in items.items()]
+    predicted = [(q, str(i), float(s)) for q, items in lists.items() for i, s in items.items()]
     return float(
         getattr(tool, function)(
             _table(true, "rating"), _table(predicted, "prediction"), k=cutoff(text), **arguments

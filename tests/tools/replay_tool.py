@@ -33,7 +33,7 @@ def mean(lists: Lists, labels: Labels, text: str) -> float:
 
 def _run(lists: Lists, labels: Labels, text: str, **more: object) -> object:
     pandas, name = peer("pandas"), metrics[text]
-    shown = [(q, i, float(s)) for q, items in lists.items() for i, s in items.items()]
+    shown = [(q, str(i), float(s)) for q, items in lists.items() for i, s in items.items()]
     true = [(q, i) for q, items in positives(labels).items() for i in items]
     (found,) = getattr(peer("replay.metrics"), name)(cutoff(text), **more)(
         pandas.DataFrame(shown, columns=["query_id", "item_id", "rating"]),

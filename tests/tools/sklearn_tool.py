@@ -30,7 +30,7 @@ def per_query(lists: Lists, labels: Labels, text: str) -> Values:
     return {
         query: float(
             score(
-                [[labels.get(query, {}).get(item, 0) for item in scores]],
+                [[labels.get(query, {}).get(str(item), 0) for item in scores]],
                 [[*scores.values()]],
                 **arguments,
             )

@@ -33,7 +33,7 @@ def mean(lists: Lists, labels: Labels, text: str) -> float:
     metric = getattr(tool, name)(top_k=cutoff(text), **more)
     graded = name == "RetrievalNormalizedDCG"
     rows = [
-        (index, score, labels.get(query, {}).get(item, 0))
+        (index, score, labels.get(query, {}).get(str(item), 0))
         for index, (query, scores) in enumerate(lists.items())
         for item, score in scores.items()
     ]
