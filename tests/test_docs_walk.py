@@ -488,7 +488,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "fuse \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
         f"{RANKED} --time-zone Europe/Berlin",
         f"fuse rankings.parquet {RANKED} --labels labels.parquet --sweep -m mrr@2 --method rrf "
-        "--method sum --norm rank -k 10 --step .5 --seed 2 --folds 2 --confidence .9 "
+        "--method sum --norm rank -k 10 --step .5 --seed 2 --folds 2 --confidence .9 --bounds "
         "--by country --segment relevant_labels --preset trec_eval -c missing=drop "
         "--queries queries.parquet -o json",
         "fuse a=runs.csv b=runs.csv words.csv --sweep --draws 2 --query qid --item doc "

@@ -1,6 +1,9 @@
-"""Whether the lead of a winner hangs on items without a label."""
+"""What items without a label do to variants: their bounds, and whether a lead hangs on them."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from sqlmetrics.catalog.metric import without_cutoff
 from sqlmetrics.comparison.page.profile import RISING
@@ -25,9 +28,7 @@ def hanging_lead(plan: Plan, engine: Database, best: int, rival: int) -> str:
         best: The number of the winner, from 1.
         rival: Of the variant that it is compared with.
     """
-    spec, k = plan.spec, plan.measures[0].k or 10
-    name, _ = without_cutoff(str(plan.measures[0]))
-    metric = str(plan.measures[0]) if name in RISING else f"precision@{k}"
+    spec, k, metric = plan.spec, plan.measures[0].k or 10, _bounded_metric(plan)
     table = source_text(plan.shape.tables["rankings"])
     same = " and ".join(f"best.{key} = rival.{key}" for key in (*plan.shape.query_keys, "item_id"))
     alone = (
@@ -37,8 +38,7 @@ def hanging_lead(plan: Plan, engine: Database, best: int, rival: int) -> str:
     )
     rows = spec.rankings.model_copy(update={"relation": None, "sql": alone})
     both = spec.rankings.model_copy(update={"where": f"system in ({best}, {rival})"})
-    conventions = dict(spec.conventions) | {"unjudged": "nonrelevant"}
-    asked = spec.having(metrics=(metric,), by=(), segments={}, conventions=conventions)
+    asked = _asked(plan, metric, "nonrelevant")
     with all_labelled(asked.having(rankings=rows), engine) as good:
         if good is None:
             return ""
@@ -47,6 +47,54 @@ def hanging_lead(plan: Plan, engine: Database, best: int, rival: int) -> str:
         )
     is_held = judged[rival] <= plain[rival] or judged[rival] < judged[best]
     return "" if is_held else f"{metric} would be {judged[rival]:.4f}, not {judged[best]:.4f}"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A variant without its items that have no label, and with them as bad and as good.
+
+    Attributes:
+        metric: What `low` and `high` are of: of a metric whose ideal rises with labels, precision.
+        condensed: Variant -> its mean of labelled items alone, of the metric that decides.
+        low: Variant -> its mean if no item without a label were relevant.
+        high: If each of them had the highest grade; none where labels are not numbers.
+    """
+
+    metric: str
+    condensed: Mapping[int, float]
+    low: Mapping[int, float]
+    high: Mapping[int, float]
+
+
+def bounds(plan: Plan, engine: Database) -> Bounds:
+    """The bounds of all variants, over all days.
+
+    Args:
+        plan: The plan of the evaluation, whose systems are the numbers of variants in a table of
+            whole lists.
+        engine: Where its tables are.
+
+    Raises:
+        SpecError: If the conventions of the metric do not go with it.
+    """
+    metric = _bounded_metric(plan)
+    asked = _asked(plan, metric, "nonrelevant")
+    condensed = _means(_asked(plan, plan.measures[0].text, "condensed"), engine)
+    with all_labelled(asked, engine) as good:
+        high = _means(good, engine) if good else {}
+    return Bounds(metric, condensed, _means(asked, engine), high)
+
+
+def _bounded_metric(plan: Plan) -> str:
+    """The metric that decides if it only rises with a grade, else precision."""
+    text = str(plan.measures[0])
+    name, _ = without_cutoff(text)
+    return text if name in RISING else f"precision@{plan.measures[0].k or 10}"
+
+
+def _asked(plan: Plan, metric: str, unjudged: str) -> Spec:
+    conventions = dict(plan.spec.conventions) | {"unjudged": unjudged}
+    return plan.spec.having(metrics=(metric,), by=(), segments={}, conventions=conventions)
 
 
 def _means(spec: Spec, engine: Database) -> dict[int, float]:

@@ -23,8 +23,9 @@ from sqlmetrics.evaluation.run import executing, result_of
 from sqlmetrics.fusion.arguments import check_count, listed
 from sqlmetrics.fusion.fuse import Question, check_scores, run_names
 from sqlmetrics.fusion.grid import Grid, Variant, grid_of
+from sqlmetrics.fusion.label_gaps import bounds as bounds_of
 from sqlmetrics.fusion.label_gaps import hanging_lead
-from sqlmetrics.fusion.sweep_result import Sweep, variant_row, winner_row
+from sqlmetrics.fusion.sweep_result import Sweep, bound_columns, variant_row, winner_row
 from sqlmetrics.fusion.units import Units
 from sqlmetrics.fusion.variants import VariantStages, parts
 from sqlmetrics.fusion.winner import Winner
@@ -67,6 +68,7 @@ def fuse_sweep(
     by: str | Sequence[str] = (),
     runs: Sequence[str] = (),
     window: int | None = None,
+    bounds: bool = False,
     start: str | date | None = None,
     end: str | date | None = None,
     connection: Any = None,
@@ -98,6 +100,8 @@ def fuse_sweep(
         by: Segments, each of which has a winner of its own.
         runs: The runs in their order, where not all are wanted.
         window: As many items of each run are looked at; default: all.
+        bounds: Whether to evaluate each variant also without items that have no label, with all
+            of them as bad, and as good. Whole lists are then kept.
         start: The first day.
         end: The day after the last one.
         connection: Where the tables are; see `evaluate`.
@@ -146,7 +150,7 @@ def fuse_sweep(
         grid = grid_of(like, methods, norms, constants, **numbers_of_grid)
         for family in grid.families:
             check_scores(plan, family)
-        return _Sweeping(plan, engine, names, grid, window).sweep(folds, level)
+        return _Sweeping(plan, engine, names, grid, window, bounds).sweep(folds, level)
 
 
 @dataclass(frozen=True)
@@ -158,6 +162,7 @@ class _Sweeping:
     runs: tuple[str, ...]
     grid: Grid
     window: int | None
+    has_bounds: bool
 
     def sweep(self, folds: int, level: float) -> Sweep:
         variants = self.grid.variants(self.runs)
@@ -171,6 +176,7 @@ class _Sweeping:
                 units = Units(plan, statements, variants, self.grid.seed, folds, level)
                 winners = [*units.winners()]
             notes = [*self._doubts(plan, winners[0][2], variants)] if winners else []
+            of_labels = bounds_of(plan, self.engine) if self.has_bounds else None
         good = {
             (str(measure), segment, number)
             for measure, segment, winner in winners
@@ -181,7 +187,10 @@ class _Sweeping:
         for row in sorted(result.to_dicts(), key=lambda row: int(row["system"])):
             number, sign = int(row["system"]), signs[at_cutoff(row["metric"], row["k"])]
             variant = variants[number - 1]
-            rows.append(variant_row(row, variant, self.runs, good, number=number, sign=sign))
+            rows.append(
+                variant_row(row, variant, self.runs, good, number=number, sign=sign)
+                | bound_columns(row, number, of_labels, self.plan.measures[0])
+            )
         return Sweep(
             rows=tuple(rows),
             winners=tuple(winner_row(*winner, variants) for winner in winners),
@@ -250,7 +259,8 @@ class _Sweeping:
             systems=(),
             rankings=Relation("table", "variant_ranks"),
         )
-        stages = VariantStages(fusion, variants, _depth(planned(spec, others)))
+        depth = None if self.has_bounds else _depth(planned(spec, others))
+        stages = VariantStages(fusion, variants, depth)
         joined = [*fusion.joined(stages.features)]
         numbers = range(1, len(variants) + 1)
         if not dialect.keep:

@@ -12,6 +12,7 @@ from sqlmetrics.comparison.page.charts import can_draw
 from sqlmetrics.comparison.page.picture import Picture
 from sqlmetrics.comparison.page.words import Words
 from sqlmetrics.fusion.grid import Variant
+from sqlmetrics.fusion.label_gaps import Bounds
 from sqlmetrics.fusion.pictures import variants_picture, weights_picture
 from sqlmetrics.fusion.winner import Gain, Winner
 from sqlmetrics.plan.summary import ALL, NO_DATE
@@ -32,7 +33,9 @@ class Sweep(Tabular):
 
     Attributes:
         rows: A row a metric, variant, segment and day: its value and interval, and whether another
-            variant is better (`as_good` is false then, and None of a day).
+            variant is better (`as_good` is false then, and None of a day). With bounds the rows of
+            the first metric over all queries have its value without unjudged items (`condensed`),
+            and the bounds of `bound_metric` with these as bad and as good.
         winners: A row a metric and segment: the best variant and what it is worth.
         runs: The runs in their order.
         metrics: The metrics; the first one decides.
@@ -59,6 +62,9 @@ class Sweep(Tabular):
             **dict.fromkeys(("value", "ci_low", "ci_high"), _DOUBLE),
             "n_queries": "int64",
             "as_good": "bool",
+            "condensed": _DOUBLE,
+            "bound_metric": "string",
+            **dict.fromkeys(("bound_low", "bound_high"), _DOUBLE),
         },
         "winners": {
             **_KEYS,
@@ -157,7 +163,27 @@ class Sweep(Tabular):
         more = len(ordered) - len(lines)
         notes = [f"and {many(more, 'more variant')}"] if more > 0 else []
         notes += self._notes_of_days()
-        return Table(["variant", "as good", *metrics], lines, 2, notes=notes)
+        heads, bound_cells, bound_notes = self._bounds([row[metrics[0]] for _, row in ordered])
+        lines = [line + cells for line, cells in zip(lines, bound_cells, strict=False)]
+        notes += bound_notes
+        return Table(["variant", "as good", *metrics, *heads], lines, 2, notes=notes)
+
+    def _bounds(self, rows: list[Row]) -> tuple[list[str], list[list[str]], list[str]]:
+        """The heads, cells and notes of bounds; empty without."""
+        metric = next((row["bound_metric"] for row in rows if row["bound_metric"]), None)
+        if metric is None:
+            return [], [[] for _ in rows], []
+        numbers = ("condensed", "bound_low", "bound_high")
+        cells = [[_number(row[name]) for name in numbers] for row in rows]
+        notes = [
+            f"condensed: {self.metrics[0]} of judged items alone; low and high: {metric} if all "
+            "others shown were bad, and good"
+        ]
+        sign = rows[0]["sign"] or 1
+        best = max(rows, key=lambda row: sign * (row["condensed"] or 0))
+        if sign * (best["condensed"] or 0) > sign * (rows[0]["condensed"] or 0) + 1e-9:
+            notes.append(f"of judged items alone {printable(best['variant'])} is the best")
+        return ["condensed", "low", "high"], cells, notes
 
     def _sentences(self, winner: Row) -> Iterator[str]:
         metric, segment = winner["metric"], winner["segment_name"]
@@ -219,6 +245,19 @@ def variant_row(
         "sign": sign,
         "family": str(family or "alone"),
         "shares": [weight / sum(variant.weights) for weight in variant.weights],
+    }
+
+
+def bound_columns(row: Row, number: int, bounds: Bounds | None, measure: Measure) -> Row:
+    """What a row of the metric that decides has of its variant's bounds; NULLs elsewhere."""
+    is_of_first = at_cutoff(row["metric"], row["k"]) == str(measure)
+    if bounds is None or not is_of_first or row["segment_name"] != ALL:
+        return dict.fromkeys(("condensed", "bound_metric", "bound_low", "bound_high"))
+    return {
+        "condensed": bounds.condensed.get(number),
+        "bound_metric": bounds.metric,
+        "bound_low": bounds.low.get(number),
+        "bound_high": bounds.high.get(number),
     }
 
 

@@ -277,6 +277,40 @@ def test_a_lead_that_hangs_on_items_without_a_label() -> None:
 GRID = Grid((Mixture(),), step=0.05).variants(["words", "vectors"])
 
 
+@by_turns(2)
+def test_bounds_are_what_evaluate_gives_with_other_labels() -> None:
+    """Without unjudged items, and with all of them as bad and as good, of runs and mixtures."""
+    runs, labels = frames(5)
+    names = [*runs]
+    sweep = sm.fuse_sweep(runs, labels, "ndcg@3", method="rrf", k=60, step=0.5, bounds=True)
+    rows = {row["variant"]: row for row in sweep.to_dicts()["variants"]
+            if row["metric"] == "ndcg@3" and row["segment_name"] == "all"}  # fmt: skip
+    assert {row["bound_metric"] for row in rows.values()} == {"precision@3"}
+    graded = labels.to_pylist()
+    known, best = {(row["query_id"], row["item_id"]) for row in graded}, max(
+        row["grade"] for row in graded)  # fmt: skip
+    queries = {row["query_id"] for row in graded}
+    shown = {(row["query_id"], row["item_id"]) for run in runs.values() for row in run.to_pylist()}
+    others = [{"query_id": query, "item_id": item, "grade": best}
+              for query, item in shown - known if query in queries]  # fmt: skip
+    good = pa.Table.from_pylist(
+        [{name: row[name] for name in ("query_id", "item_id", "grade")} for row in graded] + others
+    )
+    weights = ":".join([f"{1 / len(names):g}"] * len(names))
+    lists = {f"rrf k=60 weights={weights}": sm.fuse(runs), f"{names[0]} alone": runs[names[0]]}
+    for variant, ranking in lists.items():
+        row = rows[variant]
+        values = [
+            sm.evaluate(ranking, labels, "ndcg@3", unjudged="condensed")["ndcg@3"],
+            sm.evaluate(ranking, labels, "precision@3")["precision@3"],
+            sm.evaluate(ranking, good, "precision@3")["precision@3"],
+        ]
+        told = [row["condensed"], row["bound_low"], row["bound_high"]]
+        assert told == pytest.approx(values, abs=1e-12), variant
+        assert row["bound_low"] < row["bound_high"]
+    assert "of judged items alone; low and high: precision@3" in str(sweep)
+
+
 def world(kind: str, n_queries: int, chance: np.random.Generator) -> tuple[Any, Any]:
     """The true mean of each variant, and its values of queries, which have much in common."""
     weights = np.array([variant.weights[1] for variant in GRID])

@@ -38,13 +38,17 @@ _OPTIONS = (
         "--folds", type=int, metavar="N", help="Parts of the queries, each of which is measured by "
         "what is best on the others.  [default: 5]", heading=HEADING,
     ),
+    option(
+        "--bounds", is_flag=True, default=None, help="Also evaluate without unjudged items, and "
+        "with all of them as bad and as good.", heading=HEADING,
+    ),
     confidence_option("level", default=None, heading=HEADING),
 )  # fmt: skip
 
 ONLY_HERE = {
     "metrics": "-m", "labels": "--labels", "by": "--by", "segments": "--segment", "step": "--step",
-    "draws": "--draws", "seed": "--seed", "folds": "--folds", "level": "--confidence",
-    "preset": "--preset", "queries": "--queries",
+    "draws": "--draws", "seed": "--seed", "folds": "--folds", "bounds": "--bounds",
+    "level": "--confidence", "preset": "--preset", "queries": "--queries",
 }  # fmt: skip
 """Argument -> the option that says nothing without --sweep."""
 
