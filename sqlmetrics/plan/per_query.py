@@ -31,6 +31,8 @@ from sqlmetrics.sql.template import literal
 UNIQUE_GROUPS = "unique_group_labels"
 """The labels with one row an item and group, where duplicates are merged."""
 
+MOST_EXACT = 200
+"""How many sums of a list are exact: DuckDB's planning of more takes longer than the evaluation."""
 FOLDED = 3
 """How many places of an ideal order a stage chooses, where stages are few."""
 
@@ -236,11 +238,13 @@ class PerQuery:
         if sums.over == "ideal_returned":
             over, *joined = [*joined, over]
         keys = self._sum_keys(sums)
-        exact = self.shape.translation.exact
         columns = [
-            replace(column, sql=exact(self._of_query.with_day(column.sql, over)))
+            replace(column, sql=self._of_query.with_day(column.sql, over))
             for column in sums.columns.values()
         ]
+        if len(columns) <= MOST_EXACT:
+            exact = self.shape.translation.exact
+            columns = [replace(column, sql=exact(column.sql)) for column in columns]
         if sums.name == self.needs.lists:
             columns = [Column("1", "is_ranked"), *columns]
             columns += [Column(f"min({name})", name) for name in self.shape.listed_facts]

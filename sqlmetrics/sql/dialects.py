@@ -199,18 +199,15 @@ _SQLITE_MICROS = (
 )
 
 _EXACT_SUM = """\
--- adds floats as whole numbers, of 1, 2^-50 and 2^-100: the same bits in any order of the rows
+-- adds floats as whole numbers, of 2^-20 and 2^-82: the same bits in any order of the rows
 create or replace temp macro {name}(x) as case
-    when count(try_cast(trunc(x) as bigint)) = count(x)
-        then cast(sum(try_cast(trunc(x) as bigint)) as double)
-            + cast(sum(try_cast(trunc((x - trunc(x)) * pow(2, 50)) as bigint)) as double)
-                / pow(2, 50)
+    when max(abs(x)) < 4e12
+        then cast(sum(try_cast(trunc(x * 1048576e0) as bigint)) as double) / 1048576e0
             + cast(
                 sum(try_cast(
-                    ((x - trunc(x)) * pow(2, 50) - trunc((x - trunc(x)) * pow(2, 50)))
-                        * pow(2, 50) as bigint
+                    (x * 1048576e0 - trunc(x * 1048576e0)) * 4611686018427387904e0 as bigint
                 )) as double
-            ) / pow(2, 100)
+            ) / (1048576e0 * 4611686018427387904e0)
     else sum(x)
 end"""
 

@@ -13,6 +13,7 @@ from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import connect
+from sqlmetrics.plan.per_query import MOST_EXACT
 from sqlmetrics.sql.translation import EXACT_SUM, Translation
 
 METRICS = ["ndcg@10", "mrr", "ap", "rbp", "err@10", "recall@5", "f1@3", "dcg@20"]
@@ -133,6 +134,18 @@ def test_the_sum_is_exact_and_leaves_the_session_as_it_was() -> None:
         assert engine.rows(nan) == [(True,)]
     macros = f"select count(*) from duckdb_functions() where function_name = '{EXACT_SUM}'"
     assert connection.execute(macros).fetchone() == (0,)
+
+
+@by_turns(1.5)
+def test_hundreds_of_cutoffs_are_planned_as_fast_as_before() -> None:
+    connection = duckdb.connect()
+    connection.execute("create table runs as select 1 as query_id, 2 as item_id, 0.5 as score")
+    connection.execute("create table truth as select 1 as query_id, 2 as item_id, 1 as grade")
+    for cutoffs, most in ((20, 60), (MOST_EXACT + 1, 10)):
+        metrics = [f"ndcg@{k}" for k in range(1, cutoffs + 1)]
+        result = sm.evaluate("runs", "truth", metrics, connection=connection)
+        assert result["ndcg@7"] == 1
+        assert 2 < result.executed_sql.count(f"{EXACT_SUM}(") < most, cutoffs
 
 
 def test_a_session_within_another_keeps_the_sum() -> None:
