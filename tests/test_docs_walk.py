@@ -648,7 +648,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     ),
     "agree": (
         "agree a=labels.parquet b=labels.parquet --rankings rankings.parquet --system system "
-        "--date ds -k 2 --scale 0,1,2,3 --confidence .9 --replicates 100 --seed 2 "
+        "--date ds -m mrr -k 2 --scale 0,1,2,3 --confidence .9 --replicates 100 --seed 2 "
         "--where 'score > -1' --skip-input-checks -o latex",
         "agree words.csv twice=words.csv --judges words,twice --query qid --item doc "
         "--grade level --label-column item=item --grades low=0 --grades mid=1 --grades high=2 "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -13,6 +14,7 @@ from sqlmetrics.agreement.coefficients import Tallies, coefficients
 from sqlmetrics.agreement.counts import MOST_QUERIES, RANK, PairCounts
 from sqlmetrics.agreement.judges import Panel, open_panel
 from sqlmetrics.agreement.segments import Counted, segment_rows
+from sqlmetrics.agreement.system_orders import SystemOrders, check_metrics
 from sqlmetrics.catalog.option import plain
 from sqlmetrics.comparison.compare import asked_plan
 from sqlmetrics.comparison.options import Options
@@ -51,6 +53,7 @@ def agree(
     *,
     judge: str | None = None,
     rankings: Any = None,
+    metrics: str | Sequence[str] = (),
     by: str | Sequence[str] = (),
     k: int = 10,
     scale: Sequence[float] = (),
@@ -79,6 +82,9 @@ def agree(
         judge: The column that names the judge of a row. Default: `judge`, `rater`, `annotator` or
             `assessor`, if the table has one and no columns are named.
         rankings: Rankings as `evaluate` takes them, to see agreement and bias by system and rank.
+        metrics: Metrics of two systems or more of the rankings, by the labels of the first judge
+            and of each other one, of the pairs that both graded: values, their difference, the
+            order of the systems, and the verdicts of `compare` against its baseline.
         by: Columns of the labels by whose values agreement is shown.
         k: The last rank of the rankings that is looked at.
         scale: Grades that judges could have given, where not all of them were: AC1 and AC2 go by
@@ -117,6 +123,7 @@ def agree(
         raise SpecError(f"agree has no use for {', '.join(unused)}; leave it out")
     if rankings is None and (needless := [n for n in _OF_RANKINGS if arguments.get(n)]):
         raise SpecError(f"{', '.join(needless)}: only with rankings, which are not given")
+    texts = check_metrics(metrics, rankings, isinstance(rankings, Spec))
     names = (judges,) if isinstance(judges, str) else tuple(judges)
     with ExitStack() as stack:
         engine = stack.enter_context(connect(session_of(connection, labels, rankings)))
@@ -133,7 +140,13 @@ def agree(
                 }
                 raise InputError(f"labels: {unknown('column', shortened(name), columns)}")
         counts = PairCounts(panel, segments, plan, k, engine)
-        return _measured(counts, scale, level, replicates, seed)
+        agreement = _measured(counts, scale, level, replicates, seed)
+        if not texts or plan is None:
+            return agreement
+        systems, orders = _ordered_systems(
+            counts, plan, rankings, texts, arguments=arguments, level=level
+        )
+        return replace(agreement, systems=tuple(systems), orders=tuple(orders))
 
 
 def _check(level: float, replicates: int, k: int, scale: Sequence[float]) -> None:
@@ -169,6 +182,36 @@ def _shown(
         if check:
             checks.check(plan, engine, ignored_tables=("labels", "both tables"))
         yield plan.unfused
+
+
+def _ordered_systems(
+    counts: PairCounts,
+    plan: Plan,
+    rankings: Any,
+    metrics: tuple[str, ...],
+    *,
+    arguments: Mapping[str, Any],
+    level: float,
+) -> tuple[list[Row], list[Row]]:
+    """The systems and their orders by the labels of the judges."""
+    if "system" not in plan.shape.keys:
+        raise SpecError(
+            "metrics order systems, given one: give a table for each, or name the column of "
+            "systems (system, --system)"
+        )
+    of_labels = ("grade", "grades", "label_columns")
+    ranking_options = {name: value for name, value in arguments.items() if name not in of_labels}
+    has_tables = isinstance(rankings, Mapping | list | tuple)
+    return SystemOrders(
+        labels=counts.engine.table(counts.pairs()),
+        judges=counts.panel.names,
+        rankings=rankings,
+        metrics=metrics,
+        arguments=ranking_options,
+        system=None if has_tables else plan.spec.rankings.columns.system,
+        engine=counts.engine,
+        level=level,
+    ).rows()
 
 
 def _measured(

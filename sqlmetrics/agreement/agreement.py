@@ -41,6 +41,22 @@ SCHEMAS: dict[str, Kinds] = {
         **_INTERVAL,
         **dict.fromkeys(_BIAS, "double"),
     },
+    "systems": {
+        **_JUDGES,
+        "metric": "string",
+        "system": "string",
+        **dict.fromkeys(("value", "other_value", "difference"), "double"),
+        **_INTERVAL,
+        "n_queries": "int64",
+        **dict.fromkeys(("verdict", "other_verdict"), "string"),
+    },
+    "orders": {
+        **_JUDGES,
+        "metric": "string",
+        "n_systems": "int64",
+        **dict.fromkeys(("kendall_tau", "spearman"), "double"),
+        **dict.fromkeys(("n_verdicts", "n_turned"), "int64"),
+    },
     "judges": {
         "judge": "string",
         "n_pairs": "int64",
@@ -75,6 +91,10 @@ class Agreement(Tabular):
         segments: One row per segment of each two judges: raw agreement and bias (mean grade of
             `other_judge` less that of `judge`) with intervals; of systems also how the bias differs
             from that of the first system.
+        systems: With metrics, one row per metric and system by the labels of the first judge and of
+            another: both values, their difference with its interval, and the verdicts.
+        orders: With metrics, one row per metric: Kendall's tau-b and Spearman's correlation of the
+            values of the systems, and how many verdicts differ (`n_turned`).
         judges: One row per judge: pairs, labels, pairs with several labels, how often two labels
             of its own for a pair agree, and the mean grade.
         grades: The scale: the grades that were given, and those that were named.
@@ -93,6 +113,8 @@ class Agreement(Tabular):
     level: float
     notes: tuple[str, ...]
     executed_sql: str
+    systems: tuple[Row, ...] = ()
+    orders: tuple[Row, ...] = ()
 
     _schemas: ClassVar[dict[str, Kinds]] = SCHEMAS
 
@@ -121,6 +143,10 @@ class Agreement(Tabular):
             yield self._confusion_table(judge, other)
             if segments := [row for row in self.segments if _is_of(row, judge, other)]:
                 yield from _segment_tables(judge, other, segments)
+            if systems := [row for row in self.systems if _is_of(row, judge, other)]:
+                yield from _system_tables(
+                    judge, other, systems, [row for row in self.orders if _is_of(row, judge, other)]
+                )
         below = (
             f"{many(self.n_queries, 'query', 'queries')}; intervals at {self.level:.0%} by "
             "resampling queries"
@@ -201,6 +227,33 @@ def _segment_tables(judge: str, other: str, segments: list[Row]) -> Iterator[Tab
     title = f"where {_versus(judge, other)} disagree most"
     names = ["segment", "segment value", *_HEADS, "graded pairs"]
     yield Table(names, rows, 2, title=title, notes=notes)
+
+
+def _system_tables(
+    judge: str, other: str, systems: list[Row], orders: list[Row]
+) -> Iterator[Table]:
+    """The systems by the labels of two judges, and what becomes of their order."""
+    names = ("value", "other_value", "difference", "ci_low", "ci_high")
+    rows = [
+        [
+            *(row["metric"], printable(row["system"])),
+            *(metric_value(row[name]) for name in names),
+            *(row[name] or "-" for name in ("verdict", "other_verdict")),
+        ]
+        for row in systems
+    ]
+    heads = ["metric", "system", "first judge", "second judge", "change", "low", "high"]
+    title = f"systems by the labels of {_versus(judge, other)}; change: second less first"
+    yield Table([*heads, "verdict", "second verdict"], rows, 2, title=title)
+    rows = [
+        [
+            row["metric"],
+            *(metric_value(row[name]) for name in ("kendall_tau", "spearman")),
+            f"{row['n_turned']:,} of {row['n_verdicts']:,}",
+        ]
+        for row in orders
+    ]
+    yield Table(["metric", "kendall tau", "spearman", "verdicts turned"], rows, 1)
 
 
 def _cells(row: Row, names: tuple[str, ...]) -> list[str]:

@@ -74,6 +74,12 @@ class PairCounts:
         stages = [*self._inputs(), *self._pair_stages(), of_judges, shared]
         return with_stages(stages, "select *\nfrom judge_totals\ncross join shared_queries")
 
+    def pairs(self) -> str:
+        """One row per pair that two judges graded: its grades."""
+        columns = ", ".join([*self.panel.pair_keys, *self.grades])
+        select = f"select {columns}\nfrom pair_grades\nwhere n_judges > 1"
+        return with_stages([*self._inputs(), *self._pair_stages()], select)
+
     def patterns(self, n_queries: int) -> str:
         """One row per segment, unit and pattern of grades: how many pairs."""
         unit = self._unit(n_queries)

@@ -228,6 +228,59 @@ def test_a_judge_that_favours_a_system_is_seen() -> None:
     assert {"bias low", "change low"} <= {*re.split(" {2,}|\n", result.text())}
 
 
+def test_the_order_of_systems_by_each_judge_is_that_of_compare() -> None:
+    """Values, verdicts and differences are those of evaluations of the pairs that both graded."""
+    chance = random.Random(8)
+    pairs = world(chance, 2, SCALES[0], 25)
+    labels, runs = table(pairs, ["human", "gpt"]), runs_of(pairs, chance)
+    third = runs.slice(0, len(pairs)).set_column(3, "system", [["third"] * len(pairs)])
+    third = third.set_column(2, "score", [[-float(p[0] or 0) for p in pairs.values()]])
+    runs = pa.concat_tables([runs, third])
+    result = sm.agree(labels, ["human", "gpt"], rankings=runs, metrics="ndcg@3,mrr")
+    graded = [row for row in labels.to_pylist() if None not in row.values()]
+    verdicts: dict[str, dict[tuple[str, str], str]] = {}
+    values: dict[str, list[dict[str, Any]]] = {}
+    for judge in ("human", "gpt"):
+        grades = [{**row, "grade": row[judge]} for row in graded]
+        qrels = pa.Table.from_pylist(grades).select(["query_id", "item_id", "grade"])
+        compared = sm.compare(runs, qrels, ["ndcg@3", "mrr"]).to_dicts()
+        verdicts[judge] = {(r["metric"], r["system"]): r["verdict"] for r in compared}
+        evaluated: Any = sm.evaluate(runs, qrels, ["ndcg@3", "mrr"], system="system")
+        values[judge] = evaluated.per_query().to_pylist()
+    stats = peer("scipy.stats")
+    for row in result.systems:
+        column = {"ndcg@3": "ndcg_at_3", "mrr": "mrr"}[row["metric"]]
+        key = row["metric"], row["system"]
+        assert row["verdict"] == verdicts["human"].get(key)
+        assert row["other_verdict"] == verdicts["gpt"].get(key)
+        human, gpt = (
+            {r["query_id"]: r[column] for r in rows if r["system"] == row["system"]}
+            for rows in values.values()
+        )
+        means = [np.mean([v for v in side.values() if v is not None]) for side in (human, gpt)]
+        assert (row["value"], row["other_value"]) == pytest.approx(means, rel=1e-12)
+        shared = [q for q in human if q in gpt and None not in (human[q], gpt[q])]
+        changes = [gpt[q] - human[q] for q in shared]
+        assert row["difference"] == pytest.approx(np.mean(changes), rel=1e-12, abs=1e-12)
+        assert row["n_queries"] == len(shared)
+        error = np.std(changes, ddof=1) / len(shared) ** 0.5
+        half_width = stats.t.ppf(0.975, len(shared) - 1) * error
+        assert row["ci_high"] - row["difference"] == pytest.approx(half_width, rel=1e-9)
+    for order in result.orders:
+        rows = [row for row in result.systems if row["metric"] == order["metric"]]
+        columns = [[row[name] for row in rows] for name in ("value", "other_value")]
+        expected = stats.kendalltau(*columns).statistic
+        assert order["kendall_tau"] == pytest.approx(expected, rel=1e-12)
+        turned = [row for row in rows if row["verdict"] != row["other_verdict"]]
+        assert (order["n_turned"], order["n_verdicts"]) == (len(turned), 2)
+    assert "verdicts turned" in result.text()
+    one_system = runs.slice(0, len(pairs)).drop(["system"])
+    with pytest.raises(sm.SpecError, match="metrics order systems, given one"):
+        sm.agree(labels, ["human", "gpt"], rankings=one_system, metrics="mrr")
+    with pytest.raises(sm.SpecError, match="metrics: only with a table of rankings"):
+        sm.agree(labels, ["human", "gpt"], metrics="mrr")
+
+
 def test_intervals_are_those_of_resampled_queries() -> None:
     """Fewer queries are less certain, copies of a pair within a query are not more certain."""
     pairs = world(random.Random(6), 2, SCALES[0], 30)

@@ -7,7 +7,12 @@ from typing import Any
 import click
 
 from sqlmetrics.cli.common import error_options, several, several_names
-from sqlmetrics.cli.evaluation_options import check_option, given_options, table_options
+from sqlmetrics.cli.evaluation_options import (
+    check_option,
+    given_options,
+    metrics_option,
+    table_options,
+)
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.options.command import STATISTICS, Command, option
 from sqlmetrics.cli.options.parameters import (
@@ -46,6 +51,7 @@ from sqlmetrics.evaluation.inputs.run_names import named_runs
     metavar="TABLE",
     help="Rankings: show agreement by rank, and bias by system. May be repeated.",
 )
+@metrics_option("Metric of the systems by the labels of each judge; needs --rankings.")
 @option(
     "-k",
     "k",
@@ -95,7 +101,8 @@ def agree(
     LABELS is one table with a grade column per judge, or with a row per judge; or one table per
     judge, named by its file or by NAME=FILE. Prints raw agreement, Cohen's and Fleiss' kappa,
     Krippendorff's alpha and Gwet's AC1 and AC2 with intervals over queries, the confusion of the
-    grades, and where the judges disagree. With --rankings, also whether a judge favours a system.
+    grades, and where the judges disagree. With --rankings, also whether a judge favours a system;
+    with -m, which verdicts of compare would turn.
 
     \b
     sqlmetrics agree labels.csv --judges human,gpt
