@@ -1,4 +1,4 @@
-"""Trino, through its client. Tested for the shape of its calls, not executed."""
+"""Trino, through its client."""
 
 from __future__ import annotations
 
@@ -30,6 +30,13 @@ _KINDS = {
     "varbinary": "BLOB",
     "varchar": "VARCHAR",
 }
+
+TOO_MANY = (
+    "Ask for fewer metrics at once, those that compare two systems alone, or raise "
+    "query.max-stage-count of the server"
+)
+"""What helps where a query has more stages than the server allows: it computes one anew each time
+that another reads it."""
 
 
 class Trino(DbApi):
@@ -81,7 +88,8 @@ class Trino(DbApi):
         return LOST if is_lost else super()._reason(error)
 
     def _brief(self, error: BaseException) -> str:
-        return first_line(getattr(error, "message", None) or error)
+        brief = first_line(getattr(error, "message", None) or error)
+        return f"{brief}. {TOO_MANY}" if self._code(error) == "QUERY_HAS_TOO_MANY_STAGES" else brief
 
     def _kind(self, described: Sequence[Any]) -> str:
         return _kind(str(described[1]))

@@ -13,12 +13,13 @@ from sqlmetrics.jobs.definitions import check_definitions
 from sqlmetrics.jobs.kept_rows import with_kept
 from sqlmetrics.jobs.losses import check_losses, note_of_removed
 from sqlmetrics.jobs.partitions import replace_by_day
-from sqlmetrics.jobs.schema import COUNTED, Columns
+from sqlmetrics.jobs.schema import COUNTED, TABLES, Columns
 from sqlmetrics.jobs.tables import archives, columns_of, targets
 from sqlmetrics.jobs.views import Wide, make_views, view_names, view_statements
 from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.dialect import EXCHANGE, OVERWRITE, TRANSACTION
+from sqlmetrics.sql.dialect import EXCHANGE, MERGE, OVERWRITE, TRANSACTION
+from sqlmetrics.sql.stage import print_template
 from sqlmetrics.sql.template import finished, literal, relation
 from sqlmetrics.sql.translation import Translation
 
@@ -204,18 +205,48 @@ class Exchange:
         yield from together(self.spec, self.at, [*self.statements(set(self.rows)), log])
 
     def statements(self, tables: Set[str]) -> Iterator[str]:
-        """Delete and insert, one after the other of these tables."""
+        """Delete and insert, one after the other of these tables; or both at once."""
+        writing = self.at.dialect.writing
         for table, rows in self.rows.items():
             if table in tables:
                 conditions = [] if rows.are_added else self.of("metric_date")
                 if conditions and rows.replaces:
                     conditions.append(rows.replaces)
-                if rows.instead_of and self.at.dialect.writing.replace == TRANSACTION:
+                if rows.instead_of and writing.replace == TRANSACTION:
                     conditions = [rows.instead_of]
+                if conditions and writing.replace == MERGE:
+                    yield self._merged(table, rows, conditions)
+                    continue
                 if conditions:
-                    where = "\n    and ".join(map(self.at.value, conditions))
+                    where = self._where(conditions)
                     yield finished(f"delete from {self._name(table)}\nwhere\n    {where}")
                 yield insert(self.at, targets(self.spec)[table], rows)
+
+    def _where(self, conditions: Sequence[str]) -> str:
+        """Conditions in the dialect, to stand at an indent of 4."""
+        return "\n    and ".join(map(self.at.value, conditions))
+
+    def _merged(self, table: str, rows: TableRows, conditions: Sequence[str]) -> str:
+        """The statement that takes the rows that meet conditions away, and adds the new ones.
+
+        Rows that go are its source as well, by their keys, since what is matched alone can go.
+        """
+        keys, column = TABLES[table].key, self.at.column
+        names = [column(name) for name in rows.columns]
+        going = [column(name) if name in keys else "null" for name in rows.columns]
+        view = {
+            "table": self._name(table),
+            "columns": names,
+            "values": [f"changes.{name}" for name in names],
+            "matches": [
+                "changes.goes = 1",
+                *(f"stored.{column(key)} = changes.{column(key)}" for key in keys),
+            ],
+            "going": going,
+            "where": self._where(conditions),
+            "select": self.at.text(finished(rows.select)).rstrip(),
+        }
+        return print_template("jobs/merged", view)
 
     def of(self, day: str) -> list[str]:
         """What rows meet that are replaced."""

@@ -65,8 +65,9 @@ class Client:
 
 
 TRANSACTION, EXCHANGE, OVERWRITE = "transaction", "exchange", "overwrite"
-"""How rows take the place of others: all tables at once; or day by day, by a table beside the
-old one whose parts change places, or by writing over the parts."""
+MERGE = "merge"
+"""How rows take the place of others: all tables at once; day by day, by a table beside the old one
+whose parts change places, or by writing over the parts; or table by table in one statement."""
 
 
 @dataclass(frozen=True)

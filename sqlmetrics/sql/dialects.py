@@ -11,6 +11,7 @@ from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.sql import catalogues
 from sqlmetrics.sql.dialect import (
     EXCHANGE,
+    MERGE,
     OVERWRITE,
     Client,
     Comments,
@@ -617,9 +618,11 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 hashed=_TRINO_HASH,
                 times=_TRINO_TIMES,
                 writing=Writing(
-                    begin="start transaction",
+                    replace=MERGE,
+                    begin="",
                     client=_CLIENTS["trino"],
-                    promise="one transaction, if the connector has transactions",
+                    promise="each table changes by one statement, and is old or new to readers; "
+                    "the connector must know MERGE, as those of Iceberg and Delta Lake do",
                 ),
             ),
         )

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from engines.starting import SMALL, MissingError, _answers, _wait
+from engines.server import MissingError, wait
+from engines.starting import SMALL, _answers
 
 SITE = """<configuration>
 <property><name>javax.jdo.option.ConnectionURL</name>
@@ -45,7 +46,7 @@ def metastore(folder: Path) -> Iterator[str]:
     quiet = subprocess.DEVNULL
     with subprocess.Popen(command, cwd=folder, stdout=quiet, stderr=quiet) as server:
         try:
-            _wait(lambda: _answers(port), server)
+            wait(lambda: _answers(port), server)
             settings = SMALL | {
                 "spark.sql.catalogImplementation": "hive",
                 "spark.hadoop.hive.metastore.uris": f"thrift://127.0.0.1:{port}",

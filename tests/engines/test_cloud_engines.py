@@ -200,6 +200,8 @@ def test_trino(driver):
             error.error_name = name
             assert reason(engine, driver, error) == wanted
         assert reason(engine, driver, driver.Lost("gone")) == LOST
+        error.error_name = "QUERY_HAS_TOO_MANY_STAGES"
+        assert "fewer metrics" in engine._brief(error)
         assert not engine.transactional
 
 

@@ -18,7 +18,8 @@ from memory import evaluate
 from slices import kept
 
 import sqlmetrics as sm
-from engines.starting import REQUIRED, STARTED, Servers
+from engines.server import REQUIRED
+from engines.starting import STARTED, Servers
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import EngineError, InputError, SpecError, SqlmetricsError
 from sqlmetrics.evaluation.inputs.open import opened

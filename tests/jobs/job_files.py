@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from engines.starting import REQUIRED
+from engines.server import REQUIRED
 from job_days import (
     FIRST,
 )

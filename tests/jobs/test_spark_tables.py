@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from engines.hive import metastore
-from engines.starting import REQUIRED, MissingError
+from engines.server import REQUIRED, MissingError
 from marked import by_night
 
 PROCESS = Path(__file__).with_name("spark_process.py")

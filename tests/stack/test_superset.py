@@ -23,7 +23,8 @@ from typing import Any
 import duckdb
 import pytest
 from command import sqlmetrics
-from engines.starting import MissingError, postgres
+from engines.server import MissingError
+from engines.starting import postgres
 from marked import by_night
 from reports import SPEC, by_hand, done, filled, same, spec, tool
 from yaml import safe_dump

@@ -10,7 +10,8 @@ from typing import Any
 
 import duckdb
 import pytest
-from engines.starting import REQUIRED, MissingError, postgres
+from engines.server import REQUIRED, MissingError
+from engines.starting import postgres
 from walked import FENCE
 
 import sqlmetrics as sm
