@@ -209,7 +209,8 @@ def _refuse_what_a_spec_says() -> None:
     ]
     if conflicting_options:
         raise click.UsageError(
-            f"{', '.join(conflicting_options)}: the spec already says this; leave these options out"
+            f"{', '.join(conflicting_options)}: a spec says this itself; write it in the spec, or "
+            "leave these options out"
         )
 
 

@@ -175,7 +175,9 @@ class Inputs:
         """Raise SpecError for what a spec says itself."""
         if self.arguments or self.labels is not None:
             extras = ", ".join(self.arguments) or "labels"
-            raise SpecError(f"the spec already says this; leave out {extras}")
+            raise SpecError(
+                f"a spec says all of this itself; write {extras} in the spec, or leave it out here"
+            )
 
 
 @dataclass(frozen=True)

@@ -246,7 +246,10 @@ class Needs:
     def _final(self, measure: Measure) -> MetricColumn:
         if arithmetic := measure.metric.arithmetic:
             values = [self._final(component).value for component in arithmetic.components]
-            return MetricColumn(measure, arithmetic.sql(values))
+            value, over = arithmetic.sql(values), self._over(measure)
+            if over.part and any(self._over(part) != over for part in arithmetic.components):
+                value = self._filled("average_over", measure, value)
+            return MetricColumn(measure, value)
         settings = self.spec.settings(measure)
         bound = settings.measure
         view = MetricContext(self.spec, bound, self._text)

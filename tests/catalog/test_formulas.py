@@ -87,6 +87,9 @@ def test_a_formula_is_worth_what_it_says_in_each_query_and_on_average() -> None:
         1,
     )
     assert (told["quotient"]["value"], told["quotient"]["n_skipped"]) == (0.5, 2)
+    half = "half = num_rel_ret(average_over=labels) * 0.5"  # its own mean leaves c out
+    (row,) = evaluate(RUN, QRELS, [half], average_over="relevant").to_dicts()
+    assert (row["value"], row["n_queries"]) == (pytest.approx(1 / 3), 3)
 
 
 def test_names_are_given_by_mappings_and_in_the_words_of_a_tool() -> None:

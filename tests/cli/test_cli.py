@@ -383,7 +383,7 @@ def test_a_spec_is_shown_run_and_checked(tmp_path: Path) -> None:
     assert shown == sqlmetrics("evaluate", "spec.yml", "-o", "csv", folder=tmp_path).stdout
     assert shown.count(",mrr,") == 2
     refused = sqlmetrics("evaluate", "spec.yml", "-m", "mrr", "-q", folder=tmp_path, expect=2)
-    assert "--metric: the spec already says this" in refused.stderr
+    assert "--metric: a spec says this itself; write it in the spec" in refused.stderr
     assert not [*tmp_path.glob("*.duckdb")]
     place = ("--db", str(tmp_path / "new.duckdb"))
     done = sqlmetrics("build", "spec.yml", *place, folder=tmp_path, expect=1)
