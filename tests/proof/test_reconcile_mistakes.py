@@ -144,6 +144,16 @@ NAIVE: dict[str, tuple[str, str]] = {
         f"{FOUND} select sum(p) / (select count(distinct query_id) from truth) "
         "from (select avg(hit::int) as p from hits where rank <= 5 group by query_id)",
     ),
+    "rank_below_k": (
+        "precision@5",
+        f"{FOUND} select sum(p) / (select count(distinct query_id) from truth) "
+        "from (select sum(hit::int) / 5 as p from hits where rank < 5 group by query_id)",
+    ),
+    "rank_from_0_in_mrr": (
+        "mrr",
+        f"{FOUND} select sum(rr) / (select count(distinct query_id) from truth where grade >= 1) "
+        "from (select 1 / (min(rank) + 1) as rr from hits where hit group by query_id)",
+    ),
     "recall_of_shown": (
         "recall@5",
         f"{FOUND} select avg(r) from (select sum(hit::int) filter (rank <= 5) "

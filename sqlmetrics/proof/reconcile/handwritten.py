@@ -118,10 +118,19 @@ class Handwritten:
 
     @cached_property
     def _parts(self) -> dict[str, Measure]:
-        """What mistakes are made of beside the metric, at its cutoff."""
-        names = {"recall": ("num_rel_ret",), "f1": ("precision", "recall")}
+        """What mistakes are made of beside the metric, at its cutoff or at the rank above."""
+        names = {
+            "recall": ("num_rel_ret",),
+            "f1": ("precision", "recall"),
+            "mrr": ("mrr",),
+            "precision": ("num_rel_ret",),
+        }
         measure = self.spec.measures[0]
-        return {name: measure.part(catalog()[name]) for name in names.get(measure.metric.name, ())}
+        parts = {name: measure.part(catalog()[name]) for name in names.get(measure.metric.name, ())}
+        if measure.metric.name == "precision":
+            last = max(1, (measure.k or 1) - 1)
+            return {name: replace(part, k=last) for name, part in parts.items()}
+        return parts
 
     def _column(self, part: str) -> str:
         return self._plan.spec.measure(str(self._parts[part])).column
@@ -165,7 +174,8 @@ class Handwritten:
             if not mistake.is_of(self.spec.measures[0]):
                 continue
             if mistake.sql:
-                sql = mistake.sql.format(**{part: self._column(part) for part in self._parts})
+                columns = {part: self._column(part) for part in self._parts}
+                sql = mistake.sql.format(**columns, k=double(self.spec.measures[0].k or 1))
                 value_columns.append(_Value(mistake.name, sql, self._bases[0], mistake))
             if mistake.dcg is None:
                 continue

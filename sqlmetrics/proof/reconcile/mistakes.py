@@ -50,7 +50,7 @@ class Mistake:
         options: The options that do the same on purpose.
         dcg: How it writes DCG, where no option does it.
         order: In which order it reads lists, where no option does it.
-        sql: A value of a query, over the columns of `per_query` and `n_labels`.
+        sql: A value of a query, over the columns of `per_query`, `n_labels` and the cutoff {k}.
         of_means: Whether it is the harmonic mean of the means of what it is made of.
         factor: How many times too large it makes the number.
     """
@@ -225,6 +225,20 @@ MISTAKES: tuple[Mistake, ...] = (
         "count the relevant labels",
         ("recall",),
         sql="{num_rel_ret} / n_labels",
+    ),
+    Mistake(
+        "rank_below_k",
+        "the top k is written rank < k, so its last item is lost",
+        "write rank <= k",
+        ("precision",),
+        sql="{num_rel_ret} / {k}",
+    ),
+    Mistake(
+        "rank_from_0_in_mrr",
+        "the reciprocal rank is 1 / (rank + 1), the formula for ranks from 0",
+        "divide 1 by the rank; 1 / (rank + 1) is for ranks from 0",
+        ("mrr",),
+        sql="{mrr} / (1e0 + {mrr})",
     ),
     Mistake(
         "f1_of_means",

@@ -32,7 +32,7 @@ CONFUSED: Mapping[str, tuple[str, ...]] = {
     "f1": ("precision", "recall"),
     "rprec": ("precision", "recall", "ap"),
     "ap": ("mrr", "ndcg", "rprec", "precision", "recall"),
-    "mrr": ("ap", "hit", "ndcg"),
+    "mrr": ("ap", "hit", "ndcg", "first_rank"),
     "ndcg": ("dcg", "ap", "mrr", "recall", "precision"),
     "dcg": ("ndcg", "cg"),
     "idcg": ("dcg",),
