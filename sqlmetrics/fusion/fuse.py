@@ -19,6 +19,7 @@ from sqlmetrics.fusion.ranking_table import RankingTable
 from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.plan.fusion import FusionStages
 from sqlmetrics.plan.plan import Plan
+from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.mixture import METHODS, RUNS, Mixture, mixture_of, weights_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import with_stages
@@ -129,8 +130,9 @@ def fuse(
         start: The first day.
         end: The day after the last one.
         into: A table of the database that the ranking is written to, and stays in.
-        overwrite: Whether the rows of `into` are replaced if it has the columns of a ranking; by
-            default it must not be there.
+        overwrite: Whether the rows of `into` are replaced if it has the columns of a ranking, of
+            the days from `start` to `end` alone where these are given; by default it must not be
+            there.
         dry_run: Whether `into` is left alone: `sql` is what would be executed.
         connection: Where the tables are; see `evaluate`.
         check: Whether to look for bad input first.
@@ -173,7 +175,7 @@ def fuse(
         facts["notes"] = plan.shape.at.notes
         if into is None:
             return Fusion(engine.table(text), sql=engine.translation.text(text) + "\n", **facts)
-        output = RankingTable(engine, into, columns, text, overwrite)
+        output = RankingTable(engine, into, columns, text, overwrite, question.chosen_days)
         output.check()
         sql = output.text()
         n_rows = 0 if dry_run else output.write()
@@ -206,6 +208,12 @@ class Question:
     metrics: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
 
+    @property
+    def chosen_days(self) -> Days | None:
+        """The days that are fused; None for all."""
+        zone = zone_of_days(self.rankings, self.arguments.get("time_zone"))
+        return days_between(*self.days, zone)
+
     @contextmanager
     def planned(self, connection: Any, *, check: bool | float) -> Iterator[tuple[Plan, Database]]:
         """The plan of an evaluation of the runs, whose tables were checked, and the database."""
@@ -224,7 +232,7 @@ class Question:
             labels, arguments = _no_labels(), {**arguments, "label_columns": label_columns}
         options = Options(
             metrics=self.metrics or (() if spec and spec.metrics else USUAL),
-            days=days_between(*self.days, zone_of_days(self.rankings, arguments.get("time_zone"))),
+            days=self.chosen_days,
             by=self.by or (tuple(spec.by) if spec else ()),
         )
         inputs = Inputs(self.rankings, labels, arguments)

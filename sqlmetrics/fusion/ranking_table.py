@@ -9,7 +9,8 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import SpecError, shortened
 from sqlmetrics.jobs.history.objects import is_view
-from sqlmetrics.sql.dialect import EXCHANGE, OVERWRITE
+from sqlmetrics.spec.days import Days
+from sqlmetrics.sql.dialect import EXCHANGE, OVERWRITE, TRANSACTION
 from sqlmetrics.sql.dialects import DIALECTS
 from sqlmetrics.sql.template import parts, relation
 from sqlmetrics.sql.user_sql import names_in
@@ -25,6 +26,7 @@ class RankingTable:
         columns: The columns of the ranking.
         select: Its query, in DuckDB's words.
         overwrite: Whether rows of a table that is there are replaced.
+        days: The days whose rows these are; None for all.
     """
 
     engine: Database
@@ -32,6 +34,7 @@ class RankingTable:
     columns: Sequence[str]
     select: str
     overwrite: bool
+    days: Days | None = None
 
     def check(self) -> None:
         """Raise SpecError if it may not be written: it loses nothing that is not a ranking."""
@@ -60,6 +63,19 @@ class RankingTable:
                 f"into {name}: this table exists; replace its rows (overwrite=True, --overwrite), "
                 "or give another name"
             )
+        if self._condition and engine.translation.dialect.writing.replace != TRANSACTION:
+            raise SpecError(
+                f"into {name}: {engine.name} replaces all days of a table at once; leave out the "
+                "first and the last day, or give another name"
+            )
+
+    @property
+    def _condition(self) -> str:
+        """What rows meet that are replaced, in the dialect; empty for all of them."""
+        if self.days is None or "metric_date" not in self.columns:
+            return ""
+        conditions = self.days.ends.of("metric_date")
+        return "\n    and ".join(map(self.engine.translation.value, conditions))
 
     def _is_named(self, other: str) -> bool:
         """Whether a name in a query is that of the table; one of them may leave out the schema."""
@@ -107,7 +123,8 @@ class RankingTable:
         elif is_there and replace != EXCHANGE:
             columns = ", ".join(map(translation.column, self.columns))
             yield self._kept.create(translation)
-            yield f"delete from {name}"
+            where = f"\nwhere\n    {self._condition}" if self._condition else ""
+            yield f"delete from {name}{where}"
             yield (f"insert into {name} ({columns})\nselect {columns}\nfrom {self._kept.name}")
         else:
             create = "create or replace table" if is_there else "create table"

@@ -176,12 +176,37 @@ def test_a_table_of_the_database(name: str, servers: Servers) -> None:
                 sm.fuse({"a": into, "b": runs["run 1's"]}, **once_more)
         finally:
             database.execute(f"drop table if exists {into}")
+        check_days(database, into)
         database.execute(f"create view {into} as select 1 as query_id")
         try:
             with pytest.raises(sm.SpecError, match=f"into {into}: a (view|table) .*not replaced"):
                 sm.fuse(runs, **once_more)
         finally:
             database.execute(f"drop view {into}")
+
+
+def check_days(database: Database, into: str) -> None:
+    """With a first and a last day, other days of the table stay."""
+    rows = [{"query_id": "q", "item_id": item, "score": 1.0, "s": system, "ds": f"2026-01-0{day}"}
+            for item in "ab" for system in "xy" for day in (1, 2, 3)]  # fmt: skip
+    asked = {"rankings": pa.Table.from_pylist(rows), "system": "s", "date": "ds", "into": into,
+             "overwrite": True, "connection": database}  # fmt: skip
+    sm.fuse(**asked)
+    try:
+        some = {**asked, "start": "2026-01-02", "end": "2026-01-03", "limit": 1}
+        if database.translation.dialect.writing.replace != "transaction":
+            with pytest.raises(sm.SpecError, match="replaces all days of a table at once"):
+                sm.fuse(**some)
+            return
+        sm.fuse(**some)
+        counts = database.rows(
+            f"select metric_date, count(*) as n\nfrom {into}\ngroup by metric_date\n"
+            "order by metric_date asc"
+        )
+        assert [(str(day)[:10], int(n)) for day, n in counts] == [
+            ("2026-01-01", 2), ("2026-01-02", 1), ("2026-01-03", 2)]  # fmt: skip
+    finally:
+        database.execute(f"drop table {into}")
 
 
 def test_each_dialect_reads_its_sql() -> None:
