@@ -72,6 +72,7 @@ def close(expected: Mapping[str, float]) -> Any:
     return pytest.approx(expected, rel=1e-12, abs=1e-12, nan_ok=True)
 
 
+@by_turns(3)
 def test_coefficients_are_those_of_the_formulas() -> None:
     chance = random.Random(1)
     for n_judges, scale in ((2, SCALES[0]), (2, SCALES[2]), (3, SCALES[0]), (4, SCALES[1])):
@@ -102,6 +103,7 @@ def test_coefficients_are_those_of_the_formulas() -> None:
         assert by_rows.notes[0].startswith("labels: using rater as the judge")
 
 
+@by_turns(3)
 def test_coefficients_are_those_of_peers() -> None:
     """Krippendorff's own package, scikit-learn, statsmodels and irrCAC."""
     chance = random.Random(2)
@@ -129,6 +131,7 @@ def test_coefficients_are_those_of_peers() -> None:
         assert found[f"alpha_{level}"] == pytest.approx(expected, rel=1e-12)
 
 
+@by_turns(2)
 def test_gwets_coefficients_are_those_of_his_package() -> None:
     raw = peer("irrCAC.raw")
     import pandas as pd
@@ -166,6 +169,7 @@ def runs_of(pairs: Pairs, chance: random.Random) -> pa.Table:
 OTHERS = ["sqlite", "postgres", "chdb", "datafusion"]
 
 
+@by_turns(2)
 @pytest.mark.parametrize("name", engines(OTHERS, now=["sqlite"]))
 def test_every_engine_gives_the_same_numbers(name: str, servers: Servers) -> None:
     chance = random.Random(4)
@@ -174,7 +178,7 @@ def test_every_engine_gives_the_same_numbers(name: str, servers: Servers) -> Non
     labels = rows_of(table(pairs, names), names)
     labels = pa.concat_tables([labels, labels.slice(0, 7), _other_grades(labels.slice(7, 5))])
     labels = labels.append_column("kind", pa.array(["x", "y'", None] * 99)[: len(labels)])
-    arguments: dict[str, Any] = {"judge": "rater", "by": "kind", "replicates": 100, **RUNS}
+    arguments: dict[str, Any] = {"judge": "rater", "by": "kind", "metrics": "ndcg@3", **RUNS}
     runs = runs_of(pairs, chance)
     expected = sm.agree(labels, names, rankings=runs, **arguments)
     with Database(servers.open(name)) as database:
@@ -191,6 +195,7 @@ def _other_grades(labels: pa.Table) -> pa.Table:
     return labels.set_column(3, "grade", [grades])
 
 
+@by_turns(1)
 def test_a_judge_that_favours_a_system_is_seen() -> None:
     """A world in which a judge gives .5 more to what only one system shows."""
     chance = random.Random(5)
@@ -228,6 +233,7 @@ def test_a_judge_that_favours_a_system_is_seen() -> None:
     assert {"bias low", "change low"} <= {*re.split(" {2,}|\n", result.text())}
 
 
+@by_turns(2)
 def test_the_order_of_systems_by_each_judge_is_that_of_compare() -> None:
     """Values, verdicts and differences are those of evaluations of the pairs that both graded."""
     chance = random.Random(8)
@@ -281,6 +287,7 @@ def test_the_order_of_systems_by_each_judge_is_that_of_compare() -> None:
         sm.agree(labels, ["human", "gpt"], metrics="mrr")
 
 
+@by_turns(1)
 def test_intervals_are_those_of_resampled_queries() -> None:
     """Fewer queries are less certain, copies of a pair within a query are not more certain."""
     pairs = world(random.Random(6), 2, SCALES[0], 30)
@@ -297,6 +304,7 @@ def test_intervals_are_those_of_resampled_queries() -> None:
     assert once["ci_low"] < wide["ci_low"] < once["value"] < wide["ci_high"] < once["ci_high"]
 
 
+@by_turns(1)
 def test_very_many_queries_are_resampled_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = world(random.Random(7), 2, SCALES[0], 40)
     labels = table(pairs, ["a", "b"])
@@ -343,6 +351,7 @@ def test_several_labels_of_one_judge_are_told() -> None:
     assert "33.3%" in result.notes[-1]
 
 
+@by_turns(1)
 def test_days_are_a_part_of_a_pair() -> None:
     days = pa.array([20_000, 20_001], pa.date32())
     labels = {"query_id": [1, 1], "item_id": ["a", "a"], "ds": days, "a": [1, 0], "b": [1, 1]}
@@ -363,6 +372,7 @@ LABELS = """query_id,item_id,human,gpt
 GRADES = ["--grades", "high=2", "--grades", "low=1", "--grades", "none=0"]
 
 
+@by_turns(2)
 def test_every_source_has_the_same_labels(tmp_path: Path) -> None:
     """A CSV with texts as grades, two qrels, a Parquet file, a table of a database, a spec."""
     (tmp_path / "labels.csv").write_text(LABELS)
@@ -439,6 +449,7 @@ def test_what_is_wrong_is_told(tmp_path: Path) -> None:
     assert "k must be 1 or more" in refused(tmp_path, "x.csv", "y.csv", "-k", "0")
 
 
+@by_turns(1)
 def test_grades_that_are_no_grades_are_refused() -> None:
     ids = [*range(40)]
     labels = {"query_id": ids, "item_id": ids, "a": [i / 7 for i in ids], "b": [1.0] * 40}
