@@ -93,7 +93,9 @@ def test_repeats_count_as_the_tool_counts_them(preset: str, policy: str) -> None
 
 
 def test_the_page_of_a_preset_says_what_its_tool_does_with_repeats() -> None:
+    table = (PAGES / "README.md").read_text(encoding="utf-8").partition("twice in a list\n")[2]
     for preset, policies in REPEATS.items():
+        assert f"| [{preset}]({preset}.md) |" in table
         page = (PAGES / f"{preset}.md").read_text(encoding="utf-8")
         assert all(f"`-c duplicate_rankings={policy}`" in page for policy in policies), preset
 
