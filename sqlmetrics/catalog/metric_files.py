@@ -61,7 +61,12 @@ DEFAULTS: Mapping[str, Any] = {
 }
 """What a header need not say, with what holds then."""
 
-REQUIRED = ("formula", "over", "examples")
+REQUIRED: Mapping[str, str] = {
+    "formula": 'formula = "..."',
+    "over": 'over = "ranked"',
+    "examples": "[[examples]] with list, labels, k and the value worked out",
+}
+"""What a header must say -> how it is written."""
 KEYS = ("title", "empty", *REQUIRED, *DEFAULTS)
 CHOICES: Mapping[str, Sequence[str]] = {
     "over": tuple(WORDS),
@@ -158,7 +163,9 @@ def read_metric_file(file: Path) -> Metric:
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(f"{file}: it cannot be read: {error}") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise SpecError(f"{file}: its header is not TOML: {error}") from None
+        raise SpecError(
+            f'{file}: its header is not TOML: {error}; texts stand in quotes, like over = "ranked"'
+        ) from None
     except ValueError as error:
         raise SpecError(f"{file}: {error}") from None
     if macros and header.get("over") != "query":
@@ -215,7 +222,9 @@ def _text(file: Path) -> str:
         raise ValueError(f"it has {size:,} bytes; a metric file has at most {LARGEST:,}")
     text = file.read_text(encoding="utf-8")
     if not text.startswith("{#") or "#}" not in text:
-        raise ValueError("it must begin with its header, between {# and #}")
+        raise ValueError(
+            "it must begin with its header, between {# and #}; sqlmetrics metric new writes one"
+        )
     return text
 
 
@@ -293,7 +302,9 @@ def _with_parts(metrics: Mapping[str, Metric]) -> Mapping[str, Metric]:
 def _problems(header: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with a header."""
     yield from (unknown("key", shortened(key, 60), KEYS) for key in header if key not in KEYS)
-    yield from (f"its header has no {key}" for key in REQUIRED if key not in header)
+    for key, example in REQUIRED.items():
+        if key not in header:
+            yield f"its header has no {key}; write {example}"
     wrong = [key for key in header if key in KEYS and not isinstance(header[key], _kind(key))]
     for key in wrong:
         yield f"{key} must be a {_KINDS[_kind(key)]}, given {_shown(header[key])}"
@@ -387,7 +398,11 @@ def _wrong_example(example: Mapping[str, Any], header: Mapping[str, Any]) -> Ite
     if not isinstance(query, Mapping):
         yield f"query must be what is known of it, like {{market = 'de'}}; given {_shown(query)}"
     elif missing := [name for name in query if name not in {*known_columns, DAY}]:
-        yield f"query: {unknown('column', missing[0], known_columns)}"
+        columns = f"{unknown('column', missing[0], known_columns)}; " if known_columns else ""
+        yield f"query: {columns}name {shortened(missing[0], 60)!r} under [queries] in the header"
+    k = example.get("k", 1)
+    if not isinstance(k, int) or k < 1:
+        yield f"k must be a whole number from 1, given {_shown(k)}"
     value = example.get("value")
     if not (is_number(value) or value == "none"):
         yield f'value must be the number worked out, or "none" where there is none; given {value!r}'

@@ -32,6 +32,8 @@ _CONDITIONS = (
     *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.And, exp.Or, exp.Not, exp.Is),
     *(exp.In, exp.Between),
 )
+_OF_TEXTS = (exp.EQ, exp.NEQ, exp.In, exp.Is, exp.Distinct, exp.Count)
+"""What a text may stand in."""
 _DOUBLES = (exp.Cast, exp.Ln, exp.Exp, exp.Sqrt, exp.Pow, exp.Avg)
 _NEVER_ZERO = (exp.Ln, exp.Exp, exp.Sqrt, exp.Pow, exp.Nullif)
 
@@ -66,7 +68,11 @@ def one_expression(
         raise ValueError("its SQL is several statements; it must be one expression")
     tree = trees[0]
     names = dict(renamed)
-    problem = next(_problems(tree, columns | names.keys(), over_rows=over_rows), None)
+    problems = (
+        *_problems(tree, columns | names.keys(), over_rows=over_rows),
+        *_misread_texts(tree, names),
+    )
+    problem = next(iter(problems), None)
     if problem:
         raise ValueError(problem)
     for start, end, new in sorted([*_doubles(text), *_renames(tree, names)], reverse=True):
@@ -92,6 +98,15 @@ def _problems(tree: Tree, columns: Set[str], *, over_rows: bool) -> Iterator[str
             yield from _of_division(node)
 
 
+def _misread_texts(tree: Tree, names: Mapping[str, str]) -> Iterator[str]:
+    """Columns that are read as texts, where a number is wanted."""
+    for column in tree.find_all(exp.Column):
+        name = names.get(column.name.casefold(), "")
+        is_text = re.match(r"(label_|query_)?text_", name) is not None
+        if is_text and not isinstance(column.parent, _OF_TEXTS):
+            yield f"the column {column.name!r} is a text; compare it, like {column.name} = 'x'"
+
+
 def _foreign(node: Tree) -> str:
     """Why a part of an expression may not be in it; empty if it may."""
     if node.comments:
@@ -113,7 +128,7 @@ def _unknown_part(node: Tree) -> str:
     name = node.name if isinstance(node, exp.Anonymous) else node.key
     return (
         f"the function {shortened(name, 60)!r} is not known to mean the same on every engine; "
-        f"known: {', '.join(FUNCTIONS)}"
+        f"known: {', '.join(FUNCTIONS)}; a column made in the sql of a table may use any"
     )
 
 
@@ -145,7 +160,10 @@ def _of_column(column: Tree, columns: Set[str], *, over_rows: bool) -> Iterator[
     name = ".".join(part.name for part in column.parts).casefold()
     if name not in columns:
         known_columns = ", ".join(sorted(c for c in columns if "." not in c)) or "none"
-        yield f"unknown column {shortened(name, 60)!r}; known here: {known_columns}"
+        yield (
+            f"unknown column {shortened(name, 60)!r}; known here: {known_columns}; name columns of "
+            "your tables in the header, under [items], [labels] or [queries]"
+        )
     elif over_rows and not column.find_ancestor(exp.AggFunc):
         yield f"the column {name!r} stands outside of a sum; write sum(...) around it"
 

@@ -55,7 +55,7 @@ HOSTILE = {
     "{#" + "[" * 5_000 + "#} x": "its header is not TOML",
     GOOD + " " * 20_001: "a metric file has at most 20,000",
     # headers
-    "{#\nover = 'ranked'\nformula = 'x'\n#} sum(grade)": "its header has no examples",
+    "{#\nover = 'ranked'\nformula = 'x'\n#} sum(grade)": "has no examples; write [[examples]]",
     GOOD.replace("value = 3.0", 'value = "three"'): "value must be the number worked out",
     GOOD.replace("value = 3.0", "valeu = 3.0"): "unknown key 'valeu'; did you mean 'value'?",
     GOOD.replace('["a", "b"]', '["a", "a"]'): "list must name each item once",
@@ -80,8 +80,9 @@ HOSTILE = {
     GOOD.replace(
         "[[exam", '[queries]\nmarket = "age"\n[[exam'
     ): "unknown kind 'age'; known: flag, number",
-    GOOD.replace("value =", "query = {markt = 'de'}\nvalue ="): "query: unknown column 'markt'",
+    GOOD.replace("value =", "query = {markt = 'de'}\nvalue ="): "name 'markt' under [queries]",
     GOOD.replace("value =", "query = 'de'\nvalue ="): "query must be what is known of it",
+    GOOD.replace("k = 2", "k = 0"): "k must be a whole number from 1, given 0",
     # templates
     sql("{% for i in range(10) %}1{% endfor %}"): "'for' is not for metric files",
     sql("{% set x = 1 %}sum(grade)"): "'assign' is not for metric files",
@@ -115,6 +116,9 @@ HOSTILE = {
     sql("sum(1 / rnk)"): "divides whole numbers",
     sql("sum(rnk / grade)"): "write nullif(grade, 0e0)",
     sql("sum(grade > 1)"): "write case when grade > 1 then 1e0 else 0e0 end",
+    GOOD.replace("[[exam", '[labels]\nkind = "text"\n[[exam').replace(
+        "grade / rnk", "kind"
+    ): "the column 'kind' is a text; compare it, like kind = 'x'",
     sql("sum(grade"): "its SQL cannot be read as one expression",
     sql("sum(" + "(" * 500 + "grade" + ")" * 500 + ")"): "cannot be read as one expression",
     sql("sum(round(grade))"): "the function 'round' is not known to mean the same",
