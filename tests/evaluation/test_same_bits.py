@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
+from clicks.counterfactual_logs import ASKED, COLUMNS, SCORED, THETA, new_lists, small_log
 from marked import by_turns
 
 import sqlmetrics as sm
@@ -104,6 +106,30 @@ def test_a_comparison_has_the_same_bits(options: dict[str, Any], tmp_path: Path)
         )
         results.add("\n".join(_bits(comparison.to_dicts())) + str(comparison))
     assert len(results) == 1
+
+
+@by_turns(3)
+def test_click_models_and_estimates_of_new_lists_have_the_same_bits() -> None:
+    seed = random.randrange(1000)
+    log, lists = small_log(seed, 1500), new_lists(seed, [f"q{n}" for n in range(6)])
+    question = {
+        "rankings": {"data": pa.Table.from_pylist(lists), "columns": SCORED | {"system": "system"}},
+        "match": "query",
+        "metrics": ASKED,
+        "clip": 4,
+    }
+    estimates, models = set(), set()
+    for order in range(3):
+        random.Random(order).shuffle(log)
+        clicks = sm.clicks.Clicks(log={"data": pa.Table.from_pylist(log), "columns": COLUMNS})
+        connection = duckdb.connect()
+        connection.execute(f"set threads = {order + 1}")
+        with sm.clicks.clean(clicks, connection) as cleaned:
+            found = sm.clicks.counterfactual_metrics(cleaned, question, curve=THETA)
+            estimates.add(repr(found.estimates))
+            models.add(repr(sm.clicks.click_models(cleaned).to_dicts()))
+    assert len(estimates) == 1
+    assert len(models) == 1
 
 
 def test_the_sum_is_exact_and_leaves_the_session_as_it_was() -> None:

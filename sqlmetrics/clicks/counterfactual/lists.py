@@ -25,6 +25,7 @@ for what the rank of d in the new list counts in a metric:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from sqlmetrics.catalog.counterfactual import (
@@ -114,9 +115,9 @@ def question(
         _list_places(
             tables, counterfactual, measures, layout, segment_columns, day=day, has_shown=has_shown
         ),
-        *_sums(measures, layout, read, segment_columns, rates=rates, day=day),
+        *_sums(tables, measures, layout, read, segment_columns, rates=rates, day=day),
     ]
-    return Question(stages, estimated, counts, day, [*segments])
+    return Question(stages, estimated, counts, day, [*segments], tables.names.at)
 
 
 def layout_of(tables: ClickTables, curve: PropensityCurve) -> str:
@@ -166,8 +167,9 @@ def _model(
     yield _stage("position_weights", weights=weights, layout=layout)
     yield _stage("weighed_items", **log)
     if rates:
-        yield _stage("item_mean", day=day)
-        yield _stage("pair_rates", prior=double(counterfactual.prior), day=day)
+        total = tables.names.at.sum
+        yield _stage("item_mean", day=day, sum=total)
+        yield _stage("pair_rates", prior=double(counterfactual.prior), day=day, sum=total)
 
 
 def _list_places(
@@ -195,6 +197,7 @@ def _list_places(
 
 
 def _sums(
+    tables: ClickTables,
     measures: Sequence[CounterfactualMeasure],
     layout: str,
     read: Collection[str],
@@ -221,14 +224,24 @@ def _sums(
         gains.append(Column(f"rate + {change}", "dr"))
     discounts = list(map(_discount, measures))
     yield _stage("gains", gains=gains, discounts=discounts, rates=rates, day=day, by=by)
-    every = [click_column for click_column in _list_clicks() if click_column.name in read]
+    exact = tables.names.at.exact
+    every = [
+        replace(click_column, sql=exact(click_column.sql))
+        for click_column in _list_clicks()
+        if click_column.name in read
+    ]
     if every:
         yield _stage("list_clicks", columns=every)
     clicks = [
         Column(f"coalesce(min(list_clicks.{click_column.name}), 0)", click_column.name)
         for click_column in every
     ]
-    added = [column for measure in measures for column in _added(measure) if column.name in read]
+    added = [
+        replace(column, sql=exact(column.sql))
+        for measure in measures
+        for column in _added(measure)
+        if column.name in read
+    ]
     yield _stage("list_sums", columns=[*clicks, *added], clicks=bool(every), day=day, by=by)
 
 

@@ -100,6 +100,7 @@ def question(
         "system": literal(counterfactual.title),
         "columns": list(_added()),
         "day": day,
+        "sum": tables.names.at.sum,
         "by": [segment(name) for name in segments_of(tables, by)],
         "shown": {"system": literal(SHOWN), "columns": list(_of_shown())} if has_shown else None,
     }
@@ -111,7 +112,8 @@ def question(
     ]
     counts = ("n_impressions", "ctr_n_clicks")
     estimated = [term(metric) for metric in counterfactual.estimated]
-    return Question(stages, estimated, counts, day, [*segments_of(tables, by)])
+    segments = [*segments_of(tables, by)]
+    return Question(stages, estimated, counts, day, segments, tables.names.at)
 
 
 def term(estimated_metric: EstimatedMetric) -> Term:

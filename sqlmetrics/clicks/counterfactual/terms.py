@@ -14,6 +14,7 @@ from sqlmetrics.plan.shape import segment
 from sqlmetrics.plan.summary import ALL, NO_DATE
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
 from sqlmetrics.sql.template import LINE, case, double, identifier, literal
+from sqlmetrics.sql.translation import Translation
 from sqlmetrics.stats.estimate import Estimate, ratio_of_sums
 
 SHOWN = "shown"
@@ -115,6 +116,7 @@ class Question:
         counts: Columns that are summed besides.
         day: The day of a row of the log, where each day is estimated by itself; else None.
         by: The segments that are estimated too, each by its column of the last stage.
+        translation: Where it is asked, which decides how floats are added.
     """
 
     stages: Sequence[Stage]
@@ -122,6 +124,7 @@ class Question:
     counts: Sequence[str] = field(default=())
     day: Column | None = None
     by: Sequence[str] = ()
+    translation: Translation = field(default_factory=Translation)
 
     @property
     def sums(self) -> tuple[str, ...]:
@@ -138,17 +141,24 @@ class Question:
     def select(self) -> str:
         """One row per system, segment, and day if there is one: sums, and those of intervals."""
         plain = [*dict.fromkeys([*self.counts, *_columns(self.terms)])]
-        of_cluster = [Column(f"sum({name})", name) for name in plain]
+        of_cluster = [Column(self._total(name), name) for name in plain]
         segments = [(ALL, literal(ALL), ""), *((name, *[segment(name)] * 2) for name in self.by)]
         units = self.stages[-1].name
         view = {"units": units, "columns": of_cluster, "day": self.day, "segments": segments}
         clusters = Stage("cluster_sums", "clicks/counterfactual/cluster_sums", view)
-        sums = [Column(f"sum({name})", f"sum_{name}") for name in plain]
-        products = [Column(_product(a, b), name) for name, (a, b) in self._products.items()]
+        sums = [Column(self._total(name), f"sum_{name}") for name in plain]
+        products = [
+            Column(self.translation.exact(_product(a, b)), name)
+            for name, (a, b) in self._products.items()
+        ]
         view = {"columns": [*sums, *products], "day": self.day}
         return with_stages(
             [*self.stages, clusters], print_template("clicks/counterfactual/sums", view)
         )
+
+    def _total(self, name: str) -> str:
+        is_count = name in self.counts or name.startswith("n_")
+        return f"sum({name})" if is_count else self.translation.total(name)
 
 
 def day_of(tables: ClickTables) -> Column:

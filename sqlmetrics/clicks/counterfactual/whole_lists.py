@@ -80,7 +80,12 @@ def question(
     ]
     counts = ["n_requests", *(f"{measure.column}_n_clicks" for measure in measures)]
     return Question(
-        stages, [term(metric) for metric in counterfactual.estimated], counts, day, [*segments]
+        stages,
+        [term(metric) for metric in counterfactual.estimated],
+        counts,
+        day,
+        [*segments],
+        tables.names.at,
     )
 
 

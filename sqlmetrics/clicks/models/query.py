@@ -10,7 +10,7 @@ shown_items ─┬─> learned_counts ─┬─> means ────────�
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.models.held_out import HeldOut
@@ -119,8 +119,13 @@ def _stages(
     yield _stage("shown_items", **shared_view)
     if curve:
         yield propensities(curve)
-    yield _stage("learned_counts", last_propensity=last, **shared_view)
-    means = [_mean(name, rate, prior) for name, rate in rates.items()]
+    total = tables.names.at.sum
+    yield _stage("learned_counts", last_propensity=last, sum=total, **shared_view)
+    exact = tables.names.at.exact
+    means = [
+        replace(column, sql=exact(column.sql))
+        for column in (_mean(name, rate, prior) for name, rate in rates.items())
+    ]
     yield _stage("means", columns=[*means, Column("sum(n_clicks)", "n_learned")])
     weight = double(prior.weight)
     clicked = f"(sum(shown_items.is_clicked) + {weight} * max(means.ctr))"
@@ -143,7 +148,7 @@ def _stages(
     yield _stage(
         "fits",
         chances=[Column(sql, name) for name, sql in kinds.items()],
-        columns=[Column(_logarithms(name), f"{name}_ln") for name in kinds],
+        columns=[Column(exact(_logarithms(name)), f"{name}_ln") for name in kinds],
     )
 
 

@@ -114,7 +114,9 @@ class _Made:
         statements = [self.units.statement(self.engine.translation)]
         terms = self._terms
         for first in range(0, len(terms), PART):
-            part = sides.of(terms[first : first + PART])
+            part = replace(
+                sides, terms=terms[first : first + PART], translation=self.engine.translation
+            )
             centres = self._rows(part.centres(), statements)
             moments_by_key |= part.read(self._rows(part.query(), statements), centres)
         counts = {
@@ -239,7 +241,7 @@ class _Made:
         where = f"system in ({', '.join(map(literal, systems))})"
         about = "the rows kept of each request"
         kept_units = columns_stage("kept_units", about, ["*"], UNITS, where)
-        question = Question([kept_units], self._terms, self.question.counts)
+        question = replace(self.question, stages=[kept_units], terms=self._terms, day=None, by=())
         estimated = estimates(
             self.engine.records(question.select),
             self._terms,

@@ -9,7 +9,7 @@ that no digits are lost.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
@@ -24,6 +24,7 @@ from sqlmetrics.plan.shape import segment
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import literal
+from sqlmetrics.sql.translation import Translation
 
 UNITS = "sqlmetrics_estimated_requests"
 """The table that keeps what a request, of a policy an impression, adds to each sum."""
@@ -44,6 +45,7 @@ class Sides:
         periods: The days that are compared of one system; none if systems are.
         of_system: That system.
         paired: Whether only requests count that both sides have.
+        translation: Where they are, which decides how floats are added.
     """
 
     terms: Sequence[Term]
@@ -53,10 +55,7 @@ class Sides:
     periods: tuple[Period, ...] = ()
     of_system: str = ""
     paired: bool = True
-
-    def of(self, terms: Sequence[Term]) -> Sides:
-        """The same of some of the estimates."""
-        return replace(self, terms=terms)
+    translation: Translation = field(default_factory=Translation)
 
     @property
     def counted(self) -> str:
@@ -76,7 +75,9 @@ class Sides:
         sides = [self._sides(), *([self._paired()] if self._leaves_out else [])]
         stages = [self._units(), self._centres(), self._off_centre(), *sides]
         clusters = self._clusters(sides[-1].name)
-        moments = moments_stage([*KEYS, "found_in"], ["n_units"], VARIABLES, "metric_clusters")
+        moments = moments_stage(
+            [*KEYS, "found_in"], ["n_units"], VARIABLES, "metric_clusters", self.translation.total
+        )
         return [*stages, clusters, self._metric_clusters(), moments], "select *\nfrom moments"
 
     def centres(self) -> tuple[list[Stage], str]:
@@ -111,7 +112,10 @@ class Sides:
     def _centres(self) -> Stage:
         about = "sums are about the ratio of all requests of a side, so that no digits are lost"
         ratios = [
-            Column(f"1e0 * sum({term.x}) / nullif(sum({term.w}), 0)", f"{_name(term)}_centre")
+            Column(
+                self.translation.exact(f"1e0 * sum({term.x}) / nullif(sum({term.w}), 0)"),
+                f"{_name(term)}_centre",
+            )
             for term in self.terms
         ]
         return sums_stage("centres", about, ["system"], ratios, "compared_units")
@@ -150,7 +154,7 @@ class Sides:
 
     def _clusters(self, source: str) -> Stage:
         sums = [
-            Column(f"sum({name} * of_{side})", f"{name}_{side}")
+            Column(self._total(name, f"{name} * of_{side}"), f"{name}_{side}")
             for name in self._summed
             for side in SIDES
         ]
@@ -159,6 +163,9 @@ class Sides:
         segments = [(ALL, literal(ALL), list[str]())]
         segments += [(name, segment(name), [segment(name)]) for name in self.by]
         return segments_stage("cluster_sums", about, keys, sums, source, segments=segments)
+
+    def _total(self, name: str, value: str) -> str:
+        return f"sum({value})" if name == self.counted else self.translation.total(value)
 
     def _metric_clusters(self) -> Stage:
         metrics = []
