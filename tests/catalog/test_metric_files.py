@@ -219,6 +219,8 @@ def test_files_read_columns_of_the_queries_and_the_day(tmp_path: Path) -> None:
     assert (
         "0 values differ" in sqlmetrics("metric", "test", "mine.sql.jinja", folder=tmp_path).stderr
     )
+    explained = str(sm.explain("mine@2", metrics_from=tmp_path))
+    assert "market:de metric_date:1970-01-02" in explained
     dated = [{**row, "day": "1970-01-04"} for row in RANKINGS]
     asked = {"metrics": "mine@2", "metrics_from": tmp_path}
     for market, value in (("de", 3.0), ("fr", 0.0), (None, 0.0)):

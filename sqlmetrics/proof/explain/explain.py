@@ -191,6 +191,7 @@ def _examples(metrics: Mapping[str, Metric]) -> str:
         [
             at_cutoff(name, example.get("k")),
             " ".join(map(str, example["list"])) or "none",
+            " ".join(f"{column}:{value}" for column, value in example.get("query", {}).items()),
             " ".join(f"{item}:{grade}" for item, grade in example.get("labels", {}).items()),
             str(example["value"]),
             example.get("why", ""),
@@ -198,7 +199,10 @@ def _examples(metrics: Mapping[str, Metric]) -> str:
         for name, metric in metrics.items()
         for example in metric.examples
     ]
-    return Table(["metric", "list", "labels", "value", "why"], rows).text()
+    names = ["metric", "list", "query", "labels", "value", "why"]
+    if not any(row[2] for row in rows):
+        rows, names = [[*row[:2], *row[3:]] for row in rows], [*names[:2], *names[3:]]
+    return Table(names, rows).text()
 
 
 def _facts(spec: Spec, measure: Measure) -> Iterator[tuple[str, str]]:
