@@ -336,6 +336,7 @@ def test_files_go_through_every_command(tmp_path: Path) -> None:
     assert "'ndcg' already has a meaning here" in told("metric new ndcg", 2)
     assert "name one metric" in told("metric new", 2)
     assert "0 values differ from what was worked out" in told("metric test")
+    assert "unknown metric file 'sen'; did you mean" in told("metric test metrics/sen.sql.jinja", 2)
     written(tmp_path / "wrong", GOOD.replace("value = 3.0", "value = 2.5"))
     assert "1 value differs from" in told("metric test --folder wrong", 1)
     python = tmp_path / "metrics" / "seen.py"

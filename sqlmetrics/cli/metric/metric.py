@@ -18,7 +18,7 @@ from sqlmetrics.cli.common import (
 )
 from sqlmetrics.cli.options.command import Command, option
 from sqlmetrics.cli.options.parameters import INPUT
-from sqlmetrics.errors import SpecError
+from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.sql.dialects import DEFAULT
 from sqlmetrics.tables.table import Table, many
 
@@ -85,6 +85,8 @@ def _test(paths: list[str], engines: Sequence[str], *, python: bool) -> int:
     folders = [str(Path(path).parent) if path.endswith(ENDING) else path for path in paths]
     chosen = {Path(path).name.removesuffix(ENDING) for path in paths if path.endswith(ENDING)}
     files = MetricFiles.read([*dict.fromkeys(folders)])
+    if missing := sorted(chosen - files.metrics.keys()):
+        raise SpecError(f"metric test: {unknown('metric file', missing[0], files.metrics)}")
     outcomes_by_engine = {}
     for engine in engines:
         with connect(in_memory(engine)) as database:
