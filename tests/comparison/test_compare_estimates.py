@@ -296,7 +296,7 @@ def test_what_does_not_go_together_is_refused() -> None:
         sm.compare(asked, baseline="three")
     with pytest.raises(SpecError, match="give a spec with clicks"):
         sm.compare({"a": "a.csv", "b": "b.csv"}, "labels.csv", one)
-    with pytest.raises(SpecError, match="leave out preset"):
+    with pytest.raises(SpecError, match="write preset in the spec, or leave it out here"):
         sm.compare(asked, preset="house")
     names = new_lists(1, sorted({row["query"] for row in log(1)}))
     taken = pa.Table.from_pylist([row | {"system": "shown"} for row in names])

@@ -531,6 +531,8 @@ def test_notebooks_have_drawings_where_the_extra_is(
                 assert chart["title"]["text"] == picture
                 assert _points(chart), "the rows are in it"
     assert MIME not in sm.evaluate(lists["a"], truth, "mrr")._repr_mimebundle_(), "one number"
+    many = [f"ndcg@{k}" for k in range(1, 602)]
+    assert MIME not in sm.evaluate(lists["a"], truth, many)._repr_mimebundle_(), "too many to draw"
 
 
 def test_a_file_of_somebody_else_is_left_alone(made: sm.Report, tmp_path: Path) -> None:

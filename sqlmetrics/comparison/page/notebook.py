@@ -22,6 +22,9 @@ DRAWN = ("verdicts", "days", "slices", "contributions", "funnel")
 
 HINT = "charts need the extra report: pip install 'sqlmetrics[report]'"
 
+FEWEST_MEANS, MOST_MEANS = 3, 600
+"""Fewer means are read faster than they are looked at; of 200 metrics Vega cannot draw so many."""
+
 OF_RESULTS = ("means", "trend", "segments")
 OF_LOGS = ("rates", "trend", "cleaning", "offline_online")
 
@@ -43,7 +46,11 @@ def pictures_of(result: Tabular) -> Sequence[Picture]:
     if isinstance(compared, Result | ClickResult):
         names = OF_RESULTS if isinstance(compared, Result) else OF_LOGS
     pictures = [picture for picture in report(compared).pictures if picture.name in names]
-    return [picture for picture in pictures if picture.name != "means" or len(picture.cells) > 2]
+    return [
+        picture
+        for picture in pictures
+        if picture.name != "means" or FEWEST_MEANS <= len(picture.cells) <= MOST_MEANS
+    ]
 
 
 TOLD: set[str] = set()
