@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from textwrap import indent
 
+from sqlmetrics.sql.layout import folded
 from sqlmetrics.sql.stage import Column, Stage, Window
 from sqlmetrics.sql.template import case
 
@@ -173,7 +174,7 @@ class RowColumns:
         about = "the ranked items, with sums over the items above each"
         for place, level in enumerate(self._above_levels):
             sums = [
-                Column(_over(f"sum({expression})", str(down)), name)
+                Column(_over(folded(f"sum({expression})"), str(down)), name)
                 for name, expression in level.items()
             ]
             yield _chosen(_IN_ONE_ORDER[place + 1], about, [*columns, *sums], _IN_ONE_ORDER[place])

@@ -207,6 +207,8 @@ def _systems(world: World, day: Any) -> set[str]:
 def _per_query(question: Question, world: World, key: Key) -> Value:
     """A metric of one query, None where it is left out of the mean."""
     if question.formula:
+        if not _is_counted(question, world, key):
+            return None
         values = [_per_query(component, world, key) for component in question.components]
         return combined(question.formula, values)
     question = world.asked(question, key)
