@@ -212,11 +212,11 @@ class Exchange:
                 conditions = [] if rows.are_added else self.of("metric_date")
                 if conditions and rows.replaces:
                     conditions.append(rows.replaces)
-                if rows.instead_of and writing.replace == TRANSACTION:
-                    conditions = [rows.instead_of]
                 if conditions and writing.replace == MERGE:
                     yield self._merged(table, rows, conditions)
                     continue
+                if rows.instead_of and writing.replace in (TRANSACTION, MERGE):
+                    conditions = [rows.instead_of]
                 if conditions:
                     where = self._where(conditions)
                     yield finished(f"delete from {self._name(table)}\nwhere\n    {where}")
