@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parent / "executed"
 
 @dataclass(frozen=True)
 class Conformance:
-    """A run of all cases on an engine, of which none failed.
+    """A run of cases on an engine, of which none failed.
 
     Attributes:
         engine: The product.
@@ -29,6 +29,7 @@ class Conformance:
         largest: The largest difference.
         day: When that was; empty if nobody wrote it down.
         commit: Of which commit.
+        left_out: How many cases did not run.
     """
 
     engine: str
@@ -38,6 +39,7 @@ class Conformance:
     largest: float
     day: str = ""
     commit: str = ""
+    left_out: int = 0
 
     def __str__(self) -> str:
         return f"{self.engine} {self.version}"
@@ -48,7 +50,7 @@ class Trust:
     """How far a dialect can be trusted.
 
     Attributes:
-        how: `executed`, `executed on a similar engine` or `parsed only`.
+        how: `executed`, `executed in part`, `executed on a similar engine` or `parsed only`.
         run: What was executed, if anything was.
     """
 
@@ -58,8 +60,9 @@ class Trust:
     def __str__(self) -> str:
         if self.run is None:
             return "parsed only; it was executed on no engine"
-        relative = " as a relative" if self.how != "executed" else ""
-        return f"executed on {self.run}{relative}"
+        cases = f"{self.run.cases} of {self.run.cases + self.run.left_out} cases "
+        relative = " as a relative" if self.how == "executed on a similar engine" else ""
+        return f"{cases if self.run.left_out else ''}executed on {self.run}{relative}"
 
 
 def trust(dialect: Dialect) -> Trust:
@@ -67,14 +70,15 @@ def trust(dialect: Dialect) -> Trust:
 
     >>> from sqlmetrics.sql.dialects import DIALECTS
     >>> trust(DIALECTS["trino"]).how
-    'parsed only'
+    'executed in part'
     """
     for name, level in (
         (dialect.name, "executed"),
         (dialect.relative, "executed on a similar engine"),
     ):
         if name in _records():
-            return Trust(level, _records()[name])
+            run = _records()[name]
+            return Trust("executed in part" if run.left_out else level, run)
     return Trust("parsed only")
 
 

@@ -223,6 +223,7 @@ def test_each_word_is_there_in_each_language_and_takes_the_same() -> None:
 
 def test_each_word_is_used_and_each_that_is_used_is_there() -> None:
     files = [*ROOM.glob("*.py"), *(folder() / "comparison" / "page").rglob("*.j*")]
+    files += (ROOM.parents[1] / "fusion").glob("*.py")  # which has pictures of its own
     texts = "\n".join(file.read_text(encoding="utf-8") for file in files)
     known = {f"{s}.{name}" for s, names in catalogue().items() for name in names}
     used = set(re.findall(r"words\(\s*f?\"(\w+\.\w+)\"", texts)) | set(
