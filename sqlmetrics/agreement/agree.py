@@ -9,9 +9,9 @@ from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Unpack
 
-from sqlmetrics.agreement.agreement import Agreement
+from sqlmetrics.agreement.agreement import TOGETHER, Agreement
 from sqlmetrics.agreement.coefficients import Tallies, coefficients
-from sqlmetrics.agreement.counts import MOST_QUERIES, RANK, PairCounts
+from sqlmetrics.agreement.counts import MOST_QUERIES, RANK, PairCounts, check_segments
 from sqlmetrics.agreement.judges import Panel, open_panel
 from sqlmetrics.agreement.segments import Counted, segment_rows
 from sqlmetrics.agreement.system_orders import SystemOrders, check_metrics
@@ -124,6 +124,7 @@ def agree(
     if rankings is None and (needless := [n for n in _OF_RANKINGS if arguments.get(n)]):
         raise SpecError(f"{', '.join(needless)}: only with rankings, which are not given")
     texts = check_metrics(metrics, rankings, isinstance(rankings, Spec))
+    segments = check_segments(by)
     names = (judges,) if isinstance(judges, str) else tuple(judges)
     with ExitStack() as stack:
         engine = stack.enter_context(connect(session_of(connection, labels, rankings)))
@@ -132,7 +133,6 @@ def agree(
         plan = None
         if rankings is not None:
             plan = stack.enter_context(_shown(rankings, arguments, engine, check=check))
-        segments = (by,) if isinstance(by, str) else tuple(by)
         for name in segments:
             if not panel.has_column(name):
                 columns = {
@@ -238,7 +238,7 @@ def _measured(
         confusion += _confusion_rows(of_two, judges)
         segments += segment_rows(counted, judges, indexes, level)
     if len(panel.names) > 2:
-        coefficient_rows += _coefficient_rows(tallies, (ALL, ALL), draws, level)
+        coefficient_rows += _coefficient_rows(tallies, TOGETHER, draws, level)
     notes = [*panel.notes, *_repeat_notes(panel, totals)]
     if counts.plan is not None and not any(row[0] == RANK for row in counted):
         notes.append(f"no list has an item in its top {counts.k} that a judge graded")
@@ -310,7 +310,7 @@ def _coefficient_rows(
 ) -> Iterator[Row]:
     """One row per coefficient, with its interval."""
     sums = tallies.sums()
-    of_two = judges[1] != ALL
+    of_two = judges != TOGETHER
     total = sums.sum(axis=0, keepdims=True)
     values = coefficients(total, tallies.grades, of_two=of_two)
     resampled = coefficients(draws @ sums, tallies.grades, of_two=of_two)

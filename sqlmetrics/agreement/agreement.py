@@ -68,6 +68,9 @@ SCHEMAS: dict[str, Kinds] = {
 }
 """Table -> its columns."""
 
+TOGETHER = (ALL, ALL)
+"""What stands for the two judges where all are meant: no judge is held against itself."""
+
 MOST_SHOWN = 12
 """As many segments of a pair of judges does the text show: those that disagree most."""
 
@@ -92,7 +95,8 @@ class Agreement(Tabular):
             `other_judge` less that of `judge`) with intervals; of systems also how the bias differs
             from that of the first system.
         systems: With metrics, one row per metric and system by the labels of the first judge and of
-            another: both values, their difference with its interval, and the verdicts.
+            another: both values and their difference with its interval, over the queries where
+            both are defined (`n_queries`), and the verdicts of `compare`.
         orders: With metrics, one row per metric: Kendall's tau-b and Spearman's correlation of the
             values of the systems, and how many verdicts differ (`n_turned`).
         judges: One row per judge: pairs, labels, pairs with several labels, how often two labels
@@ -132,7 +136,7 @@ class Agreement(Tabular):
         if not rows:
             names = ", ".join(COEFFICIENTS)
             raise KeyError(f"no coefficient {coefficient!r}; known: {names}")
-        chosen = next((row for row in rows if row["other_judge"] == ALL), rows[0])
+        chosen = next((row for row in rows if _is_of(row, *TOGETHER)), rows[0])
         value: float | None = chosen["value"]
         return value
 
@@ -155,12 +159,13 @@ class Agreement(Tabular):
 
     def _judge_pairs(self) -> list[tuple[str, str]]:
         pairs = dict.fromkeys((row["judge"], row["other_judge"]) for row in self.coefficients)
-        return [pair for pair in pairs if pair[1] != ALL]
+        return [pair for pair in pairs if pair != TOGETHER]
 
     def _coefficient_tables(self) -> Iterator[Table]:
         cells, reasons = [], {}
         for row in self.coefficients:
-            judges = ALL if row["other_judge"] == ALL else _versus(row["judge"], row["other_judge"])
+            is_together = _is_of(row, *TOGETHER)
+            judges = ALL if is_together else _versus(row["judge"], row["other_judge"])
             numbers = [metric_value(row[name]) for name in ("value", "ci_low", "ci_high")]
             cells.append([judges, row["coefficient"], *numbers, f"{row['n_pairs']:,}"])
             if row["reason"]:
@@ -238,11 +243,12 @@ def _system_tables(
         [
             *(row["metric"], printable(row["system"])),
             *(metric_value(row[name]) for name in names),
+            f"{row['n_queries']:,}",
             *(row[name] or "-" for name in ("verdict", "other_verdict")),
         ]
         for row in systems
     ]
-    heads = ["metric", "system", "first judge", "second judge", "change", "low", "high"]
+    heads = ["metric", "system", "first judge", "second judge", "change", "low", "high", "queries"]
     title = f"systems by the labels of {_versus(judge, other)}; change: second less first"
     yield Table([*heads, "verdict", "second verdict"], rows, 2, title=title)
     rows = [

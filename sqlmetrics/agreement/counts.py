@@ -9,19 +9,20 @@ A row of `patterns` says of a query how many of its items have the same grades b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlmetrics.agreement.judges import Panel
 from sqlmetrics.comparison.statements import columns_stage, join_stage, segments_stage, sums_stage
 from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.ranking import WindowRanking
 from sqlmetrics.plan.segments import UNKNOWN, Segment
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage, with_stages
-from sqlmetrics.sql.template import literal
+from sqlmetrics.sql.template import identifier, literal
 
 MOST_QUERIES = 20_000
 """Above it queries are counted together in groups by lot, each of which is resampled as one."""
@@ -31,6 +32,28 @@ DIGITS = 3
 
 SYSTEM, RANK = "system", "rank"
 """The segments of what lists show."""
+
+GRADE = "grade"
+"""The segment of the first judge's grade."""
+
+BUILT_IN = (ALL, GRADE, SYSTEM, RANK)
+
+
+def check_segments(by: str | Sequence[str]) -> tuple[str, ...]:
+    """The columns of the labels that pairs are told apart by, each once.
+
+    Raises:
+        SpecError: If one has the name of a segment that is always shown.
+    """
+    names = (by,) if isinstance(by, str) else tuple(by)
+    for name in names:
+        if name.casefold() in BUILT_IN:
+            raise SpecError(
+                f"by: {name!r} is a segment of agree itself ({', '.join(BUILT_IN)}); rename the "
+                f"column in a query (select *, {identifier(name)} as label_{name} from ...) and "
+                f"give by=label_{name} (--by label_{name})"
+            )
+    return tuple({name.casefold(): name for name in names}.values())
 
 
 @dataclass(frozen=True)

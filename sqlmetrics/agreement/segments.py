@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sqlmetrics.agreement.counts import SYSTEM
+from sqlmetrics.agreement.counts import GRADE, SYSTEM
+from sqlmetrics.catalog.option import plain
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.stats import NOISE
 from sqlmetrics.stats.estimate import Estimate, ratio_of_sums
@@ -85,7 +86,7 @@ def segment_rows(
             continue
         sums_by_segment.setdefault((name, value), _Sums()).add(unit, grade, other, count)
         if name == ALL:
-            by_grade = sums_by_segment.setdefault(("grade", f"{grade:g}"), _Sums())
+            by_grade = sums_by_segment.setdefault((GRADE, plain(grade)), _Sums())
             by_grade.add(unit, grade, other, count)
     systems = sorted(value for name, value in sums_by_segment if name == SYSTEM)
     for key in sorted(sums_by_segment, key=_place):

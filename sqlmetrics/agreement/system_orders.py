@@ -101,11 +101,10 @@ class _Judged:
             arguments["system"] = orders.system
         question = (orders.rankings, labels, orders.metrics)
         comparison = compare(*question, level=orders.level, **arguments)
-        self.values: dict[tuple[str, str], float | None] = {}
+        self.systems: set[tuple[str, str]] = set()
         self.verdicts: dict[tuple[str, str], str] = {}
         for row in comparison.to_dicts():
-            self.values[row["metric"], row["system"]] = row["value"]
-            self.values[row["metric"], row["baseline"]] = row["baseline_value"]
+            self.systems |= {(row["metric"], row[name]) for name in ("system", "baseline")}
             self.verdicts[row["metric"], row["system"]] = row["verdict"]
         result = evaluate(*question, per_query=True, **arguments)
         self.per_query = result.per_query().to_pylist()
@@ -121,20 +120,23 @@ class _Judged:
 
 
 def _system_rows(metric: str, first: _Judged, second: _Judged, level: float) -> Iterator[Row]:
-    """One row per system: its values by both judges, their difference, and the verdicts."""
-    systems = sorted(system for name, system in first.values if name == metric)
+    """One row per system: values and difference over shared queries, and the verdicts."""
+    systems = sorted(system for name, system in first.systems if name == metric)
     for system in systems:
         values, other_values = (judged.by_query(metric, system) for judged in (first, second))
         shared = sorted(values.keys() & other_values.keys(), key=str)
+        mean, other_mean = (
+            _mean([by_query[query] for query in shared]) for by_query in (values, other_values)
+        )
         difference = _mean([other_values[query] - values[query] for query in shared])
         low, high = difference.interval(level)
         verdicts = [judged.verdicts.get((metric, system)) for judged in (first, second)]
         yield {
             "metric": metric,
             "system": system,
-            "value": first.values[metric, system],
-            "other_value": second.values.get((metric, system)),
-            "difference": difference.value if shared else None,
+            "value": mean.value,
+            "other_value": other_mean.value,
+            "difference": difference.value,
             "ci_low": low,
             "ci_high": high,
             "n_queries": len(shared),
@@ -174,7 +176,7 @@ def check_metrics(metrics: str | Sequence[str], rankings: Any, is_spec: bool) ->
     Raises:
         SpecError: If there are metrics, but no table of rankings to evaluate.
     """
-    texts = tuple(str(parse(text)) for text in metric_texts(metrics))
+    texts = tuple(dict.fromkeys(str(parse(text)) for text in metric_texts(metrics)))
     if texts and (rankings is None or is_spec):
         raise SpecError("metrics: only with a table of rankings (rankings, --rankings)")
     return texts

@@ -45,6 +45,8 @@ def column_option(role: str, **attributes: Any) -> Decorator:
 OF_LABELS = ("grade", "group")
 """The columns that labels alone have."""
 
+_COLUMNS = {role: column_option(role) for role in COLUMN_TEXTS}
+
 _RANKINGS = (
     option(
         "--where",
@@ -52,7 +54,7 @@ _RANKINGS = (
         help="SQL condition on the rows of the rankings.",
         heading=INPUT_DATA,
     ),
-    *(column_option(role) for role in COLUMN_TEXTS if role not in OF_LABELS),
+    *(column for role, column in _COLUMNS.items() if role not in OF_LABELS),
     option(
         "--time-zone",
         metavar="ZONE",
@@ -88,7 +90,7 @@ _LABELS = (
         help="Number for a grade written as text, such as high=3.",
         heading=INPUT_DATA,
     ),
-    *(column_option(role) for role in OF_LABELS),
+    *(_COLUMNS[role] for role in OF_LABELS),
     option(
         "--label-column",
         "label_columns",
@@ -104,6 +106,12 @@ _LABELS = (
 def table_options(command: Callable[..., None]) -> Callable[..., None]:
     """What a command is told of its tables: conditions, grades, columns."""
     return decorate(command, *_RANKINGS, *_LABELS)
+
+
+def judged_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The same for a command on the labels of judges, which weighs and groups nothing."""
+    needless = (_COLUMNS["weight"], _COLUMNS["group"], metrics_from_option)
+    return decorate(command, *(o for o in (*_RANKINGS, *_LABELS) if o not in needless))
 
 
 def ranking_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -242,7 +242,7 @@ def test_the_order_of_systems_by_each_judge_is_that_of_compare() -> None:
     third = runs.slice(0, len(pairs)).set_column(3, "system", [["third"] * len(pairs)])
     third = third.set_column(2, "score", [[-float(p[0] or 0) for p in pairs.values()]])
     runs = pa.concat_tables([runs, third])
-    result = sm.agree(labels, ["human", "gpt"], rankings=runs, metrics="ndcg@3,mrr")
+    result = sm.agree(labels, ["human", "gpt"], rankings=runs, metrics="ndcg@3,mrr,NDCG@3")
     graded = [row for row in labels.to_pylist() if None not in row.values()]
     verdicts: dict[str, dict[tuple[str, str], str]] = {}
     values: dict[str, list[dict[str, Any]]] = {}
@@ -263,9 +263,10 @@ def test_the_order_of_systems_by_each_judge_is_that_of_compare() -> None:
             {r["query_id"]: r[column] for r in rows if r["system"] == row["system"]}
             for rows in values.values()
         )
-        means = [np.mean([v for v in side.values() if v is not None]) for side in (human, gpt)]
-        assert (row["value"], row["other_value"]) == pytest.approx(means, rel=1e-12)
         shared = [q for q in human if q in gpt and None not in (human[q], gpt[q])]
+        means = [np.mean([side[q] for q in shared]) for side in (human, gpt)]
+        assert (row["value"], row["other_value"]) == pytest.approx(means, rel=1e-12)
+        assert row["difference"] == pytest.approx(means[1] - means[0], abs=1e-12)
         changes = [gpt[q] - human[q] for q in shared]
         assert row["difference"] == pytest.approx(np.mean(changes), rel=1e-12, abs=1e-12)
         assert row["n_queries"] == len(shared)
@@ -280,6 +281,8 @@ def test_the_order_of_systems_by_each_judge_is_that_of_compare() -> None:
         turned = [row for row in rows if row["verdict"] != row["other_verdict"]]
         assert (order["n_turned"], order["n_verdicts"]) == (len(turned), 2)
     assert "verdicts turned" in result.text()
+    keys = [(row["metric"], row["system"]) for row in result.systems]
+    assert len(keys) == len({*keys}) == 6
     one_system = runs.slice(0, len(pairs)).drop(["system"])
     with pytest.raises(sm.SpecError, match="metrics order systems, given one"):
         sm.agree(labels, ["human", "gpt"], rankings=one_system, metrics="mrr")
@@ -441,12 +444,34 @@ def test_what_is_wrong_is_told(tmp_path: Path) -> None:
     assert "unknown column 'land'" in refused(
         tmp_path, "l.csv", "--judges", "human,gpt", *GRADES, "--by", "land"
     )
+    for name in ("all", "Grade", "system", "rank"):
+        with pytest.raises(sm.SpecError, match=f"by: '{name}' is a segment .*--by label_{name}"):
+            sm.agree(str(tmp_path / "l.csv"), ["human", "gpt"], by=["country", name])
+    for name in ("--weight", "--group", "--metrics-from"):
+        assert "No such option" in refused(tmp_path, "x.csv", "y.csv", name, "x")
     assert "system: only with rankings" in refused(tmp_path, "x.csv", "y.csv", "--system", "s")
     assert "--scale takes numbers" in refused(tmp_path, "x.csv", "y.csv", "--scale", "a,b")
     assert "replicates must be 100 or more" in refused(
         tmp_path, "x.csv", "y.csv", "--replicates", "9"
     )
     assert "k must be 1 or more" in refused(tmp_path, "x.csv", "y.csv", "-k", "0")
+
+
+def test_a_judge_named_all_and_close_grades_keep_their_rows() -> None:
+    """The judge `all` is no total; grades that differ in their last digit are two segments."""
+    ids = [1, 2, 3, 4]
+    grades = {"human": [1.0000001, 1.0000002, 1.0000001, 1.0000002], "all": [1.0000001] * 4}
+    labels = pa.table({"query_id": ids, "item_id": ids, **grades})
+    result = sm.agree(labels, ["human", "all"], by=["human", "human"], replicates=100)
+    segments = {(r["segment_name"], r["segment_value"]): r["n_pairs"] for r in result.segments}
+    of_grades = {(name, g): 2 for name in ("grade", "human") for g in ("1.0000001", "1.0000002")}
+    assert segments == {("all", "all"): 4, **of_grades}
+    assert "pairs by the grade of human (rows) and all (columns)" in result.text()
+    three = labels.append_column("third", [[1.0000002] * 4])
+    result = sm.agree(three, ["third", "all", "human"], replicates=100)
+    assert result["agreement"] == pytest.approx(1 / 3)  # of each three labels two are equal
+    lines = result.text().splitlines()
+    assert {"third, all", "all"} <= {line.split("  ")[0] for line in lines}
 
 
 @by_turns(1)

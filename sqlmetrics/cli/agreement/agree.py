@@ -10,8 +10,8 @@ from sqlmetrics.cli.common import error_options, several, several_names
 from sqlmetrics.cli.evaluation_options import (
     check_option,
     given_options,
+    judged_options,
     metrics_option,
-    table_options,
 )
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.options.command import STATISTICS, Command, option
@@ -80,7 +80,7 @@ from sqlmetrics.evaluation.inputs.run_names import named_runs
 @seed_option()
 @check_option
 @sql_option
-@table_options
+@judged_options
 @place_options
 @output_options(FORMATS)
 @error_options
