@@ -15,12 +15,13 @@ from sqlmetrics.agreement.counts import MOST_QUERIES, RANK, PairCounts, check_se
 from sqlmetrics.agreement.judges import Panel, open_panel
 from sqlmetrics.agreement.segments import Counted, segment_rows
 from sqlmetrics.agreement.system_orders import SystemOrders, check_metrics
-from sqlmetrics.catalog.option import plain
+from sqlmetrics.catalog.option import is_number, plain
 from sqlmetrics.comparison.compare import asked_plan
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.report.comparison import check_level
 from sqlmetrics.engines.database import Database, connect, session_of
 from sqlmetrics.errors import InputError, SpecError, shortened, unknown
+from sqlmetrics.evaluation.arguments import check_count, listed
 from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
 from sqlmetrics.jobs.days import days_between
@@ -40,6 +41,7 @@ LEAST_REPLICATES = 100
 ONE_GRADE = "every label is the same grade, so nothing is left beyond chance"
 NO_PAIR = "no pair has labels of both"
 _OF_RANKINGS = ("score", "rank", "system", "where", "skip_bad")
+_OF_LABELS = ("grade", "grades", "label_columns", "negative_grades")
 _NO_USE = (
     *("group", "items", "mask", "metrics_from", "preset", "queries", "segments", "weight"),
     "duplicate_labels",
@@ -118,20 +120,25 @@ def agree(
     """
     check_numpy("agree")
     check_arguments(agree, arguments)
-    _check(level, replicates, k, scale)
+    _check(level, replicates, k, seed)
+    scale = _numbers(scale)
+    names = _names("judges", judges)
+    _names("judge", judge)
     if unused := [name for name in _NO_USE if arguments.get(name)]:
         raise SpecError(f"agree has no use for {', '.join(unused)}; leave it out")
     if rankings is None and (needless := [n for n in _OF_RANKINGS if arguments.get(n)]):
         raise SpecError(f"{', '.join(needless)}: only with rankings, which are not given")
     texts = check_metrics(metrics, rankings, isinstance(rankings, Spec))
-    segments = check_segments(by)
-    names = (judges,) if isinstance(judges, str) else tuple(judges)
+    _check_spec(labels, rankings, arguments)
+    segments = check_segments(_names("by", by))
     with ExitStack() as stack:
         engine = stack.enter_context(connect(session_of(connection, labels, rankings)))
         stack.enter_context(engine.reading())
         panel = open_panel(labels, names, judge, arguments, engine, check=check)
         plan = None
-        if rankings is not None:
+        if rankings is None:
+            _check_day(panel, arguments)
+        else:
             plan = stack.enter_context(_shown(rankings, arguments, engine, check=check))
         for name in segments:
             if not panel.has_column(name):
@@ -149,15 +156,50 @@ def agree(
         return replace(agreement, systems=tuple(systems), orders=tuple(orders))
 
 
-def _check(level: float, replicates: int, k: int, scale: Sequence[float]) -> None:
+def _check(level: float, replicates: int, k: int, seed: int) -> None:
     """Raise SpecError for a number out of range."""
+    if not is_number(level):
+        raise SpecError(f"level must be a number such as 0.95, given {shortened(repr(level))}")
     check_level(level, 0)
-    if replicates < LEAST_REPLICATES:
-        raise SpecError(f"replicates must be {LEAST_REPLICATES} or more, given {replicates:,}")
-    if k < 1:
-        raise SpecError(f"k must be 1 or more, the last rank that is looked at, given {k:,}")
-    if not all(map(math.isfinite, scale)):
-        raise SpecError(f"scale must be finite numbers, given {shortened(str(list(scale)))}")
+    check_count("replicates", replicates, least=LEAST_REPLICATES)
+    check_count("k", k)
+    check_count("seed", seed, least=0)
+
+
+def _numbers(scale: Any) -> tuple[float, ...]:
+    """The grades of the scale; SpecError if one is no finite number."""
+    grades = listed(scale)
+    if not all(is_number(grade) and math.isfinite(grade) for grade in grades):
+        raise SpecError(f"scale must be finite numbers, given {shortened(repr(scale))}")
+    return grades
+
+
+def _names(argument: str, value: Any) -> tuple[str, ...]:
+    """The names that an argument gives; SpecError if one is no text."""
+    names = listed(value)
+    if not all(isinstance(name, str) for name in names):
+        raise SpecError(f"{argument} takes names, which are texts, given {shortened(repr(value))}")
+    return names
+
+
+def _check_spec(labels: Any, rankings: Any, arguments: Mapping[str, Any]) -> None:
+    """Raise SpecError for what the spec of the labels says itself."""
+    if isinstance(labels, Spec):
+        has_table = not (rankings is None or isinstance(rankings, Spec))
+        extras = {
+            name: value
+            for name, value in arguments.items()
+            if value is not None and (not has_table or name in _OF_LABELS)
+        }
+        Inputs(labels, None, extras).check_spec_alone()
+
+
+def _check_day(panel: Panel, arguments: Mapping[str, Any]) -> None:
+    """Raise InputError if no table of labels has the column of days."""
+    day = (arguments.get("label_columns") or {}).get("date") or arguments.get("date")
+    if day and not panel.has_column(day):
+        columns = dict.fromkeys(name for judge in panel.judges for name in judge.columns)
+        raise InputError(f"labels: {unknown('column', day, columns)}")
 
 
 @contextmanager

@@ -29,6 +29,9 @@ MOST_JUDGES = 20
 USUAL_COLUMNS = ("judge", "rater", "annotator", "assessor")
 """What a column of judges is called, where nobody names it."""
 
+METRIC = "precision@10"
+"""What the question of labels asks for: a metric for which each finite grade makes sense."""
+
 SAY_WHICH = (
     "name the columns with their grades (judges, --judges human,gpt) or the column that names "
     "the judge (judge, --judge), or give a table for each judge"
@@ -190,22 +193,49 @@ class _Opening:
         conditions = [f"{identifier(column)} is not null"]
         if rows_of:
             conditions.append(f"cast({identifier(rows_of)} as varchar) = {literal(name)}")
-        where = " and ".join(self.engine.translation.value(text) for text in conditions)
-        source = spec.labels.model_copy(update={"where": where})  # type: ignore[union-attr]
-        plan = planned(spec.having(labels=source), tables)
+        where = [self.engine.translation.value(text) for text in conditions]
+        if spec.labels.where:  # type: ignore[union-attr]
+            where.append(f"({spec.labels.where})")  # type: ignore[union-attr]
+        update = {"where": " and ".join(where)}
+        spec = spec.having(labels=spec.labels.model_copy(update=update))  # type: ignore[union-attr]
         if self.check:
+            self._check(name, spec, tables, where)
+        return JudgeLabels(name, planned(spec, tables), tuple(existing))
+
+    def _check(self, name: str, spec: Spec, tables: Tables, where: Sequence[str]) -> None:
+        """Raise InputError for labels that would give wrong numbers; any finite grade is fine."""
+        if spec.options["negative_grades"] == "error":
+            spec = spec.having(conventions={**spec.conventions, "negative_grades": "unjudged"})
+        plan = planned(spec, tables)
+        try:
             checks.check(plan, self.engine, ignored_tables=("rankings", "both tables"))
-        return JudgeLabels(name, plan, tuple(existing))
+        except InputError:
+            source = source_text(protect_query(tables.labels, self.engine.translation))
+            is_graded, *others = where
+            matching = f" where {' and '.join(others)}" if others else ""
+            select = f"select count(*), count(case when {is_graded} then 1 end) from {source}"
+            ((n_rows, n_grades),) = self.engine.rows(select + matching)
+            if n_rows and not n_grades:
+                raise InputError(
+                    f"labels: judge {shortened(name)!r} has no grade; leave it out (judges, "
+                    "--judges)"
+                ) from None
+            raise
 
     def of_one_table(
         self, table: Any, judges: Sequence[str], judge_column: str | None
     ) -> list[JudgeLabels]:
         """The labels of judges that stand in one table: each has a column, or rows of its own."""
-        _, tables = self._question(table, {})
+        spec, tables = self._question(table, {})
         existing = {column.casefold(): column for column in self._columns(tables.labels)}
         if not judge_column:
             usual = [existing[name] for name in USUAL_COLUMNS if name in existing]
             if judges and (not usual or all(name.casefold() in existing for name in judges)):
+                if len({name.casefold() for name in judges}) < len({*judges}):
+                    raise SpecError(
+                        "judges must name each column once, in upper or lower case, given "
+                        f"{shortened(', '.join(judges))}"
+                    )
                 _check_number(judges)
                 return [self.labels(name, table, {"grade": name}) for name in judges]
             if not usual:
@@ -219,7 +249,8 @@ class _Opening:
         column = existing.get(judge_column.casefold())
         if column is None:
             raise InputError(f"labels: {unknown('column', judge_column, existing.values())}")
-        source = source_text(protect_query(tables.labels, self.engine.translation))
+        relation = protect_query(tables.labels, self.engine.translation)
+        source = source_text(relation, spec.labels.where or "")  # type: ignore[union-attr]
         value = f"cast({identifier(column)} as varchar)"
         select = (
             f"select {value} as judge, count(*) as n\nfrom {source}\n"
@@ -241,7 +272,7 @@ class _Opening:
         arguments = {**self.arguments, **columns}
         rankings = _no_rankings(arguments.get("date"))
         table = with_views(table, self.engine)
-        return question(self.engine, rankings, table, "ndcg@10", **arguments)
+        return question(self.engine, rankings, table, METRIC, **arguments)
 
     def _of_spec(self, spec: Spec, columns: Mapping[str, str]) -> tuple[Spec, Tables]:
         """The same of a spec's labels."""
@@ -251,7 +282,7 @@ class _Opening:
         spec = Spec(
             rankings=rankings,
             labels=spec.labels.model_copy(update={"columns": named}),  # type: ignore[union-attr]
-            metrics=("ndcg@10",),
+            metrics=(METRIC,),
             conventions={"duplicate_labels": "max_grade"},
         )
         return spec, opened(spec, self.engine)

@@ -12,9 +12,9 @@ from sqlmetrics.comparison.compare import asked_plan
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, shortened, unknown
+from sqlmetrics.evaluation.arguments import check_count, listed
 from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
-from sqlmetrics.fusion.arguments import check_count, listed
 from sqlmetrics.fusion.ranking_table import RankingTable
 from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.plan.fusion import FusionStages

@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any
 
 from sqlmetrics.errors import SpecError, shortened
-from sqlmetrics.fusion.arguments import check_count
+from sqlmetrics.evaluation.arguments import check_count
 from sqlmetrics.spec.mixture import OF_K, OF_RANKS, PRESETS, Mixture, is_finite, mixture_of
 
 STEP_TOLERANCE = 0.015

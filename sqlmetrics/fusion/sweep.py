@@ -17,10 +17,10 @@ from sqlmetrics.comparison.statements import Statements
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import SpecError, SqlmetricsError
+from sqlmetrics.evaluation.arguments import check_count, listed
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
 from sqlmetrics.evaluation.run import executing, result_of
-from sqlmetrics.fusion.arguments import check_count, listed
 from sqlmetrics.fusion.fuse import Question, check_scores, run_names
 from sqlmetrics.fusion.grid import Grid, Variant, grid_of
 from sqlmetrics.fusion.label_gaps import bounds as bounds_of

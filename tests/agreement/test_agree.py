@@ -455,6 +455,62 @@ def test_what_is_wrong_is_told(tmp_path: Path) -> None:
         tmp_path, "x.csv", "y.csv", "--replicates", "9"
     )
     assert "k must be 1 or more" in refused(tmp_path, "x.csv", "y.csv", "-k", "0")
+    assert "seed must be 0 or more" in refused(tmp_path, "x.csv", "y.csv", "--seed", "-1")
+
+
+WRONG: tuple[dict[str, Any], ...] = (
+    *({"k": 2.5}, {"k": "x"}, {"replicates": None}, {"scale": ["x"]}, {"scale": "ab"}),
+    *({"seed": "x"}, {"level": "x"}, {"by": [3]}, {"judge": 3}, {"judges": [1, 2]}),
+    *({"judges": None}, {"judges": ["a", "A"]}, {"date": "nope"}),
+)
+
+
+@by_turns(1)
+def test_wrong_arguments_are_one_error() -> None:
+    ids = [1, 2, 3]
+    labels = pa.table({"query_id": ids, "item_id": ids, "a": ids, "b": ids, "none": [None] * 3})
+    for wrong in WRONG:
+        (name,) = wrong
+        with pytest.raises(sm.SpecError if name != "date" else sm.InputError) as error:
+            sm.agree(labels, **{"judges": ["a", "b"], **wrong})
+        assert {"judges": "judge", "date": "unknown column 'nope'"}.get(name, name) in str(
+            error.value
+        )
+    with pytest.raises(sm.InputError, match="judge 'none' has no grade; leave it out"):
+        sm.agree(labels, ["a", "none"])
+    rows = pa.table({"query_id": ids, "item_id": ids, "judge": ["a", "a", "b"]})
+    rows = rows.append_column("grade", pa.array([1, 2, None], "double"))
+    with pytest.raises(sm.InputError, match="judge 'b' has no grade"):
+        sm.agree(rows)
+
+
+@by_turns(1)
+def test_a_spec_says_which_labels(tmp_path: Path) -> None:
+    """Its condition counts, beside that of a judge; what it says itself is not said twice."""
+    labels = pa.table(
+        {
+            "query_id": [1, 1, 2, 2],
+            "item_id": ["a", "b", "a", "b"],
+            "land": ["x", "y", "x", "x"],
+            "a": [-1.0, 0.0, 1234567.0, 0.0],
+            "b": [-1.0, 1.0, 1234567.0, 1.0],
+        }
+    )
+    assert sm.agree(labels, ["a", "b"]).grades == (-1, 0, 1, 1234567)
+    raters = [f"{name}" for name in "ab" for _ in range(4)]
+    rows = pa.concat_tables([labels.select(["query_id", "item_id", "land"])] * 2)
+    rows = rows.append_column("rater", pa.array(raters))
+    grades = [*labels["a"].to_pylist(), *labels["b"].to_pylist()]
+    pq.write_table(labels, tmp_path / "columns.parquet")
+    pq.write_table(rows.append_column("grade", pa.array(grades)), tmp_path / "rows.parquet")
+    for name in ("columns", "rows"):
+        source = {"file": str(tmp_path / f"{name}.parquet"), "where": "land = 'x' or 1 = 0"}
+        spec = sm.Spec(rankings=source, labels=source, metrics=["mrr"])
+        result = sm.agree(spec, ["a", "b"])
+        assert result["agreement"] == pytest.approx(2 / 3)
+        assert result.coefficients[0]["n_pairs"] == 3
+        with pytest.raises(sm.SpecError, match="a spec says all of this itself; write query"):
+            sm.agree(spec, ["a", "b"], query="query_id")
 
 
 def test_a_judge_named_all_and_close_grades_keep_their_rows() -> None:

@@ -1,4 +1,4 @@
-"""Arguments of a fusion and of a sweep, whatever Python gives for them."""
+"""Counts and lists among arguments, whatever Python gives for them."""
 
 from __future__ import annotations
 
