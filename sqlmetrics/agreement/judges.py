@@ -171,6 +171,8 @@ class _Opening:
         kept = ("grade", "grades", "date", "time_zone", "separator", "decimal", "negative_grades")
         self.arguments = {name: arguments[name] for name in kept if arguments.get(name) is not None}
         self.arguments |= {"label_columns": label_columns, "duplicate_labels": "max_grade"}
+        if "date" in label_columns:
+            self.arguments.setdefault("date", label_columns["date"])
         self.notes: list[str] = []
 
     def labels(

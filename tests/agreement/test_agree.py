@@ -478,6 +478,11 @@ def test_wrong_arguments_are_one_error() -> None:
         )
     with pytest.raises(sm.InputError, match="judge 'none' has no grade; leave it out"):
         sm.agree(labels, ["a", "none"])
+    days: dict[str, Any] = {"label_columns": {"date": "nope"}}
+    with pytest.raises(sm.InputError, match="unknown column 'nope'"):
+        sm.agree(labels, ["a", "b"], **days)
+    dated = labels.append_column("nope", pa.array(["2026-01-01"] * 3))
+    assert sm.agree(dated, ["a", "b"], **days)["agreement"] == 1
     rows = pa.table({"query_id": ids, "item_id": ids, "judge": ["a", "a", "b"]})
     rows = rows.append_column("grade", pa.array([1, 2, None], "double"))
     with pytest.raises(sm.InputError, match="judge 'b' has no grade"):
