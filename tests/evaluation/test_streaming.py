@@ -97,8 +97,10 @@ def of_preset(preset: str) -> dict[str, Any]:
         for text in (one.name, f"{one.name}@3"):
             try:
                 sm.StreamingMetric(text, preset=preset)
-                # a name may stand for several cutoffs of its tool
-                asked["metrics"] += [text] * (len(in_our_words(text, preset)) == 1)
+                words = in_our_words(text, preset)
+                # a name may stand for several cutoffs of its tool, or for labels of 0 and 1
+                if len(words) == 1 and "max_grade=1" not in str(words):
+                    asked["metrics"].append(text)
             except sm.SpecError:
                 continue
     return asked
