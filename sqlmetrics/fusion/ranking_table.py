@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -52,12 +53,7 @@ class RankingTable:
         read_names = names_in(engine.translation.text(self.select)) or []
         if any(map(self._is_named, read_names)):
             raise SpecError(f"into {name}: this table is one of the inputs; give another name")
-        columns = [column.casefold() for column in engine.columns(relation(self.name))]
-        if is_view(engine, self.name) or {*columns} != {*self.columns}:
-            kind = "a view" if is_view(engine, self.name) else "a table of other columns"
-            raise SpecError(
-                f"into {name}: {kind} has this name already, and is not replaced; give another name"
-            )
+        self._check_columns()
         if not self.overwrite:
             raise SpecError(
                 f"into {name}: this table exists; replace its rows (overwrite=True, --overwrite), "
@@ -67,6 +63,23 @@ class RankingTable:
             raise SpecError(
                 f"into {name}: {engine.name} replaces all days of a table at once; leave out the "
                 "first and the last day, or give another name"
+            )
+
+    def _check_columns(self) -> None:
+        """Raise SpecError if what is there is no table that can hold a ranking."""
+        engine, name = self.engine, shortened(self.name)
+        kinds = {
+            column.casefold(): kind for column, kind in engine.columns(relation(self.name)).items()
+        }
+        if is_view(engine, self.name) or kinds.keys() != {*self.columns}:
+            kind = "a view" if is_view(engine, self.name) else "a table of other columns"
+            raise SpecError(
+                f"into {name}: {kind} has this name already, and is not replaced; give another name"
+            )
+        if re.search("INT|BOOL", kinds["score"].upper()):  # each score would be cut to 0
+            raise SpecError(
+                f"into {name}: its column score is {kinds['score']}, and scores have decimals; "
+                "make it DOUBLE, or give another name"
             )
 
     @property
@@ -85,17 +98,19 @@ class RankingTable:
         return all(part.casefold() == other_part.casefold() for part, other_part in pairs)
 
     def write(self) -> int:
-        """Write the table; how many rows it has.
+        """Write the table; how many rows were written.
 
         Raises:
             EngineError: If it cannot be written; it is then as it was.
         """
         make, *change = self._statements()
         if change:
-            with self._kept.there(self.engine):
+            kept = self._kept
+            with kept.there(self.engine):
+                n_rows = self.engine.count(kept.name)
                 self.engine.execute_together(change)
-        else:
-            self.engine.execute(make)
+            return n_rows
+        self.engine.execute(make)
         return self.engine.count(relation(self.name))
 
     def text(self) -> str:

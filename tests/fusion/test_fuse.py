@@ -198,13 +198,21 @@ def check_days(database: Database, into: str) -> None:
             with pytest.raises(sm.SpecError, match="replaces all days of a table at once"):
                 sm.fuse(**some)
             return
-        sm.fuse(**some)
+        assert len(sm.fuse(**some)) == 1
         counts = database.rows(
             f"select metric_date, count(*) as n\nfrom {into}\ngroup by metric_date\n"
             "order by metric_date asc"
         )
         assert [(str(day)[:10], int(n)) for day, n in counts] == [
             ("2026-01-01", 2), ("2026-01-02", 1), ("2026-01-03", 2)]  # fmt: skip
+        columns = ", ".join(
+            f"cast({name} as integer) as score" if name == "score" else name
+            for name in database.columns(into)
+        )
+        database.execute(f"create table {into}_whole as select {columns} from {into}")
+        with pytest.raises(sm.SpecError, match=r"its column score is .*make it DOUBLE"):
+            sm.fuse(**{**asked, "into": f"{into}_whole"})
+        database.execute(f"drop table {into}_whole")
     finally:
         database.execute(f"drop table {into}")
 
