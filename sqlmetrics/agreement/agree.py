@@ -20,7 +20,7 @@ from sqlmetrics.comparison.compare import asked_plan
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.report.comparison import check_level
 from sqlmetrics.engines.database import Database, connect, session_of
-from sqlmetrics.errors import InputError, SpecError, shortened, unknown
+from sqlmetrics.errors import InputError, SpecError, shortened
 from sqlmetrics.evaluation.arguments import check_count, listed
 from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
@@ -41,7 +41,7 @@ LEAST_REPLICATES = 100
 ONE_GRADE = "every label is the same grade, so nothing is left beyond chance"
 NO_PAIR = "no pair has labels of both"
 _OF_RANKINGS = ("score", "rank", "system", "where", "skip_bad")
-_OF_LABELS = ("grade", "grades", "label_columns", "negative_grades")
+_OF_LABELS = ("grade", "grades", "label_columns")
 _NO_USE = (
     *("group", "items", "mask", "metrics_from", "preset", "queries", "segments", "weight"),
     "duplicate_labels",
@@ -141,11 +141,7 @@ def agree(
         else:
             plan = stack.enter_context(_shown(rankings, arguments, engine, check=check))
         for name in segments:
-            if not panel.has_column(name):
-                columns = {
-                    column for judge_labels in panel.judges for column in judge_labels.columns
-                }
-                raise InputError(f"labels: {unknown('column', shortened(name), columns)}")
+            panel.check_column(name)
         counts = PairCounts(panel, segments, plan, k, engine)
         agreement = _measured(counts, scale, level, replicates, seed)
         if not texts or plan is None:
@@ -189,7 +185,7 @@ def _check_spec(labels: Any, rankings: Any, arguments: Mapping[str, Any]) -> Non
         extras = {
             name: value
             for name, value in arguments.items()
-            if value is not None and (not has_table or name in _OF_LABELS)
+            if value is not None and (not has_table or name in (*_OF_LABELS, "negative_grades"))
         }
         Inputs(labels, None, extras).check_spec_alone()
 
@@ -197,9 +193,13 @@ def _check_spec(labels: Any, rankings: Any, arguments: Mapping[str, Any]) -> Non
 def _check_day(panel: Panel, arguments: Mapping[str, Any]) -> None:
     """Raise InputError if no table of labels has the column of days."""
     day = (arguments.get("label_columns") or {}).get("date") or arguments.get("date")
-    if day and not panel.has_column(day):
-        columns = dict.fromkeys(name for judge in panel.judges for name in judge.columns)
-        raise InputError(f"labels: {unknown('column', day, columns)}")
+    if day:
+        panel.check_column(day)
+
+
+def _of_rankings(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that say something of rankings."""
+    return {name: value for name, value in arguments.items() if name not in _OF_LABELS}
 
 
 @contextmanager
@@ -213,10 +213,7 @@ def _shown(
 
         kinds = {"query_id": pa.string(), "item_id": pa.string(), "grade": pa.float64()}
         labels = pa.schema([*kinds.items()]).empty_table()
-        of_labels = ("grade", "grades", "group", "label_columns")
-        ranking_options = {
-            name: value for name, value in arguments.items() if name not in of_labels
-        }
+        ranking_options = _of_rankings(arguments)
         ranking_options["label_columns"] = {"query": "query_id", "item": "item_id"}
     inputs = Inputs(rankings, labels, ranking_options)
     options = Options(metrics=("ndcg@10",), days=days_between(None, None, None))
@@ -241,15 +238,13 @@ def _ordered_systems(
             "metrics order systems, given one: give a table for each, or name the column of "
             "systems (system, --system)"
         )
-    of_labels = ("grade", "grades", "label_columns")
-    ranking_options = {name: value for name, value in arguments.items() if name not in of_labels}
     has_tables = isinstance(rankings, Mapping | list | tuple)
     return SystemOrders(
         labels=counts.engine.table(counts.pairs()),
         judges=counts.panel.names,
         rankings=rankings,
         metrics=metrics,
-        arguments=ranking_options,
+        arguments=_of_rankings(arguments),
         system=None if has_tables else plan.spec.rankings.columns.system,
         engine=counts.engine,
         level=level,

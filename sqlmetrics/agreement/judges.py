@@ -92,9 +92,11 @@ class Panel:
         """What a pair is identified by."""
         return (*["metric_date"] * self.has_days, "query_id", "item_id")
 
-    def has_column(self, name: str) -> bool:
-        """Whether the table of any judge has a column."""
-        return any(judge.column(name) for judge in self.judges)
+    def check_column(self, name: str) -> None:
+        """Raise InputError if the table of no judge has a column."""
+        if not any(judge.column(name) for judge in self.judges):
+            columns = dict.fromkeys(column for judge in self.judges for column in judge.columns)
+            raise InputError(f"labels: {unknown('column', shortened(name), columns)}")
 
     def stages(self, by: Sequence[str], hidden: Sequence[Relation]) -> list[Stage]:
         """The labels of each judge, as stages whose names hide no table, nor any of these."""

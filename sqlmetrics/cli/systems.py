@@ -20,7 +20,7 @@ from sqlmetrics.cli.options.parameters import (
 )
 from sqlmetrics.cli.output import emit_table
 from sqlmetrics.evaluation.inputs.formats import SPECS
-from sqlmetrics.evaluation.inputs.run_names import named_file, named_runs
+from sqlmetrics.evaluation.inputs.run_names import named_file, table_or_runs
 from sqlmetrics.evaluation.inputs.swap import holds_run
 
 FORMATS = ("table", "json", "csv", "markdown", "html", "latex", "parquet")
@@ -135,5 +135,4 @@ def sources(
     if labels is None and len(runs) > 1 and not all(named_file(run)[0] for run in runs):
         is_run = not needs_labels and holds_run(runs[-1])
         labels = None if is_run else runs.pop()
-    table_by_system = named_runs(runs)
-    return (runs[0] if table_by_system == runs and len(runs) == 1 else table_by_system), labels
+    return table_or_runs(runs), labels

@@ -14,6 +14,7 @@ from sqlmetrics.evaluation.run import run
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import source_text
+from sqlmetrics.tables.tabular import Row
 
 
 def hanging_lead(plan: Plan, engine: Database, best: int, rival: int) -> str:
@@ -55,19 +56,19 @@ class Bounds:
 
     Attributes:
         metric: What `low` and `high` are of: of a metric whose ideal rises with labels, precision.
-        condensed: Variant -> its mean of labelled items alone, of the metric that decides.
-        low: Variant -> its mean if no item without a label were relevant.
-        high: If each of them had the highest grade; none where labels are not numbers.
+        condensed: Variant and day -> its mean of labelled items alone, of the metric that decides.
+        low: Variant and day -> its mean if no item without a label were relevant.
+        high: If each of them had the highest grade; none where labels are texts, or are of days.
     """
 
     metric: str
-    condensed: Mapping[int, float]
-    low: Mapping[int, float]
-    high: Mapping[int, float]
+    condensed: Mapping[tuple[int, str], float]
+    low: Mapping[tuple[int, str], float]
+    high: Mapping[tuple[int, str], float]
 
 
 def bounds(plan: Plan, engine: Database) -> Bounds:
-    """The bounds of all variants, over all days.
+    """The bounds of all variants, of each day.
 
     Args:
         plan: The plan of the evaluation, whose systems are the numbers of variants in a table of
@@ -79,10 +80,10 @@ def bounds(plan: Plan, engine: Database) -> Bounds:
     """
     metric = _bounded_metric(plan)
     asked = _asked(plan, metric, "nonrelevant")
-    condensed = _means(_asked(plan, plan.measures[0].text, "condensed"), engine)
+    condensed = _values(_asked(plan, plan.measures[0].text, "condensed"), engine)
     with all_labelled(asked, engine) as good:
-        high = _means(good, engine) if good else {}
-    return Bounds(metric, condensed, _means(asked, engine), high)
+        high = _values(good, engine) if good else {}
+    return Bounds(metric, condensed, _values(asked, engine), high)
 
 
 def _bounded_metric(plan: Plan) -> str:
@@ -97,11 +98,23 @@ def _asked(plan: Plan, metric: str, unjudged: str) -> Spec:
     return plan.spec.having(metrics=(metric,), by=(), segments={}, conventions=conventions)
 
 
+def _rows(spec: Spec, engine: Database) -> list[Row]:
+    return run(spec, opened(spec, engine), engine, check=False, per_query=False).to_dicts()
+
+
+def _values(spec: Spec, engine: Database) -> dict[tuple[int, str], float]:
+    """The number of a variant and a day -> its mean of that day, where it has one."""
+    return {
+        (int(row["system"]), str(row["metric_date"])): row["value"]
+        for row in _rows(spec, engine)
+        if row["value"] is not None
+    }
+
+
 def _means(spec: Spec, engine: Database) -> dict[int, float]:
     """The number of a variant -> its mean of all days."""
-    result = run(spec, opened(spec, engine), engine, check=False, per_query=False)
     sums: dict[int, tuple[float, float]] = {}
-    for row in result.to_dicts():
+    for row in _rows(spec, engine):
         top, bottom = sums.get(int(row["system"]), (0.0, 0.0))
         sums[int(row["system"])] = top + (row["numerator"] or 0), bottom + (row["denominator"] or 0)
     return {number: top / bottom if bottom else 0.0 for number, (top, bottom) in sums.items()}

@@ -39,9 +39,10 @@ class RankingTable:
 
     def check(self) -> None:
         """Raise SpecError if it may not be written: it loses nothing that is not a ranking."""
+        if not isinstance(self.name, str) or not parts(self.name):
+            given_name = shortened(repr(self.name))
+            raise SpecError(f"into must be the name of a table, given {given_name}")
         engine, name = self.engine, shortened(self.name)
-        if not parts(self.name):
-            raise SpecError(f"into must be the name of a table, given {name!r}")
         if not engine.translation.dialect.writing.by_run:
             writers = [dialect.title for dialect in DIALECTS.values() if dialect.writing.by_run]
             raise SpecError(
@@ -76,7 +77,8 @@ class RankingTable:
             raise SpecError(
                 f"into {name}: {kind} has this name already, and is not replaced; give another name"
             )
-        if re.search("INT|BOOL", kinds["score"].upper()):  # each score would be cut to 0
+        # SQLite says nothing of a column of a query, and cuts none
+        if kinds["score"] and not re.search("DOUBLE|FLOAT|REAL", kinds["score"].upper()):
             raise SpecError(
                 f"into {name}: its column score is {kinds['score']}, and scores have decimals; "
                 "make it DOUBLE, or give another name"

@@ -179,6 +179,8 @@ class Sweep(Tabular):
             f"condensed: {self.metrics[0]} of judged items alone; low and high: {metric} if all "
             "others shown were bad, and good"
         ]
+        if not any(row["bound_high"] is not None for row in rows):
+            notes.append("high is unknown where labels are texts, or are of days")
         sign = rows[0]["sign"] or 1
         best = max(rows, key=lambda row: sign * (row["condensed"] or 0))
         if sign * (best["condensed"] or 0) > sign * (rows[0]["condensed"] or 0) + 1e-9:
@@ -253,11 +255,12 @@ def bound_columns(row: Row, number: int, bounds: Bounds | None, measure: Measure
     is_of_first = at_cutoff(row["metric"], row["k"]) == str(measure)
     if bounds is None or not is_of_first or row["segment_name"] != ALL:
         return dict.fromkeys(("condensed", "bound_metric", "bound_low", "bound_high"))
+    place = number, str(row["metric_date"])
     return {
-        "condensed": bounds.condensed.get(number),
+        "condensed": bounds.condensed.get(place),
         "bound_metric": bounds.metric,
-        "bound_low": bounds.low.get(number),
-        "bound_high": bounds.high.get(number),
+        "bound_low": bounds.low.get(place),
+        "bound_high": bounds.high.get(place),
     }
 
 

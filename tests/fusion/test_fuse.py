@@ -181,6 +181,11 @@ def test_a_table_of_the_database(name: str, servers: Servers) -> None:
         try:
             with pytest.raises(sm.SpecError, match=f"into {into}: a (view|table) .*not replaced"):
                 sm.fuse(runs, **once_more)
+            if database.name == "DuckDB":
+                with pytest.raises(sm.SpecError, match=r"a (view|table) .*not replaced"):
+                    sm.fuse(runs, **{**once_more, "into": f"memory.{into}"})
+            with pytest.raises(sm.SpecError, match="into must be the name of a table, given 3"):
+                sm.fuse(runs, **{**once_more, "into": 3})
         finally:
             database.execute(f"drop view {into}")
 

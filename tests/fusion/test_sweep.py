@@ -308,6 +308,26 @@ def test_bounds_are_what_evaluate_gives_with_other_labels() -> None:
         told = [row["condensed"], row["bound_low"], row["bound_high"]]
         assert told == pytest.approx(values, abs=1e-12), variant
         assert row["bound_low"] < row["bound_high"]
+
+
+@by_turns(2)
+def test_bounds_are_of_the_day_that_they_stand_beside() -> None:
+    """Where all is judged, a variant without its unjudged items is worth the same on each day."""
+    days = {name: [f"2026-01-0{day}" for day in (1, 2) for _ in range(6)] for name in ("a", "b")}
+    runs = {name: pa.table({"ds": dates, "query_id": ["q", "q", "q", "r", "r", "r"] * 2,
+                            "item_id": ["x", "y", "z"] * 4,
+                            "score": [float((7 * n + 3 * ord(name)) % 11) for n in range(12)]})
+            for name, dates in days.items()}  # fmt: skip
+    labels = pa.table({"ds": days["a"], "query_id": ["q", "q", "q", "r", "r", "r"] * 2,
+                       "item_id": ["x", "y", "z"] * 4,
+                       "grade": [0, 1, 2, 2, 0, 1, 3, 0, 0, 0, 2, 0]})  # fmt: skip
+    sweep = sm.fuse_sweep(runs, labels, "ndcg@2", date="ds", bounds=True, step=0.5, folds=2)
+    rows = [row for row in sweep.to_dicts()["variants"] if row["metric"] == "ndcg@2"]
+    assert len({row["value"] for row in rows}) > 2
+    for row in rows:
+        assert row["condensed"] == pytest.approx(row["value"], abs=1e-12)
+        assert row["bound_high"] is None
+    assert "high is unknown" in sweep.text()
     assert "of judged items alone; low and high: precision@3" in str(sweep)
 
 

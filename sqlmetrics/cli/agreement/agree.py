@@ -26,7 +26,7 @@ from sqlmetrics.cli.output import format_of, output_options
 from sqlmetrics.cli.systems import FORMATS, answer
 from sqlmetrics.errors import SpecError, shortened
 from sqlmetrics.evaluation.inputs.formats import SPECS
-from sqlmetrics.evaluation.inputs.run_names import named_runs
+from sqlmetrics.evaluation.inputs.run_names import table_or_runs
 
 
 @click.command(cls=Command)
@@ -115,8 +115,7 @@ def agree(
     if scale:
         arguments["scale"] = _scale(scale)
     if runs:
-        named = named_runs(runs)
-        arguments["rankings"] = named[0] if len(named) == 1 and isinstance(named, list) else named
+        arguments["rankings"] = table_or_runs(runs)
     labels = _labels(tables)
     with location.reading(None if isinstance(labels, str | list | dict) else labels) as engine:
         agreement = measure_agreement(labels, connection=engine, **arguments)
@@ -129,8 +128,7 @@ def _labels(tables: tuple[str, ...]) -> Any:
         from sqlmetrics.spec.spec import Spec
 
         return Spec.read(tables[0])
-    named = named_runs(tables)
-    return named[0] if isinstance(named, list) and len(named) == 1 else named
+    return table_or_runs(tables)
 
 
 def _scale(texts: tuple[str, ...]) -> list[float]:

@@ -16,7 +16,7 @@ from sqlmetrics.cli.output import emit_table, format_of, output_options
 from sqlmetrics.cli.systems import FORMATS, found_by, sources, spec_of
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.formats import SPECS
-from sqlmetrics.evaluation.inputs.run_names import named_runs
+from sqlmetrics.evaluation.inputs.run_names import table_or_runs
 from sqlmetrics.spec.mixture import METHODS, NORMS, PRESETS
 
 FORMULA = "Formula"
@@ -192,9 +192,7 @@ def _runs(tables: tuple[str, ...]) -> Any:
     """The runs; a spec, or a table."""
     if len(tables) == 1 and tables[0].endswith(SPECS):
         return sources(tables, None, needs_labels=False)[0]
-    runs = [*tables]
-    table_by_run = named_runs(runs)
-    return runs[0] if table_by_run == runs and len(runs) == 1 else table_by_run
+    return table_or_runs(tables)
 
 
 def _weights(texts: tuple[str, ...]) -> Any:

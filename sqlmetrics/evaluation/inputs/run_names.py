@@ -111,6 +111,16 @@ def named_runs(tables: Iterable[str]) -> dict[str, str] | list[str]:
     return dict(zip(names, (table for _, table in pairs), strict=True))
 
 
+def table_or_runs(tables: Sequence[str]) -> str | dict[str, str] | list[str]:
+    """The same, but a table that stands alone and has no name is that table.
+
+    Raises:
+        InputError: If two have the same name.
+    """
+    runs = named_runs(tables)
+    return runs[0] if isinstance(runs, list) and len(runs) == 1 else runs
+
+
 def expanded(path: str) -> Sequence[str]:
     """The files of a glob that no shell has made into files; else the path."""
     files = sorted(glob.glob(path)) if glob.has_magic(path) and not os.path.exists(path) else []

@@ -12,7 +12,7 @@ from sqlmetrics.jobs.spec_views import bounded, own_name
 from sqlmetrics.jobs.views import NAMES, wide
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialects import DIALECTS
-from sqlmetrics.sql.template import literal, parts
+from sqlmetrics.sql.template import identifier, literal, parts
 from sqlmetrics.sql.translation import Translation
 
 TABLE, VIEW, FUNCTION, MACRO = "table", "view", "function", "macro"
@@ -104,8 +104,12 @@ def views_of_all(spec: Spec, engine: Database, titles: Iterable[str]) -> list[Da
 
 def is_view(engine: Database, name: str) -> bool:
     """Whether a name is that of a view; False where the database does not list its views."""
-    has_list = bool(engine.translation.dialect.catalogue.views)
-    return has_list and _there(engine).get(_place(engine, name)) == VIEW
+    if not engine.translation.dialect.catalogue.views:
+        return False
+    kinds, place = _there(engine), _place(engine, name)
+    if place not in kinds:  # what stands before its name may be the catalog
+        place = _place(engine, identifier(parts(name)[-1]))
+    return kinds.get(place) == VIEW
 
 
 def functions_of(spec: Spec, engine: Database) -> list[DatabaseObject]:
