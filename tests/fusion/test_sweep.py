@@ -308,6 +308,7 @@ def test_bounds_are_what_evaluate_gives_with_other_labels() -> None:
         told = [row["condensed"], row["bound_low"], row["bound_high"]]
         assert told == pytest.approx(values, abs=1e-12), variant
         assert row["bound_low"] < row["bound_high"]
+    assert "of judged items alone; low and high: precision@3" in str(sweep)
 
 
 @by_turns(2)
@@ -328,7 +329,6 @@ def test_bounds_are_of_the_day_that_they_stand_beside() -> None:
         assert row["condensed"] == pytest.approx(row["value"], abs=1e-12)
         assert row["bound_high"] is None
     assert "high is unknown" in sweep.text()
-    assert "of judged items alone; low and high: precision@3" in str(sweep)
 
 
 def world(kind: str, n_queries: int, chance: np.random.Generator) -> tuple[Any, Any]:
