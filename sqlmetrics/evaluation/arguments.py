@@ -24,7 +24,7 @@ def listed(values: Any) -> tuple[Any, ...]:
 def check_count(name: str, value: object, least: int = 1, most: int | None = None) -> None:
     """Raise SpecError if a value is no whole number, below the least one or above the most."""
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if is_whole and least <= int(value) <= (int(value) if most is None else most):  # type: ignore[call-overload]
+    if is_whole and least <= value and (most is None or value <= most):  # type: ignore[operator]
         return
     ends = f"{least} or more" if most is None else f"from {least} to {most:,}"
     raise SpecError(f"{name} must be {ends}, a whole number, given {shortened(repr(value))}")

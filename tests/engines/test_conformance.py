@@ -58,7 +58,14 @@ ANOTHER_DOOR = ("clickhouse_connect", "spark_connect")
 """Engines that another name stands for too."""
 
 WHOLE = engines([name for name in STARTED if name not in ANOTHER_DOOR], now=[])
-SHARES = {"googlesql": 0.3, "spark": 0.15, "trino": 0.04}
+SHARES = {
+    "datafusion": 0.3,
+    "googlesql": 0.3,
+    "postgres": 0.5,
+    "spark": 0.15,
+    "sqlite": 0.5,
+    "trino": 0.04,
+}
 """The part of all cases that a run asks slow ones; the seed chooses, by night it is all of them."""
 
 

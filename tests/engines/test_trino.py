@@ -66,15 +66,15 @@ def test_a_job_replaces_days_in_one_snapshot_a_table(tmp_path: Path, iceberg: Da
         for table in ("metrics", "metrics_of_queries"):
             assert snapshots(iceberg, table) == n_runs, table
     check(iceberg, [*range(6)])
-    iceberg.execute("update metrics_metrics set label = 'of long ago'")
     before = iceberg.rows("select count(*), min(run_id) from metrics")
+    iceberg.execute("insert into metrics select * from metrics where day(metric_date) = 3")
+    iceberg.execute("update metrics_metrics set label = 'of long ago'")
     run_job(tmp_path, iceberg, 2, 4)
     assert iceberg.rows("select count(*), min(run_id) from metrics") == before
     assert iceberg.rows("select count(*) from metrics_runs") == [(len(RANGES) + 1,)]
     assert iceberg.rows("select count(*) from metrics_metrics") == [(5,)]
-    assert iceberg.rows("select count(*) from metrics_metrics where label = 'of long ago'") == [
-        (0,)
-    ]
+    of_long_ago = iceberg.rows("select count(*) from metrics_metrics where label = 'of long ago'")
+    assert of_long_ago == [(0,)]
 
 
 def test_two_jobs_that_meet_double_no_day(tmp_path: Path, iceberg: Database) -> None:
