@@ -236,7 +236,7 @@ async function computeAll(mine) {
   }
   const first = Object.values(numbers);
   if (first.every((row) => row.problem)) {
-    $("problem").textContent = problemText(numbers[choice.reference].problem);
+    $("problem").textContent = `${problemText(numbers[choice.reference].problem)}. ${words.no_options}`;
     $("problem").hidden = false;
   }
   tell("done", { presets: presets.length, seconds: ((performance.now() - begun) / 1000).toFixed(1),
@@ -405,7 +405,9 @@ function showWhy(preset, metric) {
   });
   const lead = items.length ? (isOther ? [] : [element("li", { textContent: words.why_no_matter })]) : [element("li", { textContent: word("why_none", { preset: reference }) })];
   const page = element("li", {}, element("a", { href: `../presets/${preset}/`, textContent: `${words.preset} ${preset}` }));
-  $("why").replaceChildren(...lead, ...items, page);
+  const isReference = preset === reference;
+  $("why_title").hidden = isReference;
+  $("why").replaceChildren(...(isReference ? [] : [...lead, ...items]), page);
 }
 
 const shell = (value) => (/^[\w@%+=:,./-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`);
