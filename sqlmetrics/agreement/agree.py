@@ -18,10 +18,9 @@ from sqlmetrics.agreement.system_orders import SystemOrders, check_metrics
 from sqlmetrics.catalog.option import is_number, plain
 from sqlmetrics.comparison.compare import asked_plan
 from sqlmetrics.comparison.options import Options
-from sqlmetrics.comparison.report.comparison import check_level
 from sqlmetrics.engines.database import Database, connect, session_of
 from sqlmetrics.errors import InputError, SpecError, shortened
-from sqlmetrics.evaluation.arguments import check_count, listed
+from sqlmetrics.evaluation.arguments import check_count, check_level, listed
 from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
 from sqlmetrics.jobs.days import days_between
@@ -156,7 +155,7 @@ def _check(level: float, replicates: int, k: int, seed: int) -> None:
     """Raise SpecError for a number out of range."""
     if not is_number(level):
         raise SpecError(f"level must be a number such as 0.95, given {shortened(repr(level))}")
-    check_level(level, 0)
+    check_level("the confidence level", level)
     check_count("replicates", replicates, least=LEAST_REPLICATES)
     check_count("k", k)
     check_count("seed", seed, least=0)

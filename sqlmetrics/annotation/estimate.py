@@ -16,6 +16,7 @@ from sqlmetrics.annotation.prediction_powered import PoweredEstimate
 from sqlmetrics.annotation.sample import WEIGHT, Key, Sample
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.evaluation.arguments import check_level
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.run import run
@@ -238,10 +239,7 @@ def _segment(name: str, sample: Sample) -> str:
 
 
 def _refuse(spec: Spec, level: float) -> None:
-    if not 0 < level < 1:
-        raise SpecError(
-            f"the confidence level must be above 0 and below 1, such as 0.95, given {level}"
-        )
+    check_level("the confidence level", level)
     for measure in spec.measures:
         if not spec.settings(measure).is_mean:
             raise SpecError(f"{measure} is not a mean of per-query values; leave it out")

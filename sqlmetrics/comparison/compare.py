@@ -20,7 +20,7 @@ from sqlmetrics.comparison.design import design, one_system
 from sqlmetrics.comparison.earlier_run import opened_values
 from sqlmetrics.comparison.options import FailOn, Movers, Options, check_fail_on
 from sqlmetrics.comparison.periods import period, periods_asked
-from sqlmetrics.comparison.report.comparison import Comparison, check_level, fails
+from sqlmetrics.comparison.report.comparison import Comparison, check_interval, fails
 from sqlmetrics.comparison.report.worst_slice import worst_slices
 from sqlmetrics.comparison.statements import Statements
 from sqlmetrics.comparison.sums import ranks, resampling
@@ -163,7 +163,7 @@ def compare(
     (0.5, 1.0, 'unclear')
     """
     check_arguments(compare, arguments)
-    check_level(level, margin)
+    check_interval(level, margin)
     findings.check_test(test)
     if fail_on is not None:
         check_fail_on(fail_on)

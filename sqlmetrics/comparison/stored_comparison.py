@@ -19,7 +19,7 @@ from sqlmetrics.comparison.page.fact_table import (
     unpaired_numbers,
 )
 from sqlmetrics.comparison.periods import Period, periods_asked
-from sqlmetrics.comparison.report.comparison import Comparison, check_level
+from sqlmetrics.comparison.report.comparison import Comparison, check_interval
 from sqlmetrics.comparison.report.worst_slice import worst_slices
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import SpecError
@@ -102,7 +102,7 @@ def compare_stored(
         NoDataError: If the table has no row of the spec, or none of these days.
         EngineError: If the database fails.
     """
-    check_level(level, margin)
+    check_interval(level, margin)
     zone = zone_of_days(spec)
     periods = periods_asked(dates, zone, days=start or end)
     options = Options(

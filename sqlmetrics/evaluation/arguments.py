@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 from sqlmetrics.errors import SpecError, shortened
@@ -28,3 +28,11 @@ def check_count(name: str, value: object, least: int = 1, most: int | None = Non
         return
     ends = f"{least} or more" if most is None else f"from {least} to {most:,}"
     raise SpecError(f"{name} must be {ends}, a whole number, given {shortened(repr(value))}")
+
+
+def check_level(name: str, level: object) -> None:
+    """Raise SpecError if the coverage of intervals is no number between 0 and 1."""
+    number = float(level) if isinstance(level, Real) and not isinstance(level, bool) else 0.0
+    if not 0 < number < 1:
+        given_level = f"{number:g}" if number else shortened(repr(level))
+        raise SpecError(f"{name} must be above 0 and below 1, like 0.95, given {given_level}")

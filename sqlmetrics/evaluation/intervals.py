@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.arguments import check_level
 from sqlmetrics.plan import moments
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.sql.stage import Column, Stage, with_columns
@@ -30,8 +30,8 @@ def method_of(confidence: float, units: str = "") -> str:
 
 def check_confidence(confidence: float | None) -> None:
     """Raise SpecError for one that is not a share."""
-    if confidence is not None and not 0 < confidence < 1:
-        raise SpecError(f"confidence must be above 0 and below 1, like 0.95, given {confidence:g}")
+    if confidence is not None:
+        check_level("confidence", confidence)
 
 
 @dataclass(frozen=True)

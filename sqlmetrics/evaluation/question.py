@@ -17,6 +17,7 @@ from sqlmetrics.catalog.metric import is_column_role
 from sqlmetrics.catalog.metric_files import MetricFiles
 from sqlmetrics.engines.database import Database, connect, session_of, with_views
 from sqlmetrics.errors import InputError, SpecError, nearest, unknown
+from sqlmetrics.evaluation.arguments import listed
 from sqlmetrics.evaluation.inputs.bad_files import problem_of, without_bad_files
 from sqlmetrics.evaluation.inputs.guess import guess, guess_files
 from sqlmetrics.evaluation.inputs.names import QUERY_TEXTS, USUAL
@@ -464,8 +465,7 @@ def segmented(
     by: str | Sequence[str], segments: str | Sequence[str] | Mapping[str, str]
 ) -> tuple[str, ...]:
     """All that is segmented by: columns, then those that are declared beside them."""
-    columns = (by,) if isinstance(by, str) else tuple(by or ())
-    declared = (segments,) if isinstance(segments, str) else tuple(segments or ())
+    columns, declared = listed(by), listed(segments)
     return (*columns, *(name for name in declared if name not in columns))
 
 

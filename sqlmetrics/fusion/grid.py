@@ -74,7 +74,9 @@ class Grid:
         pairs += self._drawn(n_runs) if self.draws else self._grid(n_runs)
         variants += [
             Variant(
-                family, weights, str(family if unweighted else replace(family, weights=weights))
+                family,
+                weights,
+                str(family if unweighted else replace(family, weights=_in_short(weights))),
             )
             for family, weights in dict.fromkeys(pairs)
             for unweighted in [family.method in UNWEIGHTED]
@@ -109,6 +111,13 @@ def _parts(count: int, n_runs: int) -> Iterator[tuple[int, ...]]:
     for first in range(count + 1):
         for others in _parts(count - first, n_runs - 1):
             yield (first, *others)
+
+
+def _in_short(weights: tuple[float, ...]) -> tuple[float, ...]:
+    """Weights as people write them: thirds that are equal as 1:1:1, others with three digits."""
+    short = tuple(round(weight, 3) for weight in weights)
+    is_cut = len({*short}) == 1 and short[0] * len(short) != 1
+    return (1.0,) * len(short) if is_cut else short
 
 
 def _check_step(step: float) -> None:
@@ -146,7 +155,7 @@ def grid_of(
     for named_constant in constants:
         mixture_of(like, {"k": named_constant})
     families: list[Mixture] = []
-    preset: dict[str, Any] = dict(PRESETS.get(like or "", {}))
+    preset: dict[str, Any] = dict(PRESETS.get(str(like), {}))
     for method in methods or (None,):
         name = method or preset.get("method")
         is_of_scores = name not in OF_RANKS and not (name is None and like is None)

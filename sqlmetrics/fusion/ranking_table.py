@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import SpecError, shortened
-from sqlmetrics.jobs.history.objects import is_view
+from sqlmetrics.jobs.history.objects import is_view, may_be_same
 from sqlmetrics.spec.days import Days
 from sqlmetrics.sql.dialect import EXCHANGE, OVERWRITE, TRANSACTION
 from sqlmetrics.sql.dialects import DIALECTS
@@ -52,7 +52,7 @@ class RankingTable:
         if engine.find(self.name) is None:
             return
         read_names = names_in(engine.translation.text(self.select)) or []
-        if any(map(self._is_named, read_names)):
+        if any(may_be_same(engine, self.name, read_name) for read_name in read_names):
             raise SpecError(f"into {name}: this table is one of the inputs; give another name")
         self._check_columns()
         if not self.overwrite:
@@ -91,13 +91,6 @@ class RankingTable:
             return ""
         conditions = self.days.ends.of("metric_date")
         return "\n    and ".join(map(self.engine.translation.value, conditions))
-
-    def _is_named(self, other: str) -> bool:
-        """Whether a name in a query is that of the table; one of them may leave out the schema."""
-        pairs = zip(
-            reversed(parts(self.name)), reversed(parts(other.replace("`", '"'))), strict=False
-        )
-        return all(part.casefold() == other_part.casefold() for part, other_part in pairs)
 
     def write(self) -> int:
         """Write the table; how many rows were written.

@@ -12,12 +12,11 @@ from sqlmetrics.annotation.reach import IN_LIST, OF_QUERY
 from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.comparison.report.comparison import check_level
 from sqlmetrics.comparison.statements import Statements
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import SpecError, SqlmetricsError
-from sqlmetrics.evaluation.arguments import check_count, listed
+from sqlmetrics.evaluation.arguments import check_count, check_level, listed
 from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
 from sqlmetrics.evaluation.run import executing, result_of
@@ -130,7 +129,7 @@ def fuse_sweep(
     """
     check_numpy("a sweep")
     check_arguments(fuse_sweep, arguments)
-    check_level(level, 0)
+    check_level("the confidence level", level)
     check_count("folds", folds, least=2)
     if window is not None:
         check_count("window", window)

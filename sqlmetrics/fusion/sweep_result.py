@@ -214,7 +214,9 @@ def _number(value: float | None) -> str:
 def _ends(row: Row, name: str, prefix: str = "") -> str:
     low, high = (row[f"{prefix or name}_{end}"] for end in ("low", "high"))
     sign = "" if prefix else "+"
-    return f"{row[name]:{sign}.4f} ({low:{sign}.4f} to {high:{sign}.4f})"
+    # the folds' number is kept within the interval
+    beyond = {} if low == high else {low: "; folds alone say less", high: "; folds alone say more"}
+    return f"{row[name]:{sign}.4f} ({low:{sign}.4f} to {high:{sign}.4f}{beyond.get(row[name], '')})"
 
 
 def variant_row(

@@ -184,7 +184,7 @@ def day_named(text: str | date, zone: str | None = None, *, option: str = "day")
         return day_of(text)
     try:
         return said_day(text, lambda: today(zone))
-    except (ValueError, OverflowError):
+    except (AttributeError, ValueError, OverflowError):  # which no text has
         raise SpecError(f"{option} is {A_DAY}, given {text!r}") from None
 
 

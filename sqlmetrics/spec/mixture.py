@@ -234,7 +234,7 @@ def mixture_of(preset: str | None, settings: Mapping[str, Any]) -> Mixture:
     Raises:
         SpecError: If one is wrong.
     """
-    if preset is not None and preset not in PRESETS:
+    if preset is not None and str(preset) not in PRESETS:
         raise SpecError(unknown("preset of fusion", shortened(str(preset)), PRESETS))
     fields = {name: value for name, value in settings.items() if value is not None}
     return replace(Mixture(), **{**PRESETS.get(preset or "", {}), **fields}).checked()

@@ -9,6 +9,7 @@ DUCKDB = Catalogue(
     "select schema_name, table_name, 'table' from duckdb_tables()",
     views="select schema_name, view_name, sql from duckdb_views() where not internal",
     schema="select current_schema()",
+    path="select unnest(list_append(current_schemas(false), current_schema()))",
     function="select 1 from duckdb_functions() where not internal and function_name = {name}",
     drop_function="drop macro table if exists {name}",
     macros="select distinct function_name, cast(parameters as varchar) from duckdb_functions() "
@@ -29,6 +30,7 @@ POSTGRES = Catalogue(
     "where schemaname not in ('pg_catalog', 'information_schema') "
     "union all select schemaname, matviewname, definition from pg_matviews",
     schema="select current_schema()",
+    path="select unnest(current_schemas(false))",
     function="select 1 from pg_proc where proname = {name}",
     drop_function="drop function if exists {name}(date, date)",
 )

@@ -162,6 +162,8 @@ class Catalogue:
         relations: Schema, name, and `view` or `table` of all that there is.
         views: Schema, name and text of each view.
         schema: The current schema; empty where there are none.
+        path: The schemas in which a name alone is looked for, the first one first; by default the
+            current one.
         function: A row if there is a function of the {name}, a text.
         drop_function: The statement that removes the one of two days, by its {name}.
         macros: Name and parameters of each macro of tables that has the {parameter}, a text.
@@ -171,6 +173,7 @@ class Catalogue:
     relations: str = ""
     views: str = ""
     schema: str = ""
+    path: str = ""
     function: str = ""
     drop_function: str = ""
     macros: str = ""

@@ -188,6 +188,34 @@ def test_a_table_of_the_database(name: str, servers: Servers) -> None:
                 sm.fuse(runs, **{**once_more, "into": 3})
         finally:
             database.execute(f"drop view {into}")
+        if name in ("duckdb", "postgres"):
+            check_schemas(database)
+
+
+def check_schemas(database: Database) -> None:
+    """A table of the same name in another schema is no input that is written over."""
+    rows = "select '{run}' as system, 1 as query_id, 'x' as item_id, 1e0 as score"
+    runs = " union all ".join(rows.format(run=run) for run in ("bm25", "dense"))
+    home = "main" if database.name == "DuckDB" else "public"
+    statements = (
+        "create schema mart",
+        f"create table mart.mixed as {runs}",
+        "create table mixed as select 1 as query_id",
+    )
+    for statement in statements:
+        database.execute(statement)
+    try:
+        for path, refused in (
+            (home, "a table of other columns"),
+            ("mart", "one of the inputs"),
+            (f"mart,{home}", "one of the inputs"),
+        ):
+            text = f"'{path}'" if home == "main" else path
+            database.execute(f"set search_path = {text}")
+            with pytest.raises(sm.SpecError, match=refused):
+                sm.fuse("mart.mixed", into="mixed", connection=database, dry_run=True)
+    finally:
+        database.execute(f"drop schema mart cascade; drop table {home}.mixed")
 
 
 def check_days(database: Database, into: str) -> None:
@@ -197,6 +225,9 @@ def check_days(database: Database, into: str) -> None:
     asked = {"rankings": pa.Table.from_pylist(rows), "system": "s", "date": "ds", "into": into,
              "overwrite": True, "connection": database}  # fmt: skip
     sm.fuse(**asked)
+    texts = pa.Table.from_pylist([{**row, "ds": row["ds"].replace("03", "x3")} for row in rows])
+    with pytest.raises(sm.InputError, match=r"ds is not a date in (4 rows|1 text)"):
+        sm.fuse(**{**asked, "rankings": texts, "start": "2026-01-02"})
     try:
         some = {**asked, "start": "2026-01-02", "end": "2026-01-03", "limit": 1}
         if database.translation.dialect.writing.replace != "transaction":

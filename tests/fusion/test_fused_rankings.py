@@ -175,6 +175,9 @@ def test_every_command_takes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (published,) = database.execute("select count(distinct system) from facts").fetchone() or ()
     assert published == len(RUNS) + 2
     command("sheet", "search.yml", "-k", "3")
+    command("sample", "search.yml", "--size", "4", "--out", "sample.csv")
+    stages = command("funnel", "search.yml", expect=2).stderr
+    assert "leave fuse out of the spec of a funnel" in stages
     sqlmetrics("export", "dbt", "search.yml", "--out", "dbt", folder=tmp_path)
     assert "joined_items_2 as" in Path("dbt/models/facts/facts.sql").read_text()
     assert "fused_rankings as" in sqlmetrics("compile", "search.yml", folder=tmp_path).stdout

@@ -198,11 +198,19 @@ def test_a_winner_by_hand_and_what_is_refused(tmp_path: Path) -> None:
         "did you mean 'rrf'": {"method": "rff"},
         "use a larger step": {"step": 0.01, "method": ["rrf"], "k": [*range(12)]},
         "needs scores": {"method": "sum", "rank": "score", "check": False},
+        "confidence level must be above 0 and below 1, like 0.95, given 'a'": {"level": "a"},
+        "by.0 must be a text, given 3": {"by": 3},
+        "start is a date like 2026-01-31, .*, given 3": {"start": 3},
+        "unknown preset of fusion": {"like": ["qdrant"]},
     }.items():
         with pytest.raises(sm.SpecError, match=problem):
             sm.fuse_sweep(**{"rankings": runs, "labels": labels, **arguments})
     thirds = [sm.fuse_sweep(runs, labels, "mrr", k=1, step=step) for step in (0.33, 0.333, 1 / 3)]
     assert thirds[0].to_dicts() == thirds[1].to_dicts() == thirds[2].to_dicts()
+    names = {row["variant"] for row in thirds[0].to_dicts()["variants"]}
+    assert "rrf k=1 weights=0.333:0.667" in names
+    three = sm.fuse_sweep({**runs, "third": bm25}, labels, "mrr", k=1, method="rrf", step=0.5)
+    assert "rrf k=1 weights=1:1:1" in {row["variant"] for row in three.to_dicts()["variants"]}
     bm25.write_csv(tmp_path / "bm25.csv")
     dense.write_csv(tmp_path / "dense.csv")
     labels.write_csv(tmp_path / "labels.csv")

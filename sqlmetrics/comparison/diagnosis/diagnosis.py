@@ -16,7 +16,7 @@ from sqlmetrics.comparison.diagnosis.rules import IN_A_SLICE, METRICS, RULES, TI
 from sqlmetrics.comparison.findings import decide
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.periods import name_of, periods_asked
-from sqlmetrics.comparison.report.comparison import Comparison, check_level
+from sqlmetrics.comparison.report.comparison import Comparison, check_interval
 from sqlmetrics.comparison.report.worst_slice import describe_slice, worst_slices
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError
@@ -157,7 +157,7 @@ def diagnose(
     ['one relevant item per query', 'few relevant labels per query']
     """
     check_arguments(diagnose, arguments)
-    check_level(level, margin)
+    check_interval(level, margin)
     inputs = Inputs(rankings, labels, arguments)
     fitting, unfit = _fitting(inputs)
     zone = zone_of_days(rankings, arguments.get("time_zone"))

@@ -103,10 +103,7 @@ def funnel(
     segments = by
     if isinstance(rankings, Spec):
         segments = segments or rankings.by
-        if rankings.clicks is not None:
-            raise SpecError(
-                "a click log only has the lists that were shown, not the stages before them"
-            )
+        _check_stages(rankings)
     zone = zone_of_days(rankings, arguments.get("time_zone"))
     options = Options(
         metrics=metric_texts(metrics),
@@ -145,6 +142,19 @@ def funnel(
                 engine,
                 notes,
             )
+
+
+def _check_stages(spec: Spec) -> None:
+    """Raise SpecError if the lists of a spec are of no stage."""
+    if spec.clicks is not None:
+        raise SpecError(
+            "a click log only has the lists that were shown, not the stages before them"
+        )
+    if spec.rankings.fuse:
+        raise SpecError(
+            "the rows of a fused system have no stage and no sources; leave fuse out of the "
+            "spec of a funnel"
+        )
 
 
 def _stage_tables(inputs: Inputs) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from sqlmetrics.comparison.page.deploys import deploys_of
 from sqlmetrics.comparison.page.evaluation import evaluated, leading, of_result
 from sqlmetrics.comparison.page.fact_table import is_there, stored
 from sqlmetrics.comparison.page.report import Report
-from sqlmetrics.comparison.report.comparison import Comparison, check_has_baseline, check_level
+from sqlmetrics.comparison.report.comparison import Comparison, check_has_baseline, check_interval
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.inputs.open import source_relation
@@ -107,7 +107,7 @@ def report(
     'mrr of rankings is 0.7500 (95 % interval -2.4266 to 3.9266; 2 queries).'
     """
     check_arguments(report, arguments)
-    check_level(level, margin)
+    check_interval(level, margin)
     if isinstance(what, Result | Comparison | ClickResult | Funnel):
         content = _with_sweep(of_numbers(what, level), sweep)
         if deploys is not None:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.catalog.measure import parse
+from sqlmetrics.catalog.option import is_number
 from sqlmetrics.catalog.tool_names import in_our_words
 from sqlmetrics.comparison.options import FAIL_ON, LOST, FailOn, check_fail_on
 from sqlmetrics.comparison.report import text
 from sqlmetrics.comparison.report.rows import Rows, segment_text
 from sqlmetrics.errors import CheckError, SpecError, unknown
+from sqlmetrics.evaluation.arguments import check_level
 from sqlmetrics.evaluation.report.failure import QUERIES, Change, Failure, Lost
 from sqlmetrics.spec.days import day_of
 from sqlmetrics.tables.tabular import ArrowTables, Row, arrow_tables
@@ -265,13 +267,8 @@ def check_has_baseline(comparison: Comparison, feature: str) -> None:
         )
 
 
-def check_level(level: float, margin: float) -> None:
+def check_interval(level: float, margin: float) -> None:
     """Raise SpecError for a level or margin out of range."""
-    if not 0 < level < 1:
-        raise SpecError(
-            f"the confidence level must be above 0 and below 1, such as 0.95, given {level:g}"
-        )
-    if not 0 <= margin < float("inf"):
-        raise SpecError(
-            f"the margin must be 0 or more, in the unit of the metrics, given {margin:g}"
-        )
+    check_level("the confidence level", level)
+    if not (is_number(margin) and margin >= 0):
+        raise SpecError(f"the margin must be 0 or more, in the unit of the metrics, given {margin}")

@@ -26,6 +26,7 @@ from sqlmetrics.evaluation.checks.prescan import CLEAR, Prescan, is_possible, sc
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, refusal, remedy_for
 from sqlmetrics.evaluation.checks.rules import (
     UNMAPPED,
+    UNREADABLE_DAY,
     GroupCheck,
     RowCheck,
     group_checks,
@@ -77,6 +78,7 @@ def check(
     look = _look(plan, engine, dict.fromkeys(presumed, CLEAR))
     kinds: tuple[Callable[[], Iterator[Problem]], ...] = (
         look.missing_columns,
+        look.odd_chosen_days,
         partial(wrong_segments, plan.unfused, engine),
         look.broken_ids,
         look.texts,
@@ -113,6 +115,7 @@ def check_sample(plan: Plan, sample: Plan, engine: Database) -> None:
     full_look, sample_look = _look(plan, engine), _look(sample, engine)
     for kind in (
         full_look.missing_columns,
+        full_look.odd_chosen_days,
         full_look.broken_ids,
         full_look.texts,
         full_look.empty_tables,
@@ -246,6 +249,29 @@ class _Look:
                     message = f"two columns are called {name!r}, or differ only in case; rename one"
                     yield Problem(table, message, 1)
 
+    def odd_chosen_days(self) -> Iterator[Problem]:
+        """Texts that are no days where rows are chosen by day, which such a text fails."""
+        shape = self.plan.shape
+        of_all_days = {
+            table: source_text(shape.tables[table], shape.given(table))
+            for table in self.sources
+            if shape.days_of(table)
+        }
+        if self.plan.translation.changes:
+            yield from odd_days(self.plan, of_all_days, self.engine)
+            return
+        texts = {
+            table: source
+            for table, source in of_all_days.items()
+            if self._kind(source, shape.columns[table]["date"]) == "VARCHAR"
+        }
+        yield from replace(self, sources=texts).bad_rows(UNREADABLE_DAY.problem)
+
+    def _kind(self, source: str, name: str) -> str:
+        """The type of a column; empty if that cannot be told."""
+        kinds = self.engine.columns(source).items()
+        return {column.casefold(): kind for column, kind in kinds}.get(name.casefold(), "")
+
     def broken_ids(self) -> Iterator[Problem]:
         """Ids that are numbers with fractions."""
         yield from ids.broken(self.plan, self.engine, self.sources)
@@ -267,9 +293,7 @@ class _Look:
         """Scores that are compared as they are, and are texts."""
         name = self.plan.shape.columns["rankings"].get("score")
         if name and self.plan.spec.options["score_precision"] == "exact":
-            kinds = self.engine.columns(self.sources["rankings"]).items()
-            kind_by_column = {column.casefold(): kind for column, kind in kinds}
-            yield from text_scores(name, kind_by_column.get(name.casefold(), ""))
+            yield from text_scores(name, self._kind(self.sources["rankings"], name))
 
     def _of_kinds(self, kinds: tuple[str, ...], remedy: str) -> Iterator[Problem]:
         """Columns of some types that are wanted as numbers."""

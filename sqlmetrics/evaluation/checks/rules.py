@@ -97,6 +97,8 @@ def _unreadable(role: str, kind: str = "number") -> RowCheck:
     return RowCheck(role, condition, f"is not a {kind}", f"make it a {kind}", kind)
 
 
+UNREADABLE_DAY = _unreadable("date", "date")
+
 _FAR_DAY = RowCheck(
     "date",
     "{date} is not null\n    and {date} not between "
@@ -168,7 +170,7 @@ ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
         _null("item"),
         _null("system"),
         _null("date"),
-        _unreadable("date", "date"),
+        UNREADABLE_DAY,
         _FAR_DAY,
         _null("score"),
         _unreadable("score"),
@@ -190,14 +192,14 @@ ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
         _null("item"),
         _null("group"),
         _null("date"),
-        _unreadable("date", "date"),
+        UNREADABLE_DAY,
         _FAR_DAY,
         _null("grade"),
     ),
     "queries": (
         _null("query"),
         _null("date"),
-        _unreadable("date", "date"),
+        UNREADABLE_DAY,
         _FAR_DAY,
         _null("weight"),
         _unreadable("weight"),

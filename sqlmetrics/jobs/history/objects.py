@@ -112,6 +112,40 @@ def is_view(engine: Database, name: str) -> bool:
     return kinds.get(place) == VIEW
 
 
+def may_be_same(engine: Database, name: str, other_name: str) -> bool:
+    """Whether two names may be of one table: False only where their schemas are known to differ.
+
+    Args:
+        engine: Where it is.
+        name: The dotted name of a table that is there.
+        other_name: Likewise.
+    """
+    names = [
+        [part.casefold() for part in parts(text.replace("`", '"'))] for text in (name, other_name)
+    ]
+    first, second = (list(reversed(dotted)) for dotted in names)
+    if first[:1] != second[:1]:
+        return False
+    if not engine.translation.dialect.catalogue.schema or first == second:
+        return all(part == other for part, other in zip(first, second, strict=False))
+    schemas, other_schemas = (_schemas(engine, dotted) for dotted in names)
+    are_known = bool(schemas and other_schemas)
+    has_catalogs = min(map(len, names)) > 2
+    return not has_catalogs and not (are_known and schemas.isdisjoint(other_schemas))
+
+
+def _schemas(engine: Database, dotted: Sequence[str]) -> set[str]:
+    """The schemas that a name in lower case may stand for; that of a name alone is looked for."""
+    *qualifiers, table_name = dotted
+    schemas = {schema for schema, name in _there(engine) if name == table_name}
+    if qualifiers:  # the last one may be a catalog
+        return schemas & {qualifiers[-1]} or schemas
+    catalogue = engine.translation.dialect.catalogue
+    rows = engine.driver.rows(catalogue.path or catalogue.schema)
+    path = [str(schema).casefold() for (schema,) in rows]
+    return next(({schema} for schema in path if schema in schemas), schemas)
+
+
 def functions_of(spec: Spec, engine: Database) -> list[DatabaseObject]:
     """The roll-up of some days, if it is there."""
     if spec.output is None:
