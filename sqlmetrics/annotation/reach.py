@@ -12,10 +12,17 @@ from collections.abc import Iterator
 from sqlmetrics.catalog.measure import Measure, parse
 from sqlmetrics.catalog.metric import listed
 from sqlmetrics.errors import SpecError
-from sqlmetrics.plan.needs import IDEAL_AGREEMENT, OF_GROUPS, TIED_AGREEMENT, Needs, SumStage
+from sqlmetrics.plan.needs import (
+    IDEAL_AGREEMENT,
+    OF_GROUPS,
+    RANK_CHANGES,
+    TIED_AGREEMENT,
+    Needs,
+    SumStage,
+)
 from sqlmetrics.spec.spec import Spec
 
-OF_QUERY = ("labels", "ideal", "ideal_returned", IDEAL_AGREEMENT, *OF_GROUPS)
+OF_QUERY = ("labels", "ideal", "ideal_returned", IDEAL_AGREEMENT, RANK_CHANGES, *OF_GROUPS)
 """Relations of all labels of a query, wherever their items stand; of groups too, which a sheet
 does not ask for."""
 

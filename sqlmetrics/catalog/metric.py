@@ -30,7 +30,7 @@ NO_FILES: Mapping[str, Metric] = MappingProxyType({})
 """Where the user has no metric of his own."""
 _OF_ITEMS = {
     *("pairs", "item_features", "rank_agreement", "tied_agreement", "ideal_agreement"),
-    *("pooled_items", "pooled_scores"),
+    *("rank_changes", "pooled_items", "pooled_scores"),
     *("group_hits", "shown_groups", "evidence"),
 }
 
@@ -93,8 +93,9 @@ class Metric:
             `ideal_returned` (the labels in their ideal order, beside each list),
             `described` (the list and what is known of its items), `compared` (the list
             beside the baseline's), `tied_agreement` (the same, aware of ties),
-            `ideal_agreement` (the list beside its ideal order), `pairs` (of scored
-            and labelled items), `label_groups` (relevant labels of groups),
+            `ideal_agreement` (the list beside its ideal order), `rank_changes` (labels and
+            their ranks there and in the baseline's list), `pairs` (of scored and labelled
+            items), `label_groups` (relevant labels of groups),
             `group_hits` (the list's items by their groups),
             `shown_groups` (the groups of a list), `evidence` (these and other items, in order),
             `ideal_groups` (labels in an order that tells the most), `query` (arithmetic

@@ -436,7 +436,10 @@ TOOLS = (
     ToolNames(
         "MTEB",
         ("mteb", "mteb_old"),
-        _at_k({**_FUNCTIONS, "map_at_": "ap", "mrr_at_": "mrr", "hit_rate_at_": "hit"}),
+        {
+            **_at_k({**_FUNCTIONS, "map_at_": "ap", "mrr_at_": "mrr", "hit_rate_at_": "hit"}),
+            "p-mrr": "p_mrr",
+        },
         AT_K,
     ),
     ToolNames("DaisyRec", ("daisyrec",), {**_INSIDE, "hr": "hit"}),

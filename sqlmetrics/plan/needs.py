@@ -36,6 +36,9 @@ TIED_AGREEMENT = "tied_agreement"
 IDEAL_AGREEMENT = "ideal_agreement"
 """The relation of a list and its ideal order by depth: there once for each `rel`."""
 
+RANK_CHANGES = "rank_changes"
+"""The relation of relevant labels and their ranks in two lists: there once for each `rel`."""
+
 SUMS = {
     "labels": "label_sums",
     "ideal": "label_sums",
@@ -46,6 +49,7 @@ SUMS = {
     "rank_agreement": "baseline_sums",
     TIED_AGREEMENT: "tied_sums",
     IDEAL_AGREEMENT: "ideal_list_sums",
+    RANK_CHANGES: "change_sums",
     "pairs": "pair_sums",
     "label_groups": "label_group_sums",
     "group_hits": "group_sums",
@@ -64,8 +68,8 @@ IDEAL_GROUPS = "ideal_groups"
 OF_GROUPS = frozenset(("label_groups", "group_hits", "shown_groups", "evidence", IDEAL_GROUPS))
 """The relations of groups: there once for each `rel`, the ideal order for each `alpha` too."""
 
-OF_TWO_LISTS = (TIED_AGREEMENT, IDEAL_AGREEMENT)
-"""The relations of what two lists share, by depth."""
+OF_TWO_LISTS = (TIED_AGREEMENT, IDEAL_AGREEMENT, RANK_CHANGES)
+"""The relations of a list and another, by depth or by item."""
 
 _OF_QUERY = frozenset(("labels", "ideal", "label_groups", IDEAL_GROUPS))
 """Relations of what holds for a query whichever list answers it."""
@@ -385,7 +389,7 @@ class Needs:
         return self._sums(over, suffix, order)
 
     def _two_lists(self, measure: Measure) -> SumStage:
-        """A list beside the baseline's, with its ties, or beside its ideal order."""
+        """A list beside the baseline's, with its ties or by labels, or beside its ideal order."""
         over = measure.metric.over
         if over == TIED_AGREEMENT:
             self.rows.tied_rnk = True

@@ -10,6 +10,7 @@ from sqlmetrics.plan import items, tied_agreement
 from sqlmetrics.plan.groups import GroupRows
 from sqlmetrics.plan.needs import (
     IDEAL_AGREEMENT,
+    RANK_CHANGES,
     SUMS,
     TIED_AGREEMENT,
     MetricColumn,
@@ -191,6 +192,7 @@ class PerQuery:
             "rank_agreement": _compared_stages,
             TIED_AGREEMENT: tied_agreement.stages,
             IDEAL_AGREEMENT: self._ideal_agreement_stages,
+            RANK_CHANGES: self._rank_change_stages,
         }
         if sums.over == "pairs":
             yield from pair_stages(sums, self.shape.keys, self.needs.depth)
@@ -221,6 +223,24 @@ class PerQuery:
         for name, template in zip(names, ("ideal_items", "ideal_places"), strict=True):
             yield Stage(name, template, view)
         yield Stage(sums.rows, "ideal_agreement", view)
+
+    def _rank_change_stages(self, shape: Shape, sums: SumStage, condition: str) -> Iterator[Stage]:
+        """Every list beside the baseline's list: where each relevant label stands in both."""
+        labels = self.names()[1]
+        view = {
+            "keys": shape.keys,
+            "query_keys": shape.query_keys,
+            "ranked": "ranked",
+            "labels": labels,
+            "name": literal(shape.spec.baseline or ""),
+            "shown": condition,
+            "relevant": sums.relevant,
+            "same_query": equal("old_lists", "lists", shape.query_keys),
+            "same_label": equal(labels, "lists", shape.label_keys),
+            "same_list": equal("ranked", "lists", shape.keys),
+            "same_old_list": equal("old_items", "lists", shape.query_keys),
+        }
+        yield Stage(sums.rows, "rank_changes", view)
 
     def _ideal_stage(self, sums: SumStage, labels: str) -> Stage:
         over = labels if sums.over == "ideal" else "ranked"
@@ -344,6 +364,7 @@ _ABOUT = {
     "rank_agreement": "one row per query with a ranking: sums over its list and the baseline's",
     TIED_AGREEMENT: "one row per list that has one to compare with: sums over the depths of both",
     IDEAL_AGREEMENT: "one row per query with a ranking: sums over its list and its ideal order",
+    RANK_CHANGES: "one row per list that has one to compare with: sums over its relevant labels",
     "pairs": "one row per query with a scored and labelled item: the pairs of such items",
     "label_groups": "one row per query with a relevant label: sums over its groups",
     "group_hits": "one row per list with a hit: sums over its items by their groups",

@@ -11,9 +11,9 @@ that is undefined for a query returns None.
 Other metrics are given the `items` themselves, best first, with the `other` list of the
 same query, the baseline's, with the `groups` of the labels (`reference_groups`), or with the
 `catalogue`: what is known of every item; or they are told of each item of the list if it is
-`in_pool`: if it has a label, also one that counts as none. Metrics of pairs are given `rows`:
-score and grade of every item that has both. Metrics of all lists together are given their
-`lists`, or the rows of all.
+`in_pool`: if it has a label, also one that counts as none; or they are given the labels
+`graded`, by item. Metrics of pairs are given `rows`: score and grade of every item that has
+both. Metrics of all lists together are given their `lists`, or the rows of all.
 """
 
 from __future__ import annotations
@@ -106,6 +106,7 @@ OF_GROUPS = (
 Grades = Sequence[float | None]
 Ids = Sequence[str]
 Flags = Sequence[bool]
+Graded = Mapping[str, float | None]
 Score = float | Decimal
 """A score: Python compares whole numbers, decimals and floats exactly."""
 
@@ -735,6 +736,18 @@ def rbo(items: Ids, other: Ids, *, k: int | None, p: float) -> Value:
     uneven = [x[s] * (d - s) / (s * d) * p**d for d in range(s + 1, l + 1)]
     tail = ((x[l] - x[s]) / l + x[s] / s) * p**l
     return (1 - p) / p * math.fsum(agreements + uneven) + tail
+
+
+def p_mrr(items: Ids, other: Ids, graded: Graded, *, rel: float) -> Value:
+    """Mean over relevant labels of how far each moved between two lists, as ratios of ranks."""
+    relevant = [item for item, grade in graded.items() if grade is not None and grade >= rel]
+    if not (items and other and relevant):
+        return None
+    changes = []
+    for item in relevant:
+        old, new = (ids.index(item) + 1 if item in ids else len(ids) + 1 for ids in (other, items))
+        changes.append(1 - old / new if new > old else new / old - 1)
+    return math.fsum(changes) / len(changes)
 
 
 def novelty(items: Ids, catalogue: Catalogue, *, k: int) -> Value:

@@ -171,6 +171,7 @@ class World:
             "labels": labels,
             "items": self.items(key),
             "in_pool": [item in (self.labels(key) or {}) for item in self.items(key)],
+            "graded": self.labels(key) or {},
             "other": self.items((date, self.baseline or "", query)),
             "own_ties": self.tied_in_depth(key),
             "other_ties": self.tied_in_depth((date, self.baseline or "", query)),

@@ -77,7 +77,7 @@ def test_a_share_says_that_it_is_never_above_1(name: str) -> None:
 def test_the_reference_has_the_metric(metric: Metric) -> None:
     function: Callable[..., object] = getattr(reference, metric.name)
     given = {"grades", "labels", "items", "other", "catalogue", "rows", "lists", "groups"}
-    given |= {"in_pool", "own_ties", "other_ties", "return"}
+    given |= {"in_pool", "graded", "own_ties", "other_ties", "return"}
     takes = {*metric.parameters, *metric.options} | ({"k"} if metric.cutoff != "none" else set())
     if metric.listed:  # a part may hand on what it is given
         assert {*function.__annotations__} - given == takes

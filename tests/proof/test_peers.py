@@ -286,6 +286,51 @@ def test_ir_measures_compatibility(data: Data) -> None:
 
 
 @pytest.mark.parametrize("data", SEEDS, indirect=True)
+def test_mteb_ranks_before_and_after_a_change(data: Data) -> None:
+    """The items whose relevance changed are the relevant labels; scores are of 64 bits here."""
+    mteb, rng = peer("mteb._evaluators.retrieval_metrics"), random.Random(len(data.lists))
+    moved = {
+        query: {item: rng.choice((score, rng.gauss(0, 1))) for item, score in scores.items()}
+        for query, scores in data.lists.items()
+        if rng.random() < 0.9
+    }
+    changed = {
+        query: [item for item, grade in grades.items() if grade > 0]
+        for query, grades in data.labels.items()
+        if query in moved and max(grades.values()) > 0
+    }
+    theirs = {
+        query: mteb.calculate_pmrr(
+            {f"{query}-og": data.lists[query]}, {f"{query}-changed": moved[query]}, {query: items}
+        )
+        for query, items in changed.items()
+    }
+    systems = {"og": data.lists, "changed": moved}
+    rankings = pa.concat_tables(
+        _table(lists, "score").append_column("system", pa.array([system] * _size(lists)))
+        for system, lists in systems.items()
+    )
+    result = sm.evaluate(
+        rankings,
+        _table(data.labels, "grade"),
+        "p-MRR",
+        preset="mteb",
+        score_precision="double",
+        baseline="og",
+        system="system",
+    )
+    rows = [row for row in result.per_query().to_pylist() if row["system"] == "changed"]
+    ours = {row["query_id"]: row["p_mrr"] for row in rows if row["p_mrr"] is not None}
+    assert ours == pytest.approx(theirs, rel=EXACT, abs=EXACT)
+    mean = next(row["value"] for row in result.to_dicts() if row["system"] == "changed")
+    assert mean == pytest.approx(sum(theirs.values()) / len(theirs), rel=EXACT, abs=EXACT)
+
+
+def _size(lists: Lists) -> int:
+    return sum(map(len, lists.values()))
+
+
+@pytest.mark.parametrize("data", SEEDS, indirect=True)
 def test_inferred_precision_of_a_sample_of_labels(data: Data) -> None:
     """A grade of -1 says that an item was pooled and is not in the sample."""
     rng = random.Random(len(data.labels))

@@ -57,6 +57,7 @@ SPELLINGS = [
     ("ir_measures", "INST(T=2.0, max_rel=4)", "inst(max_grade=4, t=2)@1000"),
     ("ir_measures", "Compat(p=0.9)", "compat(p=0.9)"),
     ("ir_measures", "ERR(max_grade=2)@10", "err(max_grade=2)@10"),
+    ("mteb", "p-MRR", "p_mrr"),
     ("recbole", "GAUC", "gauc(gauc_weight=positives)"),
     ("recbole", "Hit@10", "hit@10"),
     ("recommenders", "map@10", "ap(ap_denominator=r)@10"),

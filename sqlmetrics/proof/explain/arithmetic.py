@@ -122,6 +122,7 @@ class Arithmetic:
             "labels": label_grades,
             "items": items,
             "in_pool": [item in self.labels for item in items],
+            "graded": self.labels,
             "other": self.other,
             "own_ties": [[item] for item in items],
             "other_ties": [[item] for item in self.other],
