@@ -53,6 +53,7 @@ def test_contenders_agree_on_every_shape(shape: str, tmp_path: Path) -> None:
 
 
 SMALL = {
+    "bits": "sqlite postgres --case weights",
     "click_models": "--impressions 2000 --seeds 1 --shares 0.5",
     "cost": "--rows 10000 --runs 1 --only checks",
     "counterfactual": "--impressions 1000 --seeds 1",
