@@ -39,16 +39,16 @@ def numbers(case: Any, database: Any) -> Iterator[tuple[tuple[Any, ...], float |
         yield ("means", title, *place, name), row["value"]
 
 
-def all_numbers(database: Any, cases: Sequence[str]) -> dict[tuple[Any, ...], float | None]:
+def all_numbers(database: Any, names: Sequence[str]) -> dict[tuple[Any, ...], float | None]:
     """The numbers of all cases that have one of these texts in their names."""
-    from sqlmetrics.proof.doctor import cases as doctor
+    from sqlmetrics.proof.doctor.cases import cases
     from sqlmetrics.proof.doctor.data import tables
 
     with database.scratch() as schema:
         for name, table in tables(1000).items():
             database.load(f"{schema}.{name}", table)
-        chosen = doctor.cases(
-            database.translation.dialect, schema, lambda name: any(case in name for case in cases)
+        chosen = cases(
+            database.translation.dialect, schema, lambda case: any(name in case for name in names)
         )
         return dict(pair for case in chosen for pair in numbers(case, database))
 
@@ -86,14 +86,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     from sqlmetrics.engines.database import Database, connect
 
-    cases = choices.case or CASES
+    names = choices.case or CASES
     with connect("duckdb:///:memory:") as duckdb:
-        expected = all_numbers(duckdb, cases)
+        expected = all_numbers(duckdb, names)
     print(f"{'':20} {'values':>9} {'bits':>9} {'digits':>9} {'means':>9} {'bits':>9} {'digits':>9}")
     with Servers() as servers:
         for name in choices.engines:
             with Database(servers.open(name)) as database:
-                answers = all_numbers(database, cases)
+                answers = all_numbers(database, names)
             print(f"{name:20}", *shares(answers, expected), flush=True)
 
 
