@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from sqlmetrics import clicks
     from sqlmetrics.agreement.agree import agree
     from sqlmetrics.agreement.agreement import Agreement
+    from sqlmetrics.agreement.combination import Combination
+    from sqlmetrics.agreement.combine import combine
     from sqlmetrics.api import check, compile, explain, run, validate, verify
     from sqlmetrics.catalog.measure import parse
     from sqlmetrics.clicks.evaluate import evaluate_clicks
@@ -58,6 +60,7 @@ __all__ = [
     "Abstention",
     "Agreement",
     "CheckError",
+    "Combination",
     "Comparison",
     "Diagnosis",
     "EngineError",
@@ -79,6 +82,7 @@ __all__ = [
     "agree",
     "check",
     "clicks",
+    "combine",
     "compare",
     "compare_stored",
     "compile",
@@ -107,6 +111,7 @@ _HOMES = {
     "Abstention": "evaluation.abstention",
     "Agreement": "agreement.agreement",
     "CheckError": "errors",
+    "Combination": "agreement.combination",
     "Comparison": "comparison.report.comparison",
     "Diagnosis": "comparison.diagnosis.diagnosis",
     "EngineError": "errors",
@@ -126,6 +131,7 @@ _HOMES = {
     "TieAudit": "proof.ties",
     "abstention": "evaluation.abstention",
     "agree": "agreement.agree",
+    "combine": "agreement.combine",
     "compare": "comparison.compare",
     "compare_stored": "comparison.stored_comparison",
     "connect": "engines.database",

@@ -23,8 +23,18 @@ from sqlmetrics.sql import transpile
 REQUIRED = os.environ.get("REQUIRE_ENGINES") == "1"
 
 PEERS = (
-    *("cwl", "ir_measures", "irrCAC", "krippendorff", "pytrec_eval", "ranx", "rbo", "scipy"),
-    *("sklearn", "statsmodels"),
+    *(
+        "crowdkit",
+        "cwl",
+        "ir_measures",
+        "irrCAC",
+        "krippendorff",
+        "pytrec_eval",
+        "ranx",
+        "rbo",
+        "scipy",
+    ),
+    *("scipy", "sklearn", "statsmodels"),
 )
 MODELS = (
     "catboost",
@@ -37,7 +47,7 @@ MODELS = (
     "xgboost",
 )
 RETRIEVAL = ("beir", "deepeval", "mteb", "ragas", "sentence_transformers")
-ALONE = ("daisy", "irrCAC", "rbo", "recbole", "recommenders")
+ALONE = ("crowdkit", "daisy", "irrCAC", "rbo", "recbole", "recommenders")
 """Tools whose own requirements fit nothing else."""
 
 
@@ -190,5 +200,6 @@ def remedy(name: str) -> str:
     package = name.partition(".")[0]
     extras = {"peers": PEERS, "models": MODELS, "retrieval": RETRIEVAL}
     extra = next((one for one, packages in extras.items() if package in packages), "tools")
-    alone = f", then pip install --no-deps {'daisyRec' if package == 'daisy' else package}"
-    return f"pip install '.[{extra}]'" + alone * (package in ALONE)
+    alone = {"crowdkit": "crowd-kit nltk regex", "daisy": "daisyRec"}.get(package, package)
+    more = f", then pip install --no-deps {alone}" if package in ALONE else ""
+    return f"pip install '.[{extra}]'{more}"

@@ -42,6 +42,8 @@ GLOSSARY: Mapping[str, str] = {
 """Term -> its meaning, in one sentence."""
 
 COLUMNS: Mapping[str, str] = {
+    "accuracy": "How often the judge is expected to give the true grade.",
+    "added": "The number of pairs that have a label now, and had none by the judge.",
     "agreement": "How far the judges agree: a share of pairs, or a coefficient that is 1 at most.",
     "all labels": "The number of labels of the judge, with those of a pair it labelled before.",
     "as good": "yes unless another variant is better by more than chance explains.",
@@ -56,6 +58,7 @@ COLUMNS: Mapping[str, str] = {
     "change": "The number of the second judge or system minus that of the first.",
     "change high": "The upper end of the interval of the change.",
     "change low": "The lower end of the interval of the change.",
+    "changed": "The number of labels that differ from the label which replaces them.",
     "clicked": "The number of clicks at this position or on this list.",
     "clicks": "The clicks of the request, with seconds until the click and of the stay.",
     "coefficient": "The measure of agreement, such as cohen_kappa.",
@@ -98,6 +101,7 @@ COLUMNS: Mapping[str, str] = {
     "mean": "The mean of the metric over the queries.",
     "mean grade": "The mean of the grades of the judge.",
     "mean over": "The queries that the mean is taken over.",
+    "method": "How the labels of several judges become one.",
     "mix": "The part of a contribution that comes from changed shares of the queries.",
     "model": "The click model.",
     "moved": "Whether the query gained or lost.",
@@ -107,6 +111,7 @@ COLUMNS: Mapping[str, str] = {
     "n_tied_rows": "The number of rows with the score of another row of their list.",
     "name": "The name of a table, view or metric.",
     "nauc": "How well a confidence tells bad queries from good ones: 1 is perfect, 0 random.",
+    "new mean": "The mean of the labels that replace those of the judge.",
     "noise": "Whether chance alone would move the query as far.",
     "note": "What else should be known of the row.",
     "numerator": "The sum of the metric before it is divided.",

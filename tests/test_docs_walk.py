@@ -661,6 +661,21 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--metrics-from own 2",
         "agree search.yml --judges grade PLACE 2",
     ),
+    "combine": (
+        "combine a=labels.parquet b=labels.parquet --rankings rankings.parquet --system system "
+        "--date ds -m mrr --confidence .9 --method median --method dawid_skene --max-rounds 9 "
+        "--where 'score > -1' --skip-input-checks -o latex",
+        "combine words.csv twice=words.csv --judges words,twice --query qid --item doc "
+        "--grade level --label-column item=item --grades low=0 --grades mid=1 --grades high=2 "
+        "--separator ; --check-share .5 --out one-label.parquet",
+        "combine \"select *, 'a' as who from 'labels.parquet' union all select *, 'b' from "
+        "'labels.parquet'\" --judge who --sql --out a.txt",
+        "combine a=labels.parquet b=labels.parquet --rankings runs.csv --score value --decimal , "
+        "--skip-bad --rank rank 2",
+        "combine labels.parquet words.csv --time-zone Europe/Berlin --group part --weight w 2",
+        "combine a=labels b=labels --into one_label --overwrite PLACE",
+        "combine a=labels b=labels --into other_label --dry-run PLACE",
+    ),
     "simulate": (
         "simulate made --requests 20 --results 3 --model cascade --days 1 --queries 4 --users 9 "
         "--system a --bots 0 --duplicates 0 --late 0 --early 0 --orphans 0 --hurried 0 "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Unpack
@@ -12,21 +11,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 from sqlmetrics.agreement.agreement import TOGETHER, Agreement
 from sqlmetrics.agreement.coefficients import Tallies, coefficients
 from sqlmetrics.agreement.counts import MOST_QUERIES, RANK, PairCounts, check_segments
-from sqlmetrics.agreement.judges import Panel, open_panel
+from sqlmetrics.agreement.judges import Panel
+from sqlmetrics.agreement.question import Question, names
 from sqlmetrics.agreement.segments import Counted, segment_rows
-from sqlmetrics.agreement.system_orders import SystemOrders, check_metrics
 from sqlmetrics.catalog.option import is_number, plain
-from sqlmetrics.comparison.compare import asked_plan
-from sqlmetrics.comparison.options import Options
-from sqlmetrics.engines.database import Database, connect, session_of
 from sqlmetrics.errors import InputError, SpecError, shortened
 from sqlmetrics.evaluation.arguments import check_count, check_level, listed
-from sqlmetrics.evaluation.checks import checks
-from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
-from sqlmetrics.jobs.days import days_between
-from sqlmetrics.plan.plan import Plan
+from sqlmetrics.evaluation.question import TableArguments, check_arguments
 from sqlmetrics.plan.summary import ALL
-from sqlmetrics.spec.spec import Spec
 from sqlmetrics.stats import CONFIDENCE
 from sqlmetrics.stats.bootstrap import bootstrap_interval, check_numpy, resampled_counts
 from sqlmetrics.tables.table import many
@@ -39,13 +31,6 @@ MOST_GRADES = 30
 LEAST_REPLICATES = 100
 ONE_GRADE = "every label is the same grade, so nothing is left beyond chance"
 NO_PAIR = "no pair has labels of both"
-_OF_RANKINGS = ("score", "rank", "system", "where", "skip_bad")
-_OF_LABELS = ("grade", "grades", "label_columns")
-_NO_USE = (
-    *("group", "items", "mask", "metrics_from", "preset", "queries", "segments", "weight"),
-    "duplicate_labels",
-)
-"""Arguments of `evaluate` that say nothing about agreement."""
 
 
 def agree(
@@ -121,34 +106,17 @@ def agree(
     check_arguments(agree, arguments)
     _check(level, replicates, k, seed)
     scale = _numbers(scale)
-    names = _names("judges", judges)
-    _names("judge", judge)
-    if unused := [name for name in _NO_USE if arguments.get(name)]:
-        raise SpecError(f"agree has no use for {', '.join(unused)}; leave it out")
-    if rankings is None and (needless := [n for n in _OF_RANKINGS if arguments.get(n)]):
-        raise SpecError(f"{', '.join(needless)}: only with rankings, which are not given")
-    texts = check_metrics(metrics, rankings, isinstance(rankings, Spec))
-    _check_spec(labels, rankings, arguments)
-    segments = check_segments(_names("by", by))
-    with ExitStack() as stack:
-        engine = stack.enter_context(connect(session_of(connection, labels, rankings)))
-        stack.enter_context(engine.reading())
-        panel = open_panel(labels, names, judge, arguments, engine, check=check)
-        plan = None
-        if rankings is None:
-            _check_day(panel, arguments)
-        else:
-            plan = stack.enter_context(_shown(rankings, arguments, engine, check=check))
+    question = Question("agree", labels, judges, judge, rankings, metrics, arguments)
+    segments = check_segments(names("by", by))
+    with question.opened(connection, check=check) as (panel, plan, engine):
         for name in segments:
             panel.check_column(name)
         counts = PairCounts(panel, segments, plan, k, engine)
         agreement = _measured(counts, scale, level, replicates, seed)
-        if not texts or plan is None:
-            return agreement
-        systems, orders = _ordered_systems(
-            counts, plan, rankings, texts, arguments=arguments, level=level
+        systems, orders = question.ordered_systems(
+            lambda: engine.table(counts.pairs()), panel.names, plan, engine, level
         )
-        return replace(agreement, systems=tuple(systems), orders=tuple(orders))
+        return replace(agreement, systems=systems, orders=orders)
 
 
 def _check(level: float, replicates: int, k: int, seed: int) -> None:
@@ -167,87 +135,6 @@ def _numbers(scale: Any) -> tuple[float, ...]:
     if not all(is_number(grade) and math.isfinite(grade) for grade in grades):
         raise SpecError(f"scale must be finite numbers, given {shortened(repr(scale))}")
     return grades
-
-
-def _names(argument: str, value: Any) -> tuple[str, ...]:
-    """The names that an argument gives; SpecError if one is no text."""
-    names = listed(value)
-    if not all(isinstance(name, str) for name in names):
-        raise SpecError(f"{argument} takes names, which are texts, given {shortened(repr(value))}")
-    return names
-
-
-def _check_spec(labels: Any, rankings: Any, arguments: Mapping[str, Any]) -> None:
-    """Raise SpecError for what the spec of the labels says itself."""
-    if isinstance(labels, Spec):
-        has_table = not (rankings is None or isinstance(rankings, Spec))
-        extras = {
-            name: value
-            for name, value in arguments.items()
-            if value is not None and (not has_table or name in (*_OF_LABELS, "negative_grades"))
-        }
-        Inputs(labels, None, extras).check_spec_alone()
-
-
-def _check_day(panel: Panel, arguments: Mapping[str, Any]) -> None:
-    """Raise InputError if no table of labels has the column of days."""
-    day = (arguments.get("label_columns") or {}).get("date") or arguments.get("date")
-    if day:
-        panel.check_column(day)
-
-
-def _of_rankings(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that say something of rankings."""
-    return {name: value for name, value in arguments.items() if name not in _OF_LABELS}
-
-
-@contextmanager
-def _shown(
-    rankings: Any, arguments: Mapping[str, Any], engine: Database, *, check: bool | float
-) -> Iterator[Plan]:
-    """The plan of an evaluation of the rankings, for the ranks of their items alone."""
-    labels, ranking_options = None, {}
-    if not isinstance(rankings, Spec):
-        import pyarrow as pa
-
-        kinds = {"query_id": pa.string(), "item_id": pa.string(), "grade": pa.float64()}
-        labels = pa.schema([*kinds.items()]).empty_table()
-        ranking_options = _of_rankings(arguments)
-        ranking_options["label_columns"] = {"query": "query_id", "item": "item_id"}
-    inputs = Inputs(rankings, labels, ranking_options)
-    options = Options(metrics=("ndcg@10",), days=days_between(None, None, None))
-    with asked_plan(inputs.resolved(engine), options, engine) as (plan, _):
-        if check:
-            checks.check(plan, engine, ignored_tables=("labels", "both tables"))
-        yield plan.unfused
-
-
-def _ordered_systems(
-    counts: PairCounts,
-    plan: Plan,
-    rankings: Any,
-    metrics: tuple[str, ...],
-    *,
-    arguments: Mapping[str, Any],
-    level: float,
-) -> tuple[list[Row], list[Row]]:
-    """The systems and their orders by the labels of the judges."""
-    if "system" not in plan.shape.keys:
-        raise SpecError(
-            "metrics order systems, given one: give a table for each, or name the column of "
-            "systems (system, --system)"
-        )
-    has_tables = isinstance(rankings, Mapping | list | tuple)
-    return SystemOrders(
-        labels=counts.engine.table(counts.pairs()),
-        judges=counts.panel.names,
-        rankings=rankings,
-        metrics=metrics,
-        arguments=_of_rankings(arguments),
-        system=None if has_tables else plan.spec.rankings.columns.system,
-        engine=counts.engine,
-        level=level,
-    ).rows()
 
 
 def _measured(

@@ -148,7 +148,7 @@ class Agreement(Tabular):
             if segments := [row for row in self.segments if _is_of(row, judge, other)]:
                 yield from _segment_tables(judge, other, segments)
             if systems := [row for row in self.systems if _is_of(row, judge, other)]:
-                yield from _system_tables(
+                yield from system_tables(
                     judge, other, systems, [row for row in self.orders if _is_of(row, judge, other)]
                 )
         below = (
@@ -234,9 +234,7 @@ def _segment_tables(judge: str, other: str, segments: list[Row]) -> Iterator[Tab
     yield Table(names, rows, 2, title=title, notes=notes)
 
 
-def _system_tables(
-    judge: str, other: str, systems: list[Row], orders: list[Row]
-) -> Iterator[Table]:
+def system_tables(judge: str, other: str, systems: list[Row], orders: list[Row]) -> Iterator[Table]:
     """The systems by the labels of two judges, and what becomes of their order."""
     names = ("value", "other_value", "difference", "ci_low", "ci_high")
     rows = [

@@ -36,6 +36,9 @@ SYSTEM, RANK = "system", "rank"
 GRADE = "grade"
 """The segment of the first judge's grade."""
 
+LABELS, COMBINED = "judge_labels", "combined_labels"
+"""The stages of the labels of each judge, and of the one label that is made of them."""
+
 BUILT_IN = (ALL, GRADE, SYSTEM, RANK)
 
 
@@ -79,6 +82,16 @@ class PairCounts:
         """The columns of the judges' grades."""
         return [f"grade_{number}" for number, _ in enumerate(self.panel.judges, start=1)]
 
+    @property
+    def stages(self) -> list[Stage]:
+        """From the tables to one row per pair, `pair_grades`."""
+        return [*self._inputs(), *self._pair_stages()]
+
+    @property
+    def label_stages(self) -> list[Stage]:
+        """The same to one row per judge and pair, `judge_labels`."""
+        return self.stages[:-1]
+
     def totals(self) -> str:
         """One row per judge: pairs, labels, those of pairs with several; and all shared queries."""
         repeats = "1e0 * n_same / nullif(n_labels * (n_labels - 1), 0)"
@@ -94,14 +107,14 @@ class PairCounts:
         counted = [Column("count(distinct query_id)", "n_queries")]
         about = "queries with a pair that two judges graded"
         shared = columns_stage("shared_queries", about, counted, "pair_grades", "n_judges > 1")
-        stages = [*self._inputs(), *self._pair_stages(), of_judges, shared]
+        stages = [*self.stages, of_judges, shared]
         return with_stages(stages, "select *\nfrom judge_totals\ncross join shared_queries")
 
     def pairs(self) -> str:
         """One row per pair that two judges graded: its grades."""
         columns = ", ".join([*self.panel.pair_keys, *self.grades])
         select = f"select {columns}\nfrom pair_grades\nwhere n_judges > 1"
-        return with_stages([*self._inputs(), *self._pair_stages()], select)
+        return with_stages(self.stages, select)
 
     def patterns(self, n_queries: int) -> str:
         """One row per segment, unit and pattern of grades: how many pairs."""
@@ -109,7 +122,7 @@ class PairCounts:
         every: list[Segment] = [(ALL, literal(ALL), [])]
         every += [(name, segment(name), [segment(name)]) for name in self.by]
         parts = [("pair_grades", "patterns", every)]
-        stages = [*self._inputs(), *self._pair_stages()]
+        stages = self.stages
         if self.plan is not None:
             stages += self._shown_stages(self.plan)
             has_systems = "system" in self.plan.shape.keys

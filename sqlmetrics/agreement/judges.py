@@ -116,7 +116,7 @@ def open_panel(
     *,
     check: bool | float,
 ) -> Panel:
-    """The judges of the tables that `agree` is given, opened and checked.
+    """The judges of the tables that are given, opened and checked.
 
     Raises:
         SpecError: If it is not clear which judges are meant, or there are not two of them.
@@ -146,11 +146,10 @@ def _check_number(names: Sequence[str]) -> None:
         raise SpecError(f"judges must name each judge once, given {shortened(', '.join(names))}")
     if len(names) < 2:
         named = f"given {shortened(names[0])!r} alone" if names else "given none"
-        raise SpecError(f"agree needs two judges or more, {named}; {SAY_WHICH}")
+        raise SpecError(f"two judges or more are needed, {named}; {SAY_WHICH}")
     if len(names) > MOST_JUDGES:
         raise SpecError(
-            f"agree takes {MOST_JUDGES} judges at most, given {len(names):,}; choose some (judges, "
-            "--judges)"
+            f"{MOST_JUDGES} judges at most, given {len(names):,}; choose some (judges, --judges)"
         )
 
 
@@ -244,7 +243,9 @@ class _Opening:
                 return [self.labels(name, table, {"grade": name}) for name in judges]
             if not usual:
                 listed = shortened(", ".join(existing.values()))
-                raise SpecError(f"agree does not see who judged: {SAY_WHICH}; columns: {listed}")
+                raise SpecError(
+                    f"labels: no column says who judged: {SAY_WHICH}; columns: {listed}"
+                )
             judge_column = usual[0]
             self.notes.append(
                 f"labels: using {judge_column} as the judge; override with --judge (judge= in "

@@ -87,6 +87,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "sample": ("sample.sample", "Draw a stratified sample of queries for labelling."),
         "estimate": ("sample.estimate", "Estimate metrics over all queries from a graded sample."),
         "agree": ("agreement.agree.agree", "Measure how far people and models agree on labels."),
+        "combine": ("agreement.combine.combine", "Make one label of several judges'."),
     },
     "Try it": {
         "demo": ("learn.demo", "Create a search log and compare two rankers on it."),

@@ -1,4 +1,4 @@
-"""What commands are told that look at systems or stages side by side, and how they answer."""
+"""What commands are told that look at systems or judges side by side, and where they answer."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from sqlmetrics.cli.common import say, several_names
+from sqlmetrics.cli.common import overwrites, say, several_names
 from sqlmetrics.cli.evaluation_options import check_option, convention_option, preset_option
 from sqlmetrics.cli.location import Location
-from sqlmetrics.cli.options.command import INPUT_DATA, decorate, option
+from sqlmetrics.cli.options.command import INPUT_DATA, OUTPUT, decorate, option
 from sqlmetrics.cli.options.parameters import (
     INPUT,
     confidence_option,
@@ -19,6 +19,7 @@ from sqlmetrics.cli.options.parameters import (
     queries_option,
 )
 from sqlmetrics.cli.output import emit_table
+from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.formats import SPECS
 from sqlmetrics.evaluation.inputs.run_names import named_file, table_or_runs
 from sqlmetrics.evaluation.inputs.swap import holds_run
@@ -92,14 +93,14 @@ def answer(
     """Print what was found, and notes on stderr where its text has none.
 
     Args:
-        result: A comparison or a funnel.
+        result: What was found, with `executed_sql`, or with `sql`.
         form: The format.
         out: A file, None for stdout.
         sql: Whether the SQL is wanted instead.
         texts: As `emit_table` takes them.
     """
     if sql:
-        click.echo(result.executed_sql, nl=False)
+        click.echo(getattr(result, "executed_sql", "") or result.sql, nl=False)
         return
     for note in result.notes if form not in ("table", "markdown", "html", "latex") else ():
         say(f"note: {note}")
@@ -136,3 +137,73 @@ def sources(
         is_run = not needs_labels and holds_run(runs[-1])
         labels = None if is_run else runs.pop()
     return table_or_runs(runs), labels
+
+
+_DRY_RUN = option(
+    "--dry-run",
+    is_flag=True,
+    help="Print the SQL that --into executes; write nothing.",
+    heading=OUTPUT,
+)
+
+
+def into_options(rows: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """`--into` and `--dry-run`.
+
+    Args:
+        rows: What the rows are.
+    """
+    about = f"Table of the database to write instead; one of {rows} is replaced with --overwrite."
+    into = option("--into", metavar="TABLE", help=about, heading=OUTPUT)
+    return lambda command: decorate(command, into, _DRY_RUN)
+
+
+def is_written(into: str | None, *, dry_run: bool, elsewhere: Mapping[str, Any]) -> bool:
+    """Whether a table is written.
+
+    Args:
+        into: What --into says.
+        dry_run: Whether only the SQL is wanted.
+        elsewhere: Options that say where else the rows go -> their values.
+
+    Raises:
+        SpecError: If the options contradict.
+    """
+    if dry_run and into is None:
+        raise SpecError("--dry-run says what --into does; give a table")
+    if into is not None:
+        for word in (word for word, value in elsewhere.items() if value):
+            raise SpecError(f"--into writes a table of the database; leave {word} out")
+    return into is not None
+
+
+def write_into(
+    write: Callable[..., Any],
+    table: Any,
+    location: Location,
+    arguments: Mapping[str, Any],
+    *,
+    dry_run: bool,
+) -> None:
+    """Write the rows to a table of the database, or print the statements that do it.
+
+    Args:
+        write: `fuse` or `combine`.
+        table: What it is given first.
+        location: The database.
+        arguments: The other arguments, with `into`.
+        dry_run: Whether only the SQL is wanted.
+    """
+    from sqlmetrics.engines.database import connect
+
+    if not dry_run:
+        database = location.writing(spec_of(table))
+    elif location.place.is_default and location.place.is_missing:
+        database = connect()  # as empty as the file would be
+    else:
+        database = location.reading(spec_of(table), is_needed=True)
+    with database as engine:
+        result = write(
+            table, connection=engine, overwrite=overwrites(), dry_run=dry_run, **arguments
+        )
+    click.echo(result.sql if dry_run else str(result), nl=not dry_run)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from sqlmetrics.comparison.compare import asked_plan
 from sqlmetrics.comparison.options import Options
+from sqlmetrics.comparison.written_table import WrittenTable
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, shortened, unknown
 from sqlmetrics.evaluation.arguments import check_count, listed
 from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
-from sqlmetrics.fusion.ranking_table import RankingTable
 from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.plan.fusion import FusionStages
 from sqlmetrics.plan.plan import Plan
@@ -175,7 +175,8 @@ def fuse(
         facts["notes"] = plan.shape.at.notes
         if into is None:
             return Fusion(engine.table(text), sql=engine.translation.text(text) + "\n", **facts)
-        output = RankingTable(engine, into, columns, text, overwrite, question.chosen_days)
+        days = question.chosen_days
+        output = WrittenTable(engine, into, columns, text, overwrite, "score", days)
         output.check()
         sql = output.text()
         n_rows = 0 if dry_run else output.write()

@@ -6,7 +6,7 @@ import math
 import random
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -19,47 +19,12 @@ import pytest
 from command import sqlmetrics
 from conftest import peer
 from engines.starting import Servers
+from judged import SCALES, Pairs, rows_of, table, world
 from marked import by_turns, engines
 
 import sqlmetrics as sm
 from sqlmetrics.agreement import counts
 from sqlmetrics.engines.database import Database
-
-IDS = ("a", "B", "it's", "ü", "10", "9", "-x", "a b", "Ω", "NULL")
-SCALES = ((0.0, 1.0, 2.0, 3.0), (0.0, 1.0), (0.0, 0.5, 3.0))
-
-Pairs = dict[tuple[str, str], tuple[float | None, ...]]
-
-
-def world(chance: random.Random, n_judges: int, scale: Sequence[float], n_queries: int) -> Pairs:
-    """(Query, item) -> the grade of each judge: gaps, odd ids, judges good and bad."""
-    good = [chance.random() for _ in range(n_judges)]
-    pairs: Pairs = {}
-    for number in range(n_queries):
-        for item in chance.sample(IDS, chance.randint(1, len(IDS))):
-            truth = chance.choice(scale)
-            grades = [truth if chance.random() < g else chance.choice(scale) for g in good]
-            labels = tuple(g if chance.random() < 0.9 else None for g in grades)
-            if any(g is not None for g in labels):
-                pairs[f"q'{number}", item] = labels
-    return pairs
-
-
-def table(pairs: Pairs, names: Sequence[str]) -> pa.Table:
-    """A column of grades for each judge."""
-    columns = {"query_id": [q for q, _ in pairs], "item_id": [i for _, i in pairs]}
-    grades = {n: pa.array([g[i] for g in pairs.values()], "double") for i, n in enumerate(names)}
-    return pa.table({**columns, **grades})
-
-
-def rows_of(labels: pa.Table, names: Sequence[str]) -> pa.Table:
-    """A row for each judge and pair."""
-    rows = [
-        {"query_id": r["query_id"], "item_id": r["item_id"], "rater": name, "grade": r[name]}
-        for r in labels.to_pylist()
-        for name in names
-    ]
-    return pa.Table.from_pylist([row for row in rows if row["grade"] is not None])
 
 
 def values(result: sm.Agreement, judge: str, other: str) -> dict[str, float]:
@@ -428,7 +393,7 @@ def test_what_is_wrong_is_told(tmp_path: Path) -> None:
     (tmp_path / "y.csv").write_text("query_id,item_id,grade\ny,y,1\n")
     (tmp_path / "r.csv").write_text("query_id,item_id,judge,grade\n1,a,gpt,1\n2,b,,1\n")
     assert "given 'human' alone" in refused(tmp_path, "l.csv", "--judges", "human")
-    assert "does not see who judged" in refused(tmp_path, "l.csv")
+    assert "no column says who judged" in refused(tmp_path, "l.csv")
     assert "unknown column 'gtp'; did you mean 'gpt'" in refused(
         tmp_path, "l.csv", "--judges", "human,gtp", *GRADES
     )

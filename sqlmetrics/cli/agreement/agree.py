@@ -6,52 +6,24 @@ from typing import Any
 
 import click
 
-from sqlmetrics.cli.common import error_options, several, several_names
-from sqlmetrics.cli.evaluation_options import (
-    check_option,
-    given_options,
-    judged_options,
-    metrics_option,
-)
+from sqlmetrics.cli.agreement.panel import labels_of, panel_options
+from sqlmetrics.cli.common import error_options, several
+from sqlmetrics.cli.evaluation_options import check_option, given_options, judged_options
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.options.command import STATISTICS, Command, option
 from sqlmetrics.cli.options.parameters import (
-    INPUT,
     by_option,
     confidence_option,
     seed_option,
     sql_option,
 )
 from sqlmetrics.cli.output import format_of, output_options
-from sqlmetrics.cli.systems import FORMATS, answer
+from sqlmetrics.cli.systems import FORMATS, answer, spec_of
 from sqlmetrics.errors import SpecError, shortened
-from sqlmetrics.evaluation.inputs.formats import SPECS
-from sqlmetrics.evaluation.inputs.run_names import table_or_runs
 
 
 @click.command(cls=Command)
-@click.argument("tables", type=INPUT, nargs=-1, required=True, metavar="LABELS... | SPEC")
-@option(
-    "--judges",
-    multiple=True,
-    callback=several_names,
-    metavar="A,B",
-    help="Grade columns, one per judge; or judges of --judge. The first is the reference.",
-)
-@option(
-    "--judge",
-    metavar="COLUMN",
-    help="Column that names the judge of a row.  [default: judge, rater, annotator or assessor]",
-)
-@option(
-    "--rankings",
-    "runs",
-    multiple=True,
-    type=INPUT,
-    metavar="TABLE",
-    help="Rankings: show agreement by rank, and bias by system. May be repeated.",
-)
-@metrics_option("Metric of the systems by the labels of each judge; needs --rankings.")
+@panel_options
 @option(
     "-k",
     "k",
@@ -88,7 +60,6 @@ from sqlmetrics.evaluation.inputs.run_names import table_or_runs
 def agree(
     *,
     tables: tuple[str, ...],
-    runs: tuple[str, ...],
     scale: tuple[str, ...],
     location: Location,
     sql: bool,
@@ -114,21 +85,10 @@ def agree(
     form = format_of(output, out, FORMATS, ("judge", "other_judge", "coefficient"))
     if scale:
         arguments["scale"] = _scale(scale)
-    if runs:
-        arguments["rankings"] = table_or_runs(runs)
-    labels = _labels(tables)
-    with location.reading(None if isinstance(labels, str | list | dict) else labels) as engine:
+    labels = labels_of(tables)
+    with location.reading(spec_of(labels)) as engine:
         agreement = measure_agreement(labels, connection=engine, **arguments)
     answer(agreement, form, out, sql=sql)
-
-
-def _labels(tables: tuple[str, ...]) -> Any:
-    """The labels: a spec, one table, or one per judge."""
-    if len(tables) == 1 and tables[0].endswith(SPECS):
-        from sqlmetrics.spec.spec import Spec
-
-        return Spec.read(tables[0])
-    return table_or_runs(tables)
 
 
 def _scale(texts: tuple[str, ...]) -> list[float]:

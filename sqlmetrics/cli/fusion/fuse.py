@@ -6,14 +6,22 @@ from typing import Any
 
 import click
 
-from sqlmetrics.cli.common import error_options, overwrites, say, several, several_names
+from sqlmetrics.cli.common import error_options, several, several_names
 from sqlmetrics.cli.evaluation_options import check_option, given_options, pairs, table_options
 from sqlmetrics.cli.fusion.sweep import run_sweep, single_arguments, sweep_options
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.options.command import INPUT_DATA, OUTPUT, Command, option
 from sqlmetrics.cli.options.parameters import INPUT, sql_option
-from sqlmetrics.cli.output import emit_table, format_of, output_options
-from sqlmetrics.cli.systems import FORMATS, found_by, sources, spec_of
+from sqlmetrics.cli.output import format_of, output_options
+from sqlmetrics.cli.systems import (
+    FORMATS,
+    answer,
+    found_by,
+    into_options,
+    is_written,
+    sources,
+    write_into,
+)
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.formats import SPECS
 from sqlmetrics.evaluation.inputs.run_names import table_or_runs
@@ -91,18 +99,7 @@ FORMULA = "Formula"
     help="Number of items to print per query.  [default: all]",
     heading=OUTPUT,
 )
-@option(
-    "--into",
-    metavar="TABLE",
-    help="Table of the database to write instead; one of rankings is replaced with --overwrite.",
-    heading=OUTPUT,
-)
-@option(
-    "--dry-run",
-    is_flag=True,
-    help="Print the SQL that --into executes; write nothing.",
-    heading=OUTPUT,
-)
+@into_options("rankings")
 @sweep_options
 @check_option
 @sql_option
@@ -143,49 +140,16 @@ def fuse(
     form = format_of(output, out, FORMATS, columns)
     if weights:
         arguments["weights"] = _weights(weights)
-    if dry_run and into is None:
-        raise SpecError("--dry-run says what --into does; give a table")
-    if into is not None:
-        given = {"--sweep": sweep, "--sql": sql, "-o": output, "--out": out}
-        for word in (word for word, value in given.items() if value):
-            raise SpecError(f"--into writes a table of the database; leave {word} out")
-        _write(tables, location, single_arguments(arguments), into, dry_run=dry_run)
+    elsewhere = {"--sweep": sweep, "--sql": sql, "-o": output, "--out": out}
+    if is_written(into, dry_run=dry_run, elsewhere=elsewhere):
+        single = {**single_arguments(arguments), "into": into}
+        write_into(fused, _runs(tables), location, single, dry_run=dry_run)
         return
     if sweep:
         run_sweep(tables, location, arguments, form=form, out=out, sql=sql)
         return
     fusion = found_by(fused, _runs(tables), None, location, single_arguments(arguments))
-    if sql:
-        click.echo(fusion.sql, nl=False)
-        return
-    for note in fusion.notes if form not in ("table", "markdown", "html", "latex") else ():
-        say(f"note: {note}")
-    emit_table(fusion, form, out)
-
-
-def _write(
-    tables: tuple[str, ...],
-    location: Location,
-    arguments: dict[str, Any],
-    into: str,
-    *,
-    dry_run: bool,
-) -> None:
-    """Write the ranking to a table of the database, or print the statements that do it."""
-    from sqlmetrics.engines.database import connect
-    from sqlmetrics.fusion.fuse import fuse as fused
-
-    runs = _runs(tables)
-    if not dry_run:
-        database = location.writing(spec_of(runs))
-    elif location.place.is_default and location.place.is_missing:
-        database = connect()  # as empty as the file would be
-    else:
-        database = location.reading(spec_of(runs), is_needed=True)
-    with database as engine:
-        arguments = {**arguments, "overwrite": overwrites(), "dry_run": dry_run}
-        fusion = fused(runs, into=into, connection=engine, **arguments)
-    click.echo(fusion.sql if dry_run else str(fusion), nl=not dry_run)
+    answer(fusion, form, out, sql=sql)
 
 
 def _runs(tables: tuple[str, ...]) -> Any:

@@ -1,4 +1,4 @@
-"""`fuse --into`: the table that a ranking is written to, whole or not at all."""
+"""`--into`: the table that a ranking or labels are written to, whole or not at all."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from sqlmetrics.sql.user_sql import names_in
 
 
 @dataclass(frozen=True)
-class RankingTable:
-    """A table of a database that a ranking is written to.
+class WrittenTable:
+    """A table of a database that the rows of a query are written to.
 
     Attributes:
         engine: The database.
         name: The table's dotted name.
-        columns: The columns of the ranking.
-        select: Its query, in DuckDB's words.
+        columns: The columns of the rows.
+        select: The query, in DuckDB's words.
         overwrite: Whether rows of a table that is there are replaced.
+        number: The column that has decimals.
         days: The days whose rows these are; None for all.
     """
 
@@ -35,10 +36,11 @@ class RankingTable:
     columns: Sequence[str]
     select: str
     overwrite: bool
+    number: str
     days: Days | None = None
 
     def check(self) -> None:
-        """Raise SpecError if it may not be written: it loses nothing that is not a ranking."""
+        """Raise SpecError if it may not be written: it loses nothing of another kind."""
         if not isinstance(self.name, str) or not parts(self.name):
             given_name = shortened(repr(self.name))
             raise SpecError(f"into must be the name of a table, given {given_name}")
@@ -67,7 +69,7 @@ class RankingTable:
             )
 
     def _check_columns(self) -> None:
-        """Raise SpecError if what is there is no table that can hold a ranking."""
+        """Raise SpecError if what is there is no table that can hold the rows."""
         engine, name = self.engine, shortened(self.name)
         kinds = {
             column.casefold(): kind for column, kind in engine.columns(relation(self.name)).items()
@@ -78,10 +80,11 @@ class RankingTable:
                 f"into {name}: {kind} has this name already, and is not replaced; give another name"
             )
         # SQLite says nothing of a column of a query, and cuts none
-        if kinds["score"] and not re.search("DOUBLE|FLOAT|REAL", kinds["score"].upper()):
+        kind = kinds[self.number]
+        if kind and not re.search("DOUBLE|FLOAT|REAL", kind.upper()):
             raise SpecError(
-                f"into {name}: its column score is {kinds['score']}, and scores have decimals; "
-                "make it DOUBLE, or give another name"
+                f"into {name}: its column {self.number} is {kind}, and {self.number}s have "
+                "decimals; make it DOUBLE, or give another name"
             )
 
     @property
@@ -120,7 +123,7 @@ class RankingTable:
     @property
     def _kept(self) -> Step:
         """The rows, which are computed before those of the table go: it may be read by a view."""
-        return Step(self.engine.free_name("sqlmetrics_ranking"), self.select)
+        return Step(self.engine.free_name("sqlmetrics_rows"), self.select)
 
     def _statements(self) -> Iterator[str]:
         """The one that makes the table; or that keeps the rows, and those that replace the old."""

@@ -1,0 +1,77 @@
+"""`sqlmetrics combine`: one label of several judges'."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sqlmetrics.agreement import METHODS
+from sqlmetrics.cli.agreement.panel import labels_of, panel_options
+from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.evaluation_options import check_option, given_options, judged_options
+from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.options.command import Command, option
+from sqlmetrics.cli.options.parameters import confidence_option, sql_option
+from sqlmetrics.cli.output import format_of, output_options
+from sqlmetrics.cli.systems import FORMATS, answer, into_options, is_written, spec_of, write_into
+
+
+@click.command(cls=Command)
+@panel_options
+@option(
+    "--method",
+    type=click.Choice(METHODS),
+    multiple=True,
+    metavar="NAME",
+    help=f"How labels become one: {', '.join(METHODS)}. May be repeated, to see what each would "
+    "change.  [default: majority]",
+)
+@confidence_option("level")
+@option(
+    "--max-rounds",
+    type=int,
+    help="Number of rounds of dawid_skene after which it stops.  [default: 500]",
+)
+@into_options("labels")
+@check_option
+@sql_option
+@judged_options
+@place_options
+@output_options(FORMATS)
+@error_options
+@given_options
+def combine(
+    *,
+    tables: tuple[str, ...],
+    location: Location,
+    into: str | None,
+    dry_run: bool,
+    sql: bool,
+    output: str | None,
+    out: str | None,
+    arguments: dict[str, Any],
+) -> None:
+    """Make one label of several judges': a majority, a mean, or what the likeliest truth is.
+
+    LABELS are those of agree: one table with a grade column per judge, or with a row per judge; or
+    one table per judge. Prints what changes: for each judge how many of its labels, and with
+    --rankings and -m the values and the order of systems. With --out or --into, writes the labels:
+    query_id, item_id, grade.
+
+    \b
+    sqlmetrics combine labels.csv --judges ann,bob,gpt --out majority.csv
+    sqlmetrics combine labels.parquet --judge rater --method dawid_skene --out labels.parquet
+    sqlmetrics combine judge_labels --judge rater --db shop.duckdb --into labels --overwrite
+    """  # noqa: D301  # click wants the \b itself
+    from sqlmetrics.agreement.combine import combine as combined
+
+    form = format_of(output, out, FORMATS, ("metric_date", "query_id", "item_id"))
+    elsewhere = {"--sql": sql, "-o": output, "--out": out}
+    labels = labels_of(tables)
+    if is_written(into, dry_run=dry_run, elsewhere=elsewhere):
+        write_into(combined, labels, location, {**arguments, "into": into}, dry_run=dry_run)
+        return
+    with location.reading(spec_of(labels)) as engine:
+        combination = combined(labels, connection=engine, **arguments)
+    answer(combination, form, out, sql=sql)

@@ -1,0 +1,78 @@
+"""One label of several judges', pair by pair: nothing of the package is used."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import fmean, median
+
+Labels = Sequence[float | None]
+"""The grades of one pair, judge by judge."""
+
+
+def graded(labels: Labels) -> list[float]:
+    return [grade for grade in labels if grade is not None]
+
+
+def majority(labels: Labels) -> float:
+    counts = Counter(graded(labels))
+    return min(counts, key=lambda grade: (-counts[grade], grade))
+
+
+SIMPLE = {
+    "majority": majority,
+    "mean": lambda labels: fmean(graded(labels)),
+    "median": lambda labels: median(graded(labels)),
+    "first": lambda labels: graded(labels)[0],
+}
+
+
+def posteriors(pairs: Sequence[Labels], n_rounds: int) -> list[dict[float, float]]:
+    """Dawid and Skene's chances of the true grades after so many rounds, from shares of votes."""
+    grades = sorted({grade for labels in pairs for grade in graded(labels)})
+    beliefs = [
+        {g: graded(labels).count(g) / len(graded(labels)) for g in grades} for labels in pairs
+    ]
+    for _ in range(n_rounds):
+        shares = {g: max(fmean(belief[g] for belief in beliefs), 1e-10) for g in grades}
+        chances = [_chances(pairs, beliefs, judge, grades) for judge in range(len(pairs[0]))]
+        beliefs = [_belief(labels, shares, chances) for labels in pairs]
+    return beliefs
+
+
+def _chances(
+    pairs: Sequence[Labels],
+    beliefs: Sequence[Mapping[float, float]],
+    judge: int,
+    grades: Sequence[float],
+) -> dict[tuple[float, float], float]:
+    """(Grade, true grade) -> how often the judge gives it."""
+    counts: dict[tuple[float, float], float] = {}
+    for labels, belief in zip(pairs, beliefs, strict=True):
+        grade = labels[judge]
+        if grade is not None:
+            for true_grade, chance in belief.items():
+                counts[grade, true_grade] = counts.get((grade, true_grade), 0) + chance
+    least = {key: max(count, 1e-10) for key, count in counts.items()}
+    totals = {g: math.fsum(n for (_, other), n in least.items() if other == g) for g in grades}
+    return {(grade, g): count / totals[g] for (grade, g), count in least.items()}
+
+
+def _belief(
+    labels: Labels,
+    shares: Mapping[float, float],
+    chances: Sequence[Mapping[tuple[float, float], float]],
+) -> dict[float, float]:
+    logs = {
+        g: math.log(share)
+        + math.fsum(
+            math.log(of_judge[grade, g])
+            for grade, of_judge in zip(labels, chances, strict=True)
+            if grade is not None
+        )
+        for g, share in shares.items()
+    }
+    most = max(logs.values())
+    total = math.fsum(math.exp(value - most) for value in logs.values())
+    return {g: math.exp(value - most) / total for g, value in logs.items()}
