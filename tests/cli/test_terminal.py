@@ -128,7 +128,7 @@ VERBS: dict[str, int] = {
     "reconcile {tables} -m mrr --value .75 --where {one}": 0,
     "estimate spec.yml sample.csv --complete-labels -m {means}": 0,
     "agree a=labels.parquet b=labels.parquet --rankings runs.parquet --system system --date ds": 0,
-    "combine a=labels.parquet b=labels.parquet --rankings runs.parquet --system system --date ds": 0,
+    "combine a=labels.parquet b=labels.parquet --method dawid_skene": 0,
     "explain ndcg@10": 0,
     "explain ties": 0,
     "clicks clicks.yml": 0,

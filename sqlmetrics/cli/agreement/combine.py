@@ -61,8 +61,8 @@ def combine(
 
     \b
     sqlmetrics combine labels.csv --judges ann,bob,gpt --out majority.csv
-    sqlmetrics combine labels.parquet --judge rater --method dawid_skene --out labels.parquet
-    sqlmetrics combine judge_labels --judge rater --db shop.duckdb --into labels --overwrite
+    sqlmetrics combine labels.csv --judge rater --method dawid_skene --out one.csv
+    sqlmetrics combine grades --judge rater --db shop.duckdb --into one_label
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.agreement.combine import combine as combined
 
