@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from google.api_core.exceptions import GoogleAPIError
 from google.cloud import bigquery
 
-from sqlmetrics.engines.driver import Driver
+from sqlmetrics.engines.driver import APPLICATION, Driver
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
@@ -92,9 +92,26 @@ class BigQuery(Driver):
                 job.cancel(timeout=STOP_TIMEOUT)
             raise
 
+    def estimate(self, sql: str) -> str:
+        """The bytes that the service would bill for a query."""
+        with self._failing(sql):
+            return f"{self._dry(sql).total_bytes_processed / 1e6:,.1f} MB"
+
+    def _tag(self, text: str) -> None:
+        """As a label of each job: small letters, digits, dashes and underscores, 63 at most."""
+        config = self._connection.default_query_job_config
+        label = re.sub(r"[^\w-]+", "_", text.removeprefix(APPLICATION).strip().lower())[:63]
+        if config is not None:  # of a user's client
+            self._undo.callback(setattr, config, "labels", config.labels)
+            config.labels = {APPLICATION: label, **config.labels}
+
+    def _dry(self, sql: str) -> Any:
+        """The job of a query that is planned and not run, which costs nothing."""
+        config = bigquery.QueryJobConfig(dry_run=True, use_query_cache=False)
+        return self._connection.query(sql, job_config=config)
+
     def _kinds(self, source: str) -> dict[str, str]:
-        dry = bigquery.QueryJobConfig(dry_run=True, use_query_cache=False)  # it costs nothing
-        job = self._connection.query(f"select * from {source}", job_config=dry)
+        job = self._dry(f"select * from {source}")
         return {field.name: _kind(field) for field in job.schema}
 
     def _reason(self, error: BaseException) -> str:

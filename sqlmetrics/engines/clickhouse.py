@@ -104,6 +104,18 @@ class ClickHouse(Driver):
         """What was given, or the setting `max_memory_usage`, or a quarter of the server's."""
         return self._memory or float(self._in_force("max_memory_usage")) or self._share()
 
+    def estimate(self, sql: str) -> str:
+        """The rows and parts that are read, by the index; nothing of tables in memory."""
+        tables = self.table(f"explain estimate {sql}").to_pylist()
+        rows, parts = (sum(table[name] for table in tables) for name in ("rows", "parts"))
+        return f"about {rows:,} rows, of {parts:,} parts" if tables else ""
+
+    def _tag(self, text: str) -> None:
+        """As `log_comment` in `system.query_log`, unless the user has set one."""
+        if not self._in_force("log_comment"):
+            self._quietly(self._set, "log_comment", text)  # a user may not change settings
+            self._undo.callback(self._quietly, self._set, "log_comment", "")
+
     def _share(self) -> float:
         """What one evaluation may take of a server that serves others too."""
         try:
@@ -213,7 +225,8 @@ class ChDB(ClickHouse):
         return self._in_force(name)
 
     def _set(self, name: str, value: str) -> None:
-        self.execute(f"set {name} = '{value}'")
+        text = value.replace("\\", "\\\\").replace("'", "\\'")
+        self.execute(f"set {name} = '{text}'")
 
     def _fill(self, target: str, table: pa.Table) -> None:
         with TemporaryDirectory() as folder:

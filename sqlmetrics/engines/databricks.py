@@ -58,6 +58,10 @@ class Databricks(DbApi):
         with url.opening():
             return cls(sql.connect(**arguments), is_owned=True)
 
+    def _tag(self, text: str) -> None:
+        """At the end of each statement, which the history of queries shows."""
+        self._comment = f"\n-- {text}"
+
     @property
     def version(self) -> str:
         """As the warehouse says it."""

@@ -37,6 +37,9 @@ class DbApi(Driver):
     BATCH: ClassVar[int] = 1000
     """Rows of one INSERT, where the database has no faster way in."""
 
+    _comment = ""
+    """What ends each statement, where the session has no other place for it."""
+
     def __init__(
         self,
         connection: Any,
@@ -56,7 +59,7 @@ class DbApi(Driver):
     def _running(self, sql: str) -> Iterator[Any]:
         with closing(self._cursor()) as cursor:
             try:
-                cursor.execute(sql)
+                cursor.execute(f"{sql}{self._comment}")
                 yield cursor
             except KeyboardInterrupt:
                 if cancel := getattr(cursor, "cancel", None):  # a driver's own way, if it has one

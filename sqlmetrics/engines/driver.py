@@ -38,6 +38,9 @@ STANDARD = {kind: kind.lower() for kind in _KINDS}
 """Kind -> the type of a column, by the words of the standard."""
 
 
+APPLICATION = "sqlmetrics"
+"""What a server is told who asks."""
+
 _TURNS: defaultdict[int, RLock] = defaultdict(RLock)
 """Connection of the user's own -> who works on it: its other threads wait, since what is made
 there for a while, and settings, are of the connection."""
@@ -379,7 +382,15 @@ class Driver(Statements):
         return None
 
     def name_session(self, name: str) -> None:
-        """Say on the server what runs, where a session has a name."""
+        """Say on the server what runs, as its log of queries shows it, until the end.
+
+        Args:
+            name: The spec and the run.
+        """
+        self._tag(one_line(f"{APPLICATION} {name}"))
+
+    def _tag(self, text: str) -> None:
+        """Keep a text beside the session's statements, where the user has none there."""
 
     @contextmanager
     def alone(self, name: str) -> Iterator[str]:  # noqa: ARG002 (an engine that locks needs it)

@@ -230,6 +230,10 @@ class MySQL(WorkMemory):
         read = ", ".join(str(line["partitions"]) for line in plan if line.get("partitions"))
         return f"about {count:,} rows" + (f", of {read}" if read else "")
 
+    def _tag(self, text: str) -> None:
+        """At the end of each statement, which the list of processes shows."""
+        self._comment = f"\n-- {text}"
+
     def writing_rights(self, names: Sequence[str] = ()) -> tuple[str, ...]:  # noqa: ARG002
         """The grants that the server lists: of the user, and of its roles that are active."""
         return tuple(

@@ -18,7 +18,7 @@ from psycopg.rows import tuple_row
 from pyarrow import csv
 
 from sqlmetrics.engines.dbapi import WorkMemory
-from sqlmetrics.engines.driver import STANDARD
+from sqlmetrics.engines.driver import APPLICATION, STANDARD
 from sqlmetrics.engines.failure import LOST, StatementError, first_line
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
@@ -49,7 +49,6 @@ _CSV = csv.WriteOptions(include_header=False)
 
 logging.getLogger("psycopg").addHandler(logging.NullHandler())  # what it says of Ctrl-C
 
-APPLICATION = "sqlmetrics"
 """What a session is called, unless the user calls it otherwise."""
 
 KEEPALIVES = {"keepalives_idle": 60, "keepalives_interval": 15, "keepalives_count": 4}
@@ -224,12 +223,11 @@ class Postgres(WorkMemory):
         )
         return None if rows and rows[0][1] is None else any(text == session for text, _ in rows)
 
-    def name_session(self, name: str) -> None:
-        """Say in `pg_stat_activity` what runs, unless the user calls the session otherwise."""
+    def _tag(self, text: str) -> None:
+        """In `pg_stat_activity`, unless the session is the user's."""
         ((current,),) = self.rows("select current_setting('application_name')")
         if self._own and current.partition(" ")[0] == APPLICATION:
-            text = self._literal(f"{APPLICATION} {name}")
-            self.execute(f"set application_name = {text}")
+            self.execute(f"set application_name = {self._literal(text)}")
 
     def _work_size(self, name: str) -> int:
         sql = f"select cast(setting as bigint) * 1024 from pg_settings where name = '{name}'"

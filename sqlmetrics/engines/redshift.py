@@ -53,6 +53,10 @@ class Redshift(DbApi):
         engine._given = arguments
         return engine
 
+    def _tag(self, text: str) -> None:
+        """At the end of each statement, which the log of queries shows."""
+        self._comment = f"\n-- {text}"
+
     @property
     def version(self) -> str:
         """As the cluster says it."""

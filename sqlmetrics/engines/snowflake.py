@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Any, ClassVar
@@ -85,6 +86,21 @@ class Snowflake(DbApi):
             ):
                 session = self._connection.session_id
                 second_connection.cursor().execute(f"select system$cancel_all_queries({session})")
+
+    def estimate(self, sql: str) -> str:
+        """The bytes and micro-partitions that a query would scan, as the service plans it."""
+        ((answer,),) = self.rows(f"explain using json {sql}")
+        plan = json.loads(answer)["GlobalStats"]
+        read, partitions = plan["partitionsAssigned"], plan["partitionsTotal"]
+        size = plan["bytesAssigned"] / 1e6
+        return f"about {size:,.1f} MB, of {read:,} of {partitions:,} micro-partitions"
+
+    def _tag(self, text: str) -> None:
+        """As QUERY_TAG of the session, unless the user or the account has set one."""
+        parameters = self.rows("show parameters like 'QUERY_TAG' in session")
+        if not any(value for _, value, *_ in parameters):
+            self.execute(f"alter session set query_tag = {self._literal(text)}")
+            self._undo.callback(self._quietly, self.execute, "alter session unset query_tag")
 
     def _quoted(self, part: str) -> str:
         return finished(identifier(part))

@@ -131,6 +131,18 @@ class Spark(Driver):
                 builder = builder.config(name, value)
             return cls(builder.getOrCreate(), is_owned=True)
 
+    def estimate(self, sql: str) -> str:
+        """The size of what a query reads, by the statistics of its tables or files."""
+        ((plan,),) = self.rows(f"explain cost {sql}")
+        sizes = re.findall(r"sizeInBytes=([^,)]+)", plan.partition("== Physical Plan ==")[0])
+        return f"about {sizes[-1]}" if sizes else ""
+
+    def _tag(self, text: str) -> None:
+        """As a tag of the jobs."""
+        tag = text.replace(",", " ")
+        self._connection.addTag(tag)
+        self._undo.callback(self._quietly, self._connection.removeTag, tag)
+
     @property
     def version(self) -> str:
         """As the session says it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -75,6 +77,21 @@ class Trino(DbApi):
     def version(self) -> str:
         """As the coordinator says it."""
         return str(self.rows("select version()")[0][0])
+
+    def _tag(self, text: str) -> None:
+        """At the end of each statement, which the list of queries shows."""
+        self._comment = f"\n-- {text}"
+
+    def estimate(self, sql: str) -> str:
+        """The rows and bytes that the connectors expect to read; they need statistics for it."""
+        ((answer,),) = self.rows(f"explain (type io, format json) {sql}")
+        tables = json.loads(answer)["inputTableColumnInfos"]
+        sizes = [
+            (float(estimate["outputRowCount"]), float(estimate["outputSizeInBytes"]))
+            for estimate in (table["estimate"] for table in tables)
+        ]
+        rows, size = map(sum, zip(*sizes, strict=True)) if sizes else (math.nan, math.nan)
+        return f"about {rows:,.0f} rows, {size / 1e6:,.1f} MB" if rows + size < math.inf else ""
 
     def _run(self, sql: str) -> None:
         with self._running(sql) as cursor:

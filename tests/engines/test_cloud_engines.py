@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from datetime import date
 from types import ModuleType, SimpleNamespace
@@ -126,7 +127,8 @@ def _google(paper: Driver, module: Any) -> None:
         fields = [("n", "INTEGER", "NULLABLE"), ("l", "STRING", "REPEATED")]
         names = ("name", "field_type", "mode")
         return SimpleNamespace(
-            schema=[SimpleNamespace(**dict(zip(names, f, strict=True))) for f in fields]
+            schema=[SimpleNamespace(**dict(zip(names, f, strict=True))) for f in fields],
+            total_bytes_processed=12_345_678,
         )
 
     def answer(sql: str) -> Any:
@@ -143,7 +145,7 @@ def _google(paper: Driver, module: Any) -> None:
         return SimpleNamespace(
             query=query,
             load_table_from_file=load_table_from_file,
-            default_query_job_config=SimpleNamespace(default_dataset=home),
+            default_query_job_config=SimpleNamespace(default_dataset=home, labels={"team": "web"}),
             close=paper.close,
         )
 
@@ -238,6 +240,15 @@ def test_snowflake(driver):
         engine.load("web.Kept", DATA)
         written = "write_pandas Kept ['N', 'TEXT', 'DAY'] 2"
         assert driver.said[-1] == f"{written} {{'use_logical_type': True, 'schema': 'WEB'}}"
+        stats = {"partitionsTotal": 1200, "partitionsAssigned": 7, "bytesAssigned": 12_345_678}
+        driver.answer = [(json.dumps({"GlobalStats": stats}),)]
+        assert engine.estimate("select 1") == "about 12.3 MB, of 7 of 1,200 micro-partitions"
+        assert driver.said[-1] == "explain using json select 1"
+        for user_tag in ("batch", ""):
+            driver.answer = [("QUERY_TAG", user_tag, "", "SESSION", "", "STRING")]
+            engine.name_session("o'ld shop 1a2b3c4d")
+            tag = "alter session set query_tag = 'sqlmetrics o\\'ld shop 1a2b3c4d'"
+            assert (driver.said[-1] == tag) == (not user_tag), driver.said[-1]
         error = driver.Error("no")
         error.sqlstate = "42S02"
         assert reason(engine, driver, error) == ABSENT
@@ -251,6 +262,11 @@ def test_bigquery(driver):
         engine.load("kept", DATA)
         assert driver.said[-1] == "load project.dataset.kept PARQUET"
         assert engine.rows("select 1") == [(1,)]
+        assert engine.estimate("select 1 as n") == "12.3 MB"
+        assert driver.said[-1] == "select 1 as n"
+        engine.name_session("Shop, 7 1a2b3c4d" + "x" * 90)
+        labels = engine._connection.default_query_job_config.labels
+        assert labels == {"team": "web", "sqlmetrics": ("shop_7_1a2b3c4d" + "x" * 90)[:63]}
         assert reason(engine, driver, driver.NotFound("Not found: Table x")) == ABSENT
         assert reason(engine, driver, driver.Error("No matching signature for +")) == TYPE
 

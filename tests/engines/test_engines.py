@@ -369,3 +369,33 @@ def test_what_is_too_small_for_64_bits_is_no_error(engine):
     found = sm.evaluate(rankings, labels, list(wanted), connection=engine)
     means = {text: (one + two) / 2 for text, (one, two) in wanted.items()}
     assert {text: found[text] for text in wanted} == pytest.approx(means, rel=1e-12)
+
+
+RUNNING = {
+    "ClickHouse": "select getSetting('log_comment')",
+    "MariaDB": "select info from information_schema.processlist where id = connection_id()",
+    "PostgreSQL": "select current_setting('application_name')",
+    "Trino": "select query from system.runtime.queries where state = 'RUNNING'",
+}
+"""How a server tells what runs."""
+
+
+def test_a_server_is_told_the_spec_and_the_run(engine):
+    engine.name_session("o'ld\nshop, \\ 1a2b3c4d")
+    tag = "sqlmetrics o'ld shop, \\ 1a2b3c4d"
+    name = engine.register("hard", hard())
+    assert len(read(engine, name)) == len(TEXTS)
+    product = engine.name.partition(" (")[0]
+    if sql := RUNNING.get(product):
+        assert any(tag in str(row[0]) for row in engine.rows(sql))
+    if product == "Apache Spark":
+        assert engine._connection.getTags() == {tag.replace(",", " ")}
+
+
+def test_a_database_says_what_a_query_would_read_or_nothing(engine):
+    """Of tables that have statistics; no engine fails."""
+    with engine.scratch() as schema:
+        engine.load(f"{schema}.hard", hard())
+        estimate = engine.estimate(f"select * from {engine.quoted(f'{schema}.hard')}")
+    has_numbers = ("ClickHouse", "DuckDB", "MariaDB", "PostgreSQL", "Apache Spark")
+    assert ("about" in estimate) == engine.name.startswith(has_numbers), estimate
