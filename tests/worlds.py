@@ -277,7 +277,8 @@ def metric_texts(
         given.pop("p", None)
     if "gain" in metric.options and not _uses_rel(given):
         given.pop("rel", None)
-    inside = ", ".join(f"{name}={value}" for name, value in given.items())
+    column = [f"column='{metric.operand.partition('_')[2]}'"] if metric.operand else []
+    inside = ", ".join([*column, *(f"{name}={value}" for name, value in given.items())])
     return f"{metric.name}({inside})" + draw(_cutoff(metric))
 
 

@@ -16,6 +16,8 @@ FUNCTION = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 """How a function of a column begins: `mean(price`."""
+_NAME = re.compile(r"\s*(?:\(\s*\))?\s*(?:@|$)")
+"""What stands behind a name without settings."""
 FUNCTIONS = tuple(name.removesuffix(OF) for name in catalog() if name.endswith(OF))
 """The functions of a column."""
 DISCOUNTABLE = ("mean_of", "sum_of", "share_of")
@@ -43,15 +45,12 @@ def function_named(text: str, files: Mapping[str, Metric]) -> str:
     ("mean_of(column='price', better=lower)@10", 'ndcg(rel=2)@10')
     """
     match = FUNCTION.match(text)
-    function = match["name"].casefold() if match else text.partition("@")[0].strip().casefold()
+    function = match["name"].casefold() if match else _NAME.split(text)[0].strip().casefold()
     name = _full_name(function)
     if match is None:
-        if name in catalog() and not metric_of(function, files):
-            metric = catalog()[name]
-            raise SpecError(
-                f"metric {text!r}: name a column of the {metric.operand_table}, like "
-                f"{metric.example}"
-            )
+        metric = catalog().get(name)
+        if metric and not metric_of(function, files):
+            raise SpecError(_lacks_column(metric, text))
         return text
     if name not in catalog() or match["column"] in _values_of(function):
         if not metric_of(function, files):
@@ -63,6 +62,13 @@ def function_named(text: str, files: Mapping[str, Metric]) -> str:
             f"metric {text!r}: after the column write {', '.join(words[:-1])} or {words[-1]}"
         )
     return f"{name}(column={_operand(match, catalog()[name], text)!r}{settings}"
+
+
+def _lacks_column(metric: Metric, text: str) -> str:
+    """That a function needs a column, with the nearest text that names one."""
+    cutoff = "".join(text.partition("@")[1:])
+    likely_form = f"{metric.example.partition('@')[0]}{cutoff}"
+    return f"metric {text!r}: name a column of the {metric.operand_table}, like {likely_form}"
 
 
 def _spelled_out(settings: str, name: str) -> tuple[str, list[str]]:
@@ -111,11 +117,13 @@ def of_column(metric: Metric, settings: dict[str, Any], text: str) -> Metric:
         text: The whole text, for messages.
 
     Raises:
-        SpecError: If `better` is none of its values.
+        SpecError: If no column is named, or `better` is none of its values.
     """
     if not metric.operand:
         return metric
-    column, better = settings.pop("column", metric.operands[0]), metric.better
+    if "column" not in settings:
+        raise SpecError(_lacks_column(metric, text))
+    column, better = settings.pop("column"), metric.better
     if better == "none":
         better = settings.pop("better", better)
     if better not in BETTERS:

@@ -167,6 +167,7 @@ class Metric:
     examples: tuple[Mapping[str, Any], ...] = field(default=(), compare=False, repr=False)
     named_columns: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
     part_metrics: Mapping[str, Metric] = field(default_factory=dict, hash=False, repr=False)
+    functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False, repr=False)
 
     @property
     def operand(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,6 +31,7 @@ from sqlmetrics.catalog.metric import (
 from sqlmetrics.catalog.metric_template import COLUMNS, WORDS, read_template
 from sqlmetrics.catalog.option import is_number
 from sqlmetrics.errors import SpecError, shortened, unknown
+from sqlmetrics.sql.dialects import DIALECTS
 
 ENDING = ".sql.jinja"
 PACKAGE = "package:"
@@ -53,6 +55,7 @@ DEFAULTS: Mapping[str, Any] = {
     "items": {},
     "labels": {},
     "queries": {},
+    "functions": {},
     "needs": [],
     "undefined": "never",
     "micro": False,
@@ -172,6 +175,8 @@ def read_metric_file(file: Path) -> Metric:
         problems.append('macros numerator and denominator need over = "query"')
     if header.get("micro") and not macros:
         problems.append("micro is for a ratio: write macros numerator and denominator")
+    if header.get("functions") and not problems:
+        problems = [*_distrust(file.parent, header["functions"])]
     if problems:
         raise SpecError([f"{file}: {problem}" for problem in problems])
     return _metric(name, header, template, macros, file)
@@ -197,6 +202,7 @@ def _metric(
         *(f"labels.{role}" for role in of_labels.values()),
         *(f"{'day' if name == DAY else 'queries'}.{role}" for name, role in of_queries.items()),
     ]
+    values["functions"] = {name: (*words,) for name, words in values["functions"].items()}
     if values["over"] == "item_features" and not any(n[:5] == "items" for n in values["needs"]):
         values["needs"].append("items")
     if values["over"].startswith("ideal"):  # gains decide what is best
@@ -214,6 +220,18 @@ def _metric(
             **{name: query_column(role) for name, role in of_queries.items()},
         },
     )
+
+
+def _distrust(folder: Path, functions: Mapping[str, Any]) -> Iterator[str]:
+    """Why functions of a file's own may not be called; nothing if its folder is trusted."""
+    from sqlmetrics.engines.profiles import TRUSTED, is_trusted
+
+    if not is_trusted(folder):
+        yield (
+            f"it calls {shortened(', '.join(functions), 60)}, and a function of a database can "
+            f"read files; set {TRUSTED}={shlex.quote(os.path.realpath(folder))} if you trust the "
+            "folder"
+        )
 
 
 def _text(file: Path) -> str:
@@ -276,7 +294,7 @@ def _with_parts(metrics: Mapping[str, Metric]) -> Mapping[str, Metric]:
     complete = {}
     for metric in metrics.values():
         names = [*dict.fromkeys(part.partition("@")[0] for part in metric.parts.values())]
-        needs = dict.fromkeys(metric.needs)
+        needs, functions = dict.fromkeys(metric.needs), dict(metric.functions)
         part_metrics = {name: metrics[name] for name in names if name in metrics}
         for name in names:
             part = part_metrics.get(name) or catalog().get(name)
@@ -293,7 +311,10 @@ def _with_parts(metrics: Mapping[str, Metric]) -> Mapping[str, Metric]:
                 problems.append(f"{metric.file}: {name} can be no part: it has no sum of its own")
             else:
                 needs |= dict.fromkeys(part.needs)
-        complete[metric.name] = replace(metric, part_metrics=part_metrics, needs=(*needs,))
+                functions |= part.functions
+        complete[metric.name] = replace(
+            metric, part_metrics=part_metrics, needs=(*needs,), functions=functions
+        )
     if problems:
         raise SpecError(problems)
     return complete
@@ -319,6 +340,7 @@ def _problems(header: Mapping[str, Any]) -> Iterator[str]:
     yield from _number_problems(header)
     yield from _part_problems(header)
     yield from _column_problems(header)
+    yield from _function_problems(header)
     yield from _example_problems(header)
 
 
@@ -369,6 +391,28 @@ def _column_problems(header: Mapping[str, Any]) -> Iterator[str]:
             yield f"{table}: {column}: {unknown('kind', kind, kinds)}"
         elif over not in TABLES[table]:
             yield f"{table} are for over = {' or '.join(map(repr, TABLES[table]))}"
+
+
+def _function_problems(header: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the functions that some databases have."""
+    if not header.get("functions"):
+        return
+    from sqlmetrics.sql.one_expression import EVERYWHERE  # which takes time to import
+
+    for name, dialects in header["functions"].items():
+        if not re.fullmatch(r"[a-zA-Z_]\w*", name, re.ASCII):
+            yield f"functions: {_shown(name)} must be the plain name of a function"
+        elif name.casefold() in EVERYWHERE:
+            yield f"functions: {name} is the same on every database; leave it out"
+        elif not (isinstance(dialects, list) and dialects):
+            example = next(iter(DIALECTS))
+            yield f'functions: {name}: give the databases that have it, like ["{example}"]'
+        else:
+            unknown_names = [dialect for dialect in dialects if dialect not in DIALECTS]
+            yield from (
+                f"functions: {name}: {unknown('dialect', shortened(str(dialect), 60), DIALECTS)}"
+                for dialect in unknown_names
+            )
 
 
 def _example_problems(header: Mapping[str, Any]) -> Iterator[str]:

@@ -123,7 +123,10 @@ def rendered(metric: Metric, part: str, view: Any) -> str:
         text = str(getattr(module, part)(m)) if metric.macros else str(module)
         over_rows = metric.over != "query"
         renamed = frozenset(metric.named_columns.items())
-        return one_expression(text.strip(), frozenset(names), renamed, over_rows=over_rows)
+        functions = frozenset(metric.functions)
+        return one_expression(
+            text.strip(), frozenset(names), renamed, functions, over_rows=over_rows
+        )
     except (TemplateError, ValueError, TypeError, RecursionError) as error:
         raise SpecError(f"{metric.file}: {shortened(str(error), 600)}") from None
 

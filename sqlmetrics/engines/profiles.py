@@ -83,7 +83,7 @@ class Profiles:
             return cls(Path(path) / FILE if os.path.isdir(path) else Path(path))
         folder = None if spec is None else Path(spec).parent
         if folder is not None and os.path.isfile(folder / FILE):
-            return cls(folder / FILE, folder, _is_trusted(folder))
+            return cls(folder / FILE, folder, is_trusted(folder))
         files = (Path(folder) / FILE for folder in _own_folders())
         return next((cls(file) for file in files if os.path.isfile(file)), None)
 
@@ -309,7 +309,7 @@ def _own_folders() -> Iterator[str]:
     return map(os.path.expanduser, ("", *chosen_folders, f"~/{HOME}"))
 
 
-def _is_trusted(folder: Path) -> bool:
+def is_trusted(folder: Path) -> bool:
     """Whether the user stands in a folder, or has named it or one above it; links are followed."""
     real = Path(os.path.realpath(folder))
     folder_names = filter(None, os.environ.get(TRUSTED, "").split(os.pathsep))

@@ -10,7 +10,7 @@ Templates only print what they are given: no stage decides anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -26,6 +26,7 @@ from sqlmetrics.plan.strategy import PORTABLE, WINDOW, Strategy, TableStatistics
 from sqlmetrics.plan.summary import Summary
 from sqlmetrics.plan.tables import WHOLE, Bucket, Tables
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.dialects import DIALECTS
 from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import variant
@@ -220,6 +221,19 @@ def plan(spec: Spec, tables: Tables, *, moments: bool = False) -> Plan:
         SpecError: If the spec asks for what its sources cannot give.
     """
     shape = Shape(spec, tables).checked()
-    if problems := [*QueryColumnsRead(shape).problems()]:
+    if problems := [*QueryColumnsRead(shape).problems(), *_absent_functions(shape)]:
         raise SpecError(problems)
     return Plan(shape, Needs(spec), moments=moments)
+
+
+def _absent_functions(shape: Shape) -> Iterator[str]:
+    """Functions of metric files that are not named for the database."""
+    dialect = shape.translation.dialect
+    for metric in dict.fromkeys(measure.metric for measure in shape.spec.components):
+        for name, names in metric.functions.items():
+            if dialect.name not in names:
+                titles = " and ".join(DIALECTS[other].title for other in names)
+                yield (
+                    f"{metric.file}: {name}() is for {titles}, not for {dialect.title}; name "
+                    f"{dialect.name} under [functions] if it means the same there"
+                )

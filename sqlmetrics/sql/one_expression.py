@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Set
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import sqlglot
@@ -12,7 +13,7 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from sqlmetrics.errors import shortened
-from sqlmetrics.sql.transpile import EXPRESSIONS
+from sqlmetrics.sql.transpile import EXPRESSIONS, FUNCTION_SCHEMA, is_own_call
 
 Tree = Any
 
@@ -25,6 +26,9 @@ FUNCTIONS = (
 )
 """The functions that mean the same on every engine."""
 
+EVERYWHERE = frozenset(text.partition("(")[0] for text in FUNCTIONS)
+"""Their names."""
+
 WHOLE_COLUMNS = frozenset({"rnk", "popularity_rank", "n_items"})
 """Columns of ours that hold whole numbers."""
 
@@ -32,15 +36,21 @@ _CONDITIONS = (
     *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.And, exp.Or, exp.Not, exp.Is),
     *(exp.In, exp.Between),
 )
-_OF_TEXTS = (exp.EQ, exp.NEQ, exp.In, exp.Is, exp.Distinct, exp.Count)
+_OF_TEXTS = (exp.EQ, exp.NEQ, exp.In, exp.Is, exp.Distinct, exp.Count, exp.Anonymous)
 """What a text may stand in."""
+_OF_LITERALS = (exp.EQ, exp.NEQ, exp.In, exp.Anonymous)
 _DOUBLES = (exp.Cast, exp.Ln, exp.Exp, exp.Sqrt, exp.Pow, exp.Avg)
 _NEVER_ZERO = (exp.Ln, exp.Exp, exp.Sqrt, exp.Pow, exp.Nullif)
 
 
 @lru_cache(1_000)
 def one_expression(
-    text: str, columns: Set[str], renamed: Set[tuple[str, str]] = frozenset(), *, over_rows: bool
+    text: str,
+    columns: Set[str],
+    renamed: Set[tuple[str, str]] = frozenset(),
+    functions: Set[str] = frozenset(),
+    *,
+    over_rows: bool,
 ) -> str:
     """The text, if it is one expression that means the same on every engine.
 
@@ -48,10 +58,12 @@ def one_expression(
         text: SQL in DuckDB's words.
         columns: The columns it may read; in lower case, with their tables where they have one.
         renamed: Columns with names of their own here, and what the SQL calls them.
+        functions: Functions beside those that mean the same everywhere, to which the user agreed.
         over_rows: Whether it sums over rows; else it is arithmetic over sums.
 
     Returns:
-        The text with numbers and a value that are DOUBLE on every engine.
+        The text with numbers and a value that are DOUBLE on every engine, and such functions as
+        `main.name(...)`, by which they are known when the text is translated.
 
     Raises:
         ValueError: If it is anything else, with what to write.
@@ -59,6 +71,7 @@ def one_expression(
     if len(text) > LONGEST:
         raise ValueError(f"its SQL has {len(text):,} characters; the most are {LONGEST:,}")
     try:
+        text = _marked(text, {name.casefold(): name for name in functions})
         trees = sqlglot.parse(text, read="duckdb")
     except (SqlglotError, RecursionError):
         trees = []
@@ -69,7 +82,7 @@ def one_expression(
     tree = trees[0]
     names = dict(renamed)
     problems = (
-        *_problems(tree, columns | names.keys(), over_rows=over_rows),
+        *_problems(tree, columns | names.keys(), functions, over_rows=over_rows),
         *_misread_texts(tree, names),
     )
     problem = next(iter(problems), None)
@@ -80,10 +93,25 @@ def one_expression(
     return text if _is_double(tree) else f"cast({text} as double)"
 
 
-def _problems(tree: Tree, columns: Set[str], *, over_rows: bool) -> Iterator[str]:
+def _marked(text: str, functions: Mapping[str, str]) -> str:
+    """The text with the functions that were agreed to as `main.name`."""
+    tokens = sqlglot.tokenize(text, read="duckdb") if functions else []
+    for token, following in reversed([*pairwise(tokens)]):
+        name = functions.get(token.text.casefold())
+        if name and following.token_type is TokenType.L_PAREN:
+            text = f"{text[: token.start]}{FUNCTION_SCHEMA}.{name}{text[token.end + 1 :]}"
+    return text
+
+
+def _problems(
+    tree: Tree, columns: Set[str], functions: Set[str], *, over_rows: bool
+) -> Iterator[str]:
     """What is wrong with an expression; the first tells most."""
     nodes = list(tree.walk())
-    yield from (problem for node in nodes if (problem := _foreign(node)))
+    own_calls = [node for node in nodes if is_own_call(node) and node.name in functions]
+    known_parts = {id(part) for call in own_calls for part in (call, call.expression)}
+    foreign_parts = (node for node in nodes if id(node) not in known_parts)
+    yield from (problem for node in foreign_parts if (problem := _foreign(node)))
     for node in nodes:
         if isinstance(node, exp.Column):
             yield from _of_column(node, columns, over_rows=over_rows)
@@ -142,7 +170,7 @@ def _of_distinct(node: Tree) -> str:
 
 
 def _of_literal(node: Tree) -> str:
-    if node.is_string and not isinstance(node.parent, exp.EQ | exp.NEQ | exp.In):
+    if node.is_string and not isinstance(node.parent, _OF_LITERALS):
         return f"the text {_quoted(node)} is no number; compare a column with it by = or in"
     is_plain = not re.search(r"[\x00-\x1f\\]", node.name)
     return "" if is_plain else "a text in it has a backslash or a control character"
@@ -203,6 +231,8 @@ def _is_double(node: Tree) -> bool:
         return node.name.casefold() not in WHOLE_COLUMNS
     if isinstance(node, _DOUBLES):
         return True
+    if isinstance(node, exp.Dot):  # nobody knows what it gives
+        return False
     parts = list(node.iter_expressions())
     if isinstance(node, exp.Case):
         default = node.args.get("default") or exp.Null()

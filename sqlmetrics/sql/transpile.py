@@ -43,6 +43,9 @@ ALLOWED = EXPRESSIONS | {
 }
 """The parts of SQL that were executed on the engines and mean the same on all of them."""
 
+FUNCTION_SCHEMA = "main"
+"""What stands before the name of a function that one metric file calls and its user agreed to."""
+
 TEXTS = (exp.DataType.Type.VARCHAR, exp.DataType.Type.TEXT)
 FLOAT32 = exp.DataType.Type.FLOAT
 TYPES = frozenset(
@@ -159,10 +162,18 @@ def _refuse(tree: Tree, dialect: Dialect) -> None:
 
 def _foreign(node: Tree, dialect: Dialect) -> str:
     """What a node has that may not leave the compiler; empty if it may."""
+    if is_own_call(node) or is_own_call(node.parent):
+        return ""
     if type(node) not in ALLOWED:
         return node.sql("duckdb") if isinstance(node, exp.Func) else node.key
     looks = LOOKS.get(type(node))
     return looks(node, dialect) if looks else ""
+
+
+def is_own_call(node: Tree) -> bool:
+    """Whether it is the call of a function by its schema, which files alone have."""
+    is_call = isinstance(node, exp.Dot) and isinstance(node.expression, exp.Anonymous)
+    return is_call and node.this.name == FUNCTION_SCHEMA
 
 
 def _of_join(node: Tree, _: Dialect) -> str:
@@ -501,10 +512,20 @@ def _hidden(match: re.Match[str]) -> str:
 
 
 def _lower(text: str, dialect: Dialect) -> Iterator[str]:
-    """The text with its words in lower case, as all our SQL is; names and texts stay."""
+    """The text with its words in lower case, as all our SQL is; names and texts stay.
+
+    A function of `FUNCTION_SCHEMA` stands by its name alone, which some take by its letters' case.
+    """
     position = 0
-    for token in sqlglot.Dialect.get_or_raise(dialect.grammar).tokenize(text):
-        word = text[token.start : token.end + 1]
+    tokens = sqlglot.Dialect.get_or_raise(dialect.grammar).tokenize(text)
+    schemas = [
+        number
+        for number, pieces in enumerate(zip(tokens, tokens[1:], tokens[3:], strict=False))
+        if [piece.text for piece in pieces] == [FUNCTION_SCHEMA, ".", "("]
+    ]
+    left_out = {*schemas, *(number + 1 for number in schemas)}
+    for number, token in enumerate(tokens):
+        word = text[token.start : token.end + 1] if number not in left_out else ""
         is_ours = token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
         lowered = word.lower() if word.isupper() else word
         yield text[position : token.start] + (lowered if is_ours else verbatim(word))

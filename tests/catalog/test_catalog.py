@@ -327,7 +327,16 @@ def test_every_alias_of_the_catalogue_can_be_written(spelling: str) -> None:
     name, _, setting = spelling.partition("(")
     inside = f"({setting.removesuffix(')')}=2)" if setting else ""
     cutoff = "" if metric.cutoff == "none" else "@7"
-    assert parse(name + inside + cutoff).metric is metric
+    if not metric.operand:
+        assert parse(name + inside + cutoff).metric is metric
+        return
+    likely_form = metric.example.partition("@")[0] + cutoff
+    assert parse(likely_form).metric.name == name
+    for text in (name, f"{name}(average_over=rankings)", f"{name}()"):
+        with pytest.raises(
+            sm.SpecError, match=f"name a column of the .*, like {re.escape(likely_form)}"
+        ):
+            parse(text + cutoff)
 
 
 def test_settings_that_hold_anyway_are_not_spelled() -> None:

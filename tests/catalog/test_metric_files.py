@@ -28,6 +28,9 @@ value = 3.0
 """
 RATIO = HEADER.replace('over = "ranked"', 'over = "query"\n[parts]\nhits = "num_rel_ret"')
 GOOD = HEADER + 'sum({{ m.in_top("grade / rnk") }})\n'
+CALLS = GOOD.replace("[[exam", '[functions]\nround = ["duckdb"]\n[[exam').replace(
+    "grade / rnk", "round(grade / rnk)"
+)
 RANKINGS = [
     {"query_id": "q", "item_id": item, "score": score} for item, score in (("a", 3), ("b", 2))
 ]
@@ -124,6 +127,23 @@ HOSTILE = {
     sql("sum(round(grade))"): "the function 'round' is not known to mean the same",
     sql("sum(cast(grade as integer))"): "cast to double alone",
     sql("sum(grade - 'a')"): "the text 'a' is no number",
+    # functions that some databases have
+    CALLS.replace('["duckdb"]', '"duckdb"'): 'give the databases that have it, like ["duckdb"]',
+    CALLS.replace('["duckdb"]', "[]"): "give the databases that have it",
+    CALLS.replace('"duckdb"', '"duckbd"'): "did you mean 'duckdb'?",
+    CALLS.replace('"duckdb"', "1"): "functions: round: unknown dialect '1'",
+    CALLS.replace("round =", "sum ="): "sum is the same on every database; leave it out",
+    CALLS.replace("round =", '"a.b" ='): "'a.b' must be the plain name of a function",
+    CALLS.replace("[functions]\nround", "functions"): "functions must be a table",
+    CALLS.replace('"duckdb"', '"postgres"'): "round() is for PostgreSQL, not for DuckDB",
+    CALLS.replace("round(", "sin("): "the function 'sin' is not known",
+    CALLS.replace("round(", "main.sin("): "is not the same everywhere",
+    CALLS.replace("round(", "main.round("): "is not the same everywhere",
+    CALLS.replace("grade / rnk)", "(select 1))"): "reads a table of its own",
+    CALLS.replace("round(grade / rnk)", "round(score)"): "unknown column 'score'",
+    CALLS.replace("round(grade / rnk)", "1 / round(grade)"): "divides whole numbers",
+    CALLS + "+ round(grade)": "stands outside of a sum",
+    CALLS.replace("/ rnk)", r", 'a\n')"): "a backslash or a control character",
     RATIO + "sum({{ m.hits }})": "there is one row per query here",
     RATIO + "{{ m.hits }} / {{ m.hits }}": "may divide by 0",
     RATIO + "rankings.score": "unknown column 'rankings.score'",
@@ -131,7 +151,10 @@ HOSTILE = {
 """Files that are wrong or hostile -> what each is told."""
 
 
-def test_wrong_and_hostile_files_are_told_what_is_wrong(tmp_path: Path) -> None:
+def test_wrong_and_hostile_files_are_told_what_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SQLMETRICS_TRUSTED", str(tmp_path))
     for number, (text, message) in enumerate(HOSTILE.items()):
         file = written(tmp_path / str(number), text)
         with pytest.raises(SpecError) as error:
@@ -139,6 +162,22 @@ def test_wrong_and_hostile_files_are_told_what_is_wrong(tmp_path: Path) -> None:
         assert message in str(error.value), text
         assert str(file) in str(error.value)
         assert len(str(error.value)) <= 1_000
+    calls = written(tmp_path / "calls", CALLS).parent
+    written(calls, RATIO.replace("num_rel_ret", "mine") + "{{ m.hits }} / 2e0\n", "half")
+    asked = {"metrics": "half@2", "metrics_from": calls}
+    assert sm.evaluate(RANKINGS, LABELS, **asked)["half@2"] == 0.5
+    spec = Spec(**OF_TABLES | asked)
+    with pytest.raises(SpecError, match=r"round\(\) is for DuckDB, not for ClickHouse; name"):
+        sm.compile(spec, dialect="clickhouse")
+    named = CALLS.replace('round = ["duckdb"]', 'roundToExp2 = ["clickhouse"]')
+    written(calls, named.replace("round(", "roundtoexp2("))
+    spec = Spec(**OF_TABLES | asked)
+    assert "sum(case when rnk <= 2 then roundToExp2(" in sm.compile(spec, dialect="clickhouse")
+    monkeypatch.setenv("SQLMETRICS_TRUSTED", str(tmp_path / "names"))
+    with pytest.raises(
+        SpecError, match=r"it calls roundToExp2, and a function .* SQLMETRICS_TRUSTED=/"
+    ):
+        MetricFiles.read(calls)
     for name in ("ndcg", "ctr", "system", "order", "Größe"):
         with pytest.raises(SpecError, match=r"choose another name|a to z"):
             MetricFiles.read(written(tmp_path / "names", GOOD, name))

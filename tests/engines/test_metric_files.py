@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from documentation import ROOT
 from marked import by_turns
 
@@ -12,6 +13,7 @@ from sqlmetrics.catalog.metric_files import MetricFiles
 from sqlmetrics.engines.database import Database
 from sqlmetrics.proof.metric_examples import Outcome, examples_of, outcomes
 from sqlmetrics.proof.metric_proof import function_of, prove, worlds
+from sqlmetrics.sql.dialects import DIALECTS
 
 EXAMPLES = ROOT / "examples" / "metrics"
 FILES = MetricFiles.read(EXAMPLES)
@@ -19,6 +21,7 @@ FILES = MetricFiles.read(EXAMPLES)
 BY_DAY = """{#
 formula = "grades, double from 2026-01-03 on, and ten more on the first of January in Germany"
 over = "OVER"
+functions = {lower = DIALECTS}
 PARTS
 [queries]
 metric_date = "KIND"
@@ -33,7 +36,7 @@ value = LATE
 [[examples]]
 list = ["a", "b"]
 labels = {a = 3, b = 1}
-query = {metric_date = "2026-01-01", market = "de"}
+query = {metric_date = "2026-01-01", market = "De"}
 k = 2
 value = EARLY
 #}
@@ -43,7 +46,7 @@ value = EARLY
 def written_by_day(folder: Path) -> None:
     """Metrics that read the day of a query, as a number and a text, over rows of each kind."""
     days = "case when metric_date >= 20456 and priority = 1e0 then 2e0 else 1e0 end"
-    market = "case when metric_date = '2026-01-01' and market = 'de' then 10e0 else 0e0 end"
+    market = "case when metric_date = '2026-01-01' and lower(market) = 'de' then 10e0 else 0e0 end"
     templates = {
         "day_ranked": ("ranked", "number", f"sum({{{{ m.in_top('grade') }}}} * {days})", 8, 4),
         "day_labels": ("labels", "text", f"sum(grade + {market})", 4, 24),
@@ -54,6 +57,7 @@ def written_by_day(folder: Path) -> None:
     for name, (over, kind, sql, late, early) in templates.items():
         text = BY_DAY.replace("OVER", over).replace("KIND", kind)
         text = text.replace("PARTS", '[parts]\nhits = "num_rel_ret"' if over == "query" else "")
+        text = text.replace("DIALECTS", str([*DIALECTS]))
         text = text.replace("LATE", f"{late}").replace("EARLY", f"{early}")
         (folder / f"{name}.sql.jinja").write_text(f"{text}{sql}\n")
 
@@ -77,8 +81,9 @@ def outcomes_of(files: MetricFiles, database: Database, *, python: bool) -> list
 
 @by_turns(4)
 def test_metrics_of_the_day_and_the_query_are_the_same_everywhere(
-    engine: Any, tmp_path: Path
+    engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("SQLMETRICS_TRUSTED", str(tmp_path))
     written_by_day(tmp_path)
     results = outcomes_of(MetricFiles.read(tmp_path), Database(engine), python=False)
     assert [outcome for outcome in results if outcome.fails] == []

@@ -193,7 +193,7 @@ PRICED = pa.table(
             PRICED,
             r"'sum\(price, relevnt\)@2': after the column write discounted, rel",
         ),
-        ("mean@2", PRICED, r"name a column of the items, like mean\(price\)@10"),
+        ("mean@2", PRICED, r"name a column of the items, like mean\(price\)@2"),
         (
             "mean(there)@2",
             PRICED,
