@@ -397,5 +397,5 @@ def test_a_database_says_what_a_query_would_read_or_nothing(engine):
     with engine.scratch() as schema:
         engine.load(f"{schema}.hard", hard())
         estimate = engine.estimate(f"select * from {engine.quoted(f'{schema}.hard')}")
-    has_numbers = ("ClickHouse", "DuckDB", "MariaDB", "PostgreSQL", "Apache Spark")
+    has_numbers = ("ClickHouse", "DuckDB", "MariaDB", "PostgreSQL", "Apache Spark", "Trino")
     assert ("about" in estimate) == engine.name.startswith(has_numbers), estimate
