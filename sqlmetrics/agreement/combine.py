@@ -48,7 +48,9 @@ def combine(
         method: How labels become one: `majority`, the grade of most judges, of as many votes the
             lowest; `mean`; `median`, of an even number the mean of the middle two; `first`, the
             grade of the first judge that has one; or `dawid_skene`, the likeliest grade if each
-            judge errs in ways of its own, which the labels of all tell. Or several of them, for
+            judge errs in ways of its own, which the labels of all tell; or `calibrated`, the grade
+            of the first judge, who is people, and of pairs that it did not grade the mean of what
+            the grades of the others let expect of it, which never falls. Or several of them, for
             what each would change; the labels then have a column `method`.
         judge: The column that names the judge of a row; see `agree`.
         rankings: Rankings as `evaluate` takes them, to see what changes for their systems.
@@ -100,6 +102,7 @@ def combine(
         facts: dict[str, Any] = {"methods": methods, "judges": panel.names}
         facts["changes"] = tuple(row for way in ways for row in way.changes())
         facts["chances"] = tuple(row for way in ways for row in way.chances())
+        facts["calibration"] = tuple(row for way in ways for row in way.worths())
         facts["notes"] = (*panel.notes, *(note for way in ways for note in way.notes()))
         systems, orders = question.ordered_systems(
             lambda: _beside(ways), (panel.names[0], *methods), plan, engine, level

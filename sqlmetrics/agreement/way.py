@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlmetrics.agreement import DAWID_SKENE
+from sqlmetrics.agreement import CALIBRATED, DAWID_SKENE
+from sqlmetrics.agreement.calibration import Calibration, calibrated
 from sqlmetrics.agreement.counts import COMBINED, LABELS, PairCounts
 from sqlmetrics.agreement.dawid_skene import Fit, fitted
 from sqlmetrics.comparison.statements import columns_stage, join_stage, sums_stage
@@ -96,11 +97,13 @@ class Way:
         method: One of METHODS.
         counts: The labels.
         fit: What Dawid and Skene's model learned of the judges; None of other methods.
+        calibration: What the grades of judges are worth; None of other methods.
     """
 
     method: str
     counts: PairCounts
     fit: Fit | None = None
+    calibration: Calibration | None = None
 
     @classmethod
     def learned(cls, method: str, counts: PairCounts, max_rounds: int) -> Way:
@@ -109,6 +112,8 @@ class Way:
         Raises:
             InputError: If there are too many grades for a model of them.
         """
+        if method == CALIBRATED:
+            return cls(method, counts, calibration=calibrated(counts))
         if method != DAWID_SKENE:
             return cls(method, counts)
         select = f"select distinct grade\nfrom {LABELS}\norder by grade asc"
@@ -133,7 +138,8 @@ class Way:
         return (*self.keys, "grade", "n_judges", *more.get(self.method, ()))
 
     def _stages(self) -> list[Stage]:
-        own = self.fit.stages(self.keys) if self.fit else SIMPLE[self.method](self.keys)
+        model = self.fit or self.calibration
+        own = model.stages(self.keys) if model else SIMPLE[self.method](self.keys)
         return [*self.counts.label_stages, *own]
 
     def select(self) -> str:
@@ -202,6 +208,11 @@ class Way:
             for true_grade, chance in zip(self.fit.grades, chances, strict=True):  # type: ignore[union-attr]
                 name = self.counts.panel.names[judge - 1]
                 yield {"judge": name, "true_grade": true_grade, "grade": grade, "chance": chance}
+
+    def worths(self) -> Iterator[Row]:
+        """Of calibrated, one row per judge and grade: what the grade is worth."""
+        for row in self.calibration.rows if self.calibration else ():
+            yield {**row, "judge": self.counts.panel.names[row["judge"] - 1]}
 
     def notes(self) -> Iterator[str]:
         """What a reader should know."""

@@ -76,3 +76,37 @@ def _belief(
     most = max(logs.values())
     total = math.fsum(math.exp(value - most) for value in logs.values())
     return {g: math.exp(value - most) / total for g, value in logs.items()}
+
+
+def calibrated(pairs: Sequence[Labels]) -> list[float]:
+    """The first judge's grade, else the mean of the others' by the best curve that never falls."""
+    curves = [_curve(pairs, judge) for judge in range(1, len(pairs[0]))]
+    found = []
+    for first, *others in pairs:
+        expected = [curve[g] for g, curve in zip(others, curves, strict=True) if g is not None]
+        found.append(fmean(expected) if first is None else first)
+    return found
+
+
+def _curve(pairs: Sequence[Labels], judge: int) -> dict[float, float]:
+    """Grade -> the largest of the least means of blocks of grades (the min-max formula)."""
+    both = [
+        (labels[judge], labels[0]) for labels in pairs if None not in (labels[judge], labels[0])
+    ]
+    seen = sorted({grade for grade, _ in both})
+
+    def mean(low: float, high: float) -> float:
+        return fmean(people for grade, people in both if low <= grade <= high)
+
+    at = {
+        g: max(min(mean(low, high) for high in seen if high >= g) for low in seen if low <= g)
+        for g in seen
+    }
+    curve = {}
+    for grade in {labels[judge] for labels in pairs if labels[judge] is not None}:
+        below = [g for g in seen if g <= grade] or seen[:1]
+        above = [g for g in seen if g >= grade] or seen[-1:]
+        low, high = below[-1], above[0]
+        step = (grade - low) / (high - low) if high != low else 0
+        curve[grade] = at[low] + (at[high] - at[low]) * step
+    return curve

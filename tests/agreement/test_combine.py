@@ -29,7 +29,7 @@ def worlds() -> list[tuple[list[str], Pairs]]:
     drawn = []
     for n_judges, scale, n_queries in ((3, SCALES[0], 12), (2, SCALES[1], 5), (6, SCALES[2], 9)):
         pairs = world(chance, n_judges, scale, n_queries)
-        once = next(labels for labels in pairs.values() if labels[1] is not None)
+        once = next(labels for labels in pairs.values() if None not in labels[:2])
         if n_judges > 2:
             pairs = {
                 pair: labels if labels is once else (labels[0], None, *labels[2:])
@@ -44,6 +44,7 @@ def check_labels(rows: Sequence[dict[str, Any]], pairs: Pairs, method: str, n_ro
     """Compare each label with plain Python; how many grades were as likely as another."""
     assert [(row["query_id"], row["item_id"]) for row in rows] == sorted(pairs)
     beliefs = dict(zip(pairs, plain_labels.posteriors([*pairs.values()], n_rounds), strict=True))
+    expected = dict(zip(pairs, plain_labels.calibrated([*pairs.values()]), strict=True))
     n_ties = 0
     for row in rows:
         labels = pairs[row["query_id"], row["item_id"]]
@@ -56,6 +57,9 @@ def check_labels(rows: Sequence[dict[str, Any]], pairs: Pairs, method: str, n_ro
             n_ties += len(likeliest) > 1
             assert row["grade"] == min(likeliest)
             assert row["probability"] == pytest.approx(best, rel=1e-9)
+        elif method == "calibrated":
+            grade = expected[row["query_id"], row["item_id"]]
+            assert row["grade"] == pytest.approx(grade, rel=1e-12)
         else:
             grade = plain_labels.SIMPLE[method](labels)
             assert row["grade"] == pytest.approx(grade, rel=1e-12)
@@ -88,6 +92,8 @@ def test_labels_are_those_of_plain_python(monkeypatch: pytest.MonkeyPatch) -> No
                 ]
                 assert [change["mean_grade"], change["combined_mean"]] == pytest.approx(means)
     by_rows = sm.combine(rows_of(table(pairs, names), names), method=METHODS, max_rounds=7)
+    result = sm.combine(table(pairs, names), names, method="dawid_skene", max_rounds=7)
+    rows = result.to_arrow().to_pylist()
     alone = by_rows.to_arrow().filter(pa.compute.field("method") == "dawid_skene").to_pylist()
     assert [{**row, "method": None, "share": None} for row in alone] == [
         {"method": None, **row, "share": None} for row in rows
@@ -150,6 +156,7 @@ def test_every_engine_makes_the_same_labels(name: str, servers: Servers) -> None
                 sm.combine(labels, into="one_label", connection=database)
             return
         into = database.free_name("one_label")
+        arguments = {"method": "dawid_skene", "max_rounds": 20}
         try:
             written = sm.combine(labels, into=into, connection=database, **arguments)
             assert len(written) == len(pairs) == database.count(into)
@@ -252,6 +259,9 @@ def test_what_does_not_settle_is_told() -> None:
     assert all(0 < row["chance"] <= 1 for row in two.chances)
     for row in two.changes:
         assert 0 <= row["accuracy"] <= 1
+    apart = table({("q", "a"): (1.0, None), ("q", "b"): (None, 1.0)}, ["a", "b"])
+    with pytest.raises(sm.InputError, match="judge 'b' graded no pair that 'a' graded"):
+        sm.combine(apart, ["a", "b"], method="calibrated")
     ids = [*range(40)]
     many = pa.table({"query_id": ids, "item_id": ids, "a": [i / 7 for i in ids], "b": ids})
     with pytest.raises(sm.InputError, match="different grades; dawid_skene takes 30 at most"):
