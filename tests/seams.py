@@ -34,6 +34,7 @@ Key = tuple[date, str, str, str, str, int]
 
 FIRST = date(2026, 3, 28)  # the clocks of Europe go forward on the next day
 ITEMS = ("a", "A", "é", "10", "9", "o'x", 'we"ird', "x,y", "x;y", "a b", "007", "12.0")
+QUERIES = [*(f"q{number}" for number in range(4)), "über", "q 5"]
 ZONE = "Europe/Berlin"
 WORDS = {0: "bad", 1: "fair", 2: "good", 3: "best"}
 GAIN: dict[str, Any] = {"gain": "exp", "discount": "log2", "rel": 1.0}
@@ -49,13 +50,23 @@ better = "higher"
 [parts]
 seen = "seen_grades"
 labels = "num_rel"
+[queries]
+market = "text"
+metric_date = "number"
 [[examples]]
 list = ["a", "b"]
 labels = {b = 3}
 k = 2
 value = 0.75
+[[examples]]
+list = ["a", "b"]
+labels = {b = 3}
+query = {market = "late", metric_date = "2026-03-29"}
+k = 2
+value = 1.5
 #}
 {{ m.seen }} / nullif(2e0 * {{ m.labels }}, 0e0)
+    * case when market = 'late' and metric_date >= 20541 then 2e0 else 1e0 end
 """
 SEEN_GRADES = """{#
 formula = "sum over the top k of the grade x what people see of the rank"
@@ -70,6 +81,9 @@ sum({{ m.in_top("case rnk when 1 then grade else 0.5 * grade end") }})
 """
 FILES = {"seen": SEEN, "seen_grades": SEEN_GRADES}
 """Metrics of the user's own, as their files have them."""
+
+MARKETS = {query: "late" if number % 2 else "early" for number, query in enumerate(QUERIES)}
+"""Query -> what the queries table says of it; late ones count twice from the second day on."""
 
 PRICES = {item: float(number * number) for number, item in enumerate(ITEMS)}
 
@@ -93,7 +107,8 @@ def seen(rows: Sequence[Row], grades: Mapping[str, float]) -> float | None:
     """What `seen@2` is."""
     first, second = [*(grades.get(row["item_id"], 0.0) for row in rows[:2]), 0.0, 0.0][:2]
     n_relevant = sum(grade >= 1 for grade in grades.values())
-    return (first + second / 2) / (2 * n_relevant) if n_relevant else 0.0
+    is_late = rows and MARKETS[rows[0]["query_id"]] == "late" and rows[0]["ds"] > FIRST
+    return (2 if is_late else 1) * (first + second / 2) / (2 * n_relevant) if n_relevant else 0.0
 
 
 def mean_price(rows: Sequence[Row], _: Mapping[str, float]) -> float | None:
@@ -378,7 +393,7 @@ class World:
 def world(chance: random.Random) -> World:
     """A small one: systems start, pause and stop, scores are tied, queries are missing."""
     days = [FIRST + timedelta(number) for number in range(chance.randint(2, 5))]
-    queries = [f"q{number}" for number in range(4)] + ["über", "q 5"]
+    queries = QUERIES
     countries = {query: chance.choice(["DE", "US", "(none)"]) for query in queries}
     rows: list[Row] = []
     for system in ("new", "old's"):
@@ -448,12 +463,15 @@ def store(setup: Setup, made: World, folder: Path, postgres: str) -> Stored:
     labels = [
         {**row, "grade": WORDS[row["grade"]]} if setup.words else dict(row) for row in made.labels
     ]
-    queries = [{"query_id": query, "country": country} for query, country in made.countries.items()]
+    countries = made.countries if setup.segments == "queries" else {}
+    queries = [
+        {"query_id": query, "market": market}
+        | ({"country": countries[query]} if query in countries else {})
+        for query, market in MARKETS.items()
+    ]
     items = [{"item_id": item, "price": price} for item, price in PRICES.items()]
-    tables = {"rankings": rankings, "labels": labels, "items": items}
+    tables = {"rankings": rankings, "labels": labels, "items": items, "queries": queries}
     write_files(folder / "metrics")
-    if setup.segments == "queries":
-        tables["queries"] = queries
     url = url_of(setup.database, folder, postgres)
     spec: Row = {
         "version": 1,

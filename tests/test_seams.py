@@ -732,14 +732,15 @@ class Walk:
 
     def _evaluate(self, *asked: str) -> Any:
         spec = self.stored.spec
-        ranked, labels, items = (
+        ranked, labels, items, queries = (
             spec[name].get("relation") or spec[name]["file"]
-            for name in ("rankings", "labels", "items")
+            for name in ("rankings", "labels", "items", "queries")
         )
         inputs, options = [ranked, labels], ["--system", "system"]
         if self.setup.together == "files":
             inputs, options = [*(place for _, place in self.runs), labels], []
-        options += ["--date", "ds", "--items", items, "--metrics-from", "metrics", "-o", "json"]
+        options += ["--date", "ds", "--items", items, "--queries", queries]
+        options += ["--metrics-from", "metrics", "-o", "json"]
         options += asked
         if self.setup.day == "zoned":
             options += ["--time-zone", ZONE]
@@ -748,8 +749,6 @@ class Walk:
         if self.setup.words:
             grades = spec["labels"]["grades"].items()
             options += [word for text, n in grades for word in ("--grades", f"{text}={n}")]
-        if self.setup.segments == "queries":
-            options += ["--queries", spec["queries"].get("relation") or spec["queries"]["file"]]
         if self.setup.source == "tables":
             place = {"duckdb": ["--db", str(self.folder / "shop.duckdb")]}
             options += place.get(self.setup.database, ["--connection", self.stored.url])

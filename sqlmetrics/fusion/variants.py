@@ -13,7 +13,7 @@ from sqlmetrics.fusion.grid import Variant
 from sqlmetrics.plan.fusion import FusionStages, run_column
 from sqlmetrics.spec.mixture import RANK, Mixture
 from sqlmetrics.sql.stage import Column, Stage, Window, with_stages
-from sqlmetrics.sql.template import double, identifier, variant
+from sqlmetrics.sql.template import double, identifier
 
 LARGEST_PART = 200
 """As many variants are ranked by one statement: databases bound how many selects a union has."""
@@ -46,7 +46,9 @@ class VariantStages:
             numbers: The numbers of the variants.
             joined: The stages to `joined_items`.
         """
-        stages = [*joined, self._variants(numbers), *self._items(numbers), self._ranks()]
+        keeps_best = self.depth and not self.fusion.plan.translation.changes
+        lists = self._best(numbers) if keeps_best else self._ranked(numbers)
+        stages = [*joined, *lists]
         where = f"\nwhere rnk <= {self.depth}" if self.depth else ""
         fusion = self.fusion
         names = [*fusion.query_keys, "item_id", "rnk", "system"]
@@ -60,6 +62,47 @@ class VariantStages:
         shape = self.fusion.plan.shape
         names = (*shape.segments["rankings"], "weight")
         return dict(zip(shape.listed_facts, names, strict=False))
+
+    def _best(self, numbers: range) -> Iterator[Stage]:
+        """The best items of each variant: an aggregate each, for all of which items are read once.
+
+        Beside a cross join with the variants this takes a third less time.
+        """
+        keys, facts = [*self.fusion.query_keys], [*self.fusion.plan.shape.listed_facts]
+        scores_by_source: dict[str, dict[int, str]] = {}
+        for number, variant in self._numbered(numbers):
+            before, source, score = self._score(variant)
+            yield from before if source not in scores_by_source else ()
+            scores_by_source.setdefault(source, {})[number] = score
+        for source, scores in scores_by_source.items():
+            view = {
+                "about": "the best items of each variant; rank 1 is the best of all",
+                "keys": keys,
+                "facts": facts,
+                "scores": scores,
+                "from": source,
+                "k": self.depth,
+            }
+            yield Stage(f"best_{source}", "fusion/best", view)
+        view = {
+            "about": "the same of all variants",
+            "columns": [*keys, *facts, "item_id", "system", "rnk"],
+            "sources": [f"best_{source}" for source in scores_by_source],
+        }
+        yield Stage("variant_ranks", "comparison/union", view)
+
+    def _score(self, variant: Variant) -> tuple[list[Stage], str, str]:
+        """As `FusionStages.scored`, with the numbers of a variant."""
+        if variant.family:
+            return self.fusion.scored(replace(variant.family, weights=variant.weights))
+        number = variant.weights.index(1) + 1
+        return [], "joined_items", f"-1e0 * {run_column(RANK, number)}"
+
+    def _ranked(self, numbers: range) -> Iterator[Stage]:
+        """The lists of each variant, from all their items."""
+        yield self._variants(numbers)
+        yield from self._items(numbers)
+        yield self._ranks()
 
     def _variants(self, numbers: range) -> Stage:
         numbered = self._numbered(numbers)
@@ -120,16 +163,14 @@ class VariantStages:
         fusion = self.fusion
         keys = [*fusion.query_keys, "system"]
         rank = f"row_number() over {Window(keys, ['score desc', 'item_id asc'])}"
-        dialect = fusion.plan.translation.dialect.name
         view = {
             "about": "rank 1 is the best of a query and variant",
             "keys": keys,
             "facts": [*fusion.plan.shape.listed_facts],
             "rank": Column(rank, "rnk"),
             "from": "variant_items",
-            "k": self.depth,
         }
-        return Stage("variant_ranks", variant("fusion/ranks", dialect), view)
+        return Stage("variant_ranks", "fusion/ranks", view)
 
 
 def _formula(variant: Variant) -> Mixture | None:
