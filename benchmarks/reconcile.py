@@ -1,9 +1,9 @@
 """Which share of the numbers of others `reconcile` names in its first three lines, and how fast.
 
 `python -m benchmarks.reconcile --seed 7` makes new data, asks the queries of
-`benchmarks.hand_written` and the tools that are installed, prints each number as people copy it,
-and gives it to `reconcile` with nothing else. A line names a number if it says what stands beside
-the query, or has the tool's preset.
+`benchmarks.hand_written` and `hand_written_more` and the tools that are installed, prints each
+number as people copy it, and gives it to `reconcile` with nothing else. A line names a number if
+it says what stands beside the query, or has the tool's preset.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import pyarrow as pa
 
 import sqlmetrics as sm
 from benchmarks.hand_written import QUERIES, Written
+from benchmarks.hand_written_more import MORE
 from sqlmetrics.proof.reconcile.result import Candidate
 
 LINES = 3
@@ -67,7 +68,7 @@ def world(seed: int) -> Tables:
 def hand_written(seed: int, count: int) -> Iterator[Asked]:
     """The numbers of the first so many queries."""
     tables = world(seed)
-    for name, written in islice(QUERIES.items(), count):
+    for name, written in islice({**QUERIES, **MORE}.items(), count):
         yield _asked(name, written, tables)
 
 
@@ -148,7 +149,7 @@ def main() -> None:
     """Print the shares and seconds, and the text of each number that was not named."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reconcile", description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--queries", type=int, default=40, help="how many numbers of queries")
+    parser.add_argument("--queries", type=int, default=80, help="how many numbers of queries")
     parser.add_argument("--tools", type=int, default=100, help="how many numbers of tools")
     parser.add_argument("--verbose", action="store_true", help="the text of what was missed")
     arguments = parser.parse_args()

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 from sqlmetrics.catalog.conventions import OPTIONS
@@ -78,6 +79,7 @@ class Handwritten:
             if value_column.mistake and (mean := self._mean(rows, value_column, over)) is not None
         ]
         mistaken += [*self._averages(rows), *self._multiples(rows), *self._of_means(rows)]
+        mistaken += self._of_values(rows)
         return mistaken, [value for value in right if value is not None]
 
     @cached_property
@@ -95,13 +97,26 @@ class Handwritten:
                 Column(f"count({value_column.sql})", f"{value_column.column}_queries"),
             )
         ]
+        source = "handwritten" if self._wrong else "per_query"
         view = {
             "about": "sums over the queries, correct and with each mistake",
             "keys": keys,
-            "columns": [*counted, Column("count(*)", "queries")],
-            "from": "handwritten" if self._wrong else "per_query",
+            "columns": [*counted, Column("count(*)", "queries"), *self._medians(source)],
+            "from": source,
         }
         return with_stages(stages, print_template("proof/dcg_sums", view))
+
+    def _medians(self, source: str) -> Iterator[Column]:
+        """The medians of the right values over all queries, beside every row."""
+        for value_column in self._right:
+            name = value_column.column
+            for over, (value, where) in {
+                _ALL: (name, ""),
+                _RANKED: (name, " where is_ranked = 1"),
+                _ZERO: (f"coalesce({name}, 0e0)", ""),
+            }.items():
+                text = f"(select median({value}) from {source}{where})"
+                yield Column(text, f"{name}_median_{over}")
 
     @cached_property
     def _plan(self) -> Plan:
@@ -122,7 +137,8 @@ class Handwritten:
         names = {
             "recall": ("num_rel_ret",),
             "f1": ("precision", "recall"),
-            "mrr": ("mrr",),
+            "mrr": ("mrr", "first_rank"),
+            "ap": ("ap",),
             "precision": ("num_rel_ret",),
         }
         measure = self.spec.measures[0]
@@ -175,7 +191,8 @@ class Handwritten:
                 continue
             if mistake.sql:
                 columns = {part: self._column(part) for part in self._parts}
-                sql = mistake.sql.format(**columns, k=double(self.spec.measures[0].k or 1))
+                k = self.spec.measures[0].k
+                sql = mistake.sql.format(**columns, k=double(k) if k else "n_ranked")
                 value_columns.append(_Value(mistake.name, sql, self._bases[0], mistake))
             if mistake.dcg is None:
                 continue
@@ -219,11 +236,35 @@ class Handwritten:
             yield self._sums_stage("label_counts", labels, shape.label_keys, counts)
             joins.append(("label_counts", shape.label_keys))
             names.append("n_labels")
+            if self.spec.measures[0].metric.name in ("mrr", "ap"):
+                yield self._facts_stage()
+                joins.append(("list_facts", shape.keys))
+                names += ["last_hit", "mean_hit", "precisions", "n_ranked"]
         text = "-- one row per query: its sums with each mistake\nselect\n    per_query.*,\n    "
         text += ",\n    ".join(names) + "\nfrom per_query"
         for stage, keys in joins:
             text += f"\nleft join {stage}\n    on {conditions(equal(stage, 'per_query', keys))}"
         yield Stage("handwritten", "text", {"text": text})
+
+    def _facts_stage(self) -> Stage:
+        """What else people make of the ranks of hits: the last, the mean, and all precisions."""
+        keys, k = self._plan.shape.keys, self.spec.measures[0].k
+        hit_rank = case(f"{self._relevant} and rnk <= {k}" if k else self._relevant, "rnk", "")
+        precision = case(f"rnk <= {k}", "n_hits / rnk", "") if k else "n_hits / rnk"
+        down = Window(keys, ["rnk asc"], "unbounded preceding")
+        view = {
+            "about": "the ranks of hits, and the precisions at all ranks",
+            "keys": keys,
+            "columns": [
+                Column(f"max({hit_rank})", "last_hit"),
+                Column(f"avg({hit_rank})", "mean_hit"),
+                Column(f"sum({precision})", "precisions"),
+                Column("count(*)", "n_ranked"),
+            ],
+            "from": f"(\n    select *, sum({case(self._relevant, '1e0')}) over {down} as n_hits\n"
+            "    from ranked\n) as hits",
+        }
+        return Stage("list_facts", "proof/dcg_sums", view)
 
     def _ranks_stage(self) -> Stage:
         """What else is taken for a rank: by `dense_rank()`, and by the grades of the top k."""
@@ -306,15 +347,37 @@ class Handwritten:
                         )
 
     def _of_means(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[MistakenValue]:
-        """The harmonic mean of means."""
+        """The harmonic mean of means, or 1 / a mean."""
         for mistake in MISTAKES:
             if not mistake.of_means or not mistake.is_of(self.spec.measures[0]):
                 continue
             for over, words in _OVER.items():
-                means = [self._mean(rows, self._part_value(part), over) for part in self._parts]
+                parts = [*self._parts] if mistake.of_means == "harmonic" else ["first_rank"]
+                means = [self._mean(rows, self._part_value(part), over) for part in parts]
                 if all(means):
-                    mean = len(means) / sum(1 / mean for mean in means if mean)
-                    yield MistakenValue(mistake, mean, str(self._bases[0]), beside=words)
+                    harmonic = len(means) / sum(1 / mean for mean in means if mean)
+                    value = harmonic if mistake.of_means == "harmonic" else 1 / harmonic
+                    yield MistakenValue(mistake, value, str(self._bases[0]), beside=words)
+
+    def _of_values(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[MistakenValue]:
+        """What is no mean: medians, sums, and 1 - the mean of what is at most 1."""
+        measure = self.spec.measures[0]
+        is_share = measure.metric.range in ("0 to 1", "0 or 1")
+        for mistake, value_column, over in product(MISTAKES, self._right, _OVER):
+            if not mistake.of_values or (mistake.of_values == "complement" and not is_share):
+                continue
+            mean = self._mean(rows, value_column, over)
+            if mean is None:
+                continue
+            total = sum(row[f"{value_column.column}_total"] or 0.0 for row in rows)
+            value = {
+                "median": rows[0][f"{value_column.column}_median_{over}"],
+                "sum": total,
+                "complement": 1 - mean,
+            }[mistake.of_values]
+            if value is not None:
+                metric = str(value_column.metric)
+                yield MistakenValue(mistake, value, metric, str(measure), _OVER[over])
 
     def _multiples(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[MistakenValue]:
         """The means that are too large by a factor."""

@@ -40,7 +40,7 @@ class Dcg:
 
 @dataclass(frozen=True)
 class Mistake:
-    """One mistake: options, an order, a factor, a way to write DCG, or a mean of means.
+    """One mistake: options, an order, a way to write DCG, a value, or what is made of means.
 
     Attributes:
         name: A short name.
@@ -50,8 +50,12 @@ class Mistake:
         options: The options that do the same on purpose.
         dcg: How it writes DCG, where no option does it.
         order: In which order it reads lists, where no option does it.
-        sql: A value of a query, over the columns of `per_query`, `n_labels` and the cutoff {k}.
-        of_means: Whether it is the harmonic mean of the means of what it is made of.
+        sql: A value of a query, over the columns of `per_query`, those of `list_facts` and
+            `label_counts`, and the cutoff {k}.
+        of_means: What the means of its parts become: their `harmonic` mean, or the `reciprocal`
+            of one.
+        of_values: What the values of queries become instead of their mean: `median`, `sum`, or
+            `complement`, 1 - the mean.
         factor: How many times too large it makes the number.
     """
 
@@ -63,13 +67,15 @@ class Mistake:
     dcg: Dcg | None = None
     order: str = ""
     sql: str = ""
-    of_means: bool = False
+    of_means: str = ""
+    of_values: str = ""
     factor: float = 1.0
 
     @property
     def has_options(self) -> bool:
         """Whether options, or an order, do the same."""
-        return not (self.dcg or self.sql or self.of_means) and self.factor == 1.0
+        is_computed = self.dcg or self.sql or self.of_means or self.of_values
+        return not is_computed and self.factor == 1.0
 
     def is_of(self, measure: Measure) -> bool:
         """Whether the mistake can be made in a metric, at its cutoff."""
@@ -245,7 +251,67 @@ MISTAKES: tuple[Mistake, ...] = (
         "F1 is computed from mean precision and mean recall",
         "compute F1 of each query, then the mean",
         ("f1",),
-        of_means=True,
+        of_means="harmonic",
+    ),
+    Mistake(
+        "median_of_queries",
+        "this is the median of {} over queries, not the mean",
+        "take the mean: avg(), with 0 for a query without a hit",
+        of_values="median",
+    ),
+    Mistake(
+        "sum_of_queries",
+        "this is the sum of {} over queries, not the mean",
+        "divide by the number of labelled queries",
+        of_values="sum",
+    ),
+    Mistake(
+        "one_minus_it",
+        "this is 1 - the mean of {}, as a loss",
+        "subtract it from 1",
+        of_values="complement",
+    ),
+    Mistake(
+        "sqrt_of_rank",
+        "the discount is the square root of the rank",
+        "divide by log2(rank + 1)",
+        _DCG,
+        dcg=Dcg("1e0 / sqrt({rank})"),
+    ),
+    Mistake(
+        "one_more_than_log2",
+        "the discount is 1 + log2(rank)",
+        "divide by log2(rank + 1)",
+        _DCG,
+        dcg=Dcg("1e0 / (1e0 + ln({rank}) / ln(2e0))"),
+    ),
+    Mistake(
+        "last_hit",
+        "the reciprocal rank is of the last relevant item, not of the first",
+        "divide 1 by the smallest rank",
+        ("mrr",),
+        sql="case when {mrr} > 0e0 then 1e0 / last_hit else {mrr} end",
+    ),
+    Mistake(
+        "mean_hit",
+        "this is 1 / the mean rank of a query's relevant items",
+        "divide 1 by the smallest rank",
+        ("mrr",),
+        sql="case when {mrr} > 0e0 then 1e0 / mean_hit else {mrr} end",
+    ),
+    Mistake(
+        "mrr_of_mean_rank",
+        "this is 1 / the mean rank of the first relevant items, not the mean of 1 / rank",
+        "divide 1 by the rank of each query, then take the mean",
+        ("mrr",),
+        of_means="reciprocal",
+    ),
+    Mistake(
+        "precision_at_every_rank",
+        "average precision adds the precision at every rank, and divides by k",
+        "add the precision at the ranks of relevant items, and divide by the relevant labels",
+        ("ap",),
+        sql="case when {ap} >= 0e0 then coalesce(precisions / {k}, 0e0) end",
     ),
     Mistake(
         "doubled",
@@ -323,7 +389,7 @@ class MistakenValue:
         mistake: Its row.
         value: The number.
         metric: The metric with the gain of the query, as `evaluate` takes it.
-        group: What the means are of that are averaged.
+        group: What the means are of that are averaged, or the metric that is no mean.
         beside: What else the query does, empty for nothing.
     """
 
