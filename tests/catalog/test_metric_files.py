@@ -242,6 +242,10 @@ def test_files_read_columns_of_the_labels_and_of_their_parts(tmp_path: Path) -> 
     assert (
         "0 values differ" in sqlmetrics("metric", "test", "sold.sql.jinja", folder=tmp_path).stderr
     )
+    lacking = SOLD.replace("items = {a = {price = 40.0}, b = {price = 10.0}}\n", "")
+    written(tmp_path / "lacking", lacking, "sold")
+    told = sqlmetrics("metric", "test", "--folder", "lacking", folder=tmp_path, expect=1).stdout
+    assert "items of an example name all of its list, like items = {a = {price" in told
 
 
 OF_QUERIES = GOOD.replace(

@@ -98,6 +98,8 @@ def _test(paths: list[str], engines: Sequence[str], *, python: bool) -> int:
     refusals = {first.example.name: first.refusal for first, *_ in by_case if first.refusal}
     for case, refusal in refusals.items():
         click.echo(f"{case}: {refusal}")
+    if any("items table" in refusal for refusal in refusals.values()):
+        click.echo("items of an example name all of its list, like items = {a = {price = 9.5}}")
     return sum(outcome.fails for outcomes in by_case for outcome in outcomes)
 
 
