@@ -148,6 +148,13 @@ def _none(description: str, *nearest: str) -> str:
     return f"has {description} by this name, which is no metric here; nearest: {', '.join(nearest)}"
 
 
+_PREFERENCES = (
+    *("simp", "simp_imp", "simp_ret", "pair", "pair_imp", "pair_ret"),
+    *("avgjg", "avgjg_imp", "avgjg_ret", "avgjg_rnonrel", "avgjg_rnonrel_ret"),
+    *("num_prefs_ful", "num_prefs_ful_ret", "num_prefs_poss"),
+)
+"""What trec_eval calls its measures of preferences, behind `prefs_`."""
+
 _NO_CUTOFF = "passes over the cutoff of this metric; leave it out"
 _GRADES_LEFT_OUT = (
     "takes lower grades out of the gains too; give labels whose lower grades are 0, and the "
@@ -251,6 +258,10 @@ TOOLS = (
             **dict.fromkeys(
                 ("map_avgjg", "p_avgjg", "rprec_mult_avgjg"),
                 _none("a mean over judges", "ap", "precision@10"),
+            ),
+            **dict.fromkeys(
+                [f"prefs_{name}" for name in _PREFERENCES],
+                _none("preferences of groups of judges", "pnr"),
             ),
             **dict.fromkeys(
                 ("official", "all_trec", "set", "all_prefs", "prefs", "qrels_jg"),

@@ -123,6 +123,7 @@ REFUSED = [
     ("ir_measures", "SetP(relative=True)", "nearest: set_precision"),
     ("ir_measures", "AP(rel=2, judged_only=True)", "give unjudged=condensed"),
     ("ir_measures", "SetF(beta=2.0)", r"takes beta squared .* set_f\(beta=2\) for SetF\(beta=4\)"),
+    ("trec_eval", "prefs_simp", "nearest: pnr"),
     ("ir_measures", "Compat(normalize=False)", "divides by the weights of all depths"),
     ("recbole", "RMSE", "a loss of scores"),
     ("house", "rbp.95", r"ranx has rbp\(rbp_of=grade, p=0.95\) by this name"),
