@@ -277,6 +277,7 @@ class Walk:
         self._evaluated()
         self._compared()
         self._fused()
+        self._judged()
         if self.setup.runs in ("once", "refresh"):
             self._swept()
         self._never_met()
@@ -597,6 +598,40 @@ class Walk:
                 (row["query_id"], row["item_id"], row["rank"]) for row in csv.DictReader(file)
             ]
         assert sorted(tuple(map(str, row)) for row in rows) == sorted(listed)
+
+    def _judged(self) -> None:
+        """Three judges of the labels: how far two agree, and the grade of most in a table."""
+        names = ("people", "model", "third judge")
+        grades = [*range(4)]
+        judged = {
+            (row["query_id"], row["item_id"]): [
+                self.chance.choice(grades),
+                self.chance.choice([*grades, ""]),
+                self.chance.choice([*grades, ""]),
+            ]
+            for row in self.made.labels
+        }
+        with (self.folder / "judges.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["query_id", "item_id", *names])
+            writer.writerows([*pair, *labels] for pair, labels in judged.items())
+        asked = ["judges.csv", "--judges", ",".join(names)]
+        told = sqlmetrics("agree", *asked, "-o", "json", folder=self.folder).stdout
+        both = [labels[:2] for labels in judged.values() if labels[1] != ""]
+        first = json.loads(told)[0]
+        assert (first["coefficient"], first["n_pairs"]) == ("agreement", len(both))
+        assert first["value"] == pytest.approx(sum(a == b for a, b in both) / len(both))
+        line = ["combine", *asked, "--into", "label_of_seams", *self.stored.where]
+        sqlmetrics(*line, folder=self.folder)
+        assert "exists" in sqlmetrics(*line, folder=self.folder, expect=2).stderr
+        expected = {}
+        for pair, labels in judged.items():
+            votes = [label for label in labels if label != ""]
+            expected[pair] = min(votes, key=lambda grade: (-votes.count(grade), grade))
+        with connect(self.stored.url) as database:
+            rows = database.rows("select query_id, item_id, grade from label_of_seams")
+            database.execute("drop table label_of_seams")
+        assert {(query, item): grade for query, item, grade in rows} == expected
 
     def _read_back(self) -> None:
         """What runs wrote, day by day, as an assistant asks for it."""

@@ -91,6 +91,8 @@ def combine(
     check_level("the confidence level", level)
     check_count("max_rounds", max_rounds)
     methods = _methods(method)
+    if rankings is not None and not metrics:
+        raise SpecError("rankings are for metrics of their systems; give some (metrics, -m)")
     if into is not None and connection is None:
         raise SpecError("into needs the database of the table; give it (connection, --db)")
     if into is not None and len(methods) > 1:

@@ -242,6 +242,7 @@ def test_it_is_asked_in_a_terminal(tmp_path: Path) -> None:
         ((*into, "--sql"), "leave --sql out"),
         ((*into, "--method", "mean", "--method", "first"), "labels of one method"),
         (("--weight", "x"), "No such option"),
+        (("--rankings", "labels.parquet"), "give some (metrics, -m)"),
         (("-m", "mrr"), "metrics: only with a table of rankings"),
     ):
         words = line[:2] if "--judges" in wrong else line
