@@ -15,13 +15,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from seams import FIRST, GAIN, ITEMS, Key, Row, seen, source, write_files
+from seams import FIRST, GAIN, ITEMS, Key, Row, seen_share, source, write_files
 
 from sqlmetrics.proof import reference
 
 METRICS = (
     "ndcg@3",
-    "seen@2",
+    "seen_share@2",
     "mrr",
     "ctr@2",
     "abandonment",
@@ -160,7 +160,7 @@ def _sums(requests: Sequence[Row], form: str) -> dict[str, tuple[float, float]]:
         listed = [grades.get(item, 0.0) for item in items]
         for metric, value in (
             ("ndcg@3", reference.ndcg(listed, listed, k=3, ideal="labels_at_k", **GAIN)),
-            ("seen@2", seen([{"item_id": item} for item in items], grades)),
+            ("seen_share@2", seen_share([{"item_id": item} for item in items], grades)),
             ("mrr", reference.mrr(listed, listed, k=None, rel=1.0, rr_of="first")),
         ):
             if grades and value is not None:  # a request without an answer has no label

@@ -44,7 +44,7 @@ Formula = Callable[[Sequence[Row], Mapping[str, float]], float | None]
 """A list, best first, and item -> grade of all labels of its query, to the value."""
 
 SEEN = """{#
-formula = "sum over the top k of the grade x what people see of the rank, beside the labels' mean"
+formula = "seen_share, twice for late markets after the first day"
 over = "query"
 better = "higher"
 [parts]
@@ -68,6 +68,21 @@ value = 1.5
 {{ m.seen }} / nullif(2e0 * {{ m.labels }}, 0e0)
     * case when market = 'late' and metric_date >= 20541 then 2e0 else 1e0 end
 """
+SEEN_SHARE = """{#
+formula = "sum over the top k of the grade x what people see of the rank, beside the labels' mean"
+over = "query"
+better = "higher"
+[parts]
+seen = "seen_grades"
+labels = "num_rel"
+[[examples]]
+list = ["a", "b"]
+labels = {b = 3}
+k = 2
+value = 0.75
+#}
+{{ m.seen }} / nullif(2e0 * {{ m.labels }}, 0e0)
+"""
 SEEN_GRADES = """{#
 formula = "sum over the top k of the grade x what people see of the rank"
 over = "ranked"
@@ -79,7 +94,7 @@ value = 1.5
 #}
 sum({{ m.in_top("case rnk when 1 then grade else 0.5 * grade end") }})
 """
-FILES = {"seen": SEEN, "seen_grades": SEEN_GRADES}
+FILES = {"seen": SEEN, "seen_share": SEEN_SHARE, "seen_grades": SEEN_GRADES}
 """Metrics of the user's own, as their files have them."""
 
 MARKETS = {query: "late" if number % 2 else "early" for number, query in enumerate(QUERIES)}
@@ -103,12 +118,17 @@ def blended(rows: Sequence[Row], grades: Mapping[str, float]) -> float | None:
     return None if ndcg is None or hit is None else 0.7 * ndcg + hit / 4
 
 
-def seen(rows: Sequence[Row], grades: Mapping[str, float]) -> float | None:
-    """What `seen@2` is."""
+def seen_share(rows: Sequence[Row], grades: Mapping[str, float]) -> float:
+    """What `seen_share@2` is."""
     first, second = [*(grades.get(row["item_id"], 0.0) for row in rows[:2]), 0.0, 0.0][:2]
     n_relevant = sum(grade >= 1 for grade in grades.values())
+    return (first + second / 2) / (2 * n_relevant) if n_relevant else 0.0
+
+
+def seen(rows: Sequence[Row], grades: Mapping[str, float]) -> float:
+    """What `seen@2` is."""
     is_late = rows and MARKETS[rows[0]["query_id"]] == "late" and rows[0]["ds"] > FIRST
-    return (2 if is_late else 1) * (first + second / 2) / (2 * n_relevant) if n_relevant else 0.0
+    return (2 if is_late else 1) * seen_share(rows, grades)
 
 
 def mean_price(rows: Sequence[Row], _: Mapping[str, float]) -> float | None:

@@ -12,7 +12,7 @@ from functools import cached_property, partial
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, parse, word
-from sqlmetrics.catalog.metric import is_column_role, label_column
+from sqlmetrics.catalog.metric import Metric, is_column_role, label_column
 from sqlmetrics.catalog.option import Choice, GainTable
 from sqlmetrics.plan.border import reaches
 from sqlmetrics.plan.expressions import (
@@ -284,7 +284,7 @@ class Needs:
         value = self._chosen("rounding", measure).format(value=value)
         if metric.undefined == "no_relevant":
             value = self._filled("no_relevant", measure, value)
-        elif metric.undefined == "zero":
+        elif metric.undefined == "zero" or _is_zero_by_file(metric):
             value = f"coalesce({value}, 0e0)"
         return self._counted(measure, value)
 
@@ -424,6 +424,11 @@ class Needs:
         if order:
             sums.over, sums.order = over, order
         return sums
+
+
+def _is_zero_by_file(metric: Metric) -> bool:
+    """Whether a file says `never`, and its SQL may be NULL all the same; sums of rows are not."""
+    return bool(metric.template) and metric.over == "query" and metric.undefined == "never"
 
 
 def _ratio(top: str, bottom: str) -> str:

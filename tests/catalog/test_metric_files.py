@@ -226,6 +226,31 @@ sum({{ m.in_top("price + coalesce(revenue, 0e0)") }})
 """
 
 
+PER_LABEL = """{#
+formula = "1 / the number of relevant labels"
+over = "query"
+undefined = "never"
+[parts]
+labels = "num_rel"
+[[examples]]
+list = ["a"]
+labels = {a = 1, b = 1}
+k = 1
+value = 0.5
+#}
+1e0 / nullif({{ m.labels }}, 0e0)
+"""
+
+
+def test_null_is_what_the_file_says_of_it(tmp_path: Path) -> None:
+    labels = [{"query_id": "q", "item_id": "b", "grade": 0}]
+    for undefined, value in (("never", 0.0), ("zero", 0.0), ("skip", None), ("no_relevant", None)):
+        folder = tmp_path / undefined
+        written(folder, PER_LABEL.replace("never", undefined))
+        result = sm.evaluate(RANKINGS[:1], labels, "mine@2", metrics_from=folder)
+        assert result.to_dicts()[0]["value"] == value, undefined
+
+
 @by_turns(1)
 def test_files_read_columns_of_the_labels_and_of_their_parts(tmp_path: Path) -> None:
     written(tmp_path, SOLD, "sold")
