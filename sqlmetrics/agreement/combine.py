@@ -10,8 +10,8 @@ import pyarrow as pa
 from sqlmetrics.agreement import METHODS
 from sqlmetrics.agreement.combination import Combination
 from sqlmetrics.agreement.counts import PairCounts
+from sqlmetrics.agreement.label_rule import LabelRule
 from sqlmetrics.agreement.question import Question, names
-from sqlmetrics.agreement.way import Way
 from sqlmetrics.comparison.written_table import WrittenTable
 from sqlmetrics.errors import SpecError, shortened, unknown
 from sqlmetrics.evaluation.arguments import check_count, check_level
@@ -100,24 +100,26 @@ def combine(
     question = Question("combine", labels, judges, judge, rankings, metrics, arguments)
     with question.opened(connection, check=check) as (panel, plan, engine):
         counts = PairCounts(panel, (), None, 1, engine)
-        ways = [Way.learned(name, counts, max_rounds) for name in methods]
+        rules = [LabelRule.learned(name, counts, max_rounds) for name in methods]
         facts: dict[str, Any] = {"methods": methods, "judges": panel.names}
-        facts["changes"] = tuple(row for way in ways for row in way.changes())
-        facts["chances"] = tuple(row for way in ways for row in way.chances())
-        facts["calibration"] = tuple(row for way in ways for row in way.worths())
-        facts["notes"] = (*panel.notes, *(note for way in ways for note in way.notes()))
+        facts["changes"] = tuple(row for rule in rules for row in rule.changes())
+        facts["chances"] = tuple(row for rule in rules for row in rule.chances())
+        facts["calibration"] = tuple(row for rule in rules for row in rule.worths())
+        facts["notes"] = (*panel.notes, *(note for rule in rules for note in rule.notes()))
         systems, orders = question.ordered_systems(
-            lambda: _beside(ways), (panel.names[0], *methods), plan, engine, level
+            lambda: _beside(rules), (panel.names[0], *methods), plan, engine, level
         )
         facts |= {"systems": systems, "orders": orders}
         if into is None:
-            sql = "\n".join(f"{engine.translation.text(way.select()).rstrip()};\n" for way in ways)
-            return Combination(_together(ways), sql=sql, **facts)
-        output = WrittenTable(engine, into, ways[0].columns, ways[0].select(), overwrite, "grade")
+            sql = "\n".join(
+                f"{engine.translation.text(rule.select()).rstrip()};\n" for rule in rules
+            )
+            return Combination(_together(rules), sql=sql, **facts)
+        output = WrittenTable(engine, into, rules[0].columns, rules[0].select(), overwrite, "grade")
         output.check()
         sql = output.text()
         n_rows = 0 if dry_run else output.write()
-        return Combination(ways[0].no_rows(), sql=sql, into=into, n_rows=n_rows, **facts)
+        return Combination(rules[0].no_rows(), sql=sql, into=into, n_rows=n_rows, **facts)
 
 
 def _methods(method: Any) -> tuple[str, ...]:
@@ -131,23 +133,23 @@ def _methods(method: Any) -> tuple[str, ...]:
     return methods
 
 
-def _together(ways: Sequence[Way]) -> pa.Table:
+def _together(rules: Sequence[LabelRule]) -> pa.Table:
     """The labels of all methods; of several with a column that names the method."""
-    tables = [way.table() for way in ways]
-    if len(ways) > 1:
+    tables = [rule.table() for rule in rules]
+    if len(rules) > 1:
         tables = [
-            table.add_column(0, "method", pa.array([way.method] * table.num_rows, pa.string()))
-            for way, table in zip(ways, tables, strict=True)
+            table.add_column(0, "method", pa.array([rule.method] * table.num_rows, pa.string()))
+            for rule, table in zip(rules, tables, strict=True)
         ]
     return pa.concat_tables(tables, promote_options="default")
 
 
-def _beside(ways: Sequence[Way]) -> pa.Table:
+def _beside(rules: Sequence[LabelRule]) -> pa.Table:
     """One row per pair that the first judge graded: its grade, and those of the methods."""
-    keys = ways[0].keys
-    pairs = ways[0].first_grades()
-    for number, way in enumerate(ways, start=2):
-        labels = way.table().select([*keys, "grade"])
+    keys = rules[0].keys
+    pairs = rules[0].first_grades()
+    for number, rule in enumerate(rules, start=2):
+        labels = rule.table().select([*keys, "grade"])
         labels = labels.rename_columns([*keys, f"grade_{number}"])
         pairs = pairs.join(labels, [*keys], join_type="left outer")
     return pairs

@@ -1,4 +1,4 @@
-"""The ways in which labels of judges become one, as stages of SQL, and what each changes.
+"""The rules by which labels of judges become one, as stages of SQL, and what each changes.
 
 judge_labels ─> ... ─> combined_labels, one row per pair: its grade, and of how many judges
 """
@@ -90,7 +90,7 @@ TWO = (
 
 
 @dataclass(frozen=True)
-class Way:
+class LabelRule:
     """A method on the labels of some judges.
 
     Attributes:
@@ -106,7 +106,7 @@ class Way:
     calibration: Calibration | None = None
 
     @classmethod
-    def learned(cls, method: str, counts: PairCounts, max_rounds: int) -> Way:
+    def learned(cls, method: str, counts: PairCounts, max_rounds: int) -> LabelRule:
         """The method, with all that it has to know of the judges.
 
         Raises:
