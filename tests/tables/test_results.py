@@ -80,9 +80,15 @@ def _fused() -> sm.Fusion:
     return sm.fuse(LISTS, system="system")
 
 
+JUDGES = {"human": LABELS, BAD: LABELS.set_column(2, "grade", [[1, 2]])}
+
+
 def _agreed() -> sm.Agreement:
-    other = LABELS.set_column(2, "grade", [[1, 2]])
-    return sm.agree({"human": LABELS, BAD: other}, rankings=LISTS, system="system")
+    return sm.agree(JUDGES, rankings=LISTS, system="system")
+
+
+def _combined() -> sm.Combination:
+    return sm.combine(JUDGES, method=["majority", "dawid_skene"])
 
 
 def _of_sources() -> sm.Funnel:
@@ -163,6 +169,7 @@ RESULTS: dict[type[Tabular], Callable[[], Tabular]] = {
     SourceFunnel: _of_sources,
     sm.Fusion: _fused,
     sm.Agreement: _agreed,
+    sm.Combination: _combined,
     sm.Sweep: _swept,
     sm.Diagnosis: lambda: sm.Diagnosis(
         (Finding(RULES[0], BAD, "old", "mrr +0.5"),), None, _evaluated(), ("a note",)
