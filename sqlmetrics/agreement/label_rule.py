@@ -83,10 +83,7 @@ SIMPLE: Mapping[str, Callable[[Keys], Iterator[Stage]]] = {
 MOST_GRADES = 30
 """As many grades does Dawid and Skene's model know."""
 
-TWO = (
-    "dawid_skene: two judges do not tell which of them is right where they differ; add a third, "
-    "or take first"
-)
+TWO = "dawid_skene cannot tell which of two judges is right; add a third"
 
 
 @dataclass(frozen=True)
@@ -221,6 +218,6 @@ class LabelRule:
         if self.fit and not self.fit.is_settled:
             n_rounds = len(self.fit.log_likelihoods) - 1
             yield (
-                f"dawid_skene: {many(n_rounds, 'round')} did not settle the chances of the "
-                "judges; give more (max_rounds, --max-rounds)"
+                f"dawid_skene did not settle in {many(n_rounds, 'round')}; raise max_rounds "
+                "(--max-rounds)"
             )

@@ -95,9 +95,9 @@ def test_labels_are_those_of_plain_python(monkeypatch: pytest.MonkeyPatch) -> No
     result = sm.combine(table(pairs, names), names, method="dawid_skene", max_rounds=7)
     rows = result.to_arrow().to_pylist()
     alone = by_rows.to_arrow().filter(pa.compute.field("method") == "dawid_skene").to_pylist()
-    assert [{**row, "method": None, "share": None} for row in alone] == [
-        {"method": None, **row, "share": None} for row in rows
-    ]
+    for row, row_alone in zip(rows, alone, strict=True):  # floats are added in another order
+        assert row_alone.pop("probability") == pytest.approx(row.pop("probability"), rel=1e-12)
+        assert row_alone == {"method": "dawid_skene", **row, "share": None}
 
 
 @by_turns(3)
@@ -254,9 +254,9 @@ def test_what_does_not_settle_is_told() -> None:
     names, pairs = worlds()[0]
     labels = table(pairs, names)
     short = sm.combine(labels, names, method="dawid_skene", max_rounds=1)
-    assert "1 round did not settle" in short.notes[-1]
+    assert "did not settle in 1 round" in short.notes[-1]
     two = sm.combine(labels, names[:2], method="dawid_skene")
-    assert "two judges do not tell" in two.notes[0]
+    assert "which of two judges is right" in two.notes[0]
     assert all(0 < row["chance"] <= 1 for row in two.chances)
     for row in two.changes:
         assert 0 <= row["accuracy"] <= 1

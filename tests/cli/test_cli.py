@@ -137,7 +137,7 @@ def test_tables_of_a_database(folder: Path) -> None:
         (["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "--out", "no/x"], 3, "cannot write"),
         (["compile", "no.yml"], 2, "cannot read the spec"),
         (["evalute"], 2, "No such command"),
-        (["build", "s.yml", "--dry-run"], 2, "sqlmetrics run SPEC --dry-run."),
+        (["build", "s.yml", "--dry-run"], 2, "sqlmetrics run SPEC --dry-run"),
     ],
 )
 def test_errors_are_one_message_and_a_code(
