@@ -66,7 +66,12 @@ SETTINGS = [
 
 def all_texts() -> list[str]:
     """A text of every metric of the catalogue, and some with settings."""
-    return [f"{m.name}@3" if m.cutoff == "required" else m.name for m in catalog().values()]
+    return [
+        m.name
+        + (f"(column={m.operands[0]!r})" if m.operand else "")
+        + ("@3" if m.cutoff == "required" else "")
+        for m in catalog().values()
+    ]
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 from live_tools import NONE, Compared, apart
@@ -14,7 +15,9 @@ from tools import Labels, Lists
 import sqlmetrics as sm
 from sqlmetrics.catalog.measure import parse
 from sqlmetrics.catalog.presets import PRESETS
+from sqlmetrics.errors import SpecError
 from sqlmetrics.proof.reconcile.result import Candidate
+from sqlmetrics.spec.spec import Spec
 
 EACH = 20
 LINES = 3
@@ -49,8 +52,13 @@ def numbers(compared: Compared) -> Iterator[tuple[str, float, str, pa.Table, pa.
 
 
 def is_of(preset: str, text: str) -> bool:
-    """Whether a preset's tool has a metric."""
+    """Whether a preset's tool has a metric, and computes it for lists of any length."""
     metric = parse(text)
+    sources: Any = {name: {"relation": name} for name in ("rankings", "labels")}
+    try:
+        Spec(**sources, metrics=[text], preset=preset)
+    except SpecError:
+        return False
     return PRESETS[preset].has(metric.metric.name, metric.k)
 
 
