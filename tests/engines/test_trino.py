@@ -15,6 +15,10 @@ from job_files import day
 import sqlmetrics as sm
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.jobs.files import write_job
+from sqlmetrics.proof.doctor.cases import cases
+from sqlmetrics.proof.doctor.data import tables
+from sqlmetrics.proof.doctor.examine import TOLERANCE
+from sqlmetrics.proof.verify import verify
 
 RANGES = ((0, 3), (2, 6), (4, 5))
 """Ranges of days, of which two write days again."""
@@ -86,6 +90,20 @@ def test_two_jobs_that_meet_double_no_day(tmp_path: Path, iceberg: Database) -> 
     assert len(failures) < 2, failures
     assert all("conflict" in failure for failure in failures), failures
     check(iceberg, [*range(6)])
+
+
+def test_fused_systems_are_those_of_the_reference(iceberg: Database) -> None:
+    """A few metrics a query: all of them would have too many stages."""
+    n_compared = 0
+    with iceberg.scratch() as schema:
+        for name, table in tables(40).items():
+            iceberg.load(f"{schema}.{name}", table)
+        for case in cases(iceberg.translation.dialect, schema, lambda name: "fused" in name):
+            few = case.spec.having(metrics=["ndcg@3", "recall@3", "mrr"])
+            for agreement in verify(few, iceberg)[1]:
+                assert agreement.largest <= TOLERANCE, (case.name, agreement)
+                n_compared += agreement.compared
+    assert n_compared > 1_000
 
 
 def test_rows_move_between_workers_as_often_as_by_hand(iceberg: Database) -> None:

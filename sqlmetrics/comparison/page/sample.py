@@ -162,14 +162,14 @@ def all_labelled(spec: Spec, engine: Database) -> Iterator[Spec | None]:
     names = [identifier(getattr(label_columns, role)) for role in ("query", "item", "grade")]
     keep = (
         f"with\n\nlabelled as (\n    select {labelled}\n    from {sql_by_table['labels']}\n),\n\n"
-        f"ranked as (\n    select distinct {ids}\n    from {sql_by_table['rankings']}\n)\n\n"
+        f"shown_items as (\n    select distinct {ids}\n    from {sql_by_table['rankings']}\n)\n\n"
         "select *\nfrom labelled\nunion all\n"
-        f"select ranked.{query}, ranked.{item}, best.highest\nfrom ranked\n"
+        f"select shown_items.{query}, shown_items.{item}, best.highest\nfrom shown_items\n"
         f"inner join (select distinct {names[0]} from labelled) as queries\n"
-        f"    on queries.{names[0]} = ranked.{query}\n"
+        f"    on queries.{names[0]} = shown_items.{query}\n"
         f"cross join (select max({names[2]}) as highest from labelled) as best\n"
-        f"left join labelled\n    on labelled.{names[0]} = ranked.{query}\n"
-        f"        and labelled.{names[1]} = ranked.{item}\n"
+        f"left join labelled\n    on labelled.{names[0]} = shown_items.{query}\n"
+        f"        and labelled.{names[1]} = shown_items.{item}\n"
         f"where labelled.{names[0]} is null"
     )
     name = engine.free_name("sqlmetrics_all_labelled")
