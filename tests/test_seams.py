@@ -77,8 +77,8 @@ def grouped(setups: dict[str, Any]) -> list[Any]:
     ]
 
 
-SETUPS = dict(draw(seams, Setup, 3))
-LOGS = dict(draw(click_seams, LogSetup, 3))
+SETUPS = dict(draw(seams, Setup, 2))
+LOGS = dict(draw(click_seams, LogSetup, 2))
 TRACES = dict(draw(trace_seams, TraceSetup, 2))
 
 
