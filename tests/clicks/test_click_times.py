@@ -682,7 +682,7 @@ def test_every_metric_says_what_is_better() -> None:
     }
     assert {name for name in names if direction(name) == 0} == {
         *("idcg", "judged", "num_judged", "num_q", "num_rel", "num_ret", "overlap", "rbo"),
-        *("last_click_rank", "min_rr", "jaccard", "unexpectedness"),
+        *("last_click_rank", "min_rr", "jaccard", "tied_rbo", "unexpectedness"),
     }
     assert catalog()["novelty"].unit == "bits"
     for what, told in (("metrics", "better"), ("online", "abandonment")):
