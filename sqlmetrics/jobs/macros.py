@@ -22,6 +22,9 @@ ANY = 987_654
 ALL = 2_147_483_647
 """The cutoff of a whole list."""
 
+OF_A_KNOWN_CUTOFF = ("insq", "inst", "sdcg")
+"""Metrics that divide by a sum over all ranks to the cutoff, which is worked out for the text."""
+
 VALUES = ("value", "numerator", "denominator", "n_queries", "n_skipped", "n_missing")
 
 
@@ -104,7 +107,7 @@ def _with_arguments(text: str) -> str:
 def macros() -> Iterator[Macro]:
     """All of them: of each metric that needs no more than rankings and labels."""
     for metric in listed():
-        if metric.needs or _spec(metric).needed:
+        if metric.needs or metric.name in OF_A_KNOWN_CUTOFF or _spec(metric).needed:
             continue
         yield Macro(metric)
         if not metric.pooled:
