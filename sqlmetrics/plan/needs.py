@@ -26,7 +26,7 @@ from sqlmetrics.plan.row_columns import RowColumns
 from sqlmetrics.plan.segments import Segments
 from sqlmetrics.spec.segments import RELEVANT_LABELS
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.layout import folded
+from sqlmetrics.sql.layout import as_factor, folded
 from sqlmetrics.sql.stage import Column
 from sqlmetrics.sql.template import identifier
 
@@ -265,7 +265,7 @@ class Needs:
         top, bottom = (bound.metric.sql(name, view) for name in ("numerator", "denominator"))
         value = self._guarded(bound, _ratio(top, bottom))
         if settings.weighs:
-            rounded = self._chosen("rounding", bound).format(value=_ratio(top, bottom))
+            rounded = self._rounded(bound, _ratio(top, bottom))
             top, bottom = f"{view.weight} * {rounded}", view.weight
         elif settings["average"] != "micro":
             return MetricColumn(measure, value)
@@ -281,7 +281,7 @@ class Needs:
     def _guarded(self, measure: Measure, value: str) -> str:
         """The value, what stands for it where it is undefined, or NULL if left out."""
         metric = measure.metric
-        value = self._chosen("rounding", measure).format(value=value)
+        value = self._rounded(measure, value)
         if metric.undefined == "no_relevant":
             value = self._filled("no_relevant", measure, value)
         elif metric.undefined == "zero" or _is_zero_by_file(metric):
@@ -321,9 +321,10 @@ class Needs:
         is_ranked = f"coalesce({self.lists}.is_ranked, 0)"
         return choice.sql.format(value=value, count=count, is_ranked=is_ranked)
 
-    def _chosen(self, option: str, measure: Measure) -> str:
-        """The text of an option's choice for a metric."""
-        return self.spec.settings(measure).choice(option).sql
+    def _rounded(self, measure: Measure, value: str) -> str:
+        """The value of a query as `rounding` has it, which multiplies it."""
+        rounding = self.spec.settings(measure).choice("rounding")
+        return value if rounding.name == "none" else rounding.sql.format(value=as_factor(value))
 
     def population(self, measure: Measure) -> list[str]:
         """The flags of the queries that a metric's mean runs over, where not all have them."""
@@ -434,4 +435,4 @@ def _is_zero_by_file(metric: Metric) -> bool:
 def _ratio(top: str, bottom: str) -> str:
     """A quotient, undefined where the denominator is 0."""
     wrap = "\n    " if len(top + bottom) > 54 else " "
-    return f"{top}{wrap}/ nullif({bottom}, 0e0)"
+    return f"{as_factor(top)}{wrap}/ nullif({bottom}, 0e0)"

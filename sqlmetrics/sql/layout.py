@@ -12,6 +12,9 @@ ROOM = 80
 """What fits on a line of a select list in a stage, which stands at an indent of 8."""
 
 _TOKEN = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[()]|\b(?:case|end)\b| (?=\S)|[^ ()'\"]")
+_SIGNS = re.compile(
+    r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\b\d[\d.]*e[-+]?\d+|[-+()]|\b(?:case|end)\b", re.IGNORECASE
+)
 _LEVELS = (
     re.compile(r" (?=or )"),
     re.compile(r" (?=and )"),
@@ -48,6 +51,20 @@ def folded(expression: str, room: int = ROOM) -> str:
         return expression
     line = re.sub(r"\s*\n\s*", " ", expression).strip()
     return broken(line.replace("( ", "(").replace(" )", ")"), room)
+
+
+def as_factor(expression: str) -> str:
+    """The expression as a factor of a product: in parentheses if it is a sum or a difference.
+
+    >>> as_factor("sum(a + b) / 2e-3"), as_factor("sum(a)-1e0")
+    ('sum(a + b) / 2e-3', '(sum(a)-1e0)')
+    """
+    depth = 0
+    for token in _SIGNS.findall(expression):
+        depth += _DEEPER.get(token, 0)
+        if depth == 0 and token in "+-":
+            return f"({expression})"
+    return expression
 
 
 def broken(text: str, room: int) -> str:

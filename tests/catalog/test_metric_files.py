@@ -251,6 +251,40 @@ def test_null_is_what_the_file_says_of_it(tmp_path: Path) -> None:
         assert result.to_dicts()[0]["value"] == value, undefined
 
 
+def test_rounding_is_of_the_whole_value(tmp_path: Path) -> None:
+    written(
+        tmp_path,
+        sql("sum(grade / rnk)-1e-3").replace('"ranked"', '"ranked"\noptions = ["rounding"]'),
+    )
+    ratio = (
+        "{% macro numerator(m) %}\n{{ m.hits }} + 2\n{% endmacro %}\n"
+        "{% macro denominator(m) %}\n{{ m.hits }} + 5\n{% endmacro %}\n"
+    )
+    written(tmp_path, RATIO + ratio, "share")
+    metrics = ["mine", "share", "tied_rbo(rbo_bound=residual)"]
+    rankings = [{**row, "system": "new"} for row in RANKINGS]
+    labels = [{"query_id": "q", "item_id": "b", "grade": 1.0}]
+    values = {
+        rounding: sm.evaluate(
+            rankings,
+            labels,
+            metrics,
+            system="system",
+            baseline="new",
+            rounding=rounding,
+            metrics_from=tmp_path,
+        )
+        .per_query()
+        .to_pylist()[0]
+        for rounding in ("none", 4)
+    }
+    assert values["none"]["mine"] == 0.499
+    assert values["none"]["share"] == 0.5
+    for column, value in values["none"].items():
+        if isinstance(value, float):
+            assert values[4][column] == round(value, 4), column
+
+
 @by_turns(1)
 def test_files_read_columns_of_the_labels_and_of_their_parts(tmp_path: Path) -> None:
     written(tmp_path, SOLD, "sold")
