@@ -60,9 +60,9 @@ def as_factor(expression: str) -> str:
     ('sum(a + b) / 2e-3', '(sum(a)-1e0)')
     """
     depth = 0
-    for token in _SIGNS.findall(expression):
-        depth += _DEEPER.get(token, 0)
-        if depth == 0 and token in "+-":
+    for mark in _SIGNS.findall(expression):
+        depth += _DEEPER.get(mark.lower(), 0)
+        if depth == 0 and mark in "+-":
             return f"({expression})"
     return expression
 

@@ -10,7 +10,9 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from html import escape as html_text
 from itertools import chain
@@ -54,6 +56,19 @@ _LATEX = str.maketrans(
 )
 
 
+_IN_NOTEBOOK: ContextVar[bool] = ContextVar("in_notebook", default=False)
+
+
+@contextmanager
+def in_notebook() -> Iterator[None]:
+    """Whether tables are shown by a notebook: the beginning of the long ones."""
+    token = _IN_NOTEBOOK.set(True)
+    try:
+        yield
+    finally:
+        _IN_NOTEBOOK.reset(token)
+
+
 @dataclass(frozen=True)
 class Table:
     """Cells in rows and columns; each form escapes what it would take for its own.
@@ -85,30 +100,50 @@ class Table:
     def text(self, *, full_width: bool = False, styled: bool = False) -> str:
         """Aligned columns without lines, no wider than the terminal.
 
-        A terminal shows the first rows of a long table, and how many more there are. Where it is
-        too wide, texts go on in the next line; where that is not enough, the numbers
+        A terminal or notebook shows the first rows of a long table, and how many more there are.
+        Where it is too wide, texts go on in the next line; where that is not enough, the numbers
         stand in several tables below one another, each with the texts.
 
         Args:
             full_width: Whether it may be as wide as it is, for a file.
             styled: Whether styles are shown, by marks of terminals.
         """
-        if not full_width and sys.stdout.isatty() and len(self.rows) > MOST_ROWS:
-            return self._beginning().text(styled=styled)
         width = None if full_width else terminal_width()
-        parts = [self] if width is None else self.split(width)
+        is_shortened = not full_width and (sys.stdout.isatty() or _IN_NOTEBOOK.get())
+        table = self.beginning(width) if is_shortened else self
+        parts = [table] if width is None else table.split(width)
         tables = [_Grid(part, styled).text(width) for part in parts]
-        texts = [visible(self.title), *tables, visible("\n".join(self.notes))]
+        texts = [visible(self.title), *tables, visible("\n".join(table.notes))]
         return "\n\n".join(filter(None, texts))
 
-    def _beginning(self) -> Table:
-        """The first rows, and how many more there are."""
-        rest = many(len(self.rows) - MOST_ROWS, "more row")
-        note = f"{rest}: files, pipes and to_dicts() have all"
-        return replace(self, rows=self.rows[:MOST_ROWS], notes=[note, *self.notes])
+    def beginning(self, width: int | None = None) -> Table:
+        """The first rows and columns, in `MOST_ROWS` lines, and how many more there are.
+
+        Args:
+            width: How wide the terminal is; None for a page, which has all columns in a row.
+        """
+        table = replace(self, rows=self.rows[:MOST_ROWS])
+        parts = [] if width is None else table.parts(width)
+        shown_parts = parts[: max(MOST_ROWS // max(len(table.rows), 1), 1)]
+        n_columns = sum(len(part) for part in parts) - sum(len(part) for part in shown_parts)
+        hidden = [
+            many(count, f"more {noun}")
+            for count, noun in ((len(self.rows) - len(table.rows), "row"), (n_columns, "column"))
+            if count
+        ]
+        if n_columns:
+            table = table._part([*range(self.first_number), *chain.from_iterable(shown_parts)])
+        note = f"{' and '.join(hidden)}: files, pipes and to_dicts() have all"
+        return replace(table, title=self.title, notes=[note] * bool(hidden) + [*self.notes])
 
     def split(self, width: int) -> list[Table]:
         """Tables of columns of numbers that stand side by side, each with the texts."""
+        parts = self.parts(width)
+        first = range(self.first_number)
+        return [self] if len(parts) == 1 else [self._part([*first, *part]) for part in parts]
+
+    def parts(self, width: int) -> list[list[int]]:
+        """The columns of numbers that stand side by side, in one list or several."""
         first = self.first_number
         widths = [column_width + GAP for column_width in self._widths]
         label_width = sum(widths[:first])
@@ -122,14 +157,15 @@ class Table:
                 used = label_width
             parts[-1].append(column)
             used += widths[column]
-        return [self] if len(parts) == 1 else [self._part([*range(first), *part]) for part in parts]
+        return parts
 
     def _part(self, columns: Sequence[int]) -> Table:
         """Some columns of it."""
+        places = {column: place for place, column in enumerate(columns)}
         styles = {
-            (row, columns.index(column)): style
+            (row, places[column]): style
             for (row, column), style in (self.styles or {}).items()
-            if column in columns
+            if column in places
         }
         names, *rows = ([row[i] for i in columns] for row in (self.columns, *self.rows))
         return Table(names, rows, self.n_labels, styles=styles)
@@ -160,15 +196,16 @@ class Table:
         return "\n\n".join(filter(None, [title, table, notes]))
 
     def html(self) -> str:
-        """A table for a page: what is bold is, shares have a bar."""
+        """A table for a page: what is bold is, shares have a bar; a notebook has the first rows."""
+        shown = self.beginning() if _IN_NOTEBOOK.get() else self
         caption = f"<caption>{html_text(self.title)}</caption>" if self.title else ""
-        head = "".join(f"<th>{html_text(name)}</th>" for name in self.columns)
+        head = "".join(f"<th>{html_text(name)}</th>" for name in shown.columns)
         body = "".join(
             f"<tr>{''.join(self._html_cell(i, j) for j in range(len(row)))}</tr>"
-            for i, row in enumerate(self.rows)
+            for i, row in enumerate(shown.rows)
         )
         table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        return table + html_notes(self.notes)
+        return table + html_notes(shown.notes)
 
     def _html_cell(self, row: int, column: int) -> str:
         position = row, column

@@ -17,7 +17,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 from sqlmetrics.errors import SpecError, unknown
-from sqlmetrics.tables.table import Table, html_notes, markdown_text, visible
+from sqlmetrics.tables.table import Table, html_notes, in_notebook, markdown_text, visible
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -147,10 +147,11 @@ class Tabular:
         return str(self._repr_mimebundle_()["text/html"])
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        if not self._is_drawn:
-            return {"text/plain": repr(self), "text/html": self.html()}
-        bundle: dict[str, Any] = import_module(PAINTER).bundle(self)
-        return bundle
+        with in_notebook():
+            if not self._is_drawn:
+                return {"text/plain": repr(self), "text/html": self.html()}
+            bundle: dict[str, Any] = import_module(PAINTER).bundle(self)
+            return bundle
 
 
 def _parts(block: Block) -> Sequence[str | Table]:

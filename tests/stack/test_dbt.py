@@ -147,7 +147,7 @@ def test_input_checks_find_what_a_run_finds(project: Project) -> None:
     project.warehouse.execute(
         "insert into rankings select * from rankings where ds = date '2026-01-02'"
     )
-    with pytest.raises(sm.InputError, match="stand more than once"):
+    with pytest.raises(sm.InputError, match="appear more than once"):
         project.warehouse.ours(SEARCH, "2026-01-02", "2026-01-03")
     told = project.dbt("build", "--select", "+rm_search", fails=True, start="2026-01-02")
     assert "FAIL 3 rm_search__rankings_stand_once" in told

@@ -126,7 +126,7 @@ def test_audits_find_what_a_run_finds(project: Project) -> None:
     project.warehouse.execute(
         "insert into rankings select * from rankings where ds = date '2026-01-02'"
     )
-    with pytest.raises(sm.InputError, match="stand more than once"):
+    with pytest.raises(sm.InputError, match="appear more than once"):
         project.warehouse.ours(SEARCH, "2026-01-02", "2026-01-03")
     told = project.sqlmesh(
         "audit", "--model", "rm_search", "--start", "2026-01-02", "--end", "2026-01-02", fails=True

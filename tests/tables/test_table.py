@@ -116,3 +116,11 @@ def test_a_terminal_shows_the_first_rows_of_a_long_table(monkeypatch: pytest.Mon
     assert (len(lines), lines[-1].split()[0], empty, note) == (501, "s499", "", "so")
     assert more == "1,000 more rows: files, pipes and to_dicts() have all"
     assert len(table.text(full_width=True).splitlines()) == 1_503
+    monkeypatch.setenv("COLUMNS", "80")
+    systems = [f"system {n:03}" for n in range(400)]
+    table = Table(["metric", *systems], [[f"ndcg@{k}", *["1.0000"] * 400] for k in range(1, 51)], 1)
+    *lines, empty, more = table.text().splitlines()
+    assert (len(lines), empty) == (10 * 51 + 9, "")
+    assert more == "340 more columns: files, pipes and to_dicts() have all"
+    assert "system 059" in lines[-51]
+    assert table.html().count("<th>") == 401

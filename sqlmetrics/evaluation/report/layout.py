@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.presets import PRESETS
-from sqlmetrics.tables.table import DECIMALS, Table, metric_value, printable, segment_cell
+from sqlmetrics.tables.table import (
+    DECIMALS,
+    MOST_ROWS,
+    Table,
+    metric_value,
+    printable,
+    segment_cell,
+)
 
 if TYPE_CHECKING:
     from sqlmetrics.evaluation.report.result import Result
@@ -22,6 +29,9 @@ WIDE = 6
 
 BROKEN = 3
 """A table in several parts is read as badly as one with so many times the lines."""
+
+MANY = 20 * MOST_ROWS
+"""More numbers than this have one layout, since a terminal shows their beginning alone."""
 
 COUNTS = {"n_queries": "queries", "n_skipped": "skipped", "n_missing": "missing"}
 ALL_DAYS = "all days"
@@ -160,6 +170,8 @@ def arranged(facts: Facts, width: int | None = None) -> Table:
     if width is None:
         is_wide = len(facts.measures) <= WIDE and not across
         return layouts.wide() if is_wide else layouts.across()
+    if len(facts.rows) > MANY:
+        return layouts.across() if across else layouts.wide()
     tables = [layouts.across(), layouts.long()]
     tables = tables if across else [layouts.wide(), *tables]
     return min(tables, key=lambda table: _lines(table, width))
@@ -167,7 +179,7 @@ def arranged(facts: Facts, width: int | None = None) -> Table:
 
 def _lines(table: Table, width: int) -> int:
     """How many lines it has, more for one that is broken into parts."""
-    n_parts = len(table.split(width))
+    n_parts = len(table.parts(width))
     return n_parts * (len(table.rows) + 1) * (BROKEN if n_parts > 1 else 1)
 
 
