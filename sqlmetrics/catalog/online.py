@@ -193,19 +193,19 @@ class Online:
 
     def columns(self) -> Iterator[Column]:
         """Its sums over requests, as numbers that are divided without being cut off."""
-        for name, value in zip(("numerator", "denominator"), self._added, strict=True):
+        for name, value in zip(("numerator", "denominator"), self.added, strict=True):
             yield Column(_sum(value), f"{self.column}_{name}")
 
     def moments(self) -> Iterator[Column]:
         """What its interval is made of: how many requests count, squares and products."""
-        x, w = (f"({value})" for value in self._added)
+        x, w = (f"({value})" for value in self.added)
         yield Column(f"sum(case when {w} > 0 then 1 else 0 end)", f"{self.column}_n_clusters")
         for name, (a, b) in {"x2": (x, x), "w2": (w, w), "xw": (x, w)}.items():
             yield Column(_sum(a, f"* {b}"), f"{self.column}_sum_{name}")
 
     @property
-    def _added(self) -> tuple[str, str]:
-        """What a request adds to both sums."""
+    def added(self) -> tuple[str, str]:
+        """What a request adds to the sum above the line, and to that below it, as SQL."""
         suffix = f"_at_{self.k}" if self.k else ""
         return self.metric.numerator.format(at=suffix), self.metric.denominator.format(at=suffix)
 

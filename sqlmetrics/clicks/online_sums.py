@@ -37,7 +37,7 @@ def sums(
     Raises:
         SpecError: If the log has not what a metric needs.
     """
-    _check(tables, online_measures)
+    check_has(tables, online_measures)
     daily = tables.clicks.daily
     keys = ["day", "system"] if daily else ["system"]
     segments = [{"name": "all", "value": "'all'", "grouped": keys}]
@@ -60,7 +60,8 @@ def sums(
     return with_stages(per_request(tables, online_measures), print_template("clicks/online", view))
 
 
-def _check(tables: ClickTables, online_measures: Sequence[Online]) -> None:
+def check_has(tables: ClickTables, online_measures: Sequence[Online]) -> None:
+    """Raise SpecError if the log lacks what a metric needs."""
     names = tables.names
     has = {"requests": tables.requests is not None, "time": names.has_times, "": True}
     has["session"] = names.has_sessions

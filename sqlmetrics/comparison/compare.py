@@ -9,6 +9,7 @@ from datetime import date
 from typing import Any, Unpack
 
 from sqlmetrics.catalog.measure import metric_texts
+from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.clicks.evaluate import ready
 from sqlmetrics.comparison import findings
 from sqlmetrics.comparison.all_pairs import check_all_pairs, pair_rows
@@ -18,6 +19,7 @@ from sqlmetrics.comparison.counterfactual.estimates import compare_estimates
 from sqlmetrics.comparison.counterfactual.question import check_fits, estimates_asked
 from sqlmetrics.comparison.design import design, one_system
 from sqlmetrics.comparison.earlier_run import opened_values
+from sqlmetrics.comparison.online.ratios import OnlineRatios, compares_online, online_ratios
 from sqlmetrics.comparison.options import FailOn, Movers, Options, check_fail_on
 from sqlmetrics.comparison.periods import period, periods_asked
 from sqlmetrics.comparison.report.comparison import Comparison, check_interval, fails
@@ -48,6 +50,7 @@ from sqlmetrics.plan.script import Script
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.days import names_day
+from sqlmetrics.spec.named_values import named_in
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import protect_query, source_text
 from sqlmetrics.stats import CONFIDENCE
@@ -229,6 +232,10 @@ def _compared(
         check_fits(options, stored=baseline_values is not None)
         with connect(connection) as engine:
             return compare_estimates(inputs.rankings, estimated, options, engine, check=check)
+    if compares_online(inputs.rankings, options, stored=baseline_values is not None):
+        inputs.check_spec_alone()
+        with connect(connection) as engine, engine.reading():
+            return _compared_log(inputs.rankings, options, engine, check=check)
     if options.contributions:
         contributing.check(options.by if options.lists_slices else ())
     with (
@@ -245,6 +252,37 @@ def _compared(
         with executing(plan, engine, check=check, per_query=False, execution=USUALLY) as script:
             comparison = comparison_of(plan, options, script, engine)
             return replace(comparison, notes=(*comparison.notes, *sample_note(check)))
+
+
+def _compared_log(
+    spec: Spec, options: Options, engine: Database, *, check: bool | float
+) -> Comparison:
+    """The comparison of online metrics of a log, beside metrics of its lists where these are asked.
+
+    Each request has one system, so nothing is paired.
+    """
+    options = replace(options, paired=False)
+    metrics = spec.in_our_words(options.metrics)
+    overrides = {"metrics": metrics, "online": ()} if metrics else {}
+    spec = on_days(spec.having(by=options.carried, **overrides), options.all_days).spec
+    if spec.clicks is None:
+        raise ValueError("a spec without clicks has no log")
+    clicks = spec.clicks
+    if options.dates:
+        clicks = clicks.model_copy(update={"daily": True})
+    with (
+        cleaned_log(clicks, engine, names=named_in(spec)) as log,
+        online_ratios(log, spec, options) as online,
+    ):
+        if not spec.metrics:
+            return online.comparison()
+        with log.views() as shown_lists:
+            tables = replace(opened(spec, engine), shown_lists=shown_lists)
+            plan = planned(spec, tables)
+            with executing(plan, engine, check=check, per_query=False, execution=USUALLY) as script:
+                comparison = comparison_of(plan, options, script, engine, online)
+                notes = (*log.label_notes, *comparison.notes, *sample_note(check))
+                return replace(comparison, notes=notes)
 
 
 @contextmanager
@@ -314,8 +352,21 @@ def _days_asked(
     return {"dates": compared, "before": period(covariate, zone)}
 
 
-def comparison_of(plan: Plan, options: Options, script: Script, engine: Database) -> Comparison:
+def comparison_of(
+    plan: Plan,
+    options: Options,
+    script: Script,
+    engine: Database,
+    online: OnlineRatios | None = None,
+) -> Comparison:
     """The comparison, while the values of the queries are kept.
+
+    Args:
+        plan: The plan of the evaluation.
+        options: What is asked.
+        script: What has the values.
+        engine: Where they are.
+        online: The online metrics that are compared beside; None for none.
 
     Raises:
         SpecError: If there are not two systems, or one that is named is not there.
@@ -328,14 +379,16 @@ def comparison_of(plan: Plan, options: Options, script: Script, engine: Database
     )
     check_present(filter(None, named_systems), script, plan, engine)
     measures, notes = findings.comparable(plan)
-    notes += findings.left_out(plan.spec)
+    notes += [] if online else findings.left_out(plan.spec)
     statements = Statements(script, engine)
     pairing, design_notes = design(plan, measures, options, lambda text: statements.rows([], text))
     if options.all_pairs:
         return _all_pairs(plan, options, statements, pairing, (*notes, *design_notes))
     sums = findings.sums(pairing, statements.rows)
     sums = _tested(statements, pairing, options, sums)
-    rows, row_notes = findings.rows(pairing, options, sums)
+    beside = online.rows(pairing.baseline, pairing.systems, pairing.of_system) if online else ()
+    rows, row_notes = findings.rows(pairing, options, sums, beside)
+    notes += online.notes() if online else ()
     parts, paradoxes = contributing.contributions_of(statements, pairing, options, sums)
     movers = movers_of(statements, pairing, options, sums)
     listed = [row for row in rows if options.lists_slices or row["segment_name"] == ALL]
@@ -351,7 +404,7 @@ def comparison_of(plan: Plan, options: Options, script: Script, engine: Database
         notes=(*plan.shape.at.notes, *notes, *design_notes, *row_notes, *paradoxes),
         movers=movers,
         lost=lost_queries(statements, pairing, options, sums, failed),
-        executed_sql=statements.text(),
+        executed_sql=(online.text() if online else "") + statements.text(),
         contributions=tuple(parts),
         worse_slices=tuple(worst_slices(rows)),
         counted=findings.counted(plan.spec),

@@ -136,12 +136,26 @@ def _of_systems(plan: Plan, options: Options, ask: Ask) -> tuple[list[str], list
         raise InputError(
             "rankings: system is NULL in some rows; leave these rows out or fill them in"
         )
-    existing.sort()
+    return system_sides(sorted(existing), options, plan.spec.baseline)
+
+
+def system_sides(
+    existing: Sequence[str], options: Options, usual: str | None
+) -> tuple[list[str], list[str]]:
+    """The baseline and the systems that are compared with it; and what should be said of that.
+
+    Args:
+        existing: The systems that are there, in order.
+        options: What is asked.
+        usual: The baseline of the spec; None if it names none.
+
+    Raises:
+        SpecError: If the baseline is none of them, or there is no other system.
+        InputError: If a system that is named is none of them.
+    """
     options.check_systems(existing)
     chosen = options.systems or existing
-    named_baseline = options.baseline or (
-        options.systems[0] if options.systems else plan.spec.baseline
-    )
+    named_baseline = options.baseline or (options.systems[0] if options.systems else usual)
     if named_baseline is not None and named_baseline not in existing:
         raise SpecError(unknown("system", named_baseline, existing))
     baseline, rule = (named_baseline, "") if named_baseline else usual_baseline(existing)

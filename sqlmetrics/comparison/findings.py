@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -164,13 +165,31 @@ def left_out(spec: Spec) -> list[str]:
     are = "is" if len(spec.online) == 1 else "are"
     return [
         f"{', '.join(spec.online)} {are} computed from the log itself and not compared here; "
-        "sqlmetrics report SPEC compares online metrics, by users where the log names them"
+        "compare them by themselves, by the test t, unpaired (-m " + ",".join(spec.online) + ")"
     ]
 
 
-def rows(pairing: Pairing, options: Options, sums: Sums) -> tuple[list[dict[str, Any]], list[str]]:
-    """The rows of a comparison, in the order in which they are read; and notes."""
+def rows(
+    pairing: Pairing, options: Options, sums: Sums, beside: Sequence[dict[str, Any]] = ()
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows of a comparison, in the order in which they are read; and notes.
+
+    Args:
+        pairing: What is compared.
+        options: What is asked.
+        sums: What came out of the warehouse.
+        beside: Rows of other metrics of the same systems, before p-values are adjusted.
+    """
     result_rows, notes = undecided(pairing, options, sums)
+    result_rows += beside
+    result_rows.sort(
+        key=lambda row: (
+            row["segment_name"] != ALL,
+            row["segment_name"],
+            row["segment_value"],
+            pairing.systems.index(row["system"]),
+        )
+    )
     decided(result_rows, options, counted(pairing.plan.spec))
     return result_rows, notes
 
@@ -201,6 +220,16 @@ def decided(
         row["sentence"] = sentence(
             row, row["name"], margin=options.margin, level=options.level, counted=counted
         )
+        if "units" in row:
+            row["sentence"] += f" ({_of_units(row)})"
+
+
+def _of_units(row: Mapping[str, Any]) -> str:
+    """The relative difference with its interval, if there is one, and what is independent."""
+    if row["relative_low"] is None:
+        return f"over {row['units']}"
+    ends = (f"{100 * row[name]:+.1f} %" for name in ("relative_low", "relative_high"))
+    return f"{100 * row['relative']:+.1f} %, {' to '.join(ends)}; over {row['units']}"
 
 
 def counted(spec: Spec) -> tuple[str, str]:
@@ -225,6 +254,7 @@ def decide(rows: Sequence[dict[str, Any]], options: Options) -> None:
             row["p_adjusted"] = p
         for row in family:
             row.update(_bounds(row.pop("statistic", None), adjustment.coverage))
+            row.update(_relative_bounds(row.pop("log_ratio", None), adjustment.coverage))
     for row in rows:
         ends = None if row["ci_low"] is None else (row["ci_low"], row["ci_high"])
         row["verdict"] = verdict(
@@ -246,6 +276,17 @@ def _bounds(statistic: Estimate | Percentiles | None, coverage: float) -> dict[s
         "ci_level": None if low is None else coverage,
         "smallest_detectable": statistic.smallest_detectable(coverage) if statistic else None,
     }
+
+
+def _relative_bounds(
+    log_ratio: tuple[float, float, float] | None, coverage: float
+) -> dict[str, float | None]:
+    """The interval of the relative difference at a coverage."""
+    low, high = Estimate(*log_ratio).interval(coverage) if log_ratio else (None, None)
+    names = ("relative_low", "relative_high")
+    if low is None or high is None:
+        return dict.fromkeys(names)
+    return dict(zip(names, map(math.expm1, (low, high)), strict=True))
 
 
 Place = tuple[str, str, str, Measure]
@@ -293,7 +334,8 @@ def _row(pairing: Pairing, options: Options, sums: Sums, row_key: Place) -> dict
 
 
 _NUMBERS = (
-    *("value", "baseline_value", "difference", "relative", "ci_low", "ci_high", "ci_level"),
+    *("value", "baseline_value", "difference", "relative", "relative_low", "relative_high"),
+    *("ci_low", "ci_high", "ci_level"),
     *("p_value", "p_adjusted", "effect_size", "smallest_detectable", "variance_reduction"),
 )
 _PAIRS = ("wins", "ties", "losses")
@@ -314,6 +356,7 @@ def numbers(means: MeanDifference) -> dict[str, Any]:
         "difference": means.difference,
         "relative": means.difference / abs(before) if before else None,
         "statistic": _estimate(means),
+        "log_ratio": getattr(means, "log_ratio", None),
         "effect_size": means.effect_size,
         "variance_reduction": getattr(means, "variance_reduction", None),
         "n": means.n,

@@ -51,6 +51,17 @@ class Term:
     logged: bool = False
 
     @property
+    def column(self) -> str:
+        """What its own columns begin with; a metric by snips has the numerator of ips."""
+        return f"{self.measure.column}_{self.estimator}"
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """The name and the cutoff of what is estimated; 0 if it has none."""
+        metric = EstimatedMetric(self.measure, self.estimator)
+        return metric.name, metric.k or 0
+
+    @property
     def products(self) -> tuple[tuple[str, str], ...]:
         """The columns whose products, summed over clusters, its interval is made of."""
         return (self.x, self.x), (self.x, self.w), (self.w, self.w)

@@ -14,22 +14,25 @@ from sqlmetrics.clicks.counterfactual.evaluate import asked_of
 from sqlmetrics.clicks.counterfactual.terms import SHOWN, Question, Term, day_of
 from sqlmetrics.comparison import findings
 from sqlmetrics.comparison.counterfactual.question import question_of, reads_shown, segments_asked
-from sqlmetrics.comparison.counterfactual.sums import UNITS, Sides, of_segments
 from sqlmetrics.comparison.findings import decided
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.report.comparison import Comparison
 from sqlmetrics.comparison.statements import columns_stage
 from sqlmetrics.comparison.sums.moments import PART, Key
+from sqlmetrics.comparison.sums.ratios import Sides, of_segments, period_sides
 from sqlmetrics.comparison.sums.welch import SampleMoments
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step, keeping
-from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.jobs.days import on_days
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Stage, with_stages
 from sqlmetrics.sql.template import literal
 from sqlmetrics.tables.table import many
+
+UNITS = "sqlmetrics_estimated_requests"
+"""The table that keeps what a request, of a policy an impression, adds to each sum."""
 
 PAIRED, WELCH = "paired t of ratios", "Welch t of ratios"
 """The test where requests have both sides, and where each side has its own."""
@@ -174,23 +177,20 @@ class _Made:
                 f"the baseline is {SHOWN}, what the log showed; name another with --baseline"
             )
         paired = options.paired is not False
-        return Sides(self._terms, baseline, systems, by, paired=paired), notes
+        return Sides(self._terms, baseline, systems, UNITS, by, paired=paired), notes
 
     def _periods(self, options: Options, existing: Sequence[str]) -> Sides:
         """The days of one system."""
-        systems = options.systems or tuple(existing)
-        if len(systems) != 1:
-            raise SpecError(
-                f"dates compare one system with itself, but there are {', '.join(existing)}; name "
-                "one (systems, --systems)"
-            )
-        names = [period.name for period in options.dates]
-        baseline = options.baseline or names[0]
-        if baseline not in names:
-            raise SpecError(f"dates: {unknown('baseline', baseline, names)}")
-        other_names = tuple(name for name in names if name != baseline)
+        baseline, periods, system = period_sides(options, existing)
         return Sides(
-            self._terms, baseline, other_names, options.by, options.dates, systems[0], paired=False
+            self._terms,
+            baseline,
+            periods,
+            UNITS,
+            options.by,
+            options.dates,
+            system,
+            paired=False,
         )
 
     def _compared(

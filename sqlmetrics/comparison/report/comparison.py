@@ -28,8 +28,10 @@ SIDES = ("system", "baseline")
 KINDS = {
     **dict.fromkeys(("metric", "system", "baseline", "segment_name", "segment_value"), "string"),
     **dict.fromkeys(
-        ("value", "baseline_value", "difference", "relative", "ci_low", "ci_high"), "double"
+        ("value", "baseline_value", "difference", "relative", "relative_low", "relative_high"),
+        "double",
     ),
+    **dict.fromkeys(("ci_low", "ci_high"), "double"),
     **dict.fromkeys(("ci_level", "p_value", "p_adjusted"), "double"),
     "test": "string",
     **dict.fromkeys(("n", "n_baseline", "wins", "ties", "losses"), "int64"),
@@ -226,7 +228,10 @@ class Comparison(Rows):
 
         `difference` is `value` minus `baseline_value`: means over the `n` queries of both systems,
         or, unpaired, over the `n` and `n_baseline` queries of each; wins, ties and losses are NULL
-        then. `relative` is the difference divided by the baseline's value, NULL if that is 0.
+        then. `relative` is the difference divided by the baseline's value, NULL if that is 0;
+        `relative_low` and `relative_high` bound it where each side has its own queries, by the
+        delta method on the logarithm of the ratio of both means, and are NULL where one is not
+        above 0.
         `p_value` is that of the test; `p_adjusted` is adjusted by Holm over metrics and systems, or
         by Benjamini and Hochberg over segments; both are NULL with fewer than two queries. `ci_low`
         and `ci_high` bound the difference at the level `ci_level`, which is adjusted in the same

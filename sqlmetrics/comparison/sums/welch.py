@@ -158,14 +158,24 @@ class SampleMoments:
             factors[name] = factors.get(name, 0.0) + value
         return factors
 
-    def _variances(self, theta: float) -> list[tuple[float, int]]:
-        """Of each group: what it adds to the variance of the difference, and its clusters."""
-        moved = self._influence("system", theta)
-        moved |= {name: -value for name, value in self._influence("baseline", theta).items()}
+    def _variances(
+        self, theta: float, scales: tuple[float, float] = (1.0, 1.0)
+    ) -> list[tuple[float, int]]:
+        """Of each group: what it adds to the variance of the difference, and its clusters.
+
+        Args:
+            theta: The slope of the covariate.
+            scales: What both means are divided by.
+        """
+        moved = {
+            name: sign * value / scale
+            for side, sign, scale in zip(SIDES, (1, -1), scales, strict=True)
+            for name, value in self._influence(side, theta).items()
+        }
         return [(max(0.0, group.product(moved, moved)), group.n) for group in self.groups.values()]
 
-    def _variance(self, theta: float) -> float:
-        variance = math.fsum(value for value, _ in self._variances(theta))
+    def _variance(self, theta: float, scales: tuple[float, float] = (1.0, 1.0)) -> float:
+        variance = math.fsum(value for value, _ in self._variances(theta, scales))
         n = self.n_drawn
         return (
             variance * (n - 2) / (n - 3) if theta and n > 3 else variance
@@ -189,10 +199,27 @@ class SampleMoments:
     @property
     def df(self) -> float:
         """Degrees of freedom, by Welch and Satterthwaite over the groups."""
-        parts = self._variances(self.theta)
+        return self._df((1.0, 1.0))
+
+    def _df(self, scales: tuple[float, float]) -> float:
+        parts = self._variances(self.theta, scales)
         total = math.fsum(value for value, _ in parts)
         least = math.fsum(value**2 / max(1, n - 1) for value, n in parts)
         return max(1.0, total**2 / least - bool(self.theta))
+
+    @property
+    def log_ratio(self) -> tuple[float, float, float] | None:
+        """The logarithm of the ratio of both means, its standard error and degrees of freedom.
+
+        The delta method on the logarithm of each mean; None where one is not above 0, or nothing
+        varies.
+        """
+        means = (self.value, self.baseline_value)
+        if not (self.standard_error and min(means) > 0):
+            return None
+        variance = self._variance(self.theta, means)
+        df = self._df(means) if variance > 0 else 1.0
+        return math.log(means[0] / means[1]), math.sqrt(variance), df
 
     @property
     def variance_reduction(self) -> float | None:

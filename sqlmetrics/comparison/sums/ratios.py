@@ -1,36 +1,57 @@
-"""Estimates of two sides: sums over the users of both, as stages of SQL.
+"""Ratios of two sides: sums over the users of both, as stages of SQL.
 
-An estimate is a ratio of sums over requests. A request stands on both sides where both have a list
-for it, and a user has the sums of their requests on each; products of the two tell how much they
-go together. What is summed of a request is what it is off the ratio of all (about its `centre`), so
-that no digits are lost.
+A ratio is a sum over requests by another one: an online metric, or an estimate for lists that were
+not shown. A request stands on both sides where both have a list for it, and a user has the sums of
+their requests on each; products of the two tell how much they go together. What is summed of a
+request is what it is off the ratio of all (about its `centre`), so that no digits are lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from sqlmetrics.catalog.counterfactual import EstimatedMetric
-from sqlmetrics.clicks.counterfactual.terms import Term
+from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.periods import Period, in_any, name_of_day
 from sqlmetrics.comparison.statements import columns_stage, segments_stage, sums_stage
 from sqlmetrics.comparison.sums.moments import KEYS, Key
 from sqlmetrics.comparison.sums.pairing import SEGMENT
 from sqlmetrics.comparison.sums.samples import found_in, moments_stage, read_moments
 from sqlmetrics.comparison.sums.welch import SIDES, SampleMoments
+from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import literal
 from sqlmetrics.sql.translation import Translation
 
-UNITS = "sqlmetrics_estimated_requests"
-"""The table that keeps what a request, of a policy an impression, adds to each sum."""
+
+class RatioTerm(Protocol):
+    """A ratio: the sum of one column over that of another.
+
+    Attributes:
+        x: The column of the numerator.
+        w: That of the denominator.
+        counted: That of how many a row counts for.
+        column: What its own columns begin with.
+        key: The name and the cutoff of its metric; 0 if it has none.
+    """
+
+    @property
+    def x(self) -> str: ...  # noqa: D102
+    @property
+    def w(self) -> str: ...  # noqa: D102
+    @property
+    def counted(self) -> str: ...  # noqa: D102
+    @property
+    def column(self) -> str: ...  # noqa: D102
+    @property
+    def key(self) -> tuple[str, int]: ...  # noqa: D102
+
 
 VARIABLES = [f"{side}_{name}" for side in SIDES for name in ("weight", "y")]
-"""What a user has of an estimate: the sums of both sides."""
+"""What a user has of a ratio: the sums of both sides."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +59,10 @@ class Sides:
     """What is compared.
 
     Attributes:
-        terms: The estimates.
+        terms: The ratios.
         baseline: The system, or the period, that the others are compared with.
         systems: These.
+        units: The table that keeps what a request, of a policy an impression, adds to each sum.
         by: The segments that are compared too.
         periods: The days that are compared of one system; none if systems are.
         of_system: That system.
@@ -48,9 +70,10 @@ class Sides:
         translation: Where they are, which decides how floats are added.
     """
 
-    terms: Sequence[Term]
+    terms: Sequence[RatioTerm]
     baseline: str
     systems: tuple[str, ...]
+    units: str
     by: tuple[str, ...] = ()
     periods: tuple[Period, ...] = ()
     of_system: str = ""
@@ -63,11 +86,15 @@ class Sides:
         return self.terms[0].counted
 
     @property
+    def _counts(self) -> list[str]:
+        return list(dict.fromkeys(term.counted for term in self.terms))
+
+    @property
     def _weights(self) -> list[str]:
-        return list(dict.fromkeys(term.w for term in self.terms))
+        return [*dict.fromkeys(term.w for term in self.terms if term.w not in self._counts)]
 
     def query(self) -> tuple[list[Stage], str]:
-        """The stages over `UNITS`, and the select of their sums.
+        """The stages over `units`, and the select of their sums.
 
         It has up to three rows per system, segment and metric: of the users that are on both
         sides, and of those that are on one.
@@ -97,7 +124,7 @@ class Sides:
         return self.paired and self.counted == "n_requests"
 
     def _units(self) -> Stage:
-        keys = ["request_id", "user_id", *map(segment, self.by), self.counted]
+        keys = ["request_id", "user_id", *map(segment, self.by), *self._counts]
         alone = Column("case when user_id is null then request_id end", "lone_request")
         columns = dict.fromkeys(name for term in self.terms for name in (term.x, term.w))
         system: object = Column(name_of_day(self.periods), "system") if self.periods else "system"
@@ -107,14 +134,15 @@ class Sides:
             where = [in_any(self.periods), f"system = {literal(self.of_system)}"]
         about = "one row per side and request: its part of each sum"
         unit_columns = [system, *keys, alone, *(name for name in columns if name not in keys)]
-        return columns_stage("compared_units", about, unit_columns, UNITS, "\n    and ".join(where))
+        condition = "\n    and ".join(where)
+        return columns_stage("compared_units", about, unit_columns, self.units, condition)
 
     def _centres(self) -> Stage:
         about = "sums are about the ratio of all requests of a side, so that no digits are lost"
         ratios = [
             Column(
                 self.translation.exact(f"1e0 * sum({term.x}) / nullif(sum({term.w}), 0)"),
-                f"{_name(term)}_centre",
+                f"{term.column}_centre",
             )
             for term in self.terms
         ]
@@ -123,12 +151,13 @@ class Sides:
     def _off_centre(self) -> Stage:
         rows = "compared_units"
         keys = ["system", "request_id", "user_id", "lone_request", *map(segment, self.by)]
-        weights = [weight for weight in self._weights if weight != self.counted]
-        columns: list[object] = [f"{rows}.{name}" for name in (*keys, self.counted, *weights)]
+        columns: list[object] = [
+            f"{rows}.{name}" for name in (*keys, *self._counts, *self._weights)
+        ]
         for term in self.terms:
-            centre = f"coalesce(centres.{_name(term)}_centre, 0e0)"
+            centre = f"coalesce(centres.{term.column}_centre, 0e0)"
             off = f"{rows}.{term.x}\n    - {centre}\n    * {rows}.{term.w}"
-            columns.append(Column(off, f"{_name(term)}_y"))
+            columns.append(Column(off, f"{term.column}_y"))
         view = {
             "about": "one row per side and request: its deviation from the overall ratio",
             "columns": columns,
@@ -140,8 +169,8 @@ class Sides:
 
     @property
     def _summed(self) -> list[str]:
-        ys = [f"{_name(term)}_y" for term in self.terms]
-        return [*dict.fromkeys([self.counted, *self._weights, *ys])]
+        ys = [f"{term.column}_y" for term in self.terms]
+        return [*self._counts, *self._weights, *ys]
 
     def _sides(self) -> Stage:
         keys = ["request_id", "user_id", "lone_request", *map(segment, self.by)]
@@ -165,24 +194,24 @@ class Sides:
         return segments_stage("cluster_sums", about, keys, sums, source, segments=segments)
 
     def _total(self, name: str, value: str) -> str:
-        return f"sum({value})" if name == self.counted else self.translation.total(value)
+        return f"sum({value})" if name in self._counts else self.translation.total(value)
 
     def _metric_clusters(self) -> Stage:
         metrics = []
-        system, baseline = (f"{self.counted}_{side}" for side in SIDES)
         for term in self.terms:
-            metric = EstimatedMetric(term.measure, term.estimator)
+            system, baseline = (f"{term.counted}_{side}" for side in SIDES)
+            name, k = term.key
             columns = [
-                Column(literal(metric.name), "metric"),
-                Column(str(metric.k or 0), "k"),
+                Column(literal(name), "metric"),
+                Column(str(k), "k"),
                 Column(found_in(system, baseline), "found_in"),
             ]
             for side in SIDES:
-                columns.append(Column(f"{self.counted}_{side}", f"{side}_n_units"))
+                columns.append(Column(f"{term.counted}_{side}", f"{side}_n_units"))
                 columns.append(Column(f"1e0 * {term.w}_{side}", f"{side}_weight"))
-                columns.append(Column(f"{_name(term)}_y_{side}", f"{side}_y"))
+                columns.append(Column(f"{term.column}_y_{side}", f"{side}_y"))
             metrics.append({"columns": columns, "where": f"{system} + {baseline} > 0"})
-        about = "one row per user, segment and estimate"
+        about = "one row per user, segment and ratio"
         view = {"about": about, "shared": ["system", *SEGMENT], "metrics": metrics}
         return Stage("metric_clusters", "comparison/metric_rows", view | {"from": "cluster_sums"})
 
@@ -195,19 +224,34 @@ class Sides:
             rows: Of `query`.
             centres: Of `centres`.
         """
-        columns = {}
-        for term in self.terms:
-            metric = EstimatedMetric(term.measure, term.estimator)
-            columns[metric.name, metric.k or 0] = f"{_name(term)}_centre"
+        columns = {term.key: f"{term.column}_centre" for term in self.terms}
         moments_by_key = read_moments(
             rows, VARIABLES, centres, columns, self.baseline, counted="n_units"
         )
         return {key: means for key, means in moments_by_key.items() if means.is_defined}
 
 
-def _name(term: Term) -> str:
-    """An estimate's columns; a metric by snips has the numerator of ips."""
-    return f"{term.measure.column}_{term.estimator}"
+def period_sides(options: Options, systems: Sequence[str]) -> tuple[str, tuple[str, ...], str]:
+    """The period that others are compared with, these, and the system that they are of.
+
+    Args:
+        options: What is asked.
+        systems: Those that are there.
+
+    Raises:
+        SpecError: If there are several systems, or the baseline is none of the periods.
+    """
+    chosen = options.systems or tuple(systems)
+    if len(chosen) != 1:
+        raise SpecError(
+            f"dates compare one system with itself, but there are {', '.join(systems)}; name "
+            "one (systems, --systems)"
+        )
+    names = [period.name for period in options.dates]
+    baseline = options.baseline or names[0]
+    if baseline not in names:
+        raise SpecError(f"dates: {unknown('baseline', baseline, names)}")
+    return baseline, tuple(name for name in names if name != baseline), chosen[0]
 
 
 def of_segments(rows: Mapping[Key, object]) -> Iterator[tuple[str, str]]:

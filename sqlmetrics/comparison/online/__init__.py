@@ -1,0 +1,1 @@
+"""Online metrics of a click log, system against system."""

@@ -1,0 +1,237 @@
+"""Online metrics of two systems: which is better, by how much, and whether that is real."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlmetrics.catalog.direction import SIGNS
+from sqlmetrics.catalog.online import is_online, online
+from sqlmetrics.clicks.clean_log import CleanLog
+from sqlmetrics.comparison import findings
+from sqlmetrics.comparison.design import system_sides
+from sqlmetrics.comparison.online.units import OnlineTerm, Unit, units
+from sqlmetrics.comparison.options import Options
+from sqlmetrics.comparison.report.comparison import Comparison
+from sqlmetrics.comparison.sums.moments import PART, Key
+from sqlmetrics.comparison.sums.ratios import Sides, of_segments, period_sides
+from sqlmetrics.comparison.sums.welch import SampleMoments
+from sqlmetrics.engines.temporary import Step, keeping
+from sqlmetrics.errors import SpecError
+from sqlmetrics.plan.summary import ALL
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.stage import Stage, with_stages
+from sqlmetrics.sql.template import identifier
+from sqlmetrics.tables.table import many
+
+UNITS = "sqlmetrics_online_units"
+"""The table that keeps what a request adds to each sum."""
+
+WELCH = "Welch t of ratios"
+"""The test: each system has requests of its own."""
+
+
+def compares_online(rankings: Any, options: Options, *, stored: bool) -> bool:
+    """Whether a comparison is of online metrics, too.
+
+    Args:
+        rankings: A spec, or rankings.
+        options: What is asked.
+        stored: Whether the baseline is an earlier run.
+
+    Raises:
+        SpecError: If online metrics are named, and something that they are not compared by.
+    """
+    if not isinstance(rankings, Spec) or rankings.clicks is None:
+        return False
+    named_metrics = [text for text in options.metrics if is_online(text)]
+    if not (named_metrics or (rankings.online and not options.metrics)):
+        return False
+    is_asked_by_name = {
+        f"the test {options.test}": options.test != "t",
+        "a covariate": options.has_covariate,
+        "baseline_values": stored,
+        "contributions": options.contributions,
+        "movers": options.movers.count > 0,
+        "all_pairs": options.all_pairs,
+        "paired": bool(options.paired),
+    }
+    wrong = [name for name, is_asked in is_asked_by_name.items() if is_asked]
+    if wrong and (named_metrics or not rankings.metrics):
+        raise SpecError(
+            f"{', '.join(named_metrics or rankings.online)}: online metrics are ratios over the "
+            "requests of each system, which only the test t compares with a baseline; leave out "
+            f"{' and '.join(wrong)}"
+        )
+    return not wrong
+
+
+@dataclass(frozen=True)
+class OnlineRatios:
+    """The online metrics of a log, while what requests add to them is kept in `UNITS`.
+
+    Attributes:
+        log: The log.
+        spec: What is asked of it.
+        options: What is asked of the comparison.
+        terms: The metrics.
+        by: The segments that are compared too.
+        unit: What is independent.
+        statements: What ran.
+    """
+
+    log: CleanLog
+    spec: Spec
+    options: Options
+    terms: tuple[OnlineTerm, ...]
+    by: tuple[str, ...]
+    unit: Unit
+    statements: list[str] = field(default_factory=list)
+
+    @property
+    def step(self) -> Step:
+        """The table of what each request adds."""
+        return Step(UNITS, units(self.log.tables, self.spec.title, self.terms, self.by, self.unit))
+
+    def rows(self, baseline: str, systems: Sequence[str], system: str = "") -> list[dict[str, Any]]:
+        """The rows of a comparison before p-values are adjusted.
+
+        Args:
+            baseline: The system, or the period, that the others are compared with.
+            systems: These.
+            system: The system that the periods are of.
+        """
+        translation = self.log.engine.translation
+        sides = Sides(
+            self.terms,
+            baseline,
+            tuple(systems),
+            UNITS,
+            self.by,
+            self.options.dates,
+            system,
+            paired=False,
+            translation=translation,
+        )
+        moments_by_key: dict[Key, SampleMoments] = {}
+        for first in range(0, len(self.terms), PART):
+            part = replace(sides, terms=self.terms[first : first + PART])
+            centres = self._read(part.centres())
+            moments_by_key |= part.read(self._read(part.query()), centres)
+        return [
+            self._row(term, (name, *place), baseline, moments_by_key.get((name, *place, *term.key)))
+            for place in of_segments(moments_by_key)
+            for name in systems
+            for term in self.terms
+        ]
+
+    def comparison(self) -> Comparison:
+        """The comparison of online metrics alone.
+
+        Raises:
+            SpecError: If there are fewer than two systems.
+            InputError: If nothing is left of the log, or a system that is named has no request.
+        """
+        named_systems = self.log.engine.rows(f"select distinct system from {UNITS}")
+        existing = sorted(str(system) for (system,) in named_systems)
+        if not existing:
+            raise self.log.absence()
+        options, notes = self.options, list[str]()
+        if options.dates:
+            replace(options, baseline=None).check_systems(existing)
+            baseline, systems, system = period_sides(options, existing)
+        else:
+            (baseline, *others), notes = system_sides(existing, options, self.spec.baseline)
+            systems, system = tuple(others), ""
+        rows = self.rows(baseline, systems, system)
+        findings.decided(rows, options, findings.counted(self.spec))
+        return Comparison(
+            rows=tuple(row for row in rows if options.lists_slices or row["segment_name"] == ALL),
+            baseline=baseline,
+            level=options.level,
+            margin=options.margin,
+            test=WELCH,
+            interval=findings.interval_name(options.test),
+            cluster=None if self.unit.is_request else self.unit.names[0],
+            notes=(*self.log.value_notes, *notes, *self.notes()),
+            executed_sql=self.text(),
+            worse_slices=(),
+            counted=findings.counted(self.spec),
+            preset=self.spec.preset,
+        )
+
+    def notes(self) -> Iterator[str]:
+        """What is independent, and how the error of a ratio is computed."""
+        unit, plural = self.unit.names
+        metrics = ", ".join(str(term.measure) for term in self.terms)
+        alone = "" if self.unit.is_request else f" (a request of no known {unit} counts as one)"
+        yield (
+            f"{metrics}: ratios of sums over {plural}{alone}, with intervals by the delta method; "
+            "those of relative differences by that of the logarithm"
+        )
+
+    def text(self) -> str:
+        """The statements that ran, in order."""
+        translation = self.log.engine.translation
+        step = self.step
+        statements = [step.statement(translation), *self.statements, step.drop(translation)]
+        return "\n\n".join(f"{translation.text(text).rstrip()};" for text in statements) + "\n"
+
+    def _read(self, query: tuple[list[Stage], str]) -> list[dict[str, Any]]:
+        text = with_stages(*query)
+        self.statements.append(text)
+        return self.log.engine.records(text)
+
+    def _row(
+        self,
+        term: OnlineTerm,
+        place: tuple[str, str, str],
+        baseline: str,
+        moments: SampleMoments | None,
+    ) -> dict[str, Any]:
+        system, name, value = place
+        row = {
+            "metric": str(term.measure),
+            "name": term.measure.name,
+            "direction": SIGNS[term.measure.metric.better],
+            "system": system,
+            "baseline": baseline,
+            "segment_name": name,
+            "segment_value": value,
+            "test": WELCH,
+            **findings.NOTHING,
+        }
+        if moments is None:
+            return row
+        n_units = many(moments.n_drawn, *self.unit.names)
+        return row | findings.numbers(moments) | findings.by_t(moments) | {"units": n_units}
+
+
+@contextmanager
+def online_ratios(log: CleanLog, spec: Spec, options: Options) -> Iterator[OnlineRatios]:
+    """The online metrics of a spec, while the block lasts.
+
+    Args:
+        log: The log.
+        spec: What is asked of it.
+        options: What is asked of the comparison.
+
+    Raises:
+        SpecError: If the log lacks what a metric, a segment or a cluster needs.
+    """
+    tables = log.tables
+    by = tuple(name for name in options.by if identifier(name) in tables.names.segments)
+    if options.lists_slices and not spec.metrics:
+        lacks = [name for name in options.by if name not in by]
+        if lacks:
+            segments = tables.clicks.columns.segments if tables.clicks.columns else ()
+            raise SpecError(
+                f"online metrics have no segment {lacks[0]}; known: {', '.join(segments) or 'none'}"
+            )
+    terms = tuple(OnlineTerm(online(text)) for text in dict.fromkeys(spec.online))
+    unit = Unit.of(tables, options.cluster or spec.cluster)
+    ratios = OnlineRatios(log, spec, options, terms, by, unit)
+    with keeping(log.engine, [ratios.step]):
+        yield ratios
