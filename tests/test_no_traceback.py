@@ -61,6 +61,7 @@ def test_files_that_are_cut_are_told(folder: Path) -> None:
             assert "GZIP stream" in told or "unknown column" in told, name
 
 
+@by_turns(1.1)
 def test_days_that_python_has_not_are_refused(folder: Path) -> None:
     for day in ("10000-01-01", "-0044-03-15", "infinity", "-infinity"):
         (folder / "runs.csv").write_text(RUNS.replace("2026-01-01", day, 1))

@@ -433,6 +433,7 @@ def test_a_data_file_is_no_database(folder: Path) -> None:
         sm.run("files.yml", connection="duckdb:///l.csv")
 
 
+@by_turns(1.3)
 def test_an_empty_database_file_is_taken_over_and_half_a_one_is_told(folder: Path) -> None:
     (folder / "new.duckdb").touch()
     (folder / "new.db").touch()

@@ -151,6 +151,7 @@ HOSTILE = {
 """Files that are wrong or hostile -> what each is told."""
 
 
+@by_turns(3.1)
 def test_wrong_and_hostile_files_are_told_what_is_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -203,6 +203,7 @@ def test_the_action_on_four_branches(repository: Path) -> None:
         assert "no comment was written: GitHub: it answers 403" in done.stderr
 
 
+@by_turns(0.9)
 def test_specs_and_a_base_that_has_nothing(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,6 +294,7 @@ def build(folder: Path, **choice: int) -> None:
     git(folder, "add", "--force", "run.txt")
 
 
+@by_turns(1.1)
 def test_what_is_compared_and_what_is_not_held_against_a_branch(repository: Path) -> None:
     build(repository, better=0, seed=1)
     commit(repository, "runs")

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 from command import sqlmetrics
-from marked import sliced
+from marked import by_turns, sliced
 
 import sqlmetrics as sm
 from sqlmetrics.cli.learn import LISTS
@@ -207,6 +207,7 @@ def mrr_by_system(rows: list[dict[str, Any]]) -> dict[str, float]:
     return {row["system"]: row["value"] for row in rows if row["metric"] == "mrr"}
 
 
+@by_turns(1.1)
 @pytest.mark.parametrize("cell", sliced("sources", 0.1, [" | ".join(key) for key in table()]))
 def test_each_cell_of_the_table_holds(cell: str, tmp_path: Path) -> None:
     source, verb = cell.split(" | ")
@@ -305,6 +306,7 @@ OBJECTS = [{"qid": "q", "contexts": [{"chunk_id": "a#1", "doc_id": "a"}], "truth
 DEEP = [{"qid": "q", "contexts": [{"document": {"id": "b"}}, {"document": {"id": "a"}}]}]
 
 
+@by_turns(0.9)
 def test_the_id_of_an_object_can_be_named(tmp_path: Path) -> None:
     lines(OBJECTS, tmp_path / "objects.jsonl")
     lines(DEEP, tmp_path / "deep.jsonl")
@@ -335,6 +337,7 @@ def test_the_id_of_an_object_can_be_named(tmp_path: Path) -> None:
     assert "did you mean 'contexts'" in done.stderr
 
 
+@by_turns(1.1)
 def test_a_track_without_labels_starts_with_a_sheet(tmp_path: Path) -> None:
     run = trec("old", tmp_path)
     (tmp_path / "empty.csv").touch()

@@ -163,6 +163,7 @@ def widths(text: str) -> int:
     return max((cell_len(line) for line in text.splitlines()), default=0)
 
 
+@by_turns(5)
 @pytest.mark.parametrize("line", sliced("terminal", 0.5, VERBS))
 def test_no_table_is_wider_than_the_terminal(
     line: str, world: Path, monkeypatch: pytest.MonkeyPatch
@@ -253,6 +254,7 @@ def test_the_best_is_bold_on_a_terminal_alone(
     assert "\x1b" not in on_terminal(own)
 
 
+@by_turns(0.9)
 def test_what_fails_is_red_and_what_warns_yellow(world: Path) -> None:
     spec = sm.Spec.read(world / "spec.yml")
     from sqlmetrics.jobs.checks.report import table

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from command import sqlmetrics
+from marked import by_turns
 
 from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.notices import server as server_module
@@ -75,6 +76,7 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@by_turns(1.6)
 def test_failures_are_told_as_each_server_takes_them(
     server: Server, shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +129,7 @@ def test_a_message_that_was_taken_is_sent_once_whatever_the_answer_is(server: Se
     assert len(server.posted) == 1
 
 
+@by_turns(1.4)
 @pytest.mark.parametrize(
     "answer",
     [

@@ -766,6 +766,7 @@ def test_labels_side_by_side() -> None:
         compare_labels(sm.Spec(clicks=given, metrics=["mrr"]), engine)
 
 
+@by_turns(2.8)
 def test_the_command_compares_labels(tmp_path: Path) -> None:
     clicks = asked(lists_of(2))
     for name in ("impressions", "events"):

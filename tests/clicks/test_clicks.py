@@ -743,6 +743,7 @@ def here_by_labels() -> dict[str, ClickResult]:
     return {}
 
 
+@by_turns(1.1)
 @pytest.mark.parametrize("engine", engines(STARTED, now=["duckdb", "sqlite"]), indirect=True)
 @pytest.mark.parametrize("labels", first(1, LABELLED))
 def test_a_log_is_the_same_on_every_engine(

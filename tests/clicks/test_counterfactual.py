@@ -91,6 +91,7 @@ def reference(seed: int, match: str, rows: Sequence[Row]) -> dict[Any, Told]:
     }
 
 
+@by_turns(1.1)
 @pytest.mark.parametrize(("seed", "match"), [(1, "query"), (2, "request")])
 def test_lists_are_as_the_formulas_say(seed: int, match: str) -> None:
     result, rows = lists_of(seed, match)

@@ -110,6 +110,7 @@ def test_new_candidates_that_rank_low(tmp_path: Path) -> None:
     assert sqlmetrics(*line, folder=tmp_path).stdout == f"{found!r}\n"
 
 
+@by_turns(1.8)
 def test_days_of_a_system_stand_beside_one_another_as_systems_do(tmp_path: Path) -> None:
     """What is found of two days is what is found of two systems; and in `--dates`."""
     orders = {"2026-01-01": ["a", *TEN], "2026-01-02": ["a", *TEN, "b"]}
@@ -146,6 +147,7 @@ def test_one_system_is_looked_at_by_itself() -> None:
     assert [one.rule.title for one in good] == []
 
 
+@by_turns(1)
 def test_systems_without_a_query_in_common_are_looked_at_each_by_itself() -> None:
     """As those of a click log, whose requests have one system each."""
     runs = lists({"old": ["x", "a"], "new": ["x", "a"]}).to_pylist()
@@ -156,6 +158,7 @@ def test_systems_without_a_query_in_common_are_looked_at_each_by_itself() -> Non
     assert "changes between the systems were not checked: no query has a value of" in repr(found)
 
 
+@by_turns(1.1)
 def test_a_mean_that_moved_by_which_queries_were_counted() -> None:
     runs = lists({"old": ["a"], "new": ["a"]}).to_pylist()
     runs = [row for row in runs if row["system"] == "old" or row["query_id"] < "q3"]
@@ -302,6 +305,7 @@ def test_a_log_of_one_system_is_looked_at_by_itself() -> None:
         sm.diagnose(spec_of({"new": OLD, "old": OLD}), baseline="nwe")
 
 
+@by_turns(1.8)
 def test_the_users_of_a_log_are_clusters() -> None:
     """The column that the spec has as `user` is one, by an option and by the spec itself."""
     requests: dict[str, Clicked] = {

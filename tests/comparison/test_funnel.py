@@ -234,6 +234,7 @@ TRUTH = [
 """Of four relevant items recall misses one, rank loses two, and the page has one."""
 
 
+@by_turns(0.9)
 def test_tables_side_by_side_are_one_table_with_stages(tmp_path: Path) -> None:
     rankings = lists(SIZES)
     one = sm.funnel(rankings, TRUTH, rank="rank")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from command import sqlmetrics
+from marked import by_turns
 
 import sqlmetrics as sm
 
@@ -57,6 +58,7 @@ def test_the_exit_code(tmp_path: Path, systems: str, fail_on: str, code: int) ->
     assert len(failed) == code
 
 
+@by_turns(1.1)
 def test_the_text_of_a_gate(tmp_path: Path) -> None:
     """The numbers of the row, and the queries that lost most by their texts; `-q` keeps them."""
     world(tmp_path)

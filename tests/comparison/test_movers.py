@@ -119,6 +119,7 @@ def test_the_movers_are_those_of_plain_python(dated: bool) -> None:
         assert row["query_text"] == f"shoe {query[1:]}"
 
 
+@by_turns(1.4)
 def test_movers_of_one_side_and_ties() -> None:
     """Of one side; where all move as far, those with more traffic, then those that lost."""
     by_impact = by_hand(dated=False)

@@ -122,6 +122,7 @@ def test_the_hard_data_is_hard() -> None:
     }
 
 
+@by_turns(2)
 def test_a_wrong_number_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the doctor says of a database whose logarithm is a little off."""
     with connect() as database:

@@ -292,6 +292,7 @@ def test_the_engine_says_what_it_is(engine):
     assert engine.version[0].isdigit()
 
 
+@by_turns(1.7)
 @pytest.mark.xdist_group("postgres")
 def test_a_lost_connection_and_a_missing_privilege_on_postgres(servers):
     with servers.open("postgres") as root, root.scratch() as schema:

@@ -45,6 +45,7 @@ def silent_server() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
+@by_turns(2.5)
 @pytest.mark.parametrize(
     ("scheme", "module"),
     [("postgresql", "psycopg"), ("mysql", "pymysql"), ("clickhouse", "clickhouse_connect")],
@@ -382,6 +383,7 @@ def settings(engine: Any, *names: str) -> tuple[Any, ...]:
     return engine.rows(f"select {columns}")[0]
 
 
+@by_turns(1.8)
 @pytest.mark.xdist_group("mariadb")
 def test_a_session_of_mariadb_keeps_temporary_tables_in_memory(servers: Any) -> None:
     pymysql = pytest.importorskip("pymysql")

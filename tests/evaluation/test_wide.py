@@ -6,6 +6,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.plan import plan
@@ -69,6 +70,7 @@ ALL_KINDS = [
 ]
 
 
+@by_turns(3)
 def test_many_metrics_have_the_same_numbers_and_little_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

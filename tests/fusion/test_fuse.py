@@ -253,6 +253,7 @@ def check_days(database: Database, into: str) -> None:
         database.execute(f"drop table {into}")
 
 
+@by_turns(1.5)
 def test_each_dialect_reads_its_sql() -> None:
     """Of engines that are not at hand the text alone."""
     import sqlglot
@@ -359,6 +360,7 @@ def ranked(*items: int) -> dict[str, Run]:
     return {"q": {str(item): -float(place) for place, item in enumerate(items)}}
 
 
+@by_turns(1.2)
 def test_worked_examples_of_qdrant_weaviate_and_elasticsearch() -> None:
     """Numbers that their sources and pages have, and the arithmetic behind them."""
 
@@ -392,6 +394,7 @@ def test_worked_examples_of_qdrant_weaviate_and_elasticsearch() -> None:
     assert linear == pytest.approx({"a": 0.5, "b": 1.4, "c": 1.0, "d": 2.0, "e": 0.5})
 
 
+@by_turns(3.1)
 def test_sources_days_windows_and_what_is_refused(tmp_path: Path) -> None:
     both = pl.DataFrame(
         {
@@ -442,6 +445,7 @@ def test_sources_days_windows_and_what_is_refused(tmp_path: Path) -> None:
             sm.fuse(**given)
 
 
+@by_turns(1.1)
 def test_the_command_line_writes_rankings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(*words: str, expect: int = 0) -> Any:
         return sqlmetrics(*words, folder=tmp_path, expect=expect)

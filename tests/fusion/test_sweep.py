@@ -162,6 +162,7 @@ def test_databases(name: str, servers: Servers) -> None:
         check_same(sm.fuse_sweep(runs, labels, METRICS, **settings, connection=database), ours)
 
 
+@by_turns(2.2)
 def test_a_winner_by_hand_and_what_is_refused(tmp_path: Path) -> None:
     """Dense has the relevant item first, bm25 second: with more than half of dense it comes up."""
     rows = [(f"q{q}", item, score) for q in range(8) for item, score in (("a", 2.0), ("b", 1.0))]

@@ -271,6 +271,7 @@ def same(found: dict[tuple[Any, ...], Row], wanted: dict[tuple[Any, ...], Row]) 
             assert found[key][name] == near, (key, name)
 
 
+@by_turns(1.1)
 def test_checks_take_limits_and_drops_of_them(servers: Any) -> None:
     limits = [
         {"metric": "DCG(estimator=ips)@3", "min": 0.001},

@@ -14,6 +14,7 @@ from uuid import UUID
 import duckdb
 import pytest
 import yaml
+from marked import by_turns
 from reports import by_hand, filled, same, spec
 from sqlglot import transpile
 from vendor_views import check_metric_view, metric_views, semantic_views
@@ -75,6 +76,7 @@ def bundle(folder: Path, **options: str) -> dict[str, Any]:
         }
 
 
+@by_turns(1.1)
 def test_superset_sums_as_the_facts_say(shop: Shop, tmp_path: Path) -> None:
     made = bundle(tmp_path)
     tables = {one["table_name"]: one for path, one in made.items() if path.startswith("datasets")}

@@ -63,6 +63,7 @@ def changing_runs(engine: Database) -> Iterator[sm.Spec]:
     yield spec
 
 
+@by_turns(3.6)
 @pytest.mark.parametrize("engine", KEEPING, indirect=True)
 def test_each_run_can_be_taken_back_and_made_to_stand_again(engine: Database) -> None:
     write(job("other"), engine)
@@ -85,6 +86,7 @@ def test_each_run_can_be_taken_back_and_made_to_stand_again(engine: Database) ->
     engine.execute("drop table before_all")
 
 
+@by_turns(6.4)
 @pytest.mark.parametrize("engine", KEEPING, indirect=True)
 def test_runs_says_what_changed(engine: Database) -> None:
     """Beside the tables before and after, compared in Python."""
@@ -131,6 +133,7 @@ def rows_run(engine: Database) -> str:
     return logged_runs(job(), engine)[-1].run_id
 
 
+@by_turns(2.8)
 @pytest.mark.parametrize("engine", KEEPING, indirect=True)
 def test_rows_are_kept_for_as_long_as_the_spec_says(engine: Database) -> None:
     for number in range(4):
@@ -161,6 +164,7 @@ def test_rows_are_kept_for_as_long_as_the_spec_says(engine: Database) -> None:
         restore(job(), engine, none.run_id)
 
 
+@by_turns(1.4)
 @pytest.mark.parametrize("engine", KEEPING, indirect=True)
 def test_of_two_runs_of_one_second_the_later_is_kept(engine: Database) -> None:
     for _ in range(3):
@@ -193,6 +197,7 @@ def test_where_tables_do_not_change_together_nothing_is_kept(engine: Database) -
         retire(job(), engine)
 
 
+@by_turns(2)
 @pytest.mark.parametrize("engine", KEEPING, indirect=True)
 def test_what_cannot_be_taken_back_says_why(engine: Database) -> None:
     with pytest.raises(NoDataError, match="this database has no run log metrics_runs"):
@@ -231,6 +236,7 @@ def test_what_cannot_be_taken_back_says_why(engine: Database) -> None:
     ]
 
 
+@by_turns(1.4)
 @pytest.mark.parametrize("engine", KEEPING, indirect=True)
 def test_a_spec_is_retired_and_comes_back(engine: Database) -> None:
     for name in ("shop", "other"):
@@ -261,6 +267,7 @@ def test_a_spec_is_retired_and_comes_back(engine: Database) -> None:
         retirement(job(), engine)
 
 
+@by_turns(2.8)
 @pytest.mark.parametrize("engine", KEEPING, indirect=True)
 def test_uninstall_removes_what_runs_made_and_nothing_else(engine: Database) -> None:
     def there() -> set[str]:

@@ -149,6 +149,7 @@ def test_ranges_that_are_open_or_empty_and_refreshes(engine: Any) -> None:
     check(engine, [*range(5)])
 
 
+@by_turns(3.1)
 @pytest.mark.parametrize("engine", MORE, indirect=True)
 def test_nothing_of_the_past_goes_unless_it_is_named(engine: Any) -> None:
     """A source that keeps its last days and one system, and a metric that is taken out."""
@@ -186,6 +187,7 @@ def test_nothing_of_the_past_goes_unless_it_is_named(engine: Any) -> None:
     assert engine.translation.dialect.by_day or told in " ".join(usual.notes)
 
 
+@by_turns(1.9)
 @pytest.mark.parametrize("engine", MORE, indirect=True)
 def test_what_may_go_is_counted_over_all_batches(engine: Any) -> None:
     write(job(metrics=METRICS[:3]), engine)
@@ -198,6 +200,7 @@ def test_what_may_go_is_counted_over_all_batches(engine: Any) -> None:
     assert (report.lost_days, {key[1] for key in facts(engine)}) == (3, {"new"})
 
 
+@by_turns(1.3)
 @pytest.mark.parametrize("engine", MORE, indirect=True)
 def test_a_new_metric_brings_only_its_own_rows(engine: Any) -> None:
     """What is there stays as it was, in each byte, unless it shall be computed anew."""

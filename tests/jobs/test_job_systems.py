@@ -438,6 +438,7 @@ ZONES = {
 }
 
 
+@by_turns(1.4)
 @pytest.mark.parametrize("dialect", ZONES)
 def test_a_zone_stands_in_the_text_of_each_dialect(dialect: str) -> None:
     """Where days are told, and where the days of a job are chosen: the same expression."""

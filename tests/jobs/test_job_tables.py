@@ -187,6 +187,7 @@ class analyst:  # noqa: N801 (it reads like a function)
                 self.run("drop role analyst")
 
 
+@by_turns(1.1)
 def test_the_wide_view_only_ever_gains_columns(engine: Any) -> None:
     write(job(), engine, days(0, 3))
     before = metrics_in(engine)

@@ -121,6 +121,7 @@ def test_a_second_run_replaces_its_own_rows_and_no_others(folder: Path) -> None:
     assert rows(folder, "select distinct run_id from metrics where spec = 'shop'") != first
 
 
+@by_turns(1.2)
 def test_new_metrics_are_new_columns(folder: Path) -> None:
     run(folder)
     run(folder, metrics="[mrr, 'recall(rel=2)@5']")

@@ -191,6 +191,7 @@ def plain(sql: str) -> str:
     return " ".join(told.split())
 
 
+@by_turns(0.9)
 @pytest.mark.parametrize("database", ["duckdb", "sqlite"])
 @pytest.mark.parametrize("time", ["", "T23:30:00+00:00"])
 def test_days_of_a_json_file_are_compared_as_days(tmp_path: Path, time: str, database: str) -> None:

@@ -64,6 +64,7 @@ def test_a_reader_sees_the_old_file_or_the_new_one(shop: str, tmp_path: Path) ->
     assert [one.name for one in file.parent.iterdir()] == ["published.duckdb"]
 
 
+@by_turns(1.9)
 def test_a_failure_leaves_the_old_file(shop: str, tmp_path: Path) -> None:
     file = tmp_path / "published.duckdb"
     with connect(shop) as engine:

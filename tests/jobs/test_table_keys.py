@@ -69,6 +69,7 @@ def test_texts_fit_where_columns_are_short() -> None:
     assert max(len(column.meaning) for table in every for column in table.values()) <= 1024
 
 
+@by_turns(1)
 @pytest.mark.parametrize("name", first(1, ["mysql", "bigquery", "snowflake", "redshift", "spark"]))
 def test_what_is_said_in_dialects_that_are_not_here(name: str) -> None:
     """As their manuals have it."""

@@ -20,6 +20,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from job_days import FIRST, MORE, days, engine, job, log, numbers_of
+from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
@@ -480,6 +481,7 @@ def test_a_day_that_the_data_have_not_is_told_nowhere(tmp_path: Path) -> None:
     assert all("1970" not in text for text in (done.output, xml, as_json.output, str(raised.value)))
 
 
+@by_turns(1)
 def test_the_command(tmp_path: Path) -> None:
     file = str(tmp_path / "shop.duckdb")
     with connect(f"duckdb:///{file}", create=True) as opened:

@@ -7,6 +7,7 @@ import random
 import duckdb
 import pyarrow as pa
 import pytest
+from marked import by_turns
 
 import sqlmetrics as sm
 
@@ -23,6 +24,7 @@ def test_a_grade_map_and_rel_make_classes_of_words() -> None:
     assert result["gauc"] == 1
 
 
+@by_turns(1.2)
 def test_a_long_list_costs_no_pairs() -> None:
     """300,000 items have 45 billion pairs; counts are exact up to 2^53."""
     n = 300_000

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import peer
 from live_tools import BY_PRESET, ranx_number, world
+from marked import by_turns
 from memory import evaluate
 from peer_data import MEAN, Data
 
@@ -304,6 +305,7 @@ def test_every_metric_of_recbole_is_read_or_refused_by_name() -> None:
     assert sm.evaluate(scores, labels, "GAUC", preset="recbole")["GAUC"] == pytest.approx(theirs)
 
 
+@by_turns(3.7)
 def test_a_comparison_and_a_stream_take_them_too() -> None:
     rows = {"query_id": ["q", "q"] * 2, "item_id": ["a", "b"] * 2, "score": [2, 1, 1, 2]}
     rows["system"] = ["x", "x", "y", "y"]
