@@ -61,9 +61,9 @@ WHOLE = engines([name for name in STARTED if name not in ANOTHER_DOOR], now=[])
 SHARES = {
     "datafusion": 0.3,
     "googlesql": 0.3,
-    "postgres": 0.4,
+    "postgres": 0.25,
     "spark": 0.15,
-    "sqlite": 0.4,
+    "sqlite": 0.25,
     "trino": 0.04,
 }
 """The part of all cases that a run asks slow ones; the seed chooses, by night it is all of them."""
