@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import random
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,6 +79,9 @@ FORMATS = (
     ".csv.gz",
     ".jsonl.gz",
     ".txt.gz",
+    ".csv.xz",
+    ".txt.bz2",
+    ".jsonl.zip",
 )
 SPECS = ("s.yml", "c.yml")
 
@@ -386,10 +392,26 @@ class Fuzz:
         return "made" if text in ("/", "..", ".") else text.replace("\0", "")
 
 
+def _zipped(content: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("rows.jsonl", content)
+    return buffer.getvalue()
+
+
+PACKS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "xz": lzma.compress,
+    "bz2": bz2.compress,
+    "zip": _zipped,
+}
+
+
 def _written(rows: list[dict[str, Any]], suffix: str) -> bytes:
     """Rows in a format."""
-    if suffix.endswith(".gz"):
-        return gzip.compress(_written(rows, suffix.removesuffix(".gz")))
+    inner, _, ending = suffix.rpartition(".")
+    if ending in PACKS:
+        return PACKS[ending](_written(rows, inner))
     names = list(rows[0]) if rows else ["query_id", "item_id"]
     if suffix == ".parquet":
         buffer = io.BytesIO()

@@ -8,7 +8,7 @@ DUCKDB, SQLITE = "a DuckDB database", "an SQLite database"
 PARQUET, ARROW, GZIP = "Parquet", "Arrow or Feather", "compressed by gzip"
 ZIP, EXCEL = "a spreadsheet or another archive", "a spreadsheet of old Excel"
 ORC, AVRO = "ORC", "Avro"
-ZSTD, BZIP2 = "compressed by zstd", "compressed by bzip2"
+ZSTD, BZIP2, XZ = "compressed by zstd", "compressed by bzip2", "compressed by xz"
 UTF_16 = "UTF-16"
 TEXT, EMPTY = "text", "empty"
 
@@ -24,6 +24,7 @@ SIGNATURES = (
     (0, b"\x1f\x8b", GZIP),
     (0, b"\x28\xb5\x2f\xfd", ZSTD),
     (0, b"BZh", BZIP2),
+    (0, b"\xfd7zXZ\0", XZ),
     (0, b"\xff\xfe", UTF_16),
     (0, b"\xfe\xff", UTF_16),
 )

@@ -15,14 +15,17 @@ from sqlmetrics.sql.translation import Translation
 ENDINGS = r"(\.(parquet|pq|csv|tsv|jsonl?|ndjson|txt|trec|run|res|dat|qrels))?(\.gz)?$"
 """What the name of a file ends in by its format, as Python and DuckDB match it."""
 
+PACKED = r"(?<=.)\.(xz|bz2|zst|zip)$"
+"""What it ends in where it is packed as DuckDB does not read it."""
+
 
 def file_title(file: str) -> str:
     """The name of a file, without the ending of its format.
 
-    >>> file_title("runs/k1=0.9.txt.gz"), file_title("dense.v2.trec"), file_title("input.bm25")
+    >>> file_title("runs/k1=0.9.txt.gz"), file_title("dense.v2.trec.xz"), file_title("input.bm25")
     ('k1=0.9', 'dense.v2', 'input.bm25')
     """
-    name = PurePath(file).name
+    name = re.sub(PACKED, "", PurePath(file).name, flags=re.IGNORECASE)
     return re.sub(ENDINGS, "", name, flags=re.IGNORECASE) or name
 
 

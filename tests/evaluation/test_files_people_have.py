@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import json
+import lzma
 import subprocess
+import zipfile
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -475,3 +478,47 @@ def test_comments_in_files_of_trec(tmp_path: Path) -> None:
     assert '"metric": "mrr", "k": 0, "value": 0.5' in piped.stdout
     with pytest.raises(sm.InputError, match="rankings: the table has no rows"):
         sm.evaluate(comments, qrels, "mrr")
+
+
+@by_turns(0.5)
+def test_packed_files_are_read_like_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By every command; a system is called as its file is without the endings."""
+    monkeypatch.chdir(tmp_path)
+    run, rows = "q Q0 a 1 2.5 tag\nq Q0 b 2 1.5 tag\n", "query_id,item_id,score\nq,a,2\nq,b,1\n"
+    Path("bm25.txt.xz").write_bytes(lzma.compress(run.encode()))
+    Path("k1=0.9.run.bz2").write_bytes(bz2.compress(run.encode()))
+    with zipfile.ZipFile("dense.zip", "w") as archive:
+        archive.writestr("folder/run.csv", rows)
+    with zipfile.ZipFile("two.zip", "w") as archive:
+        archive.writestr("a.csv", rows)
+        archive.writestr("b.csv", rows)
+    Path("qrels.xz").write_bytes(lzma.compress(b"q 0 b 1\n"))
+    Path("cut.csv.xz").write_bytes(lzma.compress(rows.encode())[:40])
+    Path("tag.txt").write_bytes(bz2.compress(run.encode()))
+    for tables in (
+        ("bm25.txt.xz", "qrels.xz"),
+        ("qrels.xz", "bm25.txt.xz"),
+        ("dense.zip", "qrels.xz"),
+    ):
+        assert sm.evaluate(*tables, "mrr").to_dicts()[0]["value"] == 0.5, tables
+    runs = ("bm25.txt.xz", "k1=0.9.run.bz2", "dense.zip")
+    line = ("evaluate", *runs, "qrels.xz", "-m", "mrr")
+    evaluated = sqlmetrics(*line, "-o", "json", folder=tmp_path)
+    assert [row["system"] for row in json.loads(evaluated.stdout)] == ["bm25", "dense", "k1=0.9"]
+    Path("s.yml").write_text(
+        "rankings: {file: dense.zip}\nlabels: {file: labels.csv}\nmetrics: [mrr]\n"
+    )
+    Path("labels.csv").write_text("query_id,item_id,grade\nq,b,1\n")
+    assert "0.5000" in sqlmetrics("show", "s.yml", folder=tmp_path).stdout
+    refusals = {
+        (
+            "compile",
+            "s.yml",
+        ): "rankings: 'dense.zip' is unpacked into a file that is gone afterwards",
+        ("evaluate", "two.zip", "qrels.xz", "-m", "mrr"): "holds 2 files, like 'a.csv'; unpack it",
+        ("evaluate", "cut.csv.xz", "qrels.xz", "-m", "mrr"): "'cut.csv.xz' cannot be unpacked",
+        ("evaluate", "tag.txt", "qrels.xz", "-m", "mrr"): "by its name, which ends in .bz2",
+        (*line, "--out", "dense.zip"): "dense.zip",
+    }
+    for words, message in refusals.items():
+        assert message in sqlmetrics(*words, folder=tmp_path, expect=2).stderr, words

@@ -9,7 +9,7 @@ from sqlmetrics.errors import InputError
 
 _SAVE = "save it as Parquet or CSV"
 _OPEN = "read it with {how}, and give one of its tables"
-_DECOMPRESS = "decompress it, or compress it with gzip"
+_DECOMPRESS = "give each file by its name, which ends in {ending}"
 
 REMEDIES = {
     file_kinds.PARQUET: "rename it to end in .parquet",
@@ -23,7 +23,9 @@ REMEDIES = {
         ),
         _SAVE,
     ),
-    **dict.fromkeys((file_kinds.ZSTD, file_kinds.BZIP2), _DECOMPRESS),
+    file_kinds.ZSTD: _DECOMPRESS.format(ending=".zst"),
+    file_kinds.BZIP2: _DECOMPRESS.format(ending=".bz2"),
+    file_kinds.XZ: _DECOMPRESS.format(ending=".xz"),
     file_kinds.UTF_16: "save it as 'CSV UTF-8'",
     **{kind: _OPEN.format(how=instruction) for kind, instruction in HOW_TO_OPEN.items()},
 }

@@ -13,6 +13,7 @@ from sqlmetrics.engines.output_files import note_read
 from sqlmetrics.engines.url import nearest_file
 from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.inputs.formats import FORMATS, LAKES
+from sqlmetrics.evaluation.inputs.packed import is_packed, unpack
 from sqlmetrics.evaluation.inputs.pipes import is_pipe, save_pipe
 from sqlmetrics.spec.source import REMOTE
 
@@ -29,6 +30,8 @@ def existing(path: str, role: str) -> str:
         return path
     if is_pipe(path):
         return glob.escape(save_pipe(path, role))
+    if is_packed(path):
+        return glob.escape(unpack(path, role))
     note_read(path)
     file = Path(path)
     if file.is_file():
@@ -55,7 +58,7 @@ def files(path: str, role: str) -> str:
     """
     if path.startswith(REMOTE):
         return below_folder(path, ".parquet") if path.endswith("/") else path
-    if is_pipe(path):
+    if is_pipe(path) or is_packed(path):
         return existing(path, role)
     note_read(path)
     if Path(path).is_dir() or _is_of_folders(path):

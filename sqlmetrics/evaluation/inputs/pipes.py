@@ -13,7 +13,8 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import IO
@@ -130,25 +131,45 @@ def _copied(start: bytes, pipe: IO[bytes], path: str, role: str) -> str:
         start += chunk
 
     def write(target: str) -> None:
-        try:
-            with open(target, "wb") as file:
-                file.write(start)
-                shutil.copyfileobj(pipe, file, 2**20)
-        except OSError as error:
-            folder = os.path.dirname(target)
-            raise EngineError(
-                f"cannot store the data of {path!r} in {folder!r}: {error.strerror}; set TMPDIR "
-                "to a folder with more space"
-            ) from None
+        with storing(path, target) as file:
+            file.write(start)
+            shutil.copyfileobj(pipe, file, 2**20)
 
     return _named(start, role, write)
 
 
+@contextmanager
+def storing(path: str, target: str) -> Iterator[IO[bytes]]:
+    """A file that is filled with what another gives.
+
+    Args:
+        path: The other, for a message.
+        target: The file.
+
+    Raises:
+        EngineError: If there is no room to keep it.
+    """
+    try:
+        with open(target, "wb") as file:
+            yield file
+    except OSError as error:
+        folder = os.path.dirname(target)
+        raise EngineError(
+            f"cannot store the data of {path!r} in {folder!r}: {error.strerror}; set TMPDIR "
+            "to a folder with more space"
+        ) from None
+
+
+def new_file(name: str) -> str:
+    """A path in a folder of its own, which is removed when the process ends."""
+    return str(Path(tempfile.mkdtemp(dir=_folder())) / name)
+
+
 def _named(start: bytes, role: str, make: Callable[[str], None]) -> str:
     """A new file, called by what it is for and ending in its format."""
-    path = Path(tempfile.mkdtemp(dir=_folder())) / f"{role}{ending(start)}"
-    make(str(path))
-    return str(path)
+    path = new_file(f"{role}{ending(start)}")
+    make(path)
+    return path
 
 
 def ending(start: bytes) -> str:

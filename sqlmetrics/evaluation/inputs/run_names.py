@@ -15,6 +15,7 @@ from pathlib import Path, PurePath
 
 from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.inputs.formats import FORMATS, holds_row
+from sqlmetrics.evaluation.inputs.packed import is_packed, unpack
 from sqlmetrics.evaluation.inputs.pipes import is_pipe
 from sqlmetrics.spec.source import REMOTE, is_query
 from sqlmetrics.sql.relation import ENDINGS, Relation, file_title
@@ -147,6 +148,7 @@ def _tags(file: str) -> set[tuple[str, ...]]:
     path = re.sub(r"\[([*?[])\]", r"\1", file)
     if is_pipe(path) or not os.path.isfile(path):
         return set()
+    path = unpack(path, "rankings") if is_packed(path) else path
     reader = gzip.open if path.casefold().endswith(".gz") else open
     with suppress(OSError, EOFError, zlib.error, ValueError), reader(path, "rt") as lines:
         return {tuple(str(line).split()[5:]) for line in islice(lines, LINES) if holds_row(line)}

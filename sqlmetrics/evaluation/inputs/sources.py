@@ -16,6 +16,7 @@ from sqlmetrics.evaluation.inputs.header import Header, header_of
 from sqlmetrics.evaluation.inputs.json_dict import dict_in
 from sqlmetrics.evaluation.inputs.lists import listed
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
+from sqlmetrics.evaluation.inputs.packed import is_packed
 from sqlmetrics.evaluation.inputs.paths import existing, files, first_file
 from sqlmetrics.evaluation.inputs.pipes import is_pipe
 from sqlmetrics.evaluation.inputs.run_names import expanded, have_blanks
@@ -84,13 +85,18 @@ def refuse_pipes(spec: Spec) -> None:
     """See that a text which is run later finds its files then.
 
     Raises:
-        SpecError: If one of them is a pipe.
+        SpecError: If one of them is a pipe, or packed.
     """
     for name, source in _sources(spec):
         if source.file and is_pipe(source.file):
             raise SpecError(
                 f"{name}: {source.file!r} is a pipe, which can only be read once; give a file, or "
                 "use run or show"
+            )
+        if source.file and is_packed(source.file):
+            raise SpecError(
+                f"{name}: {source.file!r} is unpacked into a file that is gone afterwards; "
+                "decompress it, compress it with gzip, or use run or show"
             )
 
 

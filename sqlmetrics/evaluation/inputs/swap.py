@@ -14,6 +14,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SqlmetricsError
 from sqlmetrics.evaluation.inputs.formats import FORMATS, holds_row
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
+from sqlmetrics.evaluation.inputs.packed import is_packed, unpack
 from sqlmetrics.evaluation.inputs.pipes import is_pipe, save_pipe
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.spec import Spec
@@ -98,6 +99,8 @@ def _first_line(input_table: Any, role: str) -> list[str]:
     text = str(input_table) if isinstance(input_table, str | Path) else ""
     if is_pipe(text):
         text = save_pipe(text, role)
+    elif is_packed(text):
+        text = unpack(text, role)
     if not text or text.casefold().endswith(_SUFFIXES):
         return []
     with suppress(OSError, EOFError, zlib.error, ValueError):
