@@ -13,7 +13,7 @@ from sqlmetrics.engines.output_files import note_read
 from sqlmetrics.engines.url import nearest_file
 from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.inputs.formats import FORMATS, LAKES
-from sqlmetrics.evaluation.inputs.packed import is_packed, unpack
+from sqlmetrics.evaluation.inputs.packed_file import is_packed, unpack
 from sqlmetrics.evaluation.inputs.pipes import is_pipe, save_pipe
 from sqlmetrics.spec.source import REMOTE
 

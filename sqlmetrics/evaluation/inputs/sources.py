@@ -16,7 +16,7 @@ from sqlmetrics.evaluation.inputs.header import Header, header_of
 from sqlmetrics.evaluation.inputs.json_dict import dict_in
 from sqlmetrics.evaluation.inputs.lists import listed
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
-from sqlmetrics.evaluation.inputs.packed import is_packed
+from sqlmetrics.evaluation.inputs.packed_file import is_packed
 from sqlmetrics.evaluation.inputs.paths import existing, files, first_file
 from sqlmetrics.evaluation.inputs.pipes import is_pipe
 from sqlmetrics.evaluation.inputs.run_names import expanded, have_blanks

@@ -14,7 +14,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SqlmetricsError
 from sqlmetrics.evaluation.inputs.formats import FORMATS, holds_row
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
-from sqlmetrics.evaluation.inputs.packed import is_packed, unpack
+from sqlmetrics.evaluation.inputs.packed_file import is_packed, unpack
 from sqlmetrics.evaluation.inputs.pipes import is_pipe, save_pipe
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.spec import Spec
