@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sqlmetrics.comparison.diagnosis.diagnosis import Diagnosis, diagnose
     from sqlmetrics.comparison.funnel.funnel import funnel
     from sqlmetrics.comparison.funnel.funnel_table import Funnel
+    from sqlmetrics.comparison.online.experiment import experiment
     from sqlmetrics.comparison.page.report import Report
     from sqlmetrics.comparison.page.sources import report
     from sqlmetrics.comparison.query_explanation import QueryExplanation, explain_query
@@ -90,6 +91,7 @@ __all__ = [
     "diagnose",
     "evaluate",
     "evaluate_clicks",
+    "experiment",
     "explain",
     "explain_query",
     "export",
@@ -138,6 +140,7 @@ _HOMES = {
     "diagnose": "comparison.diagnosis.diagnosis",
     "evaluate": "evaluation.evaluate",
     "evaluate_clicks": "clicks.evaluate",
+    "experiment": "comparison.online.experiment",
     "explain_query": "comparison.query_explanation",
     "export": "jobs.exports.write",
     "funnel": "comparison.funnel.funnel",

@@ -53,6 +53,7 @@ PAGES = {
     "depth": "How deep people look into the results.",
     "days": "Offline and online metrics, day by day.",
     "soundness": "Whether the traffic is split as planned.",
+    "experiment": "Whether to ship a variant: sample ratio, primary metric, guardrails.",
     "judgments": "Labels of each query, shared by all of its requests.",
     "labels": "Labels of each request, one row per item.",
     COMPARED: "The same lists evaluated with other labels, side by side.",
@@ -292,6 +293,10 @@ def _shown(
         from sqlmetrics.clicks.analysis.label_comparison import compare_labels
 
         return compare_labels(spec, engine)
+    if show == "experiment":
+        from sqlmetrics.comparison.online.experiment import experiment
+
+        return experiment(spec, engine)
     if show == "days":
         if not (spec.metrics and spec.online):
             other_metrics = (

@@ -22,6 +22,7 @@ from sqlmetrics.spec.click_columns import (
     RequestColumns,
     Requests,
 )
+from sqlmetrics.spec.click_experiment import ClickExperiment
 from sqlmetrics.spec.click_interleaving import TEAM_DRAFT, ClickInterleaving
 from sqlmetrics.spec.click_labels import OPENSEARCH, ClickLabels
 from sqlmetrics.spec.click_propensity import ClickPropensity
@@ -65,6 +66,8 @@ class Clicks(Model):
     interleaving: ClickInterleaving | None = None
     """How the lists of two systems were merged into the one that was shown
     (`clicks interleaving`)."""
+    experiment: ClickExperiment | None = None
+    """Variants that users were assigned to, and when to ship one (`clicks experiment`)."""
     success_actions: tuple[str, ...] = Field(default=(CLICK,), min_length=1)
     """The actions of which one makes a session a success, for `session_success`."""
     time_zone: str | None = None

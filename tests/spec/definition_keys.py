@@ -712,16 +712,24 @@ BASES: Mapping[str, tuple[Sequence[str], dict[str, Any]]] = {
             "-clicks.lists_from",
             "-clicks.propensity",
             "-clicks.counterfactual",
+            "-clicks.experiment",
         ),
         EVENTS,
     ),
     "shown": (
-        ("clicks.ranked", "clicks.interleaving"),
+        ("clicks.ranked", "clicks.interleaving", "clicks.experiment"),
         {
             **EVENTS,
             "clicks": {
                 **EVENTS["clicks"],
                 "ranked": {"relation": "unshown", "columns": {"query": "list", "score": "score"}},
+                "experiment": {
+                    "variants": ["old", "new"],
+                    "control": "old",
+                    "end": "2026-02-01",
+                    "primary": "ctr@2",
+                    "guardrails": [{"metric": "purchases", "max_drop_pct": 5}],
+                },
                 "interleaving": {
                     "method": "balanced",
                     "rankings": {
@@ -909,6 +917,16 @@ ALTERNATIVES: Mapping[str, Sequence[Any]] = {
     "estimators": [["ips"], ["snips", "dr"]],
     "clip": [None, 1, 30],
     "interleaving.baseline": ["old"],
+    "experiment.variants": [["old", "new", "third"]],
+    "experiment.control": ["new"],
+    "experiment.shares": [{"old": 9, "new": 1}],
+    "experiment.start": ["2026-01-02"],
+    "experiment.end": ["2026-03-01"],
+    "experiment.primary": ["abandonment"],
+    "experiment.wanted_pct": [2],
+    "experiment.level": [0.8],
+    "guardrails.metric": ["abandonment"],
+    "guardrails.max_drop_pct": [2],
     "success_actions": [["purchase"], ["click", "purchase"]],
     "day_margin": [0, 3],
     "online": [["ctr@1"], ["max_rr"]],

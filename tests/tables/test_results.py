@@ -33,6 +33,7 @@ from sqlmetrics.clicks.simulation.simulate import SimulatedLog
 from sqlmetrics.comparison.diagnosis.diagnosis import Finding
 from sqlmetrics.comparison.diagnosis.rules import RULES
 from sqlmetrics.comparison.funnel.source_table import SourceFunnel
+from sqlmetrics.comparison.online.experiment import Experiment, MetricResult
 from sqlmetrics.jobs.checks.verdict import Verdict, Verdicts
 from sqlmetrics.proof.doctor import examine
 from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
@@ -205,6 +206,11 @@ RESULTS: dict[type[Tabular], Callable[[], Tabular]] = {
     SampleRatioMismatch: _mismatch,
     MixedUsers: lambda: MixedUsers(9, 1, {BAD: ("a", BAD)}),
     Soundness: lambda: Soundness(_mismatch(), MixedUsers(9, 1, {BAD: ("a", BAD)}), _shown()),
+    Experiment: lambda: Experiment(
+        *("ship", BAD, BAD, _mismatch(), 1),
+        (MetricResult(BAD, "ctr", "primary", 0.2, 0.3, 0.5, 0.1, 0.9, None, "better"),),
+        *(7, (BAD,)),
+    ),
     Depth: lambda: Depth(
         (Position(BAD, 1, 9, 3), Position(None, 1, 9, 3)),
         (End(BAD, "click", 1, 3, 1.0),),

@@ -24,7 +24,7 @@ SERVED = "sqlmetrics_served"
 EXAMPLES = 5
 """As many users in several systems are named."""
 
-Unit = Literal["users", "requests"]
+Unit = Literal["users", "sessions", "requests"]
 """What was assigned to systems by lot."""
 
 

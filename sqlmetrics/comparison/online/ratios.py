@@ -80,6 +80,7 @@ class OnlineRatios:
         by: The segments that are compared too.
         unit: What is independent.
         statements: What ran.
+        table: The table whose rows are compared.
     """
 
     log: CleanLog
@@ -89,6 +90,7 @@ class OnlineRatios:
     by: tuple[str, ...]
     unit: Unit
     statements: list[str] = field(default_factory=list)
+    table: str = UNITS
 
     @property
     def step(self) -> Step:
@@ -108,7 +110,7 @@ class OnlineRatios:
             self.terms,
             baseline,
             tuple(systems),
-            UNITS,
+            self.table,
             self.by,
             self.options.dates,
             system,

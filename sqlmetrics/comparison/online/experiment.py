@@ -1,0 +1,435 @@
+"""An experiment in a click log: the sample ratio, the primary metric, guardrails, and a verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from textwrap import wrap
+from typing import Any, ClassVar, Literal, TypeAlias, cast
+
+from sqlmetrics.catalog.online import online
+from sqlmetrics.clicks.analysis.experiment import SampleRatioMismatch, Unit, mismatch
+from sqlmetrics.clicks.clean_log import cleaned_log
+from sqlmetrics.comparison.online.ratios import UNITS, OnlineRatios, online_ratios
+from sqlmetrics.comparison.options import Options
+from sqlmetrics.comparison.report.numbers import number
+from sqlmetrics.comparison.report.text import WIDTH
+from sqlmetrics.comparison.statements import columns_stage
+from sqlmetrics.engines.database import connect
+from sqlmetrics.engines.temporary import Step, keeping
+from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.jobs.days import on_days
+from sqlmetrics.spec.click_experiment import ClickExperiment
+from sqlmetrics.spec.days import day_of
+from sqlmetrics.spec.named_values import named_in
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.stage import Column, Stage, with_stages
+from sqlmetrics.sql.template import literal
+from sqlmetrics.stats import student
+from sqlmetrics.stats.estimate import POWER, Estimate
+from sqlmetrics.tables.table import Table, many, printable
+from sqlmetrics.tables.tabular import Block, Kinds, Tabular
+
+UNMIXED = "sqlmetrics_unmixed_units"
+"""The table of the requests of users who were in one variant alone."""
+
+Verdict: TypeAlias = Literal["ship", "do not ship", "not yet", "no verdict"]
+
+State: TypeAlias = Literal["better", "worse", "held", "unclear"]
+"""What a metric came to: `held` is a guardrail that lost no more than it may."""
+
+
+@dataclass(frozen=True)
+class MetricResult:
+    """A metric of a variant beside control.
+
+    Attributes:
+        variant: The variant.
+        metric: The metric.
+        role: `primary` or `guardrail`.
+        control_value: Its value in control.
+        value: Its value in the variant.
+        relative: The relative difference; None if control is 0.
+        relative_low: The lower end of its interval.
+        relative_high: The upper end.
+        max_drop_pct: What a guardrail may lose, in percent.
+        state: What it came to.
+        days_needed: Days still needed for the wanted gain, of the primary metric.
+    """
+
+    variant: str
+    metric: str
+    role: str
+    control_value: float | None
+    value: float | None
+    relative: float | None
+    relative_low: float | None
+    relative_high: float | None
+    max_drop_pct: float | None
+    state: State
+    days_needed: int | None = None
+
+    @property
+    def change(self) -> str:
+        """The relative difference with its interval, in words."""
+        if self.relative is None:
+            return f"from {number(self.control_value)} to {number(self.value)}"
+        if self.relative_low is None or self.relative_high is None:
+            return _percent(self.relative)
+        ends = f"{_percent(self.relative_low)} to {_percent(self.relative_high)}"
+        return f"{_percent(self.relative)} ({ends})"
+
+
+@dataclass(frozen=True, repr=False)
+class Experiment(Tabular):
+    """The verdict on an experiment; it prints as a sentence and a table.
+
+    Attributes:
+        verdict: `ship`, `do not ship`, `not yet`, or `no verdict` where the sample ratio fails.
+        variant: The variant that it is about; empty if there is no verdict.
+        reason: Why, in a sentence.
+        mismatch: The test of the sample ratio.
+        n_mixed: Users in several variants, who are left out.
+        metrics: One per variant and metric; none where the sample ratio fails.
+        days: How many days the log has of it; None without times.
+        notes: What should be known.
+    """
+
+    verdict: Verdict
+    variant: str
+    reason: str
+    mismatch: SampleRatioMismatch
+    n_mixed: int
+    metrics: tuple[MetricResult, ...]
+    days: int | None
+    notes: tuple[str, ...]
+
+    _schemas: ClassVar[Mapping[str, Kinds]] = {
+        "metrics": {
+            **dict.fromkeys(("variant", "metric", "role"), "string"),
+            **dict.fromkeys(("control_value", "value", "relative"), "double"),
+            **dict.fromkeys(("relative_low", "relative_high", "max_drop_pct"), "double"),
+            "state": "string",
+            "days_needed": "int64",
+        },
+        "verdict": {
+            **dict.fromkeys(("verdict", "variant", "reason"), "string"),
+            "p_sample_ratio": "double",
+            **dict.fromkeys(("n_mixed", "days"), "int64"),
+        },
+    }
+
+    def to_dicts(self) -> dict[str, list[dict[str, Any]]]:
+        """`metrics`, a row per variant and metric, and `verdict`, one row."""
+        verdict_row = {
+            "verdict": self.verdict,
+            "variant": self.variant,
+            "reason": self.reason,
+            "p_sample_ratio": self.mismatch.p_value,
+            "n_mixed": self.n_mixed,
+            "days": self.days,
+        }
+        return {"metrics": [vars(row) for row in self.metrics], "verdict": [verdict_row]}
+
+    def _blocks(self) -> Iterator[Block]:
+        name = printable(self.variant) if self.variant else ""
+        subject = f" ({name})" if name and self.verdict == "not yet" else f" {name}"
+        yield _wrapped(f"{self.verdict}{subject.rstrip()}: {self.reason}")
+        yield from self.mismatch.blocks()
+        if self.metrics:
+            yield (Table(_HEAD, [_cells(row) for row in self.metrics], 3),)
+        yield "\n".join(_wrapped(f"note: {note}") for note in self.notes)
+
+
+_HEAD = ["variant", "metric", "role", "control", "value", "relative", "state"]
+
+
+def _wrapped(text: str) -> str:
+    return "\n".join(wrap(text, WIDTH, subsequent_indent="    "))
+
+
+def _cells(row: MetricResult) -> list[str]:
+    names = [printable(row.variant), row.metric, row.role]
+    change = row.change if row.relative is not None else "-"
+    return [*names, number(row.control_value), number(row.value), change, row.state]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:+.1f} %"
+
+
+def experiment(spec: Spec, connection: Any = None) -> Experiment:
+    """The verdict on the experiment of a spec: its key `experiment` under `clicks`.
+
+    Users (sessions, or requests, where the log names no users) in several variants are left out.
+    If the shares of the others do not fit the plan, there is no verdict. Otherwise a variant is to
+    be shipped if the interval of its primary metric lies above no gain, and those of all guardrails
+    above what they may lose; it is not to be shipped if one lies below.
+
+    Args:
+        spec: A spec with a click log and its experiment.
+        connection: The database that holds the log; see `evaluate`.
+
+    Raises:
+        SpecError: If the spec has no experiment, or the log lacks what a metric needs.
+        InputError: If a variant has no request.
+    """
+    if spec.clicks is None or spec.clicks.experiment is None:
+        raise SpecError(
+            "the spec has no experiment; add clicks: {experiment: {variants: [old, new], control: "
+            "old, primary: ctr@5}}"
+        )
+    settings = spec.clicks.experiment
+    of_log = {"metrics": settings.metrics, "online": (), "by": (), "baseline": settings.control}
+    dated = on_days(spec.having(**of_log), settings.days).spec
+    clicks = dated.clicks or spec.clicks
+    if clicks.columns is not None and clicks.columns.time is not None:
+        clicks = clicks.model_copy(update={"daily": True})
+    options = Options(metrics=(), days=None)
+    with (
+        connect(connection) as engine,
+        engine.reading(),
+        cleaned_log(clicks, engine, names=named_in(dated)) as log,
+        online_ratios(log, dated, options) as ratios,
+        keeping(engine, [Step(UNMIXED, _unmixed(settings.variants))]),
+    ):
+        return _Looking(settings, replace(ratios, table=UNMIXED)).result()
+
+
+def _in_variants(variants: Sequence[str]) -> list[Stage]:
+    """The requests of the variants, and in how many of them each user is."""
+    where = f"system in ({', '.join(map(literal, variants))})"
+    about = "the requests of the variants"
+    return [
+        columns_stage("variant_units", about, ["*"], UNITS, where),
+        Stage("users", "clicks/users", {"served": "variant_units"}),
+    ]
+
+
+def _unmixed(variants: Sequence[str]) -> str:
+    """The select of the requests of users who are in one variant alone."""
+    view = {
+        "about": "each request with the number of its user's variants",
+        "columns": ["variant_units.*", Column("coalesce(users.n_systems, 1)", "n_systems")],
+        "from": "variant_units",
+        "joins": {"users": ["users.user_id = variant_units.user_id"]},
+        "kind": "left",
+    }
+    stages = [*_in_variants(variants), Stage("joined_units", "comparison/joins", view)]
+    return with_stages(stages, "select *\nfrom joined_units\nwhere n_systems = 1")
+
+
+_SHARES = """\
+select
+    system,
+    count(distinct coalesce(user_id, request_id)) as n_units
+from sqlmetrics_unmixed_units
+group by system"""
+
+_MIXED = "select count(*) as n_mixed\nfrom users\nwhere n_systems > 1"
+
+_DAYS = """\
+select
+    count(distinct metric_date) as n_days,
+    max(metric_date) as last_day
+from sqlmetrics_unmixed_units"""
+
+
+@dataclass(frozen=True)
+class _Looking:
+    """What is asked of an experiment, while its requests are there."""
+
+    settings: ClickExperiment
+    ratios: OnlineRatios
+
+    def result(self) -> Experiment:
+        """The verdict."""
+        counts, n_mixed = self._counts()
+        n_days, last_day = self._days()
+        unit = cast(Unit, self.ratios.unit.names[1])
+        ratio = mismatch(counts, self.settings.shares, unit=unit)
+        notes = tuple(self._notes(n_mixed, n_days))
+        parts = (ratio, n_mixed)
+        if ratio.is_mismatch:
+            shares = " and ".join(
+                f"{printable(name)} has {n:,} {unit} where {ratio.expected[name]:,.0f} were planned"
+                for name, n in ratio.counts.items()
+            )
+            reason = f"{shares} (p = {ratio.p_value:.3g}); find out why before you read the metrics"
+            return Experiment("no verdict", "", reason, *parts, (), n_days, notes)
+        is_over = bool(
+            self.settings.end and last_day and last_day >= self.settings.end - timedelta(1)
+        )
+        metrics = self._metrics(n_days)
+        if self.settings.looks == "end" and not is_over:
+            reason = (
+                f"the experiment ends on {self.settings.end}, and looks: end allows one look then"
+            )
+            return Experiment("not yet", "", reason, *parts, (), n_days, notes)
+        verdicts = [
+            (*_decided([row for row in metrics if row.variant == name], is_over=is_over), name)
+            for name in self._treatments
+        ]
+        gains = {row.variant: _gain(row) for row in metrics if row.role == "primary"}
+        verdict, reason, variant = max(
+            verdicts, key=lambda line: (_BEST_LAST.index(line[0]), gains[line[2]])
+        )
+        return Experiment(verdict, variant, reason, *parts, tuple(metrics), n_days, notes)
+
+    @property
+    def _treatments(self) -> list[str]:
+        return [name for name in self.settings.variants if name != self.settings.control]
+
+    def _counts(self) -> tuple[dict[str, int], int]:
+        """Variant -> its users, and how many were in several."""
+        engine = self.ratios.log.engine
+        counts = {str(system): int(n) for system, n in engine.rows(_SHARES)}
+        ((n_mixed,),) = engine.rows(with_stages(_in_variants(self.settings.variants), _MIXED))
+        lacks = [name for name in self.settings.variants if name not in counts]
+        if lacks and not n_mixed:
+            systems = engine.rows(f"select distinct system from {UNITS}")
+            if not systems:
+                raise self.ratios.log.absence()
+            names = sorted(str(system) for (system,) in systems)
+            raise InputError(
+                f"experiment: no request of {lacks[0]}; {unknown('system', lacks[0], names)}"
+            )
+        return {name: counts.get(name, 0) for name in self.settings.variants}, int(n_mixed)
+
+    def _days(self) -> tuple[int | None, date | None]:
+        """How many days there are, and the last one; None without times."""
+        if not self.ratios.log.tables.clicks.daily:
+            return None, None
+        ((n_days, last_day),) = self.ratios.log.engine.rows(_DAYS)
+        return int(n_days), None if last_day is None else day_of(last_day)
+
+    def _metrics(self, n_days: int | None) -> list[MetricResult]:
+        settings = self.settings
+        level = 1 - (1 - settings.level) / len(self._treatments)
+        drops = {str(online(rail.metric)): rail.max_drop_pct for rail in settings.guardrails}
+        rows = self.ratios.rows(settings.control, self._treatments)
+        return [
+            _metric_result(row, settings, level, drops.get(row["metric"]), n_days) for row in rows
+        ]
+
+    def _notes(self, n_mixed: int, n_days: int | None) -> Iterator[str]:
+        unit = self.ratios.unit
+        if not unit.is_request:
+            yield f"left out: {many(n_mixed, *unit.names)} in several variants"
+        if n_days is not None:
+            yield f"the log has {many(n_days, 'day')} of the experiment"
+        looks = (
+            "always valid: look on any day"
+            if self.settings.looks == "any"
+            else "for one look at the end"
+        )
+        yield (
+            f"intervals at {self.settings.level:.0%} over {unit.names[1]}, {looks}; a guardrail is "
+            "held if its whole interval is within what it may lose"
+        )
+
+
+_BEST_LAST: Sequence[Verdict] = ("do not ship", "not yet", "ship")
+
+
+def _gain(row: MetricResult) -> float:
+    return abs(row.relative or 0.0) * (1 if row.state == "better" else -1)
+
+
+def _metric_result(
+    row: Mapping[str, Any],
+    settings: ClickExperiment,
+    level: float,
+    max_drop_pct: float | None,
+    n_days: int | None,
+) -> MetricResult:
+    """A row of a comparison as the experiment reads it."""
+    always, direction = settings.looks == "any", row["direction"]
+    estimate: Estimate | None = row.get("statistic")
+    ends = estimate.interval(level, always=always) if estimate else (None, None)
+    log_ratio = Estimate(*row["log_ratio"]) if row.get("log_ratio") else None
+    low, high = log_ratio.interval(level, always=always) if log_ratio else (None, None)
+    relative = None if low is None or high is None else (math.expm1(low), math.expm1(high))
+    is_guardrail = max_drop_pct is not None
+    state = (
+        _held(row, relative, max_drop_pct / 100)
+        if max_drop_pct is not None
+        else _moved(ends, direction)
+    )
+    needed = None
+    if not is_guardrail and log_ratio and settings.wanted_pct and n_days and state == "unclear":
+        needed = _days_needed(log_ratio, settings.wanted_pct / 100, level, n_days, always=always)
+    return MetricResult(
+        row["system"],
+        row["metric"],
+        "guardrail" if is_guardrail else "primary",
+        row["baseline_value"],
+        row["value"],
+        row["relative"],
+        relative_low=relative and relative[0],
+        relative_high=relative and relative[1],
+        max_drop_pct=max_drop_pct,
+        state=state,
+        days_needed=needed,
+    )
+
+
+def _moved(ends: tuple[float | None, float | None], direction: int) -> State:
+    """Whether an interval of a difference lies on one side of 0."""
+    low, high = ends
+    if low is None or high is None or low <= 0 <= high:
+        return "unclear"
+    return "better" if (low > 0) == (direction > 0) else "worse"
+
+
+def _held(row: Mapping[str, Any], relative: tuple[float, float] | None, drop: float) -> State:
+    """Whether a relative difference lies within what may be lost, or beyond it."""
+    if relative is None:
+        return "held" if row["difference"] == 0 and row["value"] is not None else "unclear"
+    low, high = relative
+    least, most = (-high, -low) if row["direction"] > 0 else (low, high)
+    if most <= drop:
+        return "held"
+    return "worse" if least > drop else "unclear"
+
+
+def _days_needed(
+    log_ratio: Estimate, wanted: float, level: float, n_days: int, *, always: bool
+) -> int:
+    """Days still needed for an interval that would show the wanted gain with 80 % power.
+
+    The error falls with the square root of the days, if each brings as many new users.
+    """
+    half_width = log_ratio.half_width(level, always=always) or 0.0
+    power = student.critical(2 * POWER - 1, log_ratio.df) * (log_ratio.standard_error or 0.0)
+    return max(1, math.ceil(n_days * ((half_width + power) / math.log1p(wanted)) ** 2) - n_days)
+
+
+def _decided(rows: Sequence[MetricResult], *, is_over: bool) -> tuple[Verdict, str]:
+    """The verdict on a variant, and why."""
+    primary, *guardrails = rows
+    if primary.state == "worse":
+        return "do not ship", f"{primary.metric} got worse, {primary.change}"
+    for row in guardrails:
+        if row.state == "worse":
+            return "do not ship", (
+                f"the guardrail {row.metric} got worse by more than {row.max_drop_pct:g} %, "
+                f"{row.change}"
+            )
+    doubts = [row for row in guardrails if row.state == "unclear"]
+    if primary.state == "better" and not doubts:
+        held = ", and all guardrails hold" if guardrails else ""
+        return "ship", f"{primary.metric} got better, {primary.change}{held}"
+    verdict: Verdict = "do not ship" if is_over else "not yet"
+    if primary.state != "better":
+        days = many(primary.days_needed or 0, "more day")
+        needs = f"; about {days} would show the wanted gain" if primary.days_needed else ""
+        end = " by the end" if is_over else " so far"
+        return verdict, f"{primary.metric} has no clear gain{end}, {primary.change}{needs}"
+    row = doubts[0]
+    return verdict, (
+        f"{primary.metric} got better, {primary.change}, but the guardrail {row.metric} may have "
+        f"got worse by more than {row.max_drop_pct:g} %, {row.change}"
+    )

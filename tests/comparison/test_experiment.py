@@ -1,0 +1,157 @@
+"""`clicks experiment`: the sample ratio first, then a verdict with its reason."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from engines.starting import Servers
+from marked import engines
+
+import sqlmetrics as sm
+from sqlmetrics.comparison.online.experiment import Experiment
+from sqlmetrics.engines.database import Database
+
+COLUMNS = {
+    "request": "request_id",
+    "item": "item_id",
+    "position": "position",
+    "system": "variant",
+    "user": "user_id",
+    "time": "shown_at",
+    "actions": {"click": "clicked", "purchase": "bought"},
+}
+ASKED = {"variants": ["A", "B"], "control": "A", "primary": "ctr"}
+
+
+def log_of(
+    n_users: int,
+    rates: dict[str, tuple[float, float]],
+    *,
+    days: int = 10,
+    crossed: int = 0,
+    of_variant: Any = lambda user: "AB"[user % 2],
+) -> list[dict[str, Any]]:
+    """Requests of two items; variant -> the share that is clicked, and of these bought."""
+    chance = random.Random(n_users)
+    rows = []
+    for user in range(n_users):
+        for request in range(3):
+            variant = of_variant(user)
+            if user < crossed:
+                variant = "AB"[request % 2]
+            click, buy = rates[variant]
+            for position in (1, 2):
+                clicked = int(chance.random() < click)
+                rows.append(
+                    {
+                        "request_id": f"r{user}_{request}",
+                        "item_id": f"i{position}",
+                        "position": position,
+                        "variant": variant,
+                        "user_id": f"u{user}",
+                        "shown_at": f"2026-01-{1 + (user + request) % days:02} 10:00:00",
+                        "clicked": clicked,
+                        "bought": int(clicked and chance.random() < buy),
+                    }
+                )
+    return rows
+
+
+def verdict(rows: list[dict[str, Any]], connection: Any = None, **asked: Any) -> Experiment:
+    """The verdict on the experiment of a log."""
+    log = {"data": pa.Table.from_pylist(rows), "columns": COLUMNS}
+    clicks = {"log": log, "experiment": ASKED | asked}
+    return sm.experiment(sm.Spec(clicks=clicks, metrics=["ctr"]), connection)
+
+
+RAIL = [{"metric": "purchases", "max_drop_pct": 20}]
+SAME = {"A": (0.3, 0.5), "B": (0.3, 0.5)}
+GAIN = {"A": (0.3, 0.5), "B": (0.4, 0.5)}
+TRADE = {"A": (0.3, 0.5), "B": (0.4, 0.1)}
+LOSS = {"A": (0.4, 0.5), "B": (0.3, 0.5)}
+
+
+@pytest.mark.parametrize(
+    ("rates", "n_users", "asked", "wanted", "reason"),
+    [
+        (GAIN, 1200, {"guardrails": RAIL}, "ship", "ctr got better, +"),
+        (LOSS, 1200, {}, "do not ship", "ctr got worse, -"),
+        (TRADE, 1200, {"guardrails": RAIL}, "do not ship", "the guardrail purchases got worse by"),
+        (GAIN, 100, {}, "not yet", "ctr has no clear gain so far"),
+        (GAIN, 100, {"wanted_pct": 10}, "not yet", "more days would show the wanted gain"),
+        (GAIN, 100, {"end": "2026-01-11"}, "do not ship", "ctr has no clear gain by the end"),
+        (GAIN, 1200, {"looks": "end", "end": "2026-01-20"}, "not yet", "ends on 2026-01-20"),
+        (GAIN, 1200, {"looks": "end", "end": "2026-01-11"}, "ship", "ctr got better"),
+        (
+            GAIN,
+            500,
+            {"guardrails": [{"metric": "purchases", "max_drop_pct": 0}], "level": 0.8},
+            "ship",
+            "all guardrails hold",
+        ),
+    ],
+)
+def test_a_verdict_has_its_reason(
+    rates: Any, n_users: int, asked: dict[str, Any], wanted: str, reason: str
+) -> None:
+    found = verdict(log_of(n_users, rates), **asked)
+    assert (found.verdict, reason in found.reason) == (wanted, True)
+    assert max(map(len, repr(found).splitlines())) <= 90
+
+
+def test_a_sample_ratio_that_fails_leaves_no_verdict() -> None:
+    uneven = log_of(600, GAIN, of_variant=lambda user: "AB"[user % 5 > 1])
+    found = verdict(uneven)
+    assert (found.verdict, found.metrics) == ("no verdict", ())
+    assert "A has 240 users where 300 were planned and B has 360" in found.reason
+    planned = verdict(uneven, shares={"A": 2, "B": 3})
+    assert planned.verdict != "no verdict"
+
+
+def test_users_in_two_variants_are_left_out_and_counted() -> None:
+    found = verdict(log_of(400, SAME, crossed=30))
+    assert found.n_mixed == 30
+    assert found.mismatch.counts == {"A": 185, "B": 185}
+    assert "left out: 30 users in several variants" in repr(found)
+    rows = [row for row in log_of(400, SAME, crossed=30) if int(row["user_id"][1:]) >= 30]
+    assert verdict(rows).metrics == found.metrics
+
+
+@pytest.mark.parametrize("name", engines(["sqlite", "postgres"], now=["sqlite"]))
+def test_databases_come_to_the_same_verdict(name: str, servers: Servers) -> None:
+    rows = log_of(300, GAIN, crossed=5)
+    wanted = verdict(rows, guardrails=RAIL)
+    with servers.open(name) as engine:
+        there = verdict(rows, Database(engine), guardrails=RAIL)
+    assert (there.verdict, there.n_mixed, there.days) == (wanted.verdict, 5, 10)
+    for row, other in zip(wanted.metrics, there.metrics, strict=True):
+        assert other.relative_low == pytest.approx(row.relative_low, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"control": "C"}, "variants must be different and include control"),
+        ({"primary": "ndcg@10"}, "unknown online metric 'ndcg@10'"),
+        ({"primary": "min_rr"}, "neither more nor less of min_rr is better"),
+        ({"guardrails": [{"metric": "CTR", "max_drop_pct": 1}]}, "name each metric once"),
+        ({"looks": "end"}, "looks: end needs end"),
+        ({"shares": {"A": 1}}, "shares must name each variant"),
+    ],
+)
+def test_an_experiment_that_cannot_be(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(sm.SpecError, match=message):
+        verdict(log_of(10, SAME), **asked)
+
+
+def test_a_variant_that_is_nowhere_is_named() -> None:
+    rows = log_of(10, SAME)
+    with pytest.raises(sm.InputError, match="no request of new; unknown system 'new'"):
+        verdict(rows, variants=["A", "new"])
+    log = {"data": pa.Table.from_pylist(rows), "columns": COLUMNS}
+    spec = sm.Spec(clicks={"log": log}, metrics=["ctr"])
+    with pytest.raises(sm.SpecError, match="the spec has no experiment; add clicks"):
+        sm.experiment(spec)
