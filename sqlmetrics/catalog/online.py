@@ -51,6 +51,7 @@ NEEDS: Mapping[str, str] = {
     "requests": "the requests, also those without a result",
     "time": "times",
     "session": "a column of sessions (columns.session)",
+    "amount": "a column of amounts (columns.amount)",
 }
 """What a log must have for some metrics, in words."""
 
@@ -145,6 +146,49 @@ ONLINE: Mapping[str, OnlineMetric] = {
             "1e0",
             "higher",
             "count",
+        ),
+        OnlineMetric(
+            "conversion_rate",
+            "requests with a purchase over requests",
+            "case when n_purchases > 0 then 1e0 else 0e0 end",
+            "1e0",
+            "higher",
+            "share",
+        ),
+        OnlineMetric(
+            "first_purchase_rank",
+            "the topmost position that was bought, over requests with a purchase",
+            "coalesce(first_purchase, 0)",
+            "case when n_purchases > 0 then 1e0 else 0e0 end",
+            "lower",
+            "rank",
+        ),
+        OnlineMetric(
+            "revenue",
+            "the amounts of purchases over requests",
+            "coalesce(revenue, 0e0)",
+            "1e0",
+            "higher",
+            "amount",
+            needs="amount",
+        ),
+        OnlineMetric(
+            "average_order_value",
+            "the amounts of purchases over requests with a purchase",
+            "coalesce(revenue, 0e0)",
+            "case when n_purchases > 0 then 1e0 else 0e0 end",
+            "higher",
+            "amount",
+            needs="amount",
+        ),
+        OnlineMetric(
+            "searches_per_session",
+            "requests of sessions over sessions",
+            "case when session_id is not null then 1e0 else 0e0 end",
+            "case when is_session = 1 then 1e0 else 0e0 end",
+            "none",
+            "count",
+            needs="session",
         ),
         OnlineMetric(
             "session_success",

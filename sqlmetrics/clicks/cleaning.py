@@ -182,8 +182,21 @@ class ClickTables(LogRows):
 
     def _answers(self) -> Stage:
         counts = self.event_counts
-        columns = answer_columns(self.clicks, counts, sessions=self.names.has_sessions)
-        return self._stage("answers", click=CLICK, counts=counts, columns=list(columns))
+        columns = [*answer_columns(self.clicks, counts, sessions=self.names.has_sessions)]
+        if self.names.has_amounts:
+            columns.append(Column("amount", "amount"))
+        return self._stage(
+            "answers", click=CLICK, counts=counts, columns=columns, amount=self._amount
+        )
+
+    @property
+    def _amount(self) -> str:
+        """What was paid for an item; of repeated purchases, which count as one, the most."""
+        if not self.names.has_amounts:
+            return ""
+        paid = f"case when action = {literal(PURCHASE)} then amount end"
+        is_once = self.clicks.cleaning.deduplicate
+        return f"max({paid})" if is_once else self.names.at.total(paid)
 
     def _requests(self) -> Stage:
         """The requests that are evaluated and have no impression."""
@@ -289,6 +302,7 @@ class ClickTables(LogRows):
             "attributed_events",
             excluded_requests=EXCLUDED if self.leaves_out else "",
             deduplicated=DEDUPLICATED if self._moves_out else "",
+            has_amounts=self.names.has_amounts,
             reasons=event_reasons(self.clicks.cleaning, self.names),
             day_number=self.names.day_number("events_read.happened_at"),
         )

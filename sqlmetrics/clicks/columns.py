@@ -65,6 +65,11 @@ class Names:
         return "session" in self.impressions
 
     @property
+    def has_amounts(self) -> bool:
+        """Whether it is known what was paid."""
+        return "amount" in self.events
+
+    @property
     def position(self) -> str:
         """The position as logged; it is a whole number, also where it is a text."""
         position = self.impressions["position"]
@@ -198,6 +203,7 @@ class Names:
             Column(f"cast({sql_by_role['item']} as varchar)", "item_id"),
             Column(user, "user_id"),
             Column(dwell, "dwell"),
+            *self._amount,
             Column(self.moment("events"), "happened_at"),
             *self.unread("events"),
         ]
@@ -209,6 +215,11 @@ class Names:
             action: ([*columns, Column(literal(action), "action")], condition)
             for action, condition in self.done.items()
         }
+
+    @property
+    def _amount(self) -> Iterator[Column]:
+        if self.has_amounts:
+            yield Column(f"cast({self.events['amount']} as double)", "amount")
 
     def _texts(self, sql_by_role: Mapping[str, str]) -> Iterator[Column]:
         for role, name in TEXTS.items():

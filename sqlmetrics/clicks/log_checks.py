@@ -148,6 +148,7 @@ def check_values(tables: ClickTables, kinds: Kinds, engine: Database) -> tuple[U
         is_csv = is_separated(tables.clicks.sources[spec_name].file)
         problems += _broken(spec_name, source, rules, engine, is_csv=is_csv)
     problems += _stored_problems(tables, engine)
+    problems += _mixed_currencies(tables, engine)
     if problems:
         raise InputError(problems)
     return tuple(_unread(tables, engine))
@@ -206,7 +207,7 @@ def _rules(clicks: Clicks, table: str, kinds: Kinds) -> Iterator[_Rule]:
     if clicks.format == "ubi":
         return
     source = clicks.sources[_shown(clicks, table)]
-    for role in ("dwell", "results"):
+    for role in ("dwell", "results", "amount"):
         name = getattr(source.columns, role, None)
         if name and table_kinds.get(name.casefold(), "").startswith(TEXTS):
             yield _Rule(_no_number(role), identifier(name), name)
@@ -273,6 +274,30 @@ def _broken(
             if is_csv and remedy == NO_NUMBER and any("," in str(text) for (text,) in rows):
                 remedy += f'; for decimal commas set clicks.{table}.decimal: ","'
             yield Problem(table, message, int(count), (rule.name,), rows, remedy)
+
+
+def _mixed_currencies(tables: ClickTables, engine: Database) -> Iterator[Problem]:
+    """Amounts in several currencies, with how many there are of each."""
+    columns = tables.names.events
+    if not {"amount", "currency"} <= columns.keys():
+        return
+    sources = tables.sources()
+    table = "impressions" if tables.clicks.log else "events"
+    currency = f"cast({columns['currency']} as varchar)"
+    counts = engine.rows(
+        f"select {currency} as currency, count(*) as n from {sources[table]} "
+        f"where {columns['amount']} is not null group by {currency} order by n desc, currency"
+    )
+    if len(counts) > 1:
+        listed = ", ".join(f"{name or 'NULL'} {int(n):,}" for name, n in counts[:EXAMPLES])
+        more = f", and {len(counts) - EXAMPLES} more" if len(counts) > EXAMPLES else ""
+        source_name = _shown(tables.clicks, table)
+        yield Problem(
+            source_name,
+            f"amounts are in {len(counts)} currencies, which do not add up: {listed}{more}",
+            sum(int(n) for _, n in counts),
+            remedy=f"keep one by clicks.{source_name}.where, or convert them in sql",
+        )
 
 
 def _unread(tables: ClickTables, engine: Database) -> Iterator[Unread]:

@@ -16,8 +16,8 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, Window, print_template, with_stages
 from sqlmetrics.sql.template import case, identifier, literal
 
-COUNTS = ("n_shown", "n_clicked", "n_purchases", "has_success")
-"""What is counted of a request; 0 where it has no result."""
+COUNTS = ("n_shown", "n_clicked", "n_purchases", "has_success", "revenue")
+"""What is counted or summed of a request; 0 where it has no result."""
 
 PER_REQUEST = "per_request"
 """The stage of one row per request, that sums are taken over."""
@@ -64,7 +64,7 @@ def check_has(tables: ClickTables, online_measures: Sequence[Online]) -> None:
     """Raise SpecError if the log lacks what a metric needs."""
     names = tables.names
     has = {"requests": tables.requests is not None, "time": names.has_times, "": True}
-    has["session"] = names.has_sessions
+    has |= {"session": names.has_sessions, "amount": names.has_amounts}
     lacks = [measure for measure in online_measures if not has[measure.metric.needs]]
     if lacks:
         needs = "; ".join(f"{measure} needs {NEEDS[measure.metric.needs]}" for measure in lacks)
@@ -84,7 +84,11 @@ def per_request(tables: ClickTables, online_measures: Sequence[Online]) -> Itera
     yield from tables.stages(*requests, *read, "answers")
     facts = tables.rows.facts
     shown_columns = list(_shown(facts, cutoffs(online_measures)))
-    answer_columns = [*_done(cutoffs(online_measures)), *_succeeded(tables)]
+    answer_columns = [
+        *_done(cutoffs(online_measures)),
+        *_bought(tables, online_measures),
+        *_succeeded(tables),
+    ]
     orderly_columns = (
         list(_known(facts, cutoffs(online_measures))) if tables.counts_requests else []
     )
@@ -118,6 +122,15 @@ def per_request(tables: ClickTables, online_measures: Sequence[Online]) -> Itera
     keys = [*["day"] * tables.clicks.daily, "system", SESSION]
     windows = {"in_order": Window(keys, ["request_id asc"]), "session": Window(keys, [])}
     yield Stage(PER_REQUEST, "clicks/sessions", windows | {"from": "per_answered_request"})
+
+
+def _bought(tables: ClickTables, online_measures: Sequence[Online]) -> Iterator[Column]:
+    """What was paid in a request, and the topmost position that was bought, where it is read."""
+    read = " ".join(part for measure in online_measures for part in measure.added)
+    if "first_purchase" in read:
+        yield Column("min(case when n_purchases > 0 then position end)", "first_purchase")
+    if "revenue" in read:
+        yield Column(tables.names.at.total("amount"), "revenue")
 
 
 def _succeeded(tables: ClickTables) -> Iterator[Column]:

@@ -36,7 +36,7 @@ DECIDING: Mapping[str, Sequence[str]] = {
     "counterfactual": ("rank", "system", "position"),
     **dict.fromkeys(
         ("impressions", "log", "events"),
-        ("request", "query", "system", "user", "session", "time", "dwell", "clicked"),
+        ("request", "query", "system", "user", "session", "time", "dwell", "clicked", "amount"),
     ),
     "requests": ("query", "system", "user", "session", "time", "results"),
 }

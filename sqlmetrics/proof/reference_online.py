@@ -25,6 +25,7 @@ class Request:
         shown: The items, the first position first; none for a search without a result.
         clicks: The clicks, one an item.
         bought: The items that were bought.
+        paid: What was paid for each of them.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Request:
     shown: tuple[str, ...] = ()
     clicks: tuple[Click, ...] = ()
     bought: tuple[str, ...] = ()
+    paid: tuple[float, ...] = ()
 
     @property
     def ranks(self) -> list[int]:
@@ -72,6 +74,12 @@ PARTS: Mapping[str, Callable[[Request], Part]] = {
         (min(click.after for click in request.clicks), 1) if request.clicks else (0, 0)
     ),
     "purchases": lambda request: (len(request.bought), 1),
+    "conversion_rate": lambda request: (bool(request.bought), 1),
+    "first_purchase_rank": lambda request: (
+        (min(map(request.shown.index, request.bought)) + 1, 1) if request.bought else (0, 0)
+    ),
+    "revenue": lambda request: (sum(request.paid), 1),
+    "average_order_value": lambda request: (sum(request.paid), bool(request.bought)),
 }
 """Online metric of single requests -> what a request adds."""
 
@@ -86,7 +94,7 @@ def online_parts(metric: str, requests: Sequence[Request], k: int | None = None)
     """
     met: set[str] = set()
     for request in requests:
-        if metric != "session_success":
+        if metric not in ("session_success", "searches_per_session"):
             yield PARTS[metric](request.down_to(k))
             continue
         session_requests = (
@@ -94,6 +102,9 @@ def online_parts(metric: str, requests: Sequence[Request], k: int | None = None)
         )
         is_first = request.session not in met
         met.add(request.session)
+        if metric == "searches_per_session":
+            yield 1, is_first
+            continue
         yield (
             is_first and any(session_request.clicks for session_request in session_requests),
             is_first,

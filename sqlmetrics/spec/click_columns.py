@@ -58,6 +58,10 @@ class EventColumns(Model):
     """What was done: `click`, `purchase`, or another name."""
     dwell: str | None = None
     """How many seconds the user stayed."""
+    amount: str | None = None
+    """What was paid for the item, for `revenue` and `average_order_value`: a number."""
+    currency: str | None = None
+    """The currency of the amount. Several are refused, since they do not add up."""
     user: str | None = None
     """Who did it."""
     time: str | None = None
@@ -76,6 +80,10 @@ class LogColumns(ImpressionColumns):
     """Action -> the column that is 1 where it was done, like {purchase: is_bought}."""
     dwell: str | None = None
     """How many seconds the user stayed."""
+    amount: str | None = None
+    """What was paid for the item, for `revenue` and `average_order_value`: a number."""
+    currency: str | None = None
+    """The currency of the amount. Several are refused, since they do not add up."""
 
     @property
     def done(self) -> Mapping[str, str]:

@@ -362,6 +362,11 @@ BY_HAND = {
     "p_skip": (3, 7),
     "time_to_first_click": (2408, 3),
     "purchases": (1, 5),
+    "conversion_rate": (1, 5),
+    "first_purchase_rank": (4, 1),
+    "revenue": (19, 5),
+    "average_order_value": (19, 1),
+    "searches_per_session": (5, 3),
     "session_success": (2, 3),
 }
 """Online metric -> its sums over the log of the example."""

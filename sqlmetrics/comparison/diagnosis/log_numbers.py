@@ -120,7 +120,9 @@ def numbers_of(
     engine = log.engine
     online_metrics = [online(name) for name in dict.fromkeys([*spec.online, *ONLINE])]
     online_metrics = [
-        metric for metric in online_metrics if metric.metric.needs in ("", "requests", "time")
+        metric
+        for metric in online_metrics
+        if metric.metric.needs in ("", "requests", "time", "amount")
     ]
     result, rates = None, _Rates(log, spec, online_metrics)
     if not spec.metrics:

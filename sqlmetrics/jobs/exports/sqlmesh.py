@@ -36,7 +36,9 @@ LOOKBACK, BATCH = 3, 31
 
 _TYPES = {
     **dict.fromkeys(("query", "item", "system", "request", "user", "action"), "varchar"),
-    **dict.fromkeys(("score", "grade", "weight", "popularity", "users", "dwell"), "double"),
+    **dict.fromkeys(
+        ("score", "grade", "weight", "popularity", "users", "dwell", "amount"), "double"
+    ),
     **dict.fromkeys(("rank", "position"), "bigint"),
     "date": "date",
     "time": "timestamp",

@@ -82,7 +82,10 @@ def _worked(measure: Online, example: OnlineExample) -> Iterator[str]:
         for request, part in zip(LOG, example.parts, strict=True)
     ]
     yield Table(names, rows, 5).text()
-    yield "clicked d:3s/40s: a click on item d after 3 seconds, and a stay of 40 seconds"
+    yield (
+        "clicked d:3s/40s: a click on item d after 3 seconds, and a stay of 40 seconds\n"
+        "bought d:19: item d, for an amount of 19"
+    )
     sums = [number(sum(column)) for column in zip(*example.parts, strict=True)]
     steps = zip(names[5:], zip(*example.parts, strict=True), sums, strict=True)
     lines = [
@@ -104,4 +107,5 @@ def _worked(measure: Online, example: OnlineExample) -> Iterator[str]:
 
 def _told(request: Request) -> tuple[str, ...]:
     clicks = " ".join(f"{c.item}:{c.after:g}s/{c.stay:g}s" for c in request.clicks)
-    return request.name, request.session, " ".join(request.shown), clicks, " ".join(request.bought)
+    bought = (f"{i}:{paid:g}" for i, paid in zip(request.bought, request.paid, strict=True))
+    return request.name, request.session, " ".join(request.shown), clicks, " ".join(bought)

@@ -17,7 +17,7 @@ from sqlmetrics.proof.reference_online import Click, Part, Request, online_parts
 from sqlmetrics.spec.spec import Spec
 
 LOG = (
-    Request("r1", "s1", ("a", "b", "c", "d"), (Click("d", 3, 40), Click("b", 8, 2)), ("d",)),
+    Request("r1", "s1", ("a", "b", "c", "d"), (Click("d", 3, 40), Click("b", 8, 2)), ("d",), (19,)),
     Request("r2", "s1"),
     Request("r3", "s2", ("a", "b", "c")),
     Request("r4", "s3", ("a", "e"), (Click("a", 5, 30),)),
@@ -37,7 +37,7 @@ SETTINGS = (
 
 COLUMNS: Mapping[str, Mapping[str, str]] = {
     "impressions": {"session": "session_id", "time": "shown_at"},
-    "events": {"time": "happened_at", "dwell": "dwell_seconds"},
+    "events": {"time": "happened_at", "dwell": "dwell_seconds", "amount": "amount"},
     "requests": {"session": "session_id", "time": "asked_at"},
 }
 """The tables of the log, and their columns with names of their own."""
@@ -132,8 +132,12 @@ def log_tables() -> dict[str, dict[str, Any]]:
         for position, item in enumerate(request.shown, start=1):
             impression = {**key, "item_id": item, "position": position, "shown_at": timestamp}
             rows["impressions"].append(impression)
-        acts = [(click.item, "click", click.after, click.stay) for click in request.clicks]
-        for item, action, after, stay in [*acts, *((i, "purchase", 60, 0) for i in request.bought)]:
+        acts: list[tuple[str, str, float, float, float | None]] = [
+            (click.item, "click", click.after, click.stay, None) for click in request.clicks
+        ]
+        for item, paid in zip(request.bought, request.paid, strict=True):
+            acts.append((item, "purchase", 60, 0, float(paid)))
+        for item, action, after, stay, amount in acts:
             happened = timestamp + timedelta(seconds=after)
             rows["events"].append(
                 {
@@ -142,6 +146,7 @@ def log_tables() -> dict[str, dict[str, Any]]:
                     "action": action,
                     "happened_at": happened,
                     "dwell_seconds": float(stay),
+                    "amount": amount,
                 }
             )
     return {name: {"data": pa.Table.from_pylist(table_rows)} for name, table_rows in rows.items()}
