@@ -47,10 +47,18 @@ class OnlineMetric:
         return "0 to 1" if self.unit == "share" else "0 or more"
 
 
+LONG_CLICK = 30
+"""Seconds of a stay from which a click is a long one, a sign of content.
+
+Source: Fox, Karnawat, Mydland, Dumais and White, Evaluating implicit measures to improve web
+search, ACM Transactions on Information Systems 23 (2005).
+"""
+
 NEEDS: Mapping[str, str] = {
     "requests": "the requests, also those without a result",
     "time": "times",
     "session": "a column of sessions (columns.session)",
+    "dwell": "a column of stays (columns.dwell)",
     "amount": "a column of amounts (columns.amount)",
 }
 """What a log must have for some metrics, in words."""
@@ -138,6 +146,15 @@ ONLINE: Mapping[str, OnlineMetric] = {
             "lower",
             "seconds",
             needs="time",
+        ),
+        OnlineMetric(
+            "long_click_rate",
+            f"clicked items with a stay of {LONG_CLICK} seconds or more, over clicked items",
+            "n_long_clicks",
+            "n_clicked",
+            "higher",
+            "share",
+            needs="dwell",
         ),
         OnlineMetric(
             "purchases",

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from sqlmetrics.catalog.online import LONG_CLICK
 from sqlmetrics.clicks.columns import NUMBER, Names
 from sqlmetrics.clicks.log_rows import ATTRIBUTED, BOTS, DEDUPLICATED, EXCLUDED, LogRows
 from sqlmetrics.spec.click_cleaning import Cleaning
@@ -183,11 +184,12 @@ class ClickTables(LogRows):
     def _answers(self) -> Stage:
         counts = self.event_counts
         columns = [*answer_columns(self.clicks, counts, sessions=self.names.has_sessions)]
-        if self.names.has_amounts:
-            columns.append(Column("amount", "amount"))
-        return self._stage(
-            "answers", click=CLICK, counts=counts, columns=columns, amount=self._amount
-        )
+        is_long = f"action = {literal(CLICK)} and dwell >= {LONG_CLICK}"
+        long_click = f"case when {is_long} then 1 else 0 end" if self.names.has_stays else ""
+        for name, value in {"is_long_click": long_click, "amount": self._amount}.items():
+            columns += [Column(name, name)] * bool(value)
+        view = {"long_click": long_click, "amount": self._amount, "columns": columns}
+        return self._stage("answers", "answers", click=CLICK, counts=counts, **view)
 
     @property
     def _amount(self) -> str:
@@ -302,6 +304,7 @@ class ClickTables(LogRows):
             "attributed_events",
             excluded_requests=EXCLUDED if self.leaves_out else "",
             deduplicated=DEDUPLICATED if self._moves_out else "",
+            has_stays=self.names.has_stays,
             has_amounts=self.names.has_amounts,
             reasons=event_reasons(self.clicks.cleaning, self.names),
             day_number=self.names.day_number("events_read.happened_at"),

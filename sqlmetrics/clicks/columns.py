@@ -70,6 +70,11 @@ class Names:
         return "amount" in self.events
 
     @property
+    def has_stays(self) -> bool:
+        """Whether it is known how long users stayed."""
+        return "dwell" in self.events
+
+    @property
     def position(self) -> str:
         """The position as logged; it is a whole number, also where it is a text."""
         position = self.impressions["position"]

@@ -16,7 +16,7 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, Window, print_template, with_stages
 from sqlmetrics.sql.template import case, identifier, literal
 
-COUNTS = ("n_shown", "n_clicked", "n_purchases", "has_success", "revenue")
+COUNTS = ("n_shown", "n_clicked", "n_purchases", "has_success", "revenue", "n_long_clicks")
 """What is counted or summed of a request; 0 where it has no result."""
 
 PER_REQUEST = "per_request"
@@ -64,7 +64,7 @@ def check_has(tables: ClickTables, online_measures: Sequence[Online]) -> None:
     """Raise SpecError if the log lacks what a metric needs."""
     names = tables.names
     has = {"requests": tables.requests is not None, "time": names.has_times, "": True}
-    has |= {"session": names.has_sessions, "amount": names.has_amounts}
+    has |= {"session": names.has_sessions, "amount": names.has_amounts, "dwell": names.has_stays}
     lacks = [measure for measure in online_measures if not has[measure.metric.needs]]
     if lacks:
         needs = "; ".join(f"{measure} needs {NEEDS[measure.metric.needs]}" for measure in lacks)
@@ -125,10 +125,12 @@ def per_request(tables: ClickTables, online_measures: Sequence[Online]) -> Itera
 
 
 def _bought(tables: ClickTables, online_measures: Sequence[Online]) -> Iterator[Column]:
-    """What was paid in a request, and the topmost position that was bought, where it is read."""
+    """What was paid, the topmost position that was bought, and long clicks, where it is read."""
     read = " ".join(part for measure in online_measures for part in measure.added)
     if "first_purchase" in read:
         yield Column("min(case when n_purchases > 0 then position end)", "first_purchase")
+    if "n_long_clicks" in read:
+        yield Column("sum(is_long_click)", "n_long_clicks")
     if "revenue" in read:
         yield Column(tables.names.at.total("amount"), "revenue")
 

@@ -73,6 +73,10 @@ PARTS: Mapping[str, Callable[[Request], Part]] = {
     "time_to_first_click": lambda request: (
         (min(click.after for click in request.clicks), 1) if request.clicks else (0, 0)
     ),
+    "long_click_rate": lambda request: (
+        sum(click.stay >= 30 for click in request.clicks),
+        len(request.clicks),
+    ),
     "purchases": lambda request: (len(request.bought), 1),
     "conversion_rate": lambda request: (bool(request.bought), 1),
     "first_purchase_rank": lambda request: (

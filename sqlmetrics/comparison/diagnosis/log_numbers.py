@@ -122,7 +122,7 @@ def numbers_of(
     online_metrics = [
         metric
         for metric in online_metrics
-        if metric.metric.needs in ("", "requests", "time", "amount")
+        if metric.metric.needs in ("", "requests", "time", "amount", "dwell")
     ]
     result, rates = None, _Rates(log, spec, online_metrics)
     if not spec.metrics:
