@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from sqlmetrics.comparison.diagnosis.diagnosis import Diagnosis, diagnose
     from sqlmetrics.comparison.funnel.funnel import funnel
     from sqlmetrics.comparison.funnel.funnel_table import Funnel
+    from sqlmetrics.comparison.leaderboard.board import Leaderboard
+    from sqlmetrics.comparison.leaderboard.leaderboard import leaderboard
     from sqlmetrics.comparison.online.experiment import experiment
     from sqlmetrics.comparison.page.report import Report
     from sqlmetrics.comparison.page.sources import report
@@ -68,6 +70,7 @@ __all__ = [
     "Funnel",
     "Fusion",
     "InputError",
+    "Leaderboard",
     "NoDataError",
     "QueryExplanation",
     "Report",
@@ -98,6 +101,7 @@ __all__ = [
     "funnel",
     "fuse",
     "fuse_sweep",
+    "leaderboard",
     "parse",
     "query_metrics",
     "reconcile",
@@ -120,6 +124,7 @@ _HOMES = {
     "Funnel": "comparison.funnel.funnel_table",
     "Fusion": "fusion.fuse",
     "InputError": "errors",
+    "Leaderboard": "comparison.leaderboard.board",
     "NoDataError": "errors",
     "QueryExplanation": "comparison.query_explanation",
     "Report": "comparison.page.report",
@@ -146,6 +151,7 @@ _HOMES = {
     "funnel": "comparison.funnel.funnel",
     "fuse": "fusion.fuse",
     "fuse_sweep": "fusion.sweep",
+    "leaderboard": "comparison.leaderboard.leaderboard",
     "parse": "catalog.measure",
     "query_metrics": "jobs.reading.stored_metrics",
     "reconcile": "proof.reconcile.reconcile",

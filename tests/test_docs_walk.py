@@ -474,6 +474,27 @@ CELLS: dict[str, tuple[str, ...]] = {
         f"compare rankings labels -m mrr {RANKED} --unpaired PLACE",
         "compare search.yml --connection dev --profiles profiles.yml",
     ),
+    "leaderboard": (
+        f"leaderboard rankings.parquet labels.parquet -m ndcg@10,mrr {RANKED} --baseline prod "
+        "--sort-by mrr --test t --correction bh --replicates 200 --seed 2 --confidence 0.9 "
+        "--systems prod,cand --preset trec_eval -c missing=drop --where 'score > -1' "
+        "--start 2026-01-01 --end 2026-01-02 --skip-input-checks --no-unjudged-share -o latex",
+        f"leaderboard rankings.parquet --labels labels.parquet -m mrr {RANKED} --weight traffic "
+        "--queries queries.parquet --start 2026-01-01 --end 2026-01-02 --check-share .5 2",
+        "leaderboard a=runs.csv b=runs.csv words.csv -m mrr,strec@3 --query qid --item doc "
+        "--score value --grade level --label-column item=item --group part "
+        "--separator ; --decimal , --skip-bad --metrics-from own --grades low=0 "
+        "--grades mid=1 --grades high=2 --out b.html",
+        "leaderboard a=rankings.parquet b=rankings.parquet labels.parquet -m mrr --rank rank 2",
+        "leaderboard rankings.parquet labels.parquet -m ils@2 --items items.parquet --date ds "
+        "--start 2026-01-01 --end 2026-01-02 --methods",
+        "leaderboard \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
+        f"labels.parquet -m mrr {RANKED} --time-zone Europe/Berlin --start 2026-01-01 "
+        "--end 2026-01-02 --sql",
+        "leaderboard search.yml --start 2026-01-01 --end 2026-01-02 PLACE",
+        "leaderboard search.yml --connection dev --profiles profiles.yml --start 2026-01-01 "
+        "--end 2026-01-02",
+    ),
     "fuse": (
         f"fuse rankings.parquet {RANKED} --runs prod,cand --method sum --norm rank --floor 0 "
         "--weights prod=1,cand=2 --window 5 --limit 3 --start 2026-01-01 --end 2026-01-02 "

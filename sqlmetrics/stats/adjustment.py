@@ -1,6 +1,6 @@
-"""Several tests at once: Holm's for a family, Benjamini and Hochberg's for a search.
+"""Several tests at once: Holm's and Bonferroni's for a family, Benjamini and Hochberg's beside.
 
-Both give adjusted p-values and the coverage at which a row's interval says the same: it leaves
+All give adjusted p-values and the coverage at which a row's interval says the same: it leaves
 out 0 exactly where the adjusted p-value is below the error that is accepted.
 """
 
@@ -47,6 +47,20 @@ def holm(p_values: Sequence[float], confidence: float) -> Adjustment:
         adjusted[i] = least
     n_kept = sum(p >= 1 - confidence for p in adjusted)
     return Adjustment(adjusted, 1 - (1 - confidence) / max(1, n_kept))
+
+
+def bonferroni(p_values: Sequence[float], confidence: float) -> Adjustment:
+    """P-values times their number: the chance of any false finding stays below them.
+
+    Args:
+        p_values: Of each test.
+        confidence: The coverage of a single interval, like 0.95.
+
+    >>> [round(p, 3) for p in bonferroni([0.01, 0.04, 0.5], 0.95).p_values]
+    [0.03, 0.12, 1.0]
+    """
+    n_tests = max(1, len(p_values))
+    return Adjustment([min(1.0, p * n_tests) for p in p_values], 1 - (1 - confidence) / n_tests)
 
 
 def benjamini_hochberg(p_values: Sequence[float], confidence: float) -> Adjustment:

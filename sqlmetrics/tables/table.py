@@ -26,6 +26,9 @@ DECIMALS = 4
 
 GAP = 2
 
+LATEX_ROWS = 45
+"""As many rows of a table a page of a paper holds."""
+
 MOST_ROWS = 500
 """As many rows of a table a terminal shows."""
 
@@ -219,16 +222,44 @@ class Table:
         return f'<td style="{"; ".join(style)}">{content}</td>' if style else f"<td>{content}</td>"
 
     def latex(self) -> str:
-        """A `tabular` of booktabs for a paper, with the notes as comments below."""
+        """A table of booktabs for a paper, with the notes as comments below; see `latex_table`."""
         form = "l" * self.first_number + "r" * (len(self.columns) - self.first_number)
-        head, *body = (
-            " & ".join(visible(cell).translate(_LATEX) for cell in row) + r" \\"
-            for row in (self.columns, *self.rows)
-        )
-        notes = (f"% {line}" for note in self.notes for line in note.splitlines())
-        begin, rules = rf"\begin{{tabular}}{{{form}}}", (r"\toprule", r"\midrule", r"\bottomrule")
-        lines = [begin, rules[0], head, rules[1], *body, rules[2], r"\end{tabular}", *notes]
-        return "\n".join(lines)
+        head, *body = ([latex_text(cell) for cell in row] for row in (self.columns, *self.rows))
+        return latex_table(form, head, body, self.notes)
+
+
+def latex_text(text: str) -> str:
+    r"""A text for LaTeX, in which nothing is a command.
+
+    >>> print(latex_text("bm25_rm3 & 5 %"))
+    bm25\_rm3 \& 5 \%
+    """
+    return visible(text).translate(_LATEX)
+
+
+def latex_table(
+    form: str, head: Sequence[str], body: Sequence[Sequence[str]], notes: Iterable[str]
+) -> str:
+    """A `tabular` of booktabs; a `longtable`, which breaks pages, if it is longer than one.
+
+    Args:
+        form: The alignment of the columns.
+        head: The headings, in LaTeX.
+        body: The cells, in LaTeX.
+        notes: Lines below, which become comments.
+    """
+    heading, *lines = (" & ".join(row) + r" \\" for row in (head, *body))
+    comments = (f"% {line}" for note in notes for line in visible(note).splitlines())
+    top, rule = (r"\toprule", heading), r"\midrule"
+    if len(lines) <= LATEX_ROWS:
+        name, packages, top_lines = "tabular", "", [*top, rule]
+        bottom = [r"\bottomrule"]
+    else:
+        name, packages = "longtable", "% needs \\usepackage{booktabs,longtable}"
+        top_lines = [*top, rule, r"\endhead", r"\bottomrule", r"\endfoot"]
+        bottom = []
+    begin, end = rf"\begin{{{name}}}{{{form}}}", rf"\end{{{name}}}"
+    return "\n".join(filter(None, [packages, begin, *top_lines, *lines, *bottom, end, *comments]))
 
 
 def visible(text: str) -> str:

@@ -1,0 +1,97 @@
+"""`sqlmetrics leaderboard`: systems in order, which of them differ, a table to publish."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.evaluation_options import METRIC, given_options, metrics_option, table_options
+from sqlmetrics.cli.location import Location, place_options
+from sqlmetrics.cli.options.command import OUTPUT, STATISTICS, Command, option
+from sqlmetrics.cli.options.parameters import items_option, seed_option, sql_option
+from sqlmetrics.cli.output import format_of, output_options, write
+from sqlmetrics.cli.systems import FORMATS, answer, found_by, sources, spec_of, system_options
+from sqlmetrics.errors import SpecError
+
+TESTS = ("tukey", "t", "wilcoxon", "randomization")
+CORRECTIONS = ("holm", "bonferroni", "bh", "none")
+
+
+@click.command(cls=Command)
+@metrics_option(f"{METRIC}  [default: the metrics of SPEC]")
+@system_options
+@option("--sort-by", metavar="METRIC", help="Metric that orders the rows.  [default: the first]")
+@option(
+    "--test",
+    type=click.Choice(TESTS),
+    default="tukey",
+    show_default=True,
+    help="Significance test of all pairs.",
+    heading=STATISTICS,
+)
+@option(
+    "--correction",
+    type=click.Choice(CORRECTIONS),
+    help="Correction over all pairs of a metric.  [default: holm; tukey takes none]",
+    heading=STATISTICS,
+)
+@option(
+    "--unjudged-share/--no-unjudged-share",
+    default=True,
+    help="Show the share of items without a label, where there are some.",
+)
+@option(
+    "--replicates",
+    type=int,
+    default=1_000,
+    show_default=True,
+    help="Bootstrap samples of topics, and swaps of --test randomization.",
+    heading=STATISTICS,
+)
+@seed_option()
+@option("--methods", is_flag=True, help="Print only the paragraph to cite.", heading=OUTPUT)
+@sql_option
+@items_option
+@table_options
+@place_options
+@output_options(FORMATS)
+@error_options
+@given_options
+def leaderboard(
+    *,
+    tables: tuple[str, ...],
+    labels: str | None,
+    location: Location,
+    methods: bool,
+    sql: bool,
+    output: str | None,
+    out: str | None,
+    arguments: dict[str, Any],
+) -> None:
+    """Order systems by a metric: ranks, intervals, groups that do not differ.
+
+    The systems are those of compare: one run each, the values of the system column, or the systems
+    of SPEC. Systems that share a letter do not differ. The columns are called as the metrics are
+    written here.
+
+    \b
+    sqlmetrics leaderboard runs/*.txt qrels.txt -m map,P_10,ndcg@10 --preset trec_eval
+    sqlmetrics leaderboard runs/*.txt qrels.txt -m map,P_10,ndcg@10 --out table.tex
+    sqlmetrics leaderboard runs/*.txt qrels.txt -m map --methods
+    sqlmetrics leaderboard search.yml --baseline prod --test t --correction bh
+    """  # noqa: D301  # click wants the \b itself
+    from sqlmetrics.comparison.leaderboard.leaderboard import leaderboard as ordered
+
+    if methods and (sql or output):
+        raise SpecError("--methods prints a paragraph; leave --sql and -o out")
+    form = "table" if methods else format_of(output, out, FORMATS, ("metric", "system"))
+    rankings, labels = sources(tables, labels)
+    if spec_of(rankings) is None and "metrics" not in arguments:
+        raise click.UsageError("no metric to order by; name some, like -m ndcg@10,recall@100,mrr")
+    board = found_by(ordered, rankings, labels, location, arguments)
+    if methods:
+        write(board.methods_text() + "\n", out)
+        return
+    answer(board, form, out, sql=sql)

@@ -1,0 +1,1 @@
+"""Systems in order: ranks with intervals, groups that do not differ, a table to publish."""

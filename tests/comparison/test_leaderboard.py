@@ -1,0 +1,286 @@
+"""Leaderboards: beside scipy, statsmodels and plain Python, and where there is little to rank."""
+
+from __future__ import annotations
+
+import math
+import random
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet
+import pytest
+from command import sqlmetrics
+
+import sqlmetrics as sm
+from sqlmetrics.comparison.all_pairs import group_letters
+from sqlmetrics.stats import studentized_range
+
+METRICS = ["mrr", "P_3", "ndcg@5"]
+
+
+@cache
+def world(n_systems: int = 5, n_topics: int = 30, *, equal: bool = False) -> tuple[Any, Any]:
+    """Rankings of systems that get worse; one item of six has no label."""
+    chance = random.Random(5)
+    grades = {(t, i): chance.choice((0, 0, 1, 2)) for t in range(n_topics) for i in range(6)}
+    rows = [
+        {"system": f"s{s}", "query_id": f"t{t}", "item_id": i}
+        | {"score": grade * (not equal) + chance.gauss(0, 0.4 + 0.4 * s)}
+        for s in range(n_systems)
+        for (t, i), grade in grades.items()
+    ]
+    labels = [{"query_id": f"t{t}", "item_id": i, "grade": g} for (t, i), g in grades.items() if i]
+    return pa.Table.from_pylist(rows), pa.Table.from_pylist(labels)
+
+
+def values_of(rankings: Any, labels: Any, metric: str) -> dict[str, dict[str, float]]:
+    """System -> topic -> the value, of an evaluation."""
+    result = sm.evaluate(rankings, labels, [metric], system="system", preset="trec_eval")
+    column = result.per_query().column_names[-1]
+    values: dict[str, dict[str, float]] = {}
+    for row in result.per_query().to_pylist():
+        values.setdefault(row["system"], {})[row["query_id"]] = row[column]
+    return values
+
+
+def residual_of(values: dict[str, dict[str, float]]) -> tuple[float, int]:
+    """The mean square of what neither system nor topic explains, in fractions; and its df."""
+    systems, topics = [*values], [*next(iter(values.values()))]
+    exact = {s: {t: Fraction(values[s][t]) for t in topics} for s in systems}
+    of_system = {s: sum(exact[s].values()) / len(topics) for s in systems}
+    of_topic = {t: sum(exact[s][t] for s in systems) / len(systems) for t in topics}
+    mean = sum(of_system.values()) / len(systems)
+    squares = sum(
+        (exact[s][t] - of_system[s] - of_topic[t] + mean) ** 2 for s in systems for t in topics
+    )
+    df = (len(systems) - 1) * (len(topics) - 1)
+    return float(squares / df), df
+
+
+def test_tukey_is_that_of_scipy_on_the_residual_of_statsmodels() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    api = pytest.importorskip("statsmodels.formula.api")
+    pandas = pytest.importorskip("pandas")
+    rankings, labels = world()
+    board = sm.leaderboard(rankings, labels, METRICS, preset="trec_eval")
+    assert len(board) == 15
+    values_by_metric = {m: values_of(rankings, labels, m) for m in ("mrr", "precision@3", "ndcg@5")}
+    residuals = {metric: residual_of(values) for metric, values in values_by_metric.items()}
+    for row in board.to_arrow("pairs").to_pylist():
+        values, (square, df) = values_by_metric[row["metric"]], residuals[row["metric"]]
+        if row["metric"] == "mrr" and row["other_system"] == "s1":
+            frame = pandas.DataFrame(
+                [(s, t, v) for s, of in values.items() for t, v in of.items()],
+                columns=["system", "topic", "score"],
+            )
+            fit = api.ols("score ~ C(system) + C(topic)", frame).fit()
+            assert (square, df) == (pytest.approx(fit.mse_resid, abs=1e-12), fit.df_resid)
+        means = [sum(values[row[n]].values()) / 30 for n in ("system", "other_system")]
+        q = abs(means[0] - means[1]) / (square / 30) ** 0.5
+        expected = stats.studentized_range.sf(q, 5, df)
+        assert row["p_adjusted"] == pytest.approx(expected, abs=1e-9)
+        assert row["difference"] == pytest.approx(means[0] - means[1], abs=1e-12)
+
+
+def test_other_tests_and_corrections_are_those_of_scipy_and_statsmodels() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    multitest = pytest.importorskip("statsmodels.stats.multitest")
+    rankings, labels = world()
+    values = values_of(rankings, labels, "ndcg@5")
+    sides = ("system", "other_system")
+    theirs = {"holm": "holm", "bonferroni": "bonferroni", "bh": "fdr_bh"}
+    tests = {
+        "t": stats.ttest_rel,
+        "wilcoxon": lambda a, b: stats.wilcoxon(
+            [round(x - y, 12) for x, y in zip(a, b, strict=True) if abs(x - y) > 1e-9]
+        ),
+    }
+    for test, peer in tests.items():
+        for correction, name in theirs.items():
+            board = sm.leaderboard(
+                rankings, labels, "ndcg@5", preset="trec_eval", test=test, correction=correction
+            )
+            pairs = board.to_arrow("pairs").to_pylist()
+            expected = [
+                peer(*([values[pair[side]][t] for t in values["s0"]] for side in sides))
+                for pair in pairs
+            ]
+            p_values = [found.pvalue for found in expected]
+            assert [p["p_value"] for p in pairs] == pytest.approx(p_values, abs=1e-9)
+            adjusted = multitest.multipletests(p_values, method=name)[1]
+            assert [p["p_adjusted"] for p in pairs] == pytest.approx(list(adjusted), abs=1e-9)
+    t, swapped = (
+        sm.leaderboard(rankings, labels, "ndcg@5", preset="trec_eval", test=test, replicates=2_000)
+        for test in ("t", "randomization")
+    )
+    for pair, other in zip(t.pairs, swapped.pairs, strict=True):
+        assert pair["p_value"] == pytest.approx(other["p_value"], abs=0.04)
+
+
+def test_the_studentized_range_is_scipy_s() -> None:
+    import numpy as np
+
+    stats = pytest.importorskip("scipy.stats")
+    q = np.array([0.0, 0.5, 2.0, 3.5, 5.0, 9.0])
+    for count, df in ((2, 1), (3, 10), (10, 99), (60, 59 * 49), (100, 99 * 249)):
+        expected = stats.studentized_range.sf(q, count, df)
+        assert studentized_range.tail(q, count, df) == pytest.approx(expected, abs=1e-9)
+
+
+def test_rows_say_what_the_evaluation_and_the_pairs_say() -> None:
+    rankings, labels = world()
+    asked = [*METRICS, "first_rank", "num_rel_ret"]
+    board = sm.leaderboard(rankings, labels, asked, preset="trec_eval", baseline="s3")
+    result = sm.evaluate(
+        rankings, labels, [*asked, "num_judged@3", "num_ret@3"], system="system", preset="trec_eval"
+    )
+    value_by_key = {(r["metric"], r["k"], r["system"]): r["value"] for r in result.to_dicts()}
+    assert [*board.headings.values()] == asked
+    for metric in board.headings:
+        rows = [row for row in board if row["metric"] == metric]
+        name, _, k = metric.partition("@")
+        for row in rows:
+            assert row["value"] == value_by_key[name, int(k or 0), row["system"]]
+        if metric == "num_rel_ret":
+            assert {row["rank"] for row in rows} == {None}
+            continue
+        sign = -1 if metric == "first_rank" else 1
+        values = {row["system"]: sign * row["value"] for row in rows}
+        different = {
+            frozenset((pair["system"], pair["other_system"]))
+            for pair in board.pairs
+            if pair["metric"] == metric and pair["p_adjusted"] < 0.05
+        }
+        letters = group_letters([row["system"] for row in rows], different)
+        for row in rows:
+            name = row["system"]
+            better = [other for other in values if values[other] > values[name]]
+            assert row["rank"] == 1 + len(better)
+            assert row["rank_low"] <= row["rank"] <= row["rank_high"]
+            assert row["group"] == letters[name]
+            assert row["n_worse"] == sum(frozenset((name, o)) in different for o in better)
+            is_different = frozenset((name, "s3")) in different
+            verdict = "better" if values[name] > values["s3"] else "worse"
+            expected = None if name == "s3" else verdict if is_different else "unclear"
+            assert row["verdict"] == expected
+    judged = value_by_key["num_judged", 3, "s0"] / value_by_key["num_ret", 3, "s0"]
+    (row,) = (r for r in board if (r["metric"], r["system"]) == ("precision@3", "s0"))
+    assert row["unjudged"] == pytest.approx(1 - judged, abs=1e-12)
+    assert "unjudged P_3" in board.text()
+    assert "+ better, - worse than s3" in board.text()
+
+
+def test_rank_intervals_are_those_of_samples_drawn_by_hand() -> None:
+    from sqlmetrics.stats.bootstrap import resampled_counts
+
+    rankings, labels = world(4, 12)
+    board = sm.leaderboard(rankings, labels, "mrr", replicates=200, seed=7, level=0.8)
+    values = values_of(rankings, labels, "mrr")
+    topics = [*values["s0"]]
+    first: dict[str, list[int]] = {name: [] for name in values}
+    last: dict[str, list[int]] = {name: [] for name in values}
+    for counts in resampled_counts(len(topics), 200, 7).tolist():
+        totals = {
+            name: sum(n * of[t] for n, t in zip(counts, topics, strict=True))
+            for name, of in values.items()
+        }
+        for name, total in totals.items():
+            first[name].append(1 + sum(other > total + 1e-7 for other in totals.values()))
+            last[name].append(sum(other > total - 1e-7 for other in totals.values()))
+    for row in board:
+        assert row["rank_low"] == sorted(first[row["system"]])[int(0.1 * 199)]
+        assert row["rank_high"] == sorted(last[row["system"]])[math.ceil(0.9 * 199)]
+
+
+def test_where_there_is_little_to_rank_it_says_so() -> None:
+    rankings, labels = world(3, 4)
+    alone = sm.leaderboard(rankings, labels, "mrr", systems=["s1"])
+    assert "there is one system: nothing to compare it with" in alone.text()
+    assert [row["rank"] for row in alone] == [1]
+    topic = sm.leaderboard(rankings, labels, "mrr", where="query_id = 't0'", missing="drop")
+    assert "there is one topic" in topic.text()
+    assert {row["group"] for row in topic} == {None}
+    is_first = pa.compute.equal(rankings["system"], "s0")
+    runs = {"a": rankings.filter(is_first), "b": rankings.filter(is_first)}
+    runs = {name: run.drop_columns(["system"]) for name, run in runs.items()}
+    tied = sm.leaderboard(runs, labels, "mrr")
+    assert [(r["rank"], r["rank_low"], r["rank_high"], r["group"]) for r in tied] == [
+        (1, 1, 2, "a")
+    ] * 2
+    assert {pair["p_adjusted"] for pair in tied.pairs} == {1.0}
+    runs["b"] = runs["b"].filter(pa.compute.not_equal(runs["b"]["query_id"], "t0"))
+    dropped = sm.leaderboard(runs, labels, "mrr", missing="drop")
+    assert "topics without a list, left out: b 1" in dropped.text()
+    assert "Tukey's test is of" in dropped.text()
+    assert "counted as empty lists: b 1" in sm.leaderboard(runs, labels, "mrr").text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"test": "anova"}, "unknown test 'anova'"),
+        ({"test": "t", "correction": "hochberg"}, "unknown correction 'hochberg'"),
+        ({"correction": "holm"}, "tukey holds for all pairs"),
+        ({"sort_by": "map"}, "sort_by: unknown metric of this leaderboard 'map'; known: mrr"),
+        ({"baseline": "s9"}, "unknown system 's9'"),
+        ({"metrics": "auc"}, "auc is not compared"),
+        ({"weight": "w"}, "queries have weights"),
+        ({"date": "day"}, "a leaderboard is of one day, but the rankings have 2"),
+    ],
+)
+def test_what_cannot_be_ranked_is_refused(arguments: dict[str, Any], message: str) -> None:
+    rankings, labels = world(2, 4)
+    numbers = [int(topic[1:]) for topic in rankings["query_id"].to_pylist()]
+    rankings = rankings.append_column("w", pa.array([1.0 + n for n in numbers]))
+    days = [f"2026-01-0{1 + number % 2}" for number in numbers]
+    rankings = rankings.append_column("day", pa.array(days))
+    with pytest.raises(sm.SqlmetricsError, match=message):
+        sm.leaderboard(rankings, labels, **{"metrics": "mrr", **arguments})
+
+
+def test_sixty_systems_are_a_longtable_that_is_whole(tmp_path: Path) -> None:
+    rankings, labels = world(60, 12, equal=True)
+    board = sm.leaderboard(rankings, labels, ["mrr", "P_3"], preset="trec_eval")
+    lines = board.latex().splitlines()
+    assert lines[:2] == [
+        r"% needs \usepackage{booktabs,longtable}",
+        r"\begin{longtable}{lrrlrlr}",
+    ]
+    body = [line for line in lines if line.endswith(r"\\")]
+    assert len(body) == 61
+    assert {line.count(" & ") for line in body} == {6}
+    assert {line.count("{") - line.count("}") for line in lines} == {0}
+    ends = [lines.index(rf"\{word}") for word in ("toprule", "midrule", "endhead", "bottomrule")]
+    assert ends == sorted(ends)
+    assert r"\end{longtable}" in lines
+    short = sm.leaderboard(rankings, labels, "mrr", systems=["s1", "s2"]).latex()
+    assert short.startswith(r"\begin{tabular}{lrrlr}")
+    assert r"\textsuperscript{a}" in short
+    page = board.html()
+    assert page.count("<tr>") == 61
+    assert page.count("<script>") == 1
+
+
+def test_the_command_prints_the_table_and_the_paragraph(tmp_path: Path) -> None:
+    rankings, labels = world(3, 10)
+    pa.parquet.write_table(rankings, tmp_path / "runs.parquet")
+    pa.parquet.write_table(labels, tmp_path / "labels.parquet")
+    words = ("leaderboard", "runs.parquet", "labels.parquet", "-m", "map,P_3")
+    words = (*words, "--preset", "trec_eval")
+    printed = sqlmetrics(*words, folder=tmp_path).stdout
+    assert printed.splitlines()[0].split() == [
+        *("system", "rank", "rank", "95", "%", "map", "unjudged", "map"),
+        *("P_3", "unjudged", "P_3"),
+    ]
+    paragraph = sqlmetrics(*words, "--methods", folder=tmp_path).stdout
+    assert "3 systems on 10 topics" in paragraph
+    assert "by map, P_3 (conventions: trec_eval)" in paragraph
+    tested = sqlmetrics(*words, "--methods", "--test", "t", folder=tmp_path).stdout
+    assert "paired t-tests of all pairs of systems with Holm's correction" in tested
+    sqlmetrics(*words, "--methods", "--sql", folder=tmp_path, expect=2)
+    bare = sqlmetrics("leaderboard", "runs.parquet", "labels.parquet", folder=tmp_path, expect=2)
+    assert "no metric to order by" in bare.stderr
