@@ -43,7 +43,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "Compare systems with a baseline: differences, verdicts.",
         ),
         "leaderboard": (
-            "leaderboard.leaderboard",
+            "leaderboard.leaderboard.leaderboard",
             "Order systems by a metric: ranks, groups, a table to publish.",
         ),
         "gate": ("gate.gate.gate", "Compare a branch with its base, for a pull request."),

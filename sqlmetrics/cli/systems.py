@@ -28,7 +28,7 @@ FORMATS = ("table", "json", "csv", "markdown", "html", "latex", "parquet")
 
 _QUESTION = (days_options(INPUT_DATA), preset_option(), convention_option(), queries_option)
 
-_SYSTEMS = (
+_TABLES = (
     click.argument(
         "tables", type=INPUT, nargs=-1, required=True, metavar="RANKINGS... LABELS | SPEC"
     ),
@@ -40,16 +40,9 @@ _SYSTEMS = (
         metavar="A,B",
         help="Systems to include, separated by commas.  [default: all]",
     ),
-    option(
-        "--baseline",
-        metavar="SYSTEM",
-        help="System that the others are compared with.  [default: one called control, prod, old "
-        "or the like, else the first]",
-    ),
-    confidence_option("level"),
-    *_QUESTION,
-    check_option,
 )
+
+_LEVEL = (confidence_option("level"), *_QUESTION, check_option)
 
 
 def question_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -59,7 +52,18 @@ def question_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def system_options(command: Callable[..., None]) -> Callable[..., None]:
     """What a command is told that looks at systems beside one another."""
-    return decorate(command, *_SYSTEMS)
+    return baseline_options("one called control, prod, old or the like, else the first")(command)
+
+
+def baseline_options(default: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The same, where another system is the baseline if nobody names one.
+
+    Args:
+        default: Which one.
+    """
+    about = f"System that the others are compared with.  [default: {default}]"
+    baseline = option("--baseline", metavar="SYSTEM", help=about)
+    return lambda command: decorate(command, *_TABLES, baseline, *_LEVEL)
 
 
 def found_by(

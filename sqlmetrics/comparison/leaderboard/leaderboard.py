@@ -251,9 +251,10 @@ def _standings(
 
 def _pair_rows(scores: Scores, pair_test: PairTests) -> Iterator[Row]:
     """A row per pair, each once."""
+    metric = str(scores.measure)
     for i, j in combinations(range(len(scores.systems)), 2):
         yield {
-            "metric": str(scores.measure),
+            "metric": metric,
             "system": scores.systems[i],
             "other_system": scores.systems[j],
             "difference": _number(pair_test.differences[i][j]),

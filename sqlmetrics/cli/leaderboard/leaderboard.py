@@ -12,7 +12,14 @@ from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.options.command import OUTPUT, STATISTICS, Command, option
 from sqlmetrics.cli.options.parameters import items_option, seed_option, sql_option
 from sqlmetrics.cli.output import format_of, output_options, write
-from sqlmetrics.cli.systems import FORMATS, answer, found_by, sources, spec_of, system_options
+from sqlmetrics.cli.systems import (
+    FORMATS,
+    answer,
+    baseline_options,
+    found_by,
+    sources,
+    spec_of,
+)
 from sqlmetrics.errors import SpecError
 
 TESTS = ("tukey", "t", "wilcoxon", "randomization")
@@ -21,7 +28,7 @@ CORRECTIONS = ("holm", "bonferroni", "bh", "none")
 
 @click.command(cls=Command)
 @metrics_option(f"{METRIC}  [default: the metrics of SPEC]")
-@system_options
+@baseline_options("the best of each metric")
 @option("--sort-by", metavar="METRIC", help="Metric that orders the rows.  [default: the first]")
 @option(
     "--test",

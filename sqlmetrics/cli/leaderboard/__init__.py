@@ -1,0 +1,1 @@
+"""`sqlmetrics leaderboard`: systems in order, a table to publish."""
