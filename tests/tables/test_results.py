@@ -166,6 +166,7 @@ def _explained() -> sm.QueryExplanation:
 RESULTS: dict[type[Tabular], Callable[[], Tabular]] = {
     sm.Result: _evaluated,
     sm.Comparison: lambda: sm.compare(LISTS, LABELS, "mrr", baseline="old", movers=1),
+    sm.Leaderboard: lambda: sm.leaderboard(LISTS, LABELS, "mrr"),
     sm.Funnel: _staged,
     SourceFunnel: _of_sources,
     sm.Fusion: _fused,
@@ -235,7 +236,7 @@ def test_every_result_of_rows_is_looked_at() -> None:
     assert names - {"Rows"} == {result_class.__name__ for result_class in RESULTS}
 
 
-COSTLY = {sm.Comparison, sm.Funnel, SourceFunnel}
+COSTLY = {sm.Comparison, sm.Funnel, sm.Leaderboard, SourceFunnel}
 CELLS = [
     pytest.param(
         result_class,

@@ -101,4 +101,4 @@ def leaderboard(
     if methods:
         write(board.methods_text() + "\n", out)
         return
-    answer(board, form, out, sql=sql)
+    answer(board, form, out, sql=sql, texts={"html": board.sortable_html})

@@ -237,8 +237,8 @@ class Leaderboard(Tabular):
     def _blocks(self) -> Iterator[Block]:
         yield self.table()
 
-    def html(self) -> str:
-        """A table for a page; a click on a heading sorts by it."""
+    def sortable_html(self) -> str:
+        """A table for a page, with a script: a click on a heading sorts by it."""
         table = self.table()
         return replace(table, notes=()).html() + _SORT + html_notes(table.notes)
 
