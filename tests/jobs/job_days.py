@@ -243,7 +243,9 @@ def click_log(seed: int) -> dict[str, pa.Table]:
             for _ in range(chance.choice([0, 0, 1, 2])):
                 action = chance.choice(["click", "purchase"])
                 after = chance.choice([-5, 1, 10, 40]) * MINUTE
-                done.append(row | {"action": action, "happened": at + after})
+                paid = 1.25 * position if action == "purchase" else None
+                acted = {"action": action, "happened": at + after, "paid": paid}
+                done.append(row | acted | {"stay": float((number + 20 * position) % 60)})
     for user in ("u0", "u1"):
         busy = datetime(2026, 1, chance.randrange(1, 5), 12)
         row = {"request_id": "none", "item_id": "i1", "user": user, "action": "click"}
@@ -253,9 +255,10 @@ def click_log(seed: int) -> dict[str, pa.Table]:
 
 
 _ASKED = {name: name for name in ("user", "system", "query", "session")}
+_DONE = {"user": "user", "time": "happened", "dwell": "stay", "amount": "paid"}
 CLICK_JOB: dict[str, Any] = {
     "impressions": {"relation": "impressions", "columns": _ASKED | {"time": "at"}},
-    "events": {"relation": "events", "columns": {"user": "user", "time": "happened"}},
+    "events": {"relation": "events", "columns": _DONE},
     "requests": {"relation": "requests", "columns": _ASKED | {"time": "t", "results": "n"}},
     "cleaning": {
         "test": "is_test = 1",
