@@ -63,6 +63,7 @@ SMALL = {
     "experiments": "--experiments 5 --users 200 --days 3",
     "fusion": "--rows 1e4 --evaluations 1",
     "growth": "--engine chdb --rows 1e4 --memory 1GB",
+    "leaderboards": "--tracks 3",
     "interleaving": "--requests 200 --seeds 1 --gaps 0.3",
     "nights": "duckdb --days 1",
     "reconcile": "--queries 2 --tools 0",

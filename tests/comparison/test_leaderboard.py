@@ -61,6 +61,7 @@ def residual_of(values: dict[str, dict[str, float]]) -> tuple[float, int]:
     return float(squares / df), df
 
 
+@pytest.mark.long
 def test_tukey_is_that_of_scipy_on_the_residual_of_statsmodels() -> None:
     stats = pytest.importorskip("scipy.stats")
     api = pytest.importorskip("statsmodels.formula.api")

@@ -1,0 +1,61 @@
+"""False alarms of groups and the coverage of rank intervals: `python -m benchmarks.leaderboards`.
+
+Tracks with topics of different difficulty, and systems whose true means are `gap` apart: with a gap
+of 0 all are equal, each found difference is a false alarm, and the middle rank is as true as any.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+
+import sqlmetrics as sm
+from sqlmetrics.comparison.leaderboard.pairs import Test, pair_tests
+from sqlmetrics.comparison.leaderboard.scores import Scores, rank_intervals, ranks
+from sqlmetrics.stats.bootstrap import resampled_counts
+
+TESTS = (("tukey", "none"), ("t", "holm"), ("t", "none"))
+LEVEL, REPLICATES = 0.95, 500
+
+
+def track(seed: int, n_systems: int, n_topics: int, gap: float) -> Scores:
+    """Values of systems, the first of which is the best."""
+    chance = np.random.default_rng(seed)
+    topics = 0.3 + 0.2 * chance.standard_normal(n_topics)
+    noise = 0.12 * chance.standard_normal((n_systems, n_topics))
+    values = np.clip(topics + noise - gap * np.arange(n_systems)[:, None], 0, 1)
+    names = tuple(f"s{number}" for number in range(n_systems))
+    return Scores(sm.parse("ap"), names, tuple(map(str, range(n_topics))), values)
+
+
+def measured(n_tracks: int, n_systems: int, n_topics: int, gap: float) -> list[float]:
+    """The shares of tracks in which a test finds a difference, and of covered true ranks."""
+    true_ranks = np.arange(1, n_systems + 1) if gap else np.full(n_systems, (n_systems + 1) / 2)
+    alarms, covered = [0] * len(TESTS), 0.0
+    for seed in range(n_tracks):
+        scores = track(seed, n_systems, n_topics, gap)
+        for number, (name, correction) in enumerate(TESTS):
+            found = pair_tests(scores, Test(name, correction, LEVEL, REPLICATES, seed))
+            alarms[number] += bool((found.adjusted < 1 - LEVEL).any())
+        counts = resampled_counts(n_topics, REPLICATES, seed)
+        ends = rank_intervals(*ranks(scores.replicates(counts), 1), LEVEL)
+        low, high = (np.array(ends[name]) for name in ("rank_low", "rank_high"))
+        covered += float(((low <= true_ranks) & (true_ranks <= high)).mean())
+    return [*(alarm / n_tracks for alarm in alarms), covered / n_tracks]
+
+
+def main() -> None:
+    """Print a row per kind of track."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tracks", type=int, default=1_000)
+    n_tracks = parser.parse_args().tracks
+    print("| systems | topics | gap | tukey | t, holm | t, none | rank covered |")
+    print("|---|---|---|---|---|---|---|")
+    for shape in ((10, 50, 0.0), (10, 200, 0.0), (10, 50, 0.01), (10, 50, 0.03)):
+        shares = " | ".join(f"{100 * share:.1f} %" for share in measured(n_tracks, *shape))
+        print(f"| {' | '.join(map(str, shape))} | {shares} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
