@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -285,3 +286,28 @@ def test_the_command_prints_the_table_and_the_paragraph(tmp_path: Path) -> None:
     sqlmetrics(*words, "--methods", "--sql", folder=tmp_path, expect=2)
     bare = sqlmetrics("leaderboard", "runs.parquet", "labels.parquet", folder=tmp_path, expect=2)
     assert "no metric to order by" in bare.stderr
+
+
+def test_topics_and_variances_are_those_of_the_values() -> None:
+    rankings, labels = world()
+    board = sm.leaderboard(rankings, labels, "mrr")
+    values = values_of(rankings, labels, "mrr")
+    rows = board.to_arrow("topics").to_pylist()
+    assert [row["mean"] for row in rows] == sorted(row["mean"] for row in rows)
+    for row in rows:
+        of_systems = {system: by_topic[row["topic"]] for system, by_topic in values.items()}
+        assert row["mean"] == pytest.approx(statistics.fmean(of_systems.values()), abs=1e-12)
+        assert row["sd"] == pytest.approx(statistics.stdev(of_systems.values()), abs=1e-12)
+        assert row["lowest"] == min(of_systems.values()) == of_systems[row["lowest_system"]]
+        assert row["highest"] == max(of_systems.values()) == of_systems[row["highest_system"]]
+    (variance,) = board.to_arrow("variances").to_pylist()
+    residual, _ = residual_of(values)
+    means = [statistics.fmean(by_topic.values()) for by_topic in values.values()]
+    system = statistics.variance(means) - residual / 30
+    topic = statistics.variance([row["mean"] for row in rows]) - residual / 5
+    names = ("system_variance", "topic_variance", "residual_variance")
+    expected = (max(0, system), max(0, topic), residual)
+    assert [variance[name] for name in names] == pytest.approx(expected, abs=1e-12)
+    assert variance["reliability"] == pytest.approx(system / (system + residual / 30), abs=1e-12)
+    n = variance["n_topics_needed"]
+    assert system / (system + residual / n) >= 0.95 > system / (system + residual / (n - 1))

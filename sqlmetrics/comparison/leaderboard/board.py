@@ -10,6 +10,7 @@ from typing import ClassVar
 import sqlmetrics
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.comparison.leaderboard.pairs import TUKEY, PairTests, Test
+from sqlmetrics.comparison.leaderboard.topics import TOPIC_KINDS, VARIANCE_KINDS
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.tables.table import (
     Table,
@@ -134,6 +135,8 @@ class Leaderboard(Tabular):
     Attributes:
         rows: One row per metric and system, best first; see `to_arrow` for their keys.
         pairs: One row per metric and pair of systems, with the difference and p-values.
+        topics: One row per metric and topic, hardest first: mean, spread and ends over systems.
+        variances: One row per metric: variance by system and topic, and the topics that it takes.
         headings: Metric -> what it was called by who asked for it.
         sort_by: The metric that orders the table.
         baseline: The system that the others are compared with; None for the best of each metric.
@@ -144,6 +147,8 @@ class Leaderboard(Tabular):
 
     rows: tuple[Row, ...]
     pairs: tuple[Row, ...]
+    topics: tuple[Row, ...]
+    variances: tuple[Row, ...]
     headings: Mapping[str, str]
     sort_by: str
     baseline: str | None
@@ -151,7 +156,12 @@ class Leaderboard(Tabular):
     notes: tuple[str, ...]
     executed_sql: str
 
-    _schemas: ClassVar[Mapping[str, Kinds]] = {"rows": KINDS, "pairs": PAIR_KINDS}
+    _schemas: ClassVar[Mapping[str, Kinds]] = {
+        "rows": KINDS,
+        "pairs": PAIR_KINDS,
+        "topics": TOPIC_KINDS,
+        "variances": VARIANCE_KINDS,
+    }
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -164,7 +174,7 @@ class Leaderboard(Tabular):
         return [{name: row.get(name) for name in KINDS} for row in self.rows]
 
     def _arrow_tables(self) -> ArrowTables:
-        return arrow_tables([self.rows, self.pairs], self._schemas)
+        return arrow_tables([self.rows, self.pairs, self.topics, self.variances], self._schemas)
 
     def methods_text(self) -> str:
         """A paragraph for a paper: metrics, conventions, tests, the number of topics."""

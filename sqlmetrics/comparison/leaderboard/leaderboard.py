@@ -16,6 +16,7 @@ from sqlmetrics.comparison.findings import comparable, left_out
 from sqlmetrics.comparison.leaderboard.board import KINDS, Leaderboard, Methods
 from sqlmetrics.comparison.leaderboard.pairs import TUKEY, PairTests, Test, pair_tests
 from sqlmetrics.comparison.leaderboard.scores import Scores, rank_intervals, ranks, scores_of
+from sqlmetrics.comparison.leaderboard.topics import topic_rows, variance_rows
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.arguments import check_count, check_level
@@ -150,6 +151,8 @@ def leaderboard(
     return Leaderboard(
         rows=tuple(rows),
         pairs=tuple(pairs),
+        topics=tuple(row for scores in found_scores for row in topic_rows(scores)),
+        variances=tuple(row for scores in found_scores for row in variance_rows(scores)),
         headings=_headings(plan.spec, options.metrics, plan.measures),
         sort_by=str(order_measure),
         baseline=baseline,
