@@ -86,6 +86,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "staged.yml").write_text(
         f"{lists}\nlabels: {{file: labels.parquet}}\nmetrics: [mrr]\n"
     )
+    columns = "{score: score, system: system, date: ds}"
+    for name, kind, end in (("track.yml", "file", ".parquet"), ("board.yml", "relation", "")):
+        (folder / name).write_text(
+            f"rankings: {{{kind}: runs{end}, columns: {columns}}}\n"
+            f"labels: {{{kind}: labels{end}}}\nmetrics: [ndcg@10, mrr]\n"
+        )
     with duckdb.connect(str(folder / "shop.duckdb")) as shop:
         for name, query in TABLES.items():
             shop.execute(f"create table {name} as {query}")
@@ -491,8 +497,8 @@ CELLS: dict[str, tuple[str, ...]] = {
         "leaderboard \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
         f"labels.parquet -m mrr {RANKED} --time-zone Europe/Berlin --start 2026-01-01 "
         "--end 2026-01-02 --sql",
-        "leaderboard search.yml --start 2026-01-01 --end 2026-01-02 PLACE",
-        "leaderboard search.yml --connection dev --profiles profiles.yml --start 2026-01-01 "
+        "leaderboard board.yml --start 2026-01-01 --end 2026-01-02 --unjudged-share PLACE",
+        "leaderboard board.yml --connection dev --profiles profiles.yml --start 2026-01-01 "
         "--end 2026-01-02",
     ),
     "fuse": (

@@ -87,7 +87,7 @@ def leaderboard(
     sqlmetrics leaderboard runs/*.txt qrels.txt -m map,P_10,ndcg@10 --preset trec_eval
     sqlmetrics leaderboard runs/*.txt qrels.txt -m map,P_10,ndcg@10 --out table.tex
     sqlmetrics leaderboard runs/*.txt qrels.txt -m map --methods
-    sqlmetrics leaderboard search.yml --baseline prod --test t --correction bh
+    sqlmetrics leaderboard track.yml --baseline prod --test t --correction bh
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.comparison.leaderboard.leaderboard import leaderboard as ordered
 
