@@ -500,6 +500,8 @@ CELLS: dict[str, tuple[str, ...]] = {
         "leaderboard board.yml --start 2026-01-01 --end 2026-01-02 --unjudged-share PLACE",
         "leaderboard board.yml --connection dev --profiles profiles.yml --start 2026-01-01 "
         "--end 2026-01-02",
+        f"leaderboard rankings labels -m mrr {RANKED} --start 2026-01-01 --end 2026-01-02 "
+        "--table topics PLACE",
     ),
     "fuse": (
         f"fuse rankings.parquet {RANKED} --runs prod,cand --method sum --norm rank --floor 0 "

@@ -284,6 +284,11 @@ def test_the_command_prints_the_table_and_the_paragraph(tmp_path: Path) -> None:
     tested = sqlmetrics(*words, "--methods", "--test", "t", folder=tmp_path).stdout
     assert "paired t-tests of all pairs of systems with Holm's correction" in tested
     sqlmetrics(*words, "--methods", "--sql", folder=tmp_path, expect=2)
+    topics = sqlmetrics(*words, "--table", "topics", folder=tmp_path).stdout.splitlines()
+    assert topics[0].split()[:4] == ["metric", "topic", "mean", "sd"]
+    assert len(topics) == 21
+    pairs = sqlmetrics(*words, "--table", "pairs", "-o", "csv", folder=tmp_path).stdout
+    assert len(pairs.splitlines()) == 7
     bare = sqlmetrics("leaderboard", "runs.parquet", "labels.parquet", folder=tmp_path, expect=2)
     assert "no metric to order by" in bare.stderr
 

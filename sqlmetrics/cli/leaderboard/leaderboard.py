@@ -11,7 +11,7 @@ from sqlmetrics.cli.evaluation_options import METRIC, given_options, metrics_opt
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.options.command import OUTPUT, STATISTICS, Command, option
 from sqlmetrics.cli.options.parameters import items_option, seed_option, sql_option
-from sqlmetrics.cli.output import format_of, output_options, write
+from sqlmetrics.cli.output import emit, format_of, output_options, write
 from sqlmetrics.cli.systems import (
     FORMATS,
     answer,
@@ -23,6 +23,7 @@ from sqlmetrics.cli.systems import (
 from sqlmetrics.errors import SpecError
 
 TESTS = ("tukey", "t", "wilcoxon", "randomization")
+TABLES = ("rows", "pairs", "topics", "variances")
 CORRECTIONS = ("holm", "bonferroni", "bh", "none")
 
 
@@ -58,6 +59,13 @@ CORRECTIONS = ("holm", "bonferroni", "bh", "none")
     heading=STATISTICS,
 )
 @seed_option()
+@option(
+    "--table",
+    "shown_table",
+    type=click.Choice(TABLES),
+    help="Print the rows of one table in place of the leaderboard.",
+    heading=OUTPUT,
+)
 @option("--methods", is_flag=True, help="Print only the paragraph to cite.", heading=OUTPUT)
 @sql_option
 @items_option
@@ -72,6 +80,7 @@ def leaderboard(
     labels: str | None,
     location: Location,
     methods: bool,
+    shown_table: str | None,
     sql: bool,
     output: str | None,
     out: str | None,
@@ -87,12 +96,13 @@ def leaderboard(
     sqlmetrics leaderboard runs/*.txt qrels.txt -m map,P_10,ndcg@10 --preset trec_eval
     sqlmetrics leaderboard runs/*.txt qrels.txt -m map,P_10,ndcg@10 --out table.tex
     sqlmetrics leaderboard runs/*.txt qrels.txt -m map --methods
+    sqlmetrics leaderboard runs/*.txt qrels.txt -m map --table topics
     sqlmetrics leaderboard track.yml --baseline prod --test t --correction bh
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.comparison.leaderboard.leaderboard import leaderboard as ordered
 
-    if methods and (sql or output):
-        raise SpecError("--methods prints a paragraph; leave --sql and -o out")
+    if methods and (sql or output or shown_table):
+        raise SpecError("--methods prints a paragraph; leave --sql, --table and -o out")
     form = "table" if methods else format_of(output, out, FORMATS, ("metric", "system"))
     rankings, labels = sources(tables, labels)
     if spec_of(rankings) is None and "metrics" not in arguments:
@@ -100,5 +110,10 @@ def leaderboard(
     board = found_by(ordered, rankings, labels, location, arguments)
     if methods:
         write(board.methods_text() + "\n", out)
+        return
+    if shown_table and not sql:
+        shown = board.table_of(shown_table)
+        texts = {"table": shown.text, "markdown": shown.markdown, "html": shown.html}
+        emit(lambda: board.to_arrow(shown_table), {**texts, "latex": shown.latex}, form, out)
         return
     answer(board, form, out, sql=sql, texts={"html": board.sortable_html})

@@ -244,6 +244,19 @@ class Leaderboard(Tabular):
         cells = [[cell.text for cell in row] for row in rows]
         return Table([*columns], cells, n_labels=1, notes=self._notes(), styles=bold)
 
+    def table_of(self, name: str) -> Table:
+        """One of the tables of `table_names` as it is, for people.
+
+        Raises:
+            SpecError: If there is none of this name.
+        """
+        rows = self.to_arrow(name)
+        texts = [
+            [_plain_text(row[column]) for column in rows.column_names] for row in rows.to_pylist()
+        ]
+        n_labels = sum(kind == "string" for kind in [*self._schemas[name].values()][:2])
+        return Table(rows.column_names, texts, n_labels=n_labels)
+
     def _blocks(self) -> Iterator[Block]:
         yield self.table()
 
@@ -276,6 +289,12 @@ class Cell:
     latex: str
     is_value: bool = False
     is_best: bool = False
+
+
+def _plain_text(value: object) -> str:
+    if value is None or isinstance(value, float):
+        return metric_value(value)
+    return printable(value)
 
 
 def _cell(text: str) -> Cell:
