@@ -127,6 +127,7 @@ COLUMNS: Mapping[str, str] = {
     "problem": "What is wrong with the case.",
     "queries": "The number of queries that count in the row.",
     "rate": "The part of a contribution that comes from changed values; or the click rate.",
+    "rbo": "The rank-biased overlap of the orders of the systems by two judges, from 0 to 1.",
     "reason": "Why the shown list differs from the ranked one.",
     "relative": "The difference in percent of the baseline's value.",
     "requests": "The number of requests.",

@@ -54,7 +54,7 @@ SCHEMAS: dict[str, Kinds] = {
         **_JUDGES,
         "metric": "string",
         "n_systems": "int64",
-        **dict.fromkeys(("kendall_tau", "spearman"), "double"),
+        **dict.fromkeys(("kendall_tau", "spearman", "rbo"), "double"),
         **dict.fromkeys(("n_verdicts", "n_turned"), "int64"),
     },
     "judges": {
@@ -97,8 +97,9 @@ class Agreement(Tabular):
         systems: With metrics, one row per metric and system by the labels of the first judge and of
             another: both values and their difference with its interval, over the queries where
             both are defined (`n_queries`), and the verdicts of `compare`.
-        orders: With metrics, one row per metric: Kendall's tau-b and Spearman's correlation of the
-            values of the systems, and how many verdicts differ (`n_turned`).
+        orders: With metrics, one row per metric: Kendall's tau-b, Spearman's correlation and
+            rank-biased overlap (p = .9, best system first) of the values of the systems, and how
+            many verdicts differ (`n_turned`).
         judges: One row per judge: pairs, labels, pairs with several labels, how often two labels
             of its own for a pair agree, and the mean grade.
         grades: The scale: the grades that were given, and those that were named.
@@ -252,12 +253,12 @@ def system_tables(judge: str, other: str, systems: list[Row], orders: list[Row])
     rows = [
         [
             row["metric"],
-            *(metric_value(row[name]) for name in ("kendall_tau", "spearman")),
+            *(metric_value(row[name]) for name in ("kendall_tau", "spearman", "rbo")),
             f"{row['n_turned']:,} of {row['n_verdicts']:,}",
         ]
         for row in orders
     ]
-    yield Table(["metric", "kendall tau", "spearman", "verdicts turned"], rows, 1)
+    yield Table(["metric", "kendall tau", "spearman", "rbo", "verdicts turned"], rows, 1)
 
 
 def _cells(row: Row, names: tuple[str, ...]) -> list[str]:

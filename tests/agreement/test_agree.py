@@ -24,7 +24,9 @@ from marked import by_turns, engines
 
 import sqlmetrics as sm
 from sqlmetrics.agreement import counts
+from sqlmetrics.agreement.system_orders import rank_biased_overlap
 from sqlmetrics.engines.database import Database
+from sqlmetrics.proof.reference_ties import rbo_extrapolated
 
 
 def values(result: sm.Agreement, judge: str, other: str) -> dict[str, float]:
@@ -243,6 +245,9 @@ def test_the_order_of_systems_by_each_judge_is_that_of_compare() -> None:
         columns = [[row[name] for row in rows] for name in ("value", "other_value")]
         expected = stats.kendalltau(*columns).statistic
         assert order["kendall_tau"] == pytest.approx(expected, rel=1e-12)
+        orders = [sorted(range(len(rows)), key=lambda i, c=c: -c[i]) for c in columns]
+        overlap = peer("rbo").RankingSimilarity(*orders).rbo_ext(p=0.9)
+        assert order["rbo"] == pytest.approx(overlap, rel=1e-12)
         turned = [row for row in rows if row["verdict"] != row["other_verdict"]]
         assert (order["n_turned"], order["n_verdicts"]) == (len(turned), 2)
     assert "verdicts turned" in result.text()
@@ -253,6 +258,20 @@ def test_the_order_of_systems_by_each_judge_is_that_of_compare() -> None:
         sm.agree(labels, ["human", "gpt"], rankings=one_system, metrics="mrr")
     with pytest.raises(sm.SpecError, match="metrics: only with a table of rankings"):
         sm.agree(labels, ["human", "gpt"], metrics="mrr")
+
+
+def test_overlap_of_orders_with_ties_is_that_of_the_formula() -> None:
+    chance = random.Random(7)
+    for _ in range(200):
+        n = chance.randint(2, 8)
+        sides = [[chance.choice([0.1, 0.2, 0.3, 0.4]) for _ in range(n)] for _ in range(2)]
+        tied = [
+            [[str(i) for i in range(n) if side[i] == value] for value in sorted({*side})[::-1]]
+            for side in sides
+        ]
+        expected = rbo_extrapolated(*tied, p=0.9, rbo_ties="w")
+        assert rank_biased_overlap(*sides) == pytest.approx(expected, rel=1e-12)
+    assert rank_biased_overlap([1.0], [1.0]) is None
 
 
 @by_turns(1)
