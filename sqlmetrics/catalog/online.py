@@ -181,7 +181,7 @@ ONLINE: Mapping[str, OnlineMetric] = {
             "rank",
         ),
         OnlineMetric(
-            "revenue",
+            "revenue_per_request",
             "the amounts of purchases over requests",
             "coalesce(revenue, 0e0)",
             "1e0",

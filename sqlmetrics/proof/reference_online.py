@@ -82,7 +82,7 @@ PARTS: Mapping[str, Callable[[Request], Part]] = {
     "first_purchase_rank": lambda request: (
         (min(map(request.shown.index, request.bought)) + 1, 1) if request.bought else (0, 0)
     ),
-    "revenue": lambda request: (sum(request.paid), 1),
+    "revenue_per_request": lambda request: (sum(request.paid), 1),
     "average_order_value": lambda request: (sum(request.paid), bool(request.bought)),
 }
 """Online metric of single requests -> what a request adds."""

@@ -59,7 +59,7 @@ class EventColumns(Model):
     dwell: str | None = None
     """How many seconds the user stayed."""
     amount: str | None = None
-    """What was paid for the item, for `revenue` and `average_order_value`: a number."""
+    """What was paid for the item, for `revenue_per_request` and `average_order_value`: a number."""
     currency: str | None = None
     """The currency of the amount. Several are refused, since they do not add up."""
     user: str | None = None
@@ -81,7 +81,7 @@ class LogColumns(ImpressionColumns):
     dwell: str | None = None
     """How many seconds the user stayed."""
     amount: str | None = None
-    """What was paid for the item, for `revenue` and `average_order_value`: a number."""
+    """What was paid for the item, for `revenue_per_request` and `average_order_value`: a number."""
     currency: str | None = None
     """The currency of the amount. Several are refused, since they do not add up."""
 

@@ -20,7 +20,13 @@ SHOWN = [
 ]
 """Six requests of four users; two systems."""
 
-METRICS = ["revenue", "average_order_value", "conversion_rate", "first_purchase_rank", "purchases"]
+METRICS = [
+    "revenue_per_request",
+    "average_order_value",
+    "conversion_rate",
+    "first_purchase_rank",
+    "purchases",
+]
 
 
 def event(request: int, item: str, action: str, amount: Any = None, currency: str = "EUR") -> Any:
@@ -67,9 +73,9 @@ def values(spec: sm.Spec, connection: Any = None) -> dict[str, dict[str, float |
     return found
 
 
-A = {"revenue": 25.5 / 3, "average_order_value": 25.5, "conversion_rate": 1 / 3}
+A = {"revenue_per_request": 25.5 / 3, "average_order_value": 25.5, "conversion_rate": 1 / 3}
 A |= {"first_purchase_rank": 2, "purchases": 1}
-B = {"revenue": 40 / 3, "average_order_value": 20, "conversion_rate": 2 / 3}
+B = {"revenue_per_request": 40 / 3, "average_order_value": 20, "conversion_rate": 2 / 3}
 B |= {"first_purchase_rank": 2, "purchases": 2 / 3}
 
 
@@ -80,8 +86,10 @@ def test_amounts_are_added_up_by_request(name: str, servers: Servers) -> None:
     with servers.open(name) as engine:
         database = Database(engine)
         assert values(spec_of(DONE), database) == {"A": pytest.approx(A), "B": pytest.approx(B)}
-        once = spec_of(DONE, ["revenue", "purchases"], cleaning={"deduplicate": True})
-        assert values(once, database)["A"] == pytest.approx({"revenue": 5, "purchases": 2 / 3})
+        once = spec_of(DONE, ["revenue_per_request", "purchases"], cleaning={"deduplicate": True})
+        assert values(once, database)["A"] == pytest.approx(
+            {"revenue_per_request": 5, "purchases": 2 / 3}
+        )
 
 
 def test_a_wide_log_has_amounts_too() -> None:
@@ -91,8 +99,8 @@ def test_a_wide_log_has_amounts_too() -> None:
     columns = {"system": "system", "actions": {"purchase": "bought"}, "amount": "paid"}
     columns["clicked"] = "bought"
     log = {"log": {"data": pa.Table.from_pylist(rows), "columns": columns}}
-    spec = sm.Spec(clicks=log, metrics=["revenue", "average_order_value"])
-    assert values(spec)["A"] == {"revenue": 5, "average_order_value": 5}
+    spec = sm.Spec(clicks=log, metrics=["revenue_per_request", "average_order_value"])
+    assert values(spec)["A"] == {"revenue_per_request": 5, "average_order_value": 5}
 
 
 def test_currencies_do_not_add_up() -> None:
@@ -110,18 +118,20 @@ def test_currencies_do_not_add_up() -> None:
 def test_what_amounts_need_is_told(tmp_path: Path) -> None:
     table = pa.Table.from_pylist(DONE).drop_columns("currency")
     no_amounts = {"data": table, "columns": {}}
-    message = r"revenue needs a column of amounts \(columns.amount\)"
+    message = r"revenue_per_request needs a column of amounts \(columns.amount\)"
     for ask in (sm.evaluate_clicks, sm.compare):
         with pytest.raises(sm.SpecError, match=message):
-            ask(spec_of(DONE, ["revenue"], events=no_amounts))
+            ask(spec_of(DONE, ["revenue_per_request"], events=no_amounts))
     path = tmp_path / "events.csv"
     path.write_text("request_id,item_id,action,paid\nr0,b,purchase,ten\n")
     texts = {"file": str(path), "columns": {"amount": "paid"}}
     with pytest.raises(sm.InputError, match="paid is not a number in 1 row"):
-        sm.evaluate_clicks(spec_of(DONE, ["revenue"], events=texts))
+        sm.evaluate_clicks(spec_of(DONE, ["revenue_per_request"], events=texts))
 
 
 def test_revenue_is_compared_by_users() -> None:
-    row = sm.compare(spec_of(DONE), metrics="revenue")["revenue"]
-    assert (row["value"], row["baseline_value"]) == pytest.approx((B["revenue"], A["revenue"]))
+    row = sm.compare(spec_of(DONE), metrics="revenue_per_request")["revenue_per_request"]
+    assert (row["value"], row["baseline_value"]) == pytest.approx(
+        (B["revenue_per_request"], A["revenue_per_request"])
+    )
     assert row["sentence"].endswith("over 4 users)")

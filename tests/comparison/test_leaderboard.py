@@ -173,7 +173,7 @@ def test_rows_say_what_the_evaluation_and_the_pairs_say() -> None:
     (row,) = (r for r in board if (r["metric"], r["system"]) == ("precision@3", "s0"))
     assert row["unjudged"] == pytest.approx(1 - judged, abs=1e-12)
     assert "unjudged P_3" in board.text()
-    assert "+ better, - worse than s3" in board.text()
+    assert "+ better, - worse than s3" in " ".join(board.text().split())
 
 
 def test_rank_intervals_are_those_of_samples_drawn_by_hand() -> None:

@@ -365,7 +365,7 @@ BY_HAND = {
     "purchases": (1, 5),
     "conversion_rate": (1, 5),
     "first_purchase_rank": (4, 1),
-    "revenue": (19, 5),
+    "revenue_per_request": (19, 5),
     "average_order_value": (19, 1),
     "searches_per_session": (5, 3),
     "session_success": (2, 3),

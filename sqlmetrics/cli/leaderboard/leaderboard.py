@@ -21,6 +21,7 @@ from sqlmetrics.cli.systems import (
     spec_of,
 )
 from sqlmetrics.errors import SpecError
+from sqlmetrics.tables.table import terminal_width, wrapped
 
 TESTS = ("tukey", "t", "wilcoxon", "randomization")
 TABLES = ("rows", "pairs", "topics", "variances")
@@ -93,8 +94,8 @@ def leaderboard(
     written here.
 
     \b
-    sqlmetrics leaderboard runs/*.txt qrels.txt -m map,P_10,ndcg@10 --preset trec_eval
-    sqlmetrics leaderboard runs/*.txt qrels.txt -m map,P_10,ndcg@10 --out table.tex
+    sqlmetrics leaderboard runs/*.txt qrels.txt -m map,P_10 --preset trec_eval
+    sqlmetrics leaderboard runs/*.txt qrels.txt -m map,P_10 --out table.tex
     sqlmetrics leaderboard runs/*.txt qrels.txt -m map --methods
     sqlmetrics leaderboard runs/*.txt qrels.txt -m map --table topics
     sqlmetrics leaderboard track.yml --baseline prod --test t --correction bh
@@ -109,7 +110,9 @@ def leaderboard(
         raise click.UsageError("no metric to order by; name some, like -m ndcg@10,recall@100,mrr")
     board = found_by(ordered, rankings, labels, location, arguments)
     if methods:
-        write(board.methods_text() + "\n", out)
+        paragraph = board.methods_text()
+        is_shown = out is None and terminal_width()
+        write((wrapped([paragraph]) if is_shown else paragraph) + "\n", out)
         return
     if shown_table and not sql:
         shown = board.table_of(shown_table)

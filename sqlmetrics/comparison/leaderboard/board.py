@@ -20,6 +20,7 @@ from sqlmetrics.tables.table import (
     many,
     metric_value,
     printable,
+    wrapped,
 )
 from sqlmetrics.tables.tabular import ArrowTables, Block, Kinds, Row, Tabular, arrow_tables
 
@@ -258,7 +259,8 @@ class Leaderboard(Tabular):
         return Table(rows.column_names, texts, n_labels=n_labels)
 
     def _blocks(self) -> Iterator[Block]:
-        yield self.table()
+        yield replace(self.table(), notes=())
+        yield wrapped(self._notes())
 
     def sortable_html(self) -> str:
         """A table for a page, with a script: a click on a heading sorts by it."""
