@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from engines.starting import Servers
 from marked import by_turns, engines
-from scipy.stats import t as student_t
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import Database
+from sqlmetrics.stats import student
 
 COLUMNS = {
     "request": "request_id",
@@ -116,18 +116,18 @@ def reference(by_system: dict[str, dict[str, list[float]]], level: float = 0.95)
 
     difference = values[0] - values[1]
     plain, df = error((1, 1))
-    reach = student_t.ppf((1 + level) / 2, df) * plain
+    reach = student.critical(level, df) * plain
     row = {
         "value": values[0],
         "baseline_value": values[1],
         "difference": difference,
         "ci_low": difference - reach,
         "ci_high": difference + reach,
-        "p_value": 2 * student_t.sf(abs(difference) / plain, df),
+        "p_value": student.tail(abs(difference) / plain, df),
     }
     if min(values) > 0:
         relative, df = error((values[0], values[1]))
-        reach = student_t.ppf((1 + level) / 2, df) * relative
+        reach = student.critical(level, df) * relative
         middle = log(values[0] / values[1])
         row |= {"relative_low": exp(middle - reach) - 1, "relative_high": exp(middle + reach) - 1}
     return row
@@ -172,16 +172,16 @@ def test_a_peer_has_the_same_numbers() -> None:
                 table["x"].append(x)
                 table["w"].append(w)
         mean = tea.RatioOfMeans("x", "w", confidence_level=row["ci_level"])
-        peer = tea.Experiment(m=mean).analyze(pa.table(table))["m"]
+        theirs = tea.Experiment(m=mean).analyze(pa.table(table))["m"]
         numbers = {
-            "value": peer.treatment,
-            "difference": peer.effect_size,
-            "ci_low": peer.effect_size_ci_lower,
-            "ci_high": peer.effect_size_ci_upper,
-            "relative": peer.rel_effect_size,
-            "relative_low": peer.rel_effect_size_ci_lower,
-            "relative_high": peer.rel_effect_size_ci_upper,
-            "p_value": peer.pvalue,
+            "value": theirs.treatment,
+            "difference": theirs.effect_size,
+            "ci_low": theirs.effect_size_ci_lower,
+            "ci_high": theirs.effect_size_ci_upper,
+            "relative": theirs.rel_effect_size,
+            "relative_low": theirs.rel_effect_size_ci_lower,
+            "relative_high": theirs.rel_effect_size_ci_upper,
+            "p_value": theirs.pvalue,
         }
         assert {name: row[name] for name in numbers} == pytest.approx(numbers, abs=1e-9)
 
