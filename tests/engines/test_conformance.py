@@ -60,7 +60,7 @@ ANOTHER_DOOR = ("clickhouse_connect", "spark_connect")
 WHOLE = engines([name for name in STARTED if name not in ANOTHER_DOOR], now=[])
 SHARES = {
     "datafusion": 0.3,
-    "googlesql": 0.3,
+    "googlesql": 0.1,
     "postgres": 0.25,
     "spark": 0.15,
     "sqlite": 0.25,
