@@ -164,8 +164,8 @@ def left_out(spec: Spec) -> list[str]:
         return []
     are = "is" if len(spec.online) == 1 else "are"
     return [
-        f"{', '.join(spec.online)} {are} computed from the log itself and not compared here; "
-        "compare them by themselves, by the test t, unpaired (-m " + ",".join(spec.online) + ")"
+        f"{', '.join(spec.online)} {are} computed from the log itself and not compared here; use "
+        f"sqlmetrics compare SPEC -m {','.join(spec.online)}"
     ]
 
 

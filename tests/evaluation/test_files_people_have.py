@@ -492,6 +492,9 @@ def test_packed_files_are_read_like_others(tmp_path: Path, monkeypatch: pytest.M
     with zipfile.ZipFile("two.zip", "w") as archive:
         archive.writestr("a.csv", rows)
         archive.writestr("b.csv", rows)
+    with pa.output_stream("sparse.csv.zst", compression="zstd") as stream:
+        stream.write(rows.encode())
+    Path("cut.csv.zst").write_bytes(Path("sparse.csv.zst").read_bytes()[:30])
     Path("qrels.xz").write_bytes(lzma.compress(b"q 0 b 1\n"))
     Path("cut.csv.xz").write_bytes(lzma.compress(rows.encode())[:40])
     Path("tag.txt").write_bytes(bz2.compress(run.encode()))
@@ -499,6 +502,7 @@ def test_packed_files_are_read_like_others(tmp_path: Path, monkeypatch: pytest.M
         ("bm25.txt.xz", "qrels.xz"),
         ("qrels.xz", "bm25.txt.xz"),
         ("dense.zip", "qrels.xz"),
+        ("sparse.csv.zst", "qrels.xz"),
     ):
         assert sm.evaluate(*tables, "mrr").to_dicts()[0]["value"] == 0.5, tables
     runs = ("bm25.txt.xz", "k1=0.9.run.bz2", "dense.zip")
@@ -517,6 +521,7 @@ def test_packed_files_are_read_like_others(tmp_path: Path, monkeypatch: pytest.M
         ): "rankings: 'dense.zip' is unpacked into a file that is gone afterwards",
         ("evaluate", "two.zip", "qrels.xz", "-m", "mrr"): "holds 2 files, like 'a.csv'; unpack it",
         ("evaluate", "cut.csv.xz", "qrels.xz", "-m", "mrr"): "'cut.csv.xz' cannot be unpacked",
+        ("evaluate", "cut.csv.zst", "qrels.xz", "-m", "mrr"): "'cut.csv.zst' cannot be unpacked",
         ("evaluate", "tag.txt", "qrels.xz", "-m", "mrr"): "by its name, which ends in .bz2",
         (*line, "--out", "dense.zip"): "dense.zip",
     }

@@ -5,12 +5,8 @@ A glob may not lead to them; each file is named. gzip needs none of this.
 
 from __future__ import annotations
 
-import bz2
-import lzma
 import os
-import zipfile
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
@@ -80,6 +76,8 @@ def _open_zip(path: str) -> IO[bytes]:
     Raises:
         ValueError: If it has none, or several.
     """
+    import zipfile  # it takes as long as a tenth of an evaluation of two small files
+
     try:
         with zipfile.ZipFile(path) as archive:
             names = [member.filename for member in archive.infolist() if not member.is_dir()]
@@ -91,25 +89,27 @@ def _open_zip(path: str) -> IO[bytes]:
     raise ValueError(f"holds {several}; unpack it, and give one file")
 
 
-def _open_zstd(path: str) -> Any:
-    """What Python 3.14 has itself, or the package `zstandard`.
+def _open_xz(path: str) -> IO[bytes]:
+    import lzma
 
-    Raises:
-        ValueError: If neither is there.
-    """
-    for module in ("compression.zstd", "zstandard"):
-        try:
-            return import_module(module).open(path, "rb")
-        except ModuleNotFoundError:
-            continue
-    raise ValueError(
-        "is compressed by zstd, which needs Python 3.14 or pip install zstandard; or decompress it"
-    )
+    return lzma.open(path)
+
+
+def _open_bz2(path: str) -> IO[bytes]:
+    import bz2
+
+    return bz2.open(path)
+
+
+def _open_zstd(path: str) -> Any:
+    import pyarrow as pa
+
+    return pa.input_stream(path, compression="zstd")
 
 
 _OPENERS: dict[str, Callable[[str], Any]] = {
-    ".xz": lzma.open,
-    ".bz2": bz2.open,
+    ".xz": _open_xz,
+    ".bz2": _open_bz2,
     ".zst": _open_zstd,
     ".zip": _open_zip,
 }
