@@ -203,6 +203,13 @@ def test_where_there_is_little_to_rank_it_says_so() -> None:
     alone = sm.leaderboard(rankings, labels, "mrr", systems=["s1"])
     assert "there is one system: nothing to compare it with" in alone.text()
     assert [row["rank"] for row in alone] == [1]
+    apart = "(system = 's1') = (query_id in ('t0', 't1'))"
+    for test in ("tukey", "t"):
+        board = sm.leaderboard(
+            rankings, labels, "mrr", systems=["s0", "s1"], where=apart, missing="drop", test=test
+        )
+        assert "no topics have values of the same systems" in " ".join(board.text().split()), test
+        assert "Differences were tested" not in board.methods_text()
     topic = sm.leaderboard(rankings, labels, "mrr", where="query_id = 't0'", missing="drop")
     assert "there is one topic" in topic.text()
     assert {row["group"] for row in topic} == {None}

@@ -107,7 +107,7 @@ class Methods:
             f"{', '.join(headings)} (conventions: {self.spec.preset}). Items with equal scores: "
             f"{ties}. A topic without a ranking {missing}."
         )
-        if self.n_systems < 2 or self.n_topics < 2:
+        if not any(pair_test.has_any for pair_test in self.tests.values()):
             return text
         test = self.test
         correction = ""

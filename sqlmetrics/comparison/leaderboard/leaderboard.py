@@ -224,7 +224,7 @@ def _standings(
         frozenset((scores.systems[i], scores.systems[j]))
         for i, j in zip(*np.nonzero(np.triu(is_different)), strict=True)
     }
-    is_tested = bool((~np.isnan(pair_test.adjusted)).any())
+    is_tested = pair_test.has_any
     letters = group_letters(names, different) if is_tested else {}
     is_higher = pair_test.differences * sign > 0
     reference = scores.systems.index(baseline) if baseline else order[0]
@@ -327,7 +327,12 @@ def _test_notes(
             yield (f"{scores.measure} says nothing of quality by itself: higher values come first")
         n_tested = tests[scores.measure].n_topics
         n_without = len(scores.topics) - n_tested
-        if test == TUKEY and n_without:
+        if not tests[scores.measure].has_any:
+            yield (
+                f"{scores.measure}: no topics have values of the same systems, so nothing is "
+                "tested; compare --unpaired takes systems with topics of their own"
+            )
+        elif test == TUKEY and n_without:
             yield (
                 f"{scores.measure}: Tukey's test is of {many(n_tested, 'topic')} with a value of "
                 f"each system; {n_without:,} without are left out"

@@ -51,6 +51,13 @@ class PairTests:
     least: float | None = None
     df: int | None = None
 
+    @property
+    def has_any(self) -> bool:
+        """Whether any pair is tested."""
+        import numpy as np
+
+        return not bool(np.isnan(self.adjusted).all())
+
 
 @dataclass(frozen=True)
 class Test:
