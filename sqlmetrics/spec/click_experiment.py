@@ -10,9 +10,13 @@ from pydantic import Field, model_validator
 
 from sqlmetrics.catalog.online import online
 from sqlmetrics.errors import SpecError
+from sqlmetrics.spec.click_columns import SourceRankings
 from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.source import Model
 from sqlmetrics.stats import CONFIDENCE
+
+LISTS_DIFFER = "lists_differ"
+"""What triggers a request: its list would have been another one in another variant."""
 
 
 class Guardrail(Model):
@@ -45,6 +49,11 @@ class ClickExperiment(Model):
     looks: Literal["any", "end"] = "any"
     """`any`: the intervals are always valid, so look on any day. `end`: intervals of one look,
     which are narrower, and no verdict before the last day."""
+    triggered: str | None = None
+    """Which requests count: `lists_differ` for those whose `lists` differ between the variants, or
+    a column of segments that is true (1, yes) for them. Default: all."""
+    lists: SourceRankings | None = None
+    """What each variant has for a request, shown or not, for `triggered: lists_differ`."""
     wanted_pct: float | None = Field(default=None, gt=0)
     """The smallest relative gain worth shipping, in percent: says how many days are still
     needed."""
@@ -65,6 +74,11 @@ class ClickExperiment(Model):
             )
         if self.looks == "end" and self.end is None:
             raise ValueError("looks: end needs end, the day after the last one")
+        if (self.triggered == LISTS_DIFFER) != (self.lists is not None):
+            raise ValueError(
+                f"triggered: {LISTS_DIFFER} and lists need each other; give both, or leave out "
+                "lists and name a column of the log"
+            )
         if self.start and self.end and self.start >= self.end:
             raise ValueError(f"end must come after start, given {self.start} and {self.end}")
         return self
@@ -92,3 +106,8 @@ class ClickExperiment(Model):
     def days(self) -> Days | None:
         """Its days; None for all of the log."""
         return Days(start=self.start, end=self.end) if self.start or self.end else None
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The column of the log that says which requests count; none of all, or of lists."""
+        return (self.triggered,) if self.triggered and self.lists is None else ()

@@ -209,9 +209,10 @@ class Spec(Model):
         if isinstance(spec.get("clicks"), dict):
             spec["clicks"] = dict(spec["clicks"])
             _placed(spec["clicks"], ("impressions", "events", "log", "requests", "ranked"), path)
-            if isinstance(counterfactual := spec["clicks"].get("counterfactual"), dict):
-                spec["clicks"]["counterfactual"] = counterfactual = dict(counterfactual)
-                _placed(counterfactual, ("rankings", "policy"), path)
+            for name, sources in _SOURCES_OF_CLICKS.items():
+                if isinstance(part := spec["clicks"].get(name), dict):
+                    spec["clicks"][name] = part = dict(part)
+                    _placed(part, sources, path)
         if not (needs_labels or "clicks" in spec or "labels" in spec or _has_grades(spec)):
             spec["labels"] = no_labels()
         return cls(**spec)
@@ -608,6 +609,14 @@ def _has_grades(spec: Mapping[str, Any]) -> bool:
     rankings = spec.get("rankings")
     columns = rankings.get("columns") if isinstance(rankings, dict) else None
     return isinstance(columns, dict) and "grade" in columns
+
+
+_SOURCES_OF_CLICKS = {
+    "counterfactual": ("rankings", "policy"),
+    "interleaving": ("rankings",),
+    "experiment": ("lists",),
+}
+"""Key under `clicks` -> its keys that may name files."""
 
 
 def _placed(values: dict[str, Any], tables: Iterable[str], path: str | Path) -> None:

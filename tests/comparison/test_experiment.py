@@ -21,6 +21,7 @@ COLUMNS = {
     "system": "variant",
     "user": "user_id",
     "time": "shown_at",
+    "segments": ["differs"],
     "actions": {"click": "clicked", "purchase": "bought"},
 }
 ASKED = {"variants": ["A", "B"], "control": "A", "primary": "ctr"}
@@ -52,6 +53,7 @@ def log_of(
                         "position": position,
                         "variant": variant,
                         "user_id": f"u{user}",
+                        "differs": (user // 2 + request) % 4 == 0,
                         "shown_at": f"2026-01-{1 + (user + request) % days:02} 10:00:00",
                         "clicked": clicked,
                         "bought": int(clicked and chance.random() < buy),
@@ -120,12 +122,72 @@ def test_users_in_two_variants_are_left_out_and_counted() -> None:
     assert verdict(rows).metrics == found.metrics
 
 
+def lists_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What both variants have for each request, by score: B swaps two items where they differ."""
+    columns = {"query": "request", "item": "item", "system": "variant", "score": "score"}
+    lists = [
+        {
+            "request": row["request_id"],
+            "item": row["item_id"],
+            "variant": variant,
+            "score": row["position"] * (1 if variant == "B" and row["differs"] else -1),
+        }
+        for row in rows
+        for variant in "AB"
+    ]
+    return {"data": pa.Table.from_pylist(lists), "columns": columns}
+
+
+def test_requests_in_which_the_variants_differ_count_alone() -> None:
+    rows = log_of(600, GAIN, crossed=9)
+    by_column = verdict(rows, triggered="differs", guardrails=RAIL)
+    users = {f"u{user}" for user in range(9)}
+    counted = [row for row in rows if row["differs"] and row["user_id"] not in users]
+    assert by_column.metrics == verdict(counted, guardrails=RAIL).metrics
+    assert by_column.n_mixed == 9
+    of_all = [row for row in rows if row["user_id"] not in users]
+    share = len(counted) / len(of_all)
+    assert by_column.share_triggered == pytest.approx(share)
+    every = verdict(of_all, guardrails=RAIL).metrics[0]
+    ratio = share * by_column.metrics[0].half_width / every.half_width
+    assert f"over all requests, ctr of B is {every.change}; counting" in by_column.notes[-1]
+    assert f"the interval of this effect is {ratio:.2f} times as wide" in by_column.notes[-1]
+    by_lists = verdict(rows, triggered="lists_differ", lists=lists_of(rows), guardrails=RAIL)
+    assert by_lists.metrics == by_column.metrics
+
+
+def test_requests_of_which_it_is_not_known_do_not_count() -> None:
+    rows = log_of(300, GAIN)
+    unknown = [row for row in rows if row["user_id"] == "u4"]
+    lists = lists_of([row for row in rows if row not in unknown])
+    found = verdict(rows, triggered="lists_differ", lists=lists)
+    n = sum(row["differs"] for row in rows if row not in unknown) // 2
+    of_lists = f"holds for {n} of 900 requests ({n / 900:.1%}), which count; of 3 others"
+    assert of_lists in " ".join(found.notes)
+    some = [row | {"differs": None if row in unknown else row["differs"]} for row in rows]
+    assert verdict(some, triggered="differs").metrics == found.metrics
+
+
+def test_a_log_that_begins_before_the_experiment_is_named() -> None:
+    rows = log_of(200, SAME)
+    early = [
+        row | {"request_id": f"e{row['request_id']}", "variant": "A", "shown_at": "2025-12-20"}
+        for row in rows
+    ]
+    found = verdict([*early, *rows])
+    assert "give start: 2026-01-01" in " ".join(found.notes)
+    assert verdict([*early, *rows], start="2026-01-01").metrics == verdict(rows).metrics
+
+
 @pytest.mark.parametrize("name", engines(["sqlite", "postgres"], now=["sqlite"]))
 def test_databases_come_to_the_same_verdict(name: str, servers: Servers) -> None:
     rows = log_of(300, GAIN, crossed=5)
-    wanted = verdict(rows, guardrails=RAIL)
+    asked = {"guardrails": RAIL, "triggered": "lists_differ", "lists": lists_of(rows)}
+    wanted = verdict(rows, **asked)
     with servers.open(name) as engine:
-        there = verdict(rows, Database(engine), guardrails=RAIL)
+        there = verdict(rows, Database(engine), **asked)
+        flagged = verdict(rows, Database(engine), guardrails=RAIL, triggered="differs")
+        assert flagged.metrics == there.metrics
     assert (there.verdict, there.n_mixed, there.days) == (wanted.verdict, 5, 10)
     for row, other in zip(wanted.metrics, there.metrics, strict=True):
         assert other.relative_low == pytest.approx(row.relative_low, rel=1e-9)
@@ -139,6 +201,8 @@ def test_databases_come_to_the_same_verdict(name: str, servers: Servers) -> None
         ({"primary": "min_rr"}, "neither more nor less of min_rr is better"),
         ({"guardrails": [{"metric": "CTR", "max_drop_pct": 1}]}, "name each metric once"),
         ({"looks": "end"}, "looks: end needs end"),
+        ({"triggered": "lists_differ"}, "lists_differ and lists need each other"),
+        ({"triggered": "difers"}, "unknown segment of the log 'difers'; did you mean 'differs'"),
         ({"shares": {"A": 1}}, "shares must name each variant"),
     ],
 )
@@ -151,6 +215,12 @@ def test_a_variant_that_is_nowhere_is_named() -> None:
     rows = log_of(10, SAME)
     with pytest.raises(sm.InputError, match="no request of new; unknown system 'new'"):
         verdict(rows, variants=["A", "new"])
+    odd = [row | {"differs": "maybe"} for row in rows]
+    with pytest.raises(sm.InputError, match="differs has the value 'maybe', which is neither"):
+        verdict(odd, triggered="differs")
+    never = [row | {"differs": False} for row in rows]
+    with pytest.raises(sm.InputError, match="triggered: differs holds for none of 30 requests"):
+        verdict(never, triggered="differs")
     log = {"data": pa.Table.from_pylist(rows), "columns": COLUMNS}
     spec = sm.Spec(clicks={"log": log}, metrics=["ctr"])
     with pytest.raises(sm.SpecError, match="the spec has no experiment; add clicks"):

@@ -729,6 +729,11 @@ BASES: Mapping[str, tuple[Sequence[str], dict[str, Any]]] = {
                     "end": "2026-02-01",
                     "primary": "ctr@2",
                     "guardrails": [{"metric": "purchases", "max_drop_pct": 5}],
+                    "triggered": "lists_differ",
+                    "lists": {
+                        "relation": "unshown",
+                        "columns": {"query": "list", "rank": "rank"},
+                    },
                 },
                 "interleaving": {
                     "method": "balanced",
@@ -925,6 +930,7 @@ ALTERNATIVES: Mapping[str, Sequence[Any]] = {
     "experiment.primary": ["abandonment"],
     "experiment.wanted_pct": [2],
     "experiment.level": [0.8],
+    "experiment.triggered": [None, "device"],
     "guardrails.metric": ["abandonment"],
     "guardrails.max_drop_pct": [2],
     "success_actions": [["purchase"], ["click", "purchase"]],

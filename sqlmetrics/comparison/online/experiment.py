@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from functools import partial
 from textwrap import wrap
 from typing import Any, ClassVar, Literal, TypeAlias, cast
 
@@ -13,11 +14,12 @@ from sqlmetrics.catalog.online import online
 from sqlmetrics.clicks.analysis.experiment import SampleRatioMismatch, Unit, mismatch
 from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.comparison.online.ratios import UNITS, OnlineRatios, online_ratios
+from sqlmetrics.comparison.online.trigger import Trigger, by_column, by_lists
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.report.numbers import number
 from sqlmetrics.comparison.report.text import WIDTH
 from sqlmetrics.comparison.statements import columns_stage
-from sqlmetrics.engines.database import connect
+from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.jobs.days import on_days
@@ -34,6 +36,9 @@ from sqlmetrics.tables.tabular import Block, Kinds, Tabular
 
 UNMIXED = "sqlmetrics_unmixed_units"
 """The table of the requests of users who were in one variant alone."""
+
+TRIGGERED = "sqlmetrics_triggered_units"
+"""The table of those of them in which the variants differ."""
 
 Verdict: TypeAlias = Literal["ship", "do not ship", "not yet", "no verdict"]
 
@@ -57,6 +62,7 @@ class MetricResult:
         max_drop_pct: What a guardrail may lose, in percent.
         state: What it came to.
         days_needed: Days still needed for the wanted gain, of the primary metric.
+        half_width: How far the interval of the difference goes to each side.
     """
 
     variant: str
@@ -70,6 +76,7 @@ class MetricResult:
     max_drop_pct: float | None
     state: State
     days_needed: int | None = None
+    half_width: float | None = None
 
     @property
     def change(self) -> str:
@@ -94,6 +101,7 @@ class Experiment(Tabular):
         n_mixed: Users in several variants, who are left out.
         metrics: One per variant and metric; none where the sample ratio fails.
         days: How many days the log has of it; None without times.
+        share_triggered: The share of requests that count, where not all do.
         notes: What should be known.
     """
 
@@ -105,6 +113,7 @@ class Experiment(Tabular):
     metrics: tuple[MetricResult, ...]
     days: int | None
     notes: tuple[str, ...]
+    share_triggered: float | None = None
 
     _schemas: ClassVar[Mapping[str, Kinds]] = {
         "metrics": {
@@ -113,10 +122,11 @@ class Experiment(Tabular):
             **dict.fromkeys(("relative_low", "relative_high", "max_drop_pct"), "double"),
             "state": "string",
             "days_needed": "int64",
+            "half_width": "double",
         },
         "verdict": {
             **dict.fromkeys(("verdict", "variant", "reason"), "string"),
-            "p_sample_ratio": "double",
+            **dict.fromkeys(("p_sample_ratio", "share_triggered"), "double"),
             **dict.fromkeys(("n_mixed", "days"), "int64"),
         },
     }
@@ -130,6 +140,7 @@ class Experiment(Tabular):
             "p_sample_ratio": self.mismatch.p_value,
             "n_mixed": self.n_mixed,
             "days": self.days,
+            "share_triggered": self.share_triggered,
         }
         return {"metrics": [vars(row) for row in self.metrics], "verdict": [verdict_row]}
 
@@ -192,10 +203,19 @@ def experiment(spec: Spec, connection: Any = None) -> Experiment:
         connect(connection) as engine,
         engine.reading(),
         cleaned_log(clicks, engine, names=named_in(dated)) as log,
-        online_ratios(log, dated, options) as ratios,
-        keeping(engine, [Step(UNMIXED, _unmixed(settings.variants))]),
+        online_ratios(log, dated, options, settings.flags) as ratios,
+        keeping(engine, [Step(UNMIXED, _unmixed(settings, _trigger(settings, engine)))]),
+        keeping(engine, [Step(TRIGGERED, _TRIGGERED)] * bool(settings.triggered)),
     ):
-        return _Looking(settings, replace(ratios, table=UNMIXED)).result()
+        table = TRIGGERED if settings.triggered else UNMIXED
+        return _Looking(settings, replace(ratios, table=table)).result()
+
+
+def _trigger(settings: ClickExperiment, engine: Database) -> Trigger | None:
+    """Which requests count; None for all of them."""
+    if settings.lists is not None:
+        return by_lists(settings.lists, settings.variants, engine)
+    return by_column(settings.triggered, engine) if settings.triggered else None
 
 
 def _in_variants(variants: Sequence[str]) -> list[Stage]:
@@ -208,24 +228,33 @@ def _in_variants(variants: Sequence[str]) -> list[Stage]:
     ]
 
 
-def _unmixed(variants: Sequence[str]) -> str:
+def _unmixed(settings: ClickExperiment, trigger: Trigger | None) -> str:
     """The select of the requests of users who are in one variant alone."""
+    number = Column("coalesce(users.n_systems, 1)", "n_systems")
+    flags = [Column(trigger.sql, "is_triggered")] if trigger else []
     view = {
         "about": "each request with the number of its user's variants",
-        "columns": ["variant_units.*", Column("coalesce(users.n_systems, 1)", "n_systems")],
+        "columns": ["variant_units.*", number, *flags],
         "from": "variant_units",
-        "joins": {"users": ["users.user_id = variant_units.user_id"]},
+        "joins": {
+            "users": ["users.user_id = variant_units.user_id"],
+            **(trigger.joins if trigger else {}),
+        },
         "kind": "left",
     }
-    stages = [*_in_variants(variants), Stage("joined_units", "comparison/joins", view)]
+    read = trigger.stages if trigger else ()
+    joined = Stage("joined_units", "comparison/joins", view)
+    stages = [*_in_variants(settings.variants), *read, joined]
     return with_stages(stages, "select *\nfrom joined_units\nwhere n_systems = 1")
 
+
+_TRIGGERED = f"select *\nfrom {UNMIXED}\nwhere is_triggered = 1"
 
 _SHARES = """\
 select
     system,
     count(distinct coalesce(user_id, request_id)) as n_units
-from sqlmetrics_unmixed_units
+from {table}
 group by system"""
 
 _MIXED = "select count(*) as n_mixed\nfrom users\nwhere n_systems > 1"
@@ -235,6 +264,26 @@ select
     count(distinct metric_date) as n_days,
     max(metric_date) as last_day
 from sqlmetrics_unmixed_units"""
+
+_FLAGGED = """\
+select
+    count(*) as n_requests,
+    count(is_triggered) as n_known,
+    coalesce(sum(is_triggered), 0) as n_triggered
+from sqlmetrics_unmixed_units"""
+
+_WEIGHTS = """\
+select
+    sum({weight}) as weight,
+    sum(is_triggered * {weight}) as triggered_weight
+from sqlmetrics_unmixed_units"""
+
+_FIRST_DAYS = """\
+select
+    system,
+    min(metric_date) as first_day
+from sqlmetrics_online_units
+group by system"""
 
 
 @dataclass(frozen=True)
@@ -246,28 +295,28 @@ class _Looking:
 
     def result(self) -> Experiment:
         """The verdict."""
+        settings = self.settings
+        share, of_trigger = self._triggered()
         counts, n_mixed = self._counts()
         n_days, last_day = self._days()
         unit = cast(Unit, self.ratios.unit.names[1])
-        ratio = mismatch(counts, self.settings.shares, unit=unit)
-        notes = tuple(self._notes(n_mixed, n_days))
-        parts = (ratio, n_mixed)
+        ratio = mismatch(counts, settings.shares, unit=unit)
+        notes = (*self._notes(n_mixed, n_days), *of_trigger)
+        found = partial(
+            Experiment, mismatch=ratio, n_mixed=n_mixed, days=n_days, share_triggered=share
+        )
         if ratio.is_mismatch:
             shares = " and ".join(
                 f"{printable(name)} has {n:,} {unit} where {ratio.expected[name]:,.0f} were planned"
                 for name, n in ratio.counts.items()
             )
             reason = f"{shares} (p = {ratio.p_value:.3g}); find out why before you read the metrics"
-            return Experiment("no verdict", "", reason, *parts, (), n_days, notes)
-        is_over = bool(
-            self.settings.end and last_day and last_day >= self.settings.end - timedelta(1)
-        )
-        metrics = self._metrics(n_days)
-        if self.settings.looks == "end" and not is_over:
-            reason = (
-                f"the experiment ends on {self.settings.end}, and looks: end allows one look then"
-            )
-            return Experiment("not yet", "", reason, *parts, (), n_days, notes)
+            return found("no verdict", "", reason, metrics=(), notes=notes)
+        is_over = bool(settings.end and last_day and last_day >= settings.end - timedelta(1))
+        if settings.looks == "end" and not is_over:
+            reason = f"the experiment ends on {settings.end}, and looks: end allows one look then"
+            return found("not yet", "", reason, metrics=(), notes=notes)
+        metrics = self._metrics(self.ratios, n_days)
         verdicts = [
             (*_decided([row for row in metrics if row.variant == name], is_over=is_over), name)
             for name in self._treatments
@@ -276,7 +325,8 @@ class _Looking:
         verdict, reason, variant = max(
             verdicts, key=lambda line: (_BEST_LAST.index(line[0]), gains[line[2]])
         )
-        return Experiment(verdict, variant, reason, *parts, tuple(metrics), n_days, notes)
+        notes = (*notes, *self._diluted(metrics))
+        return found(verdict, variant, reason, metrics=tuple(metrics), notes=notes)
 
     @property
     def _treatments(self) -> list[str]:
@@ -285,7 +335,10 @@ class _Looking:
     def _counts(self) -> tuple[dict[str, int], int]:
         """Variant -> its users, and how many were in several."""
         engine = self.ratios.log.engine
-        counts = {str(system): int(n) for system, n in engine.rows(_SHARES)}
+        counts = {
+            str(system): int(n)
+            for system, n in engine.rows(_SHARES.format(table=self.ratios.table))
+        }
         ((n_mixed,),) = engine.rows(with_stages(_in_variants(self.settings.variants), _MIXED))
         lacks = [name for name in self.settings.variants if name not in counts]
         if lacks and not n_mixed:
@@ -305,14 +358,55 @@ class _Looking:
         ((n_days, last_day),) = self.ratios.log.engine.rows(_DAYS)
         return int(n_days), None if last_day is None else day_of(last_day)
 
-    def _metrics(self, n_days: int | None) -> list[MetricResult]:
+    def _metrics(self, ratios: OnlineRatios, n_days: int | None) -> list[MetricResult]:
         settings = self.settings
         level = 1 - (1 - settings.level) / len(self._treatments)
         drops = {str(online(rail.metric)): rail.max_drop_pct for rail in settings.guardrails}
-        rows = self.ratios.rows(settings.control, self._treatments)
+        rows = ratios.rows(settings.control, self._treatments)
         return [
             _metric_result(row, settings, level, drops.get(row["metric"]), n_days) for row in rows
         ]
+
+    def _triggered(self) -> tuple[float | None, list[str]]:
+        """The share of requests that count, and how many do in words; None of all.
+
+        Raises:
+            InputError: If none does.
+        """
+        trigger = self.settings.triggered
+        if not trigger:
+            return None, []
+        ((n, n_known, n_triggered),) = self.ratios.log.engine.rows(_FLAGGED)
+        if n and not n_triggered:
+            raise InputError(
+                f"experiment: triggered: {trigger} holds for none of {many(n, 'request')}, and for "
+                f"{n - n_known:,} it is not known; check that the request ids are those of the log"
+            )
+        share = n_triggered / n if n else None
+        counted = f"{n_triggered:,} of {many(n, 'request')} ({share or 0:.1%})"
+        lacks = f"; of {n - n_known:,} others it is not known" if n > n_known else ""
+        return share, [f"triggered: {trigger} holds for {counted}, which count{lacks}"]
+
+    def _diluted(self, metrics: Sequence[MetricResult]) -> Iterator[str]:
+        """The primary metric over all requests, and what the triggered ones did for its error."""
+        if not self.settings.triggered:
+            return
+        first = self.ratios.terms[:1]
+        every = replace(self.ratios, table=UNMIXED, terms=first)
+        ((weight, triggered_weight),) = self.ratios.log.engine.rows(
+            _WEIGHTS.format(weight=first[0].w)
+        )
+        narrow = {row.variant: row.half_width for row in metrics if row.role == "primary"}
+        for row in self._metrics(every, None):
+            half_width = narrow[row.variant]
+            width = (
+                f"; counting those alone, the interval of this effect is "
+                f"{half_width * triggered_weight / weight / row.half_width:.2f} times as wide"
+                if half_width and row.half_width
+                else ""
+            )
+            name = printable(row.variant)
+            yield f"over all requests, {row.metric} of {name} is {row.change}{width}"
 
     def _notes(self, n_mixed: int, n_days: int | None) -> Iterator[str]:
         unit = self.ratios.unit
@@ -320,6 +414,8 @@ class _Looking:
             yield f"left out: {many(n_mixed, *unit.names)} in several variants"
         if n_days is not None:
             yield f"the log has {many(n_days, 'day')} of the experiment"
+        if n_mixed and n_days and self.settings.start is None:
+            yield from self._late_start()
         looks = (
             "always valid: look on any day"
             if self.settings.looks == "any"
@@ -329,6 +425,18 @@ class _Looking:
             f"intervals at {self.settings.level:.0%} over {unit.names[1]}, {looks}; a guardrail is "
             "held if its whole interval is within what it may lose"
         )
+
+    def _late_start(self) -> Iterator[str]:
+        """Whether the log begins before the experiment does: not all variants are there at once."""
+        rows = self.ratios.log.engine.rows(_FIRST_DAYS)
+        days = {str(name): day_of(day) for name, day in rows if name in self.settings.variants}
+        first, last = (pick(days, key=days.__getitem__) for pick in (min, max))
+        if days[first] < days[last]:
+            yield (
+                f"{printable(first)} has requests from {days[first]}, {printable(last)} from "
+                f"{days[last]}: give start: {days[last]}, so that nobody is in both for what came "
+                "before"
+            )
 
 
 _BEST_LAST: Sequence[Verdict] = ("do not ship", "not yet", "ship")
@@ -373,6 +481,7 @@ def _metric_result(
         max_drop_pct=max_drop_pct,
         state=state,
         days_needed=needed,
+        half_width=estimate.half_width(level, always=always) if estimate else None,
     )
 
 

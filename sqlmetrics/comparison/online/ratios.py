@@ -19,7 +19,7 @@ from sqlmetrics.comparison.sums.moments import PART, Key
 from sqlmetrics.comparison.sums.ratios import Sides, of_segments, period_sides
 from sqlmetrics.comparison.sums.welch import SampleMoments
 from sqlmetrics.engines.temporary import Step, keeping
-from sqlmetrics.errors import SpecError
+from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Stage, with_stages
@@ -79,6 +79,7 @@ class OnlineRatios:
         terms: The metrics.
         by: The segments that are compared too.
         unit: What is independent.
+        carried: Other columns of segments that requests keep.
         statements: What ran.
         table: The table whose rows are compared.
     """
@@ -89,13 +90,15 @@ class OnlineRatios:
     terms: tuple[OnlineTerm, ...]
     by: tuple[str, ...]
     unit: Unit
+    carried: tuple[str, ...] = ()
     statements: list[str] = field(default_factory=list)
     table: str = UNITS
 
     @property
     def step(self) -> Step:
         """The table of what each request adds."""
-        return Step(UNITS, units(self.log.tables, self.spec.title, self.terms, self.by, self.unit))
+        by = dict.fromkeys((*self.by, *self.carried))
+        return Step(UNITS, units(self.log.tables, self.spec.title, self.terms, [*by], self.unit))
 
     def rows(self, baseline: str, systems: Sequence[str], system: str = "") -> list[dict[str, Any]]:
         """The rows of a comparison before p-values are adjusted.
@@ -212,28 +215,33 @@ class OnlineRatios:
 
 
 @contextmanager
-def online_ratios(log: CleanLog, spec: Spec, options: Options) -> Iterator[OnlineRatios]:
+def online_ratios(
+    log: CleanLog, spec: Spec, options: Options, carried: tuple[str, ...] = ()
+) -> Iterator[OnlineRatios]:
     """The online metrics of a spec, while the block lasts.
 
     Args:
         log: The log.
         spec: What is asked of it.
         options: What is asked of the comparison.
+        carried: Other columns of segments that requests keep.
 
     Raises:
         SpecError: If the log lacks what a metric, a segment or a cluster needs.
     """
     tables = log.tables
-    by = tuple(name for name in options.by if identifier(name) in tables.names.segments)
-    if options.lists_slices and not spec.metrics:
-        lacks = [name for name in options.by if name not in by]
-        if lacks:
-            segments = tables.clicks.columns.segments if tables.clicks.columns else ()
-            raise SpecError(
-                f"online metrics have no segment {lacks[0]}; known: {', '.join(segments) or 'none'}"
-            )
+    names = tables.names.segments
+    by = tuple(name for name in options.by if identifier(name) in names)
+    asked_names = options.by if options.lists_slices and not spec.metrics else ()
+    lacks = [name for name in (*asked_names, *carried) if identifier(name) not in names]
+    if lacks:
+        segments = tables.clicks.columns.segments if tables.clicks.columns else ()
+        raise SpecError(
+            f"{unknown('segment of the log', lacks[0], segments)}; name its column in "
+            "columns.segments of the log"
+        )
     terms = tuple(OnlineTerm(online(text)) for text in dict.fromkeys(spec.online))
     unit = Unit.of(tables, options.cluster or spec.cluster)
-    ratios = OnlineRatios(log, spec, options, terms, by, unit)
+    ratios = OnlineRatios(log, spec, options, terms, by, unit, carried)
     with keeping(log.engine, [ratios.step]):
         yield ratios
