@@ -559,7 +559,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "report \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
         f"labels.parquet -m mrr {RANKED} --time-zone Europe/Berlin --out -",
         "report search.yml --fresh --check-share .5 --out - PLACE",
-        f"report rankings.parquet labels.parquet -m mrr {RANKED} --sweep --out -",
+        f"report rankings.parquet labels.parquet -m mrr {RANKED} --sweep --judges grade,w --out -",
         "report search.yml --connection dev --profiles profiles.yml --out r.txt",
         "report clicks.yml --out -",
         "report ubi_queries.ndjson ubi_events.ndjson --out -",

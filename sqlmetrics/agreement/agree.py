@@ -149,19 +149,19 @@ def _measured(
     statements = [counts.totals(), counts.patterns(n_queries)]
     counted = _counted(engine.rows(statements[1]), len(panel.judges))
     grades = _scale(counted, scale)
-    tallies = _tallies(counted, grades)
+    tallies = tallies_of(counted, grades)
     confusion: list[Row] = []
     segments: list[Row] = []
-    coefficient_rows: list[Row] = []
+    rows: list[Row] = []
     draws = resampled_counts(tallies.n_units, replicates, seed)
     for indexes in combinations(range(len(panel.names)), 2):
         judges = panel.names[indexes[0]], panel.names[indexes[1]]
         of_two = tallies.of(indexes)
-        coefficient_rows += _coefficient_rows(of_two, judges, draws, level)
+        rows += coefficient_rows(of_two, judges, draws, level)
         confusion += _confusion_rows(of_two, judges)
         segments += segment_rows(counted, judges, indexes, level)
     if len(panel.names) > 2:
-        coefficient_rows += _coefficient_rows(tallies, TOGETHER, draws, level)
+        rows += coefficient_rows(tallies, TOGETHER, draws, level)
     notes = [*panel.notes, *_repeat_notes(panel, totals)]
     if counts.plan is not None and not any(row[0] == RANK for row in counted):
         notes.append(f"no list has an item in its top {counts.k} that a judge graded")
@@ -171,7 +171,7 @@ def _measured(
         )
     translate = engine.translation.text
     return Agreement(
-        coefficients=tuple(coefficient_rows),
+        coefficients=tuple(rows),
         confusion=tuple(confusion),
         segments=tuple(segments),
         judges=tuple(_judge_row(panel, row) for row in _ordered(totals)),
@@ -212,7 +212,8 @@ def _scale(counted: Sequence[Counted], scale: Sequence[float]) -> tuple[float, .
     return tuple(grades)
 
 
-def _tallies(counted: Sequence[Counted], grades: Sequence[float]) -> Tallies:
+def tallies_of(counted: Sequence[Counted], grades: Sequence[float]) -> Tallies:
+    """The tallies of the counts of all pairs, with a unit per query."""
     import numpy as np
 
     rows = [row for row in counted if row[0] == ALL]
@@ -228,7 +229,7 @@ def _tallies(counted: Sequence[Counted], grades: Sequence[float]) -> Tallies:
     )
 
 
-def _coefficient_rows(
+def coefficient_rows(
     tallies: Tallies, judges: tuple[str, str], draws: Array, level: float
 ) -> Iterator[Row]:
     """One row per coefficient, with its interval."""

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sqlmetrics.agreement.coefficients import COEFFICIENTS
+from sqlmetrics.agreement.pictures import judge_pictures
 from sqlmetrics.catalog.option import plain
+from sqlmetrics.comparison.page.picture import Picture
+from sqlmetrics.comparison.page.words import Words
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.tables.table import Table, many, metric_value, printable
 from sqlmetrics.tables.tabular import Block, Kinds, Row, Tabular
@@ -140,6 +143,14 @@ class Agreement(Tabular):
         chosen = next((row for row in rows if _is_of(row, *TOGETHER)), rows[0])
         value: float | None = chosen["value"]
         return value
+
+    def pictures(self, words: Words) -> list[Picture]:
+        """What a report shows of it.
+
+        Args:
+            words: The language.
+        """
+        return [*judge_pictures(self, words)]
 
     def _blocks(self) -> Iterator[Block]:
         yield _judge_table(self.judges)

@@ -23,8 +23,9 @@ from sqlmetrics.tables.tabular import Row
 
 _OF_RANKINGS = ("score", "rank", "system", "where", "skip_bad")
 _OF_LABELS = ("grade", "grades", "label_columns")
-_NO_USE = (
-    *("group", "items", "mask", "metrics_from", "preset", "queries", "segments", "weight"),
+OF_METRICS = ("preset", "metrics_from")
+NO_USE = (
+    *("group", "items", "mask", "queries", "segments", "weight"),
     "duplicate_labels",
 )
 """Arguments of `evaluate` that say nothing about judges."""
@@ -65,7 +66,8 @@ class Question:
         names_given = names("judges", self.judges)
         names("judge", self.judge)
         rankings, arguments = self.rankings, self.arguments
-        if unused := [name for name in _NO_USE if arguments.get(name)]:
+        no_use = NO_USE if self.metrics else (*NO_USE, *OF_METRICS)
+        if unused := [name for name in no_use if arguments.get(name)]:
             raise SpecError(f"{self.asker} has no use for {', '.join(unused)}; leave it out")
         if rankings is None and (needless := [n for n in _OF_RANKINGS if arguments.get(n)]):
             raise SpecError(f"{', '.join(needless)}: only with rankings, which are not given")

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlmetrics.cli.common import error_options, overwrite_option, overwrites, say
+from sqlmetrics.cli.common import (
+    error_options,
+    overwrite_option,
+    overwrites,
+    say,
+    several_names,
+)
 from sqlmetrics.cli.evaluation_options import (
     given_options,
     metrics_option,
@@ -19,8 +26,11 @@ from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.options.command import INPUT_DATA, OUTPUT, Command, decorate, option
 from sqlmetrics.cli.options.parameters import INPUT, by_option, items_option, margin_option
 from sqlmetrics.cli.systems import sources, spec_of, system_options
+from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
+    from sqlmetrics.agreement.agreement import Agreement
+    from sqlmetrics.comparison.page.content import Content
     from sqlmetrics.comparison.page.report import Report
     from sqlmetrics.engines.database import Database
     from sqlmetrics.fusion.sweep_result import Sweep
@@ -59,6 +69,13 @@ _OPTIONS = (
         "--sweep",
         is_flag=True,
         help="Add a section on which mixture of the systems is best, as fuse --sweep finds it.",
+    ),
+    option(
+        "--judges",
+        multiple=True,
+        callback=several_names,
+        metavar="A,B",
+        help="Grade columns of the labels: add a section on how far these judges agree.",
     ),
     overwrite_option,
     table_options,
@@ -104,6 +121,7 @@ def report(
     sqlmetrics report search.yml --db shop.duckdb
     sqlmetrics report runs.parquet labels.parquet -m ndcg@10 --out page.html
     sqlmetrics report bm25.csv dense.csv labels.csv -m ndcg@10 --sweep
+    sqlmetrics report runs.csv labels.csv --grade human --judges human,gpt
     sqlmetrics report ubi_queries.ndjson ubi_events.ndjson --language zh
     """  # noqa: D301  # click wants the \b itself
     file = _page(tables, out)
@@ -158,14 +176,23 @@ def _made(
     from sqlmetrics.comparison.page.sources import report as made
 
     rankings, truth = sources(tables, labels)
-    is_swept = arguments.pop("sweep", False)
+    is_swept, judges = arguments.pop("sweep", False), arguments.pop("judges", ())
     with location.reading(spec_of(rankings)) as engine:
         sweep = _sweep(rankings, truth, engine, arguments) if is_swept else None
-        return made(rankings, truth, connection=engine, sweep=sweep, **arguments)
+        page = made(rankings, truth, connection=engine, sweep=sweep, **arguments)
+        if not judges:
+            return page
+        agreement = _agreement(
+            page.content, rankings, truth, engine, arguments | {"judges": judges}
+        )
+        return replace(page, content=page.content.adding(agreement))
 
 
 _OF_REPORT = ("systems", "baseline", "margin", "language", "deploys", "fresh")
 """What a sweep is not told."""
+
+_OF_DAYS = ("start", "end", "by")
+"""What judges are not told besides: their labels are those of all days and segments."""
 
 
 def _sweep(rankings: Any, truth: str | None, engine: Database, arguments: dict[str, Any]) -> Sweep:
@@ -177,6 +204,32 @@ def _sweep(rankings: Any, truth: str | None, engine: Database, arguments: dict[s
     runs = arguments.get("systems") or [*dict.fromkeys(r for s in fused for r in s.run_names)]
     asked = {name: value for name, value in arguments.items() if name not in _OF_REPORT}
     return fuse_sweep(rankings, truth, connection=engine, runs=runs, **asked)
+
+
+def _agreement(
+    content: Content,
+    rankings: Any,
+    truth: str | None,
+    engine: Database,
+    arguments: dict[str, Any],
+) -> Agreement:
+    """How far the judges agree; with tables of several systems also what becomes of their order.
+
+    Raises:
+        SpecError: If there are no labels, as of a click log, whose labels are its users'.
+    """
+    from sqlmetrics.agreement.agree import agree
+    from sqlmetrics.agreement.question import NO_USE, OF_METRICS
+
+    spec = spec_of(rankings)
+    if content.log or (truth is None and spec is None):
+        raise SpecError("--judges needs a table of labels; those of a click log are its users'")
+    metrics = content.metrics[:1]
+    if spec or content.funnel or len(content.systems) < 2 or any(map(arguments.get, NO_USE)):
+        metrics = ()
+    needless = {*_OF_REPORT, *_OF_DAYS, *NO_USE, *(() if metrics else OF_METRICS), "metrics"}
+    asked = {name: value for name, value in arguments.items() if name not in needless}
+    return agree(spec or truth, rankings=rankings, metrics=metrics, connection=engine, **asked)
 
 
 def _page(tables: tuple[str, ...], out: str | None) -> Path | None:

@@ -25,6 +25,7 @@ from marked import by_turns, engines
 import sqlmetrics as sm
 from sqlmetrics.agreement import counts
 from sqlmetrics.agreement.system_orders import rank_biased_overlap
+from sqlmetrics.comparison.page.words import Words, number, signed
 from sqlmetrics.engines.database import Database
 from sqlmetrics.proof.reference_ties import rbo_extrapolated
 
@@ -198,6 +199,26 @@ def test_a_judge_that_favours_a_system_is_seen() -> None:
     assert change["change_high"] < -0.3
     assert bias["new"]["bias_change"] is None
     assert {"bias low", "change low"} <= {*re.split(" {2,}|\n", result.text())}
+
+
+@by_turns(2)
+def test_a_report_shows_judges() -> None:
+    """Three pictures in two languages, whose sentences and tables have the numbers of `agree`."""
+    chance = random.Random(8)
+    pairs = world(chance, 2, SCALES[0], 25)
+    labels, runs = table(pairs, ["human", "gpt"]), runs_of(pairs, chance)
+    result = sm.agree(labels, ["human", "gpt"], rankings=runs, metrics="ndcg@3,mrr")
+    graded = [row for row in labels.to_pylist() if row["human"] is not None]
+    qrels = pa.Table.from_pylist(graded)
+    report = sm.report(runs, qrels, "ndcg@3", grade="human", agreement=result)
+    assert {"judges", "judge_bias", "judge_systems"} <= {picture.key for picture in report.pictures}
+    changes = [row["bias_change"] for row in result.segments if row["bias_change"] is not None]
+    for words in map(Words, ("en", "zh")):
+        judges, bias, systems = result.pictures(words)
+        assert number(result["alpha_ordinal"]) in judges.sentence(words)
+        assert signed(max(changes, key=abs)) in bias.sentence(words)
+        assert signed(result.orders[0]["kendall_tau"]) in systems.sentence(words)
+        assert [len(p.cells) for p in (judges, bias, systems)] == [11, 2, 2]
 
 
 @by_turns(2)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.stats import CONFIDENCE
@@ -13,6 +13,17 @@ Row = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
 
 ALL = "all"
+
+
+class Addition(Protocol):
+    """The result of another command that has pictures for a report: a sweep, judges."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know."""
+
+    def pictures(self, words: Any) -> Sequence[Any]:
+        """What a report shows of it, in the language of the words."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +101,7 @@ class Content:
         funnel: As `Funnel.rows` has them.
         deploys: Day and name of each.
         log: What a click log says; None for rankings.
-        sweep: What draws the pictures of a sweep of mixtures; None without one.
+        additions: What draws more pictures: a sweep of mixtures, the agreement of judges.
         executed_sql: The statements that ran.
         notes: What a reader should know.
         hashes: Metric -> the hash of its definition.
@@ -121,7 +132,7 @@ class Content:
     funnel: Rows = ()
     deploys: Rows = ()
     log: Log | None = None
-    sweep: Any = None
+    additions: tuple[Addition, ...] = ()
     executed_sql: str = ""
     notes: tuple[str, ...] = ()
     hashes: Mapping[str, str] = field(default_factory=dict)
@@ -130,6 +141,12 @@ class Content:
     sources: tuple[str, ...] = ()
     directions: Mapping[str, int] = field(default_factory=dict)
     counted: str = "queries"
+
+    def adding(self, *results: Addition | None) -> Content:
+        """The same with the pictures and notes of other results."""
+        additions = tuple(result for result in results if result is not None)
+        notes = (note for addition in additions for note in addition.notes)
+        return replace(self, additions=(*self.additions, *additions), notes=(*self.notes, *notes))
 
     @property
     def averaged(self) -> str:

@@ -259,6 +259,6 @@ def pictures(content: Content, words: Words) -> list[Picture]:
         *(picture for picture in before if picture is not None),
         *contributions(content, words),
         *funnel(content, words),
-        *(content.sweep.pictures(words) if content.sweep else ()),
+        *(picture for addition in content.additions for picture in addition.pictures(words)),
         *(picture for picture in after if picture is not None),
     ]

@@ -15,7 +15,7 @@ from sqlmetrics.comparison.funnel.funnel import funnel
 from sqlmetrics.comparison.funnel.funnel_table import Funnel
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.page.click_log import logged, of_click_result
-from sqlmetrics.comparison.page.content import Content
+from sqlmetrics.comparison.page.content import Addition, Content
 from sqlmetrics.comparison.page.deploys import deploys_of
 from sqlmetrics.comparison.page.evaluation import evaluated, leading, of_result
 from sqlmetrics.comparison.page.fact_table import is_there, stored
@@ -58,7 +58,8 @@ def report(
     language: str = "en",
     deploys: Any = None,
     fresh: bool = False,
-    sweep: Any = None,
+    sweep: Addition | None = None,
+    agreement: Addition | None = None,
     connection: Any = None,
     check: bool | float = True,
     **arguments: Unpack[TableArguments],
@@ -87,7 +88,8 @@ def report(
         deploys: A table of days (`day`, `date` or `deployed_at`) and names, marked in the charts of
             days.
         fresh: Whether to recompute a spec even if its fact table has rows of it.
-        sweep: What `fuse_sweep` found, for a section on which mixture of the runs is best.
+        sweep: The result of `fuse_sweep`, for a section on which mixture of the runs is best.
+        agreement: The result of `agree`, for a section on how far to believe the labels.
         connection: The database that holds the tables; see `evaluate`.
         check: Whether to check the input before the evaluation.
         **arguments: The other arguments of `evaluate`, for rankings and labels.
@@ -109,11 +111,11 @@ def report(
     check_arguments(report, arguments)
     check_interval(level, margin)
     if isinstance(what, Result | Comparison | ClickResult | Funnel):
-        content = _with_sweep(of_numbers(what, level), sweep)
+        content = of_numbers(what, level)
         if deploys is not None:
             with connect(connection) as engine:
                 content = replace(content, deploys=deploys_of(deploys, engine))
-        return Report(content, language)
+        return Report(content.adding(sweep, agreement), language)
     inputs = Inputs(what, labels, arguments)
     options = Options(
         metrics=metric_texts(metrics),
@@ -127,12 +129,8 @@ def report(
     with inputs.opened(connection) as engine:
         marked = [] if deploys is None else deploys_of(deploys, engine)
         content = _content(inputs, options, engine, fresh=fresh, check=check)
-        content = _with_sweep(replace(content, deploys=marked), sweep)
-    return Report(content, language)
-
-
-def _with_sweep(content: Content, sweep: Any) -> Content:
-    return replace(content, sweep=sweep, notes=(*content.notes, *(sweep.notes if sweep else ())))
+        content = replace(content, deploys=marked)
+    return Report(content.adding(sweep, agreement), language)
 
 
 def _content(
