@@ -223,7 +223,8 @@ def test_each_word_is_there_in_each_language_and_takes_the_same() -> None:
 
 def test_each_word_is_used_and_each_that_is_used_is_there() -> None:
     files = [*ROOM.glob("*.py"), *(folder() / "comparison" / "page").rglob("*.j*")]
-    files += (ROOM.parents[1] / "fusion").glob("*.py")  # which has pictures of its own
+    for room in ("agreement", "fusion"):  # which have pictures of their own
+        files += (ROOM.parents[1] / room).glob("*.py")
     texts = "\n".join(file.read_text(encoding="utf-8") for file in files)
     known = {f"{s}.{name}" for s, names in catalogue().items() for name in names}
     used = set(re.findall(r"words\(\s*f?\"(\w+\.\w+)\"", texts)) | set(
@@ -242,6 +243,7 @@ def test_each_word_is_used_and_each_that_is_used_is_there() -> None:
     }  # of names in lists
     by_parts = {f"{one.__name__}.{part}" for one in MAKERS + LATER for part in _PARTS}
     sections = ("contributions", "funnel", "weights", "surface", "variants")
+    sections += ("judges", "judge_bias", "judge_systems")
     by_parts |= {f"{section}.{part}" for section in sections for part in _PARTS}
     idle = {key for key in known - used - by_parts if key.partition(".")[0] not in made}
     assert idle == set()
