@@ -23,7 +23,7 @@ MOST_SYSTEMS = 24
 DRAWN = ("agreement", "fleiss_kappa", "alpha_ordinal", "ac2_quadratic")
 """The coefficients that are drawn, each of any number of judges; the table has all of them."""
 
-TOLD = "alpha_ordinal"
+REFERENCE = "alpha_ordinal"
 """That of the sentence."""
 
 
@@ -49,14 +49,16 @@ def _coefficients(agreement: Agreement, words: Words) -> Picture:
         if row["coefficient"] in DRAWN and row["value"] is not None
     ]
     pairs = [*dict.fromkeys(_judges(row, words) for row in agreement.coefficients)]
-    drawn = [_mark(row, "value", row["coefficient"], _judges(row, words)) for row in rows]
-    told = next(row for row in agreement.coefficients[::-1] if row["coefficient"] == TOLD)
+    marks = [_mark(row, "value", row["coefficient"], _judges(row, words)) for row in rows]
+    reference_row = next(
+        row for row in agreement.coefficients[::-1] if row["coefficient"] == REFERENCE
+    )
     about = {
-        "judges": _judges(told, words),
-        "pairs": words.n(told["n_pairs"]),
+        "judges": _judges(reference_row, words),
+        "pairs": words.n(reference_row["n_pairs"]),
         "queries": words.counted("queries", agreement.n_queries),
-        "value": number(told["value"]),
-        "interval": _interval(told, "ci", number, words),
+        "value": number(reference_row["value"]),
+        "interval": _interval(reference_row, "ci", number, words),
         "level": f"{100 * agreement.level:g}",
     }
     cells = [
@@ -68,7 +70,7 @@ def _coefficients(agreement: Agreement, words: Words) -> Picture:
         for row in agreement.coefficients
     ]
     names = ["judges", "coefficient", "value", "low", "high", "graded pairs"]
-    chart = _chart(drawn, pairs[:MOST_PAIRS])
+    chart = _chart(marks, pairs[:MOST_PAIRS])
     left_out = systems_left_out(pairs, pairs[:MOST_PAIRS], words)
     return Picture("judges", chart, names, cells, 2, about, left_out=left_out)
 
@@ -77,7 +79,7 @@ def _bias(systems: Sequence[Row], agreement: Agreement, words: Words) -> Picture
     """By how much a judge grades the items of each system higher than the first judge does."""
     pairs = [*dict.fromkeys(_judges(row, words) for row in systems)][:MOST_PAIRS]
     labels = [*dict.fromkeys(row["segment_value"] for row in systems)][:MOST_SYSTEMS]
-    drawn = [
+    marks = [
         _mark(row, "bias", row["segment_value"], _judges(row, words))
         for row in systems
         if row["segment_value"] in labels
@@ -105,8 +107,8 @@ def _bias(systems: Sequence[Row], agreement: Agreement, words: Words) -> Picture
         for row in systems
     ]
     names = ["judges", "system", "bias", "low", "high", "change", "change low", "change high"]
-    left_out = rows_left_out(len(drawn), len(systems), words)
-    chart = _chart(drawn, pairs)
+    left_out = rows_left_out(len(marks), len(systems), words)
+    chart = _chart(marks, pairs)
     return Picture(
         "judge_bias", chart, [*names, "graded pairs"], cells, 2, about, left_out=left_out
     )
@@ -122,7 +124,7 @@ def _systems(agreement: Agreement, words: Words) -> Picture:
     labels = [*dict.fromkeys(row["system"] for row in rows)][:MOST_SYSTEMS]
     values = {(row["system"], first): row["value"] for row in rows}
     values |= {(row["system"], row["other_judge"]): row["other_value"] for row in rows}
-    drawn = [
+    marks = [
         {**dict.fromkeys(("value", "ci_low", "ci_high"), value), "panel": "", **_names(*key)}
         for key, value in values.items()
         if value is not None and key[0] in labels
@@ -156,14 +158,14 @@ def _systems(agreement: Agreement, words: Words) -> Picture:
         for row in rows
     ]
     names = ["system", "judge", f"by {first}", "by the judge", "change", "low", "high", "queries"]
-    left_out = rows_left_out(len(drawn), len(values), words)
+    left_out = rows_left_out(len(marks), len(values), words)
     columns = [*names, "verdict", "verdict by the judge"]
-    chart = _chart(drawn, judges)
+    chart = _chart(marks, judges)
     return Picture("judge_systems", chart, columns, cells, 2, about, left_out=left_out)
 
 
-def _chart(drawn: Sequence[Row], colored: Sequence[str]) -> Chart:
-    return Chart("means", [row for row in drawn if row["system"] in colored], {}, [*colored])
+def _chart(marks: Sequence[Row], colored: Sequence[str]) -> Chart:
+    return Chart("means", [row for row in marks if row["system"] in colored], {}, [*colored])
 
 
 def _verdict(verdict: str | None, words: Words) -> str:

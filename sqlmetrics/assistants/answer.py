@@ -123,6 +123,6 @@ def answer_text(
         if room < 0:
             break
         n_shown += 1
-    shown = {} if n_shown == len(rows) and not is_cut else {"cut": cut["cut"].format(n_shown)}
-    first = json.dumps({**head, **shown, "about_texts": DATA_NOTE}, ensure_ascii=False)
+    cut_note = {} if n_shown == len(rows) and not is_cut else {"cut": cut["cut"].format(n_shown)}
+    first = json.dumps({**head, **cut_note, "about_texts": DATA_NOTE}, ensure_ascii=False)
     return f'{first[:-1]}, "rows": [{", ".join(texts[:n_shown])}]}}'

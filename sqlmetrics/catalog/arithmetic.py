@@ -96,7 +96,7 @@ class Arithmetic:
         senses = [signs.get(measure.metric.better) for measure in self.components]
         sense, _ = self._folded(
             lambda value: (0, (value, value)),
-            lambda place: (senses[place], self._ranges[place]),
+            lambda index: (senses[index], self._ranges[index]),
             _sense,
         )
         return {1: "higher", -1: "lower"}.get(sense or 0, "none")
@@ -146,7 +146,7 @@ class Arithmetic:
 
         return self._folded(
             lambda value: (number(value), _ATOM if value >= 0 else _NEGATIVE),
-            lambda place: (atoms[place], _ATOM),
+            lambda index: (atoms[index], _ATOM),
             operation,
         )[0]
 
@@ -210,14 +210,14 @@ def rewritten(text: str, formula: str, replaced: Callable[[str], str]) -> str:
     Raises:
         SpecError: If it has a mark that is no part of arithmetic.
     """
-    pieces, place = [], 0
-    while place < len(formula):
-        token = _TOKEN.match(formula, place)
+    pieces, offset = [], 0
+    while offset < len(formula):
+        token = _TOKEN.match(formula, offset)
         if token is None:
-            raise SpecError(_unreadable(text, (formula[place:].split() or [""])[0]))
+            raise SpecError(_unreadable(text, (formula[offset:].split() or [""])[0]))
         metric = token["metric"]
         pieces.append(replaced(metric) if metric else token["number"] or token["mark"])
-        place = token.end()
+        offset = token.end()
     return " ".join(pieces)
 
 

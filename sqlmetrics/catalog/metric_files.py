@@ -357,8 +357,8 @@ def _number_problems(header: Mapping[str, Any]) -> Iterator[str]:
     try:
         limits(header.get("range", "any number"))
     except ValueError:
-        given = _shown(header["range"])
-        yield f"range must be like '0 to 1', '0 or more' or 'any number', given {given}"
+        range_text = _shown(header["range"])
+        yield f"range must be like '0 to 1', '0 or more' or 'any number', given {range_text}"
     parameters = header.get("parameters", {})
     for name, value in parameters.items():
         if name in OPTIONS or not name.isidentifier() or not is_number(value):

@@ -156,8 +156,8 @@ class _View:
             self._names.update(found.casefold() for found in _NAMES.findall(str(value)))
             return value
         known_names = [
-            f"m.{known}"
-            for known in (*words, *metric.parameters, *metric.parts, *metric.named_columns)
+            f"m.{word}"
+            for word in (*words, *metric.parameters, *metric.parts, *metric.named_columns)
         ]
         raise ValueError(unknown("name", f"m.{name}", known_names))
 
@@ -167,7 +167,7 @@ def _called(method: Callable[..., str], names: set[str]) -> Callable[..., str]:
 
     def call(*values: object) -> str:
         texts = [number(v) if isinstance(v, int | float) else str(v) for v in values]
-        stand_ins = [f"{_STAND_IN}{place}" for place in range(len(texts))]
+        stand_ins = [f"{_STAND_IN}{index}" for index in range(len(texts))]
         is_name = method.__name__ == "decayed"
         own_text = method(*(texts if is_name else stand_ins))
         names.update(name.casefold() for name in _NAMES.findall(own_text) if name not in stand_ins)

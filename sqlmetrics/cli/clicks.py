@@ -142,8 +142,8 @@ def clicks(
     if page not in (None, COUNTERFACTUAL) and confidence is not None:
         raise SpecError(f"clicks {page} prints no means or ratios: leave out --confidence")
     names = {"metrics": metrics, "by": by, "metrics_from": metrics_from}
-    asked = {name: values for name, values in names.items() if values}
-    with _asking(log, ubi, asked, location) as (read_spec, engine):
+    selection = {name: values for name, values in names.items() if values}
+    with _asking(log, ubi, selection, location) as (read_spec, engine):
         spec = in_zone(read_spec, time_zone)
         result = (
             _shown(spec, engine, page, by, confidence)
@@ -208,30 +208,33 @@ def _old_page(page: str | None, show: str | None, compare_labels: bool) -> str |
 
 @contextmanager
 def _asking(
-    log: str | None, ubi: tuple[str, str] | None, asked: Mapping[str, Any], location: Location
+    log: str | None,
+    ubi: tuple[str, str] | None,
+    selection: Mapping[str, Any],
+    location: Location,
 ) -> Iterator[tuple[Spec, Database]]:
     """The spec that is meant, and its database.
 
     Args:
         log: A spec or a log.
         ubi: Two files in its place.
-        asked: Metrics, segments and metric files, those that are named.
+        selection: Metrics, segments and metric files, those that are named.
         location: Where the database is.
     """
     if log is None or log.endswith(SPECS):
-        spec = _spec(log, ubi or ("", ""), asked)
+        spec = _spec(log, ubi or ("", ""), selection)
         with location.reading(spec) as engine:
             yield spec, engine
         return
     from sqlmetrics.clicks.wide_log import wide_log
 
     with location.reading(is_needed=not (Path(log).suffix or Path(log).exists())) as engine:
-        spec, notes = wide_log(log, engine, **asked)
+        spec, notes = wide_log(log, engine, **selection)
         say(notes)
         yield spec, engine
 
 
-def _spec(file: str | None, ubi: tuple[str, str], asked: Mapping[str, Any]) -> Spec:
+def _spec(file: str | None, ubi: tuple[str, str], selection: Mapping[str, Any]) -> Spec:
     """That of a file, or of User Behavior Insights.
 
     Raises:
@@ -241,20 +244,20 @@ def _spec(file: str | None, ubi: tuple[str, str], asked: Mapping[str, Any]) -> S
     from sqlmetrics.spec.spec import Spec
 
     if file is not None:
-        if "metrics_from" in asked:
+        if "metrics_from" in selection:
             raise SpecError("the spec names its own metric files; leave out --metrics-from")
         spec = Spec.read(file)
-        if "metrics" not in asked:
-            return spec.having(**asked)
-        metrics = spec.in_our_words(asked["metrics"])
-        return spec.having(**{**asked, "metrics": metrics, "online": ()})
+        if "metrics" not in selection:
+            return spec.having(**selection)
+        metrics = spec.in_our_words(selection["metrics"])
+        return spec.having(**{**selection, "metrics": metrics, "online": ()})
     log = {
         "format": "ubi",
         "requests": {"file": ubi[0]},
         "events": {"file": ubi[1]},
         "labels": {"grades": GRADES},
     }
-    return Spec(**{"name": Path(ubi[1]).stem, "clicks": log, "metrics": USUAL, **asked})
+    return Spec(**{"name": Path(ubi[1]).stem, "clicks": log, "metrics": USUAL, **selection})
 
 
 def _evaluated(spec: Spec, engine: Any, per_query: bool, confidence: float | None) -> Any:

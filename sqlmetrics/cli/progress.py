@@ -58,7 +58,7 @@ def draw_progress(label: str, wait: float) -> Iterator[Callable[[int, int, int],
         timer.daemon = True
         timer.start()
 
-        def told(n_done: int, total: int, n_rows: int) -> None:
+        def write_progress(n_done: int, total: int, n_rows: int) -> None:
             rows = f", {n_rows:,} rows" if n_rows else ""
             bar.line = ""
             bar.update(task, completed=n_done, total=total, told=f"{n_done:,} of {total:,}{rows}")
@@ -67,7 +67,7 @@ def draw_progress(label: str, wait: float) -> Iterator[Callable[[int, int, int],
 
         try:
             with _logged(_Lines(bar)):
-                yield told
+                yield write_progress
         finally:
             timer.cancel()
 

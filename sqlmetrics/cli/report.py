@@ -202,8 +202,8 @@ def _sweep(rankings: Any, truth: str | None, engine: Database, arguments: dict[s
     spec = spec_of(rankings)
     fused = spec.rankings.fuse if spec and spec.clicks is None else ()
     runs = arguments.get("systems") or [*dict.fromkeys(r for s in fused for r in s.run_names)]
-    asked = {name: value for name, value in arguments.items() if name not in _OF_REPORT}
-    return fuse_sweep(rankings, truth, connection=engine, runs=runs, **asked)
+    sweep_arguments = {name: value for name, value in arguments.items() if name not in _OF_REPORT}
+    return fuse_sweep(rankings, truth, connection=engine, runs=runs, **sweep_arguments)
 
 
 def _agreement(
@@ -228,8 +228,10 @@ def _agreement(
     if spec or content.funnel or len(content.systems) < 2 or any(map(arguments.get, NO_USE)):
         metrics = ()
     needless = {*_OF_REPORT, *_OF_DAYS, *NO_USE, *(() if metrics else OF_METRICS), "metrics"}
-    asked = {name: value for name, value in arguments.items() if name not in needless}
-    return agree(spec or truth, rankings=rankings, metrics=metrics, connection=engine, **asked)
+    judge_arguments = {name: value for name, value in arguments.items() if name not in needless}
+    return agree(
+        spec or truth, rankings=rankings, metrics=metrics, connection=engine, **judge_arguments
+    )
 
 
 def _page(tables: tuple[str, ...], out: str | None) -> Path | None:

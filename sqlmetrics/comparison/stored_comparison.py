@@ -205,8 +205,8 @@ def _side(name: str, rows: Sequence[Row], is_of_side: Callable[[Row], bool]) -> 
     for row in rows:
         if is_of_side(row):
             metric = at_cutoff(row["metric"], int(row["k"]))
-            place = (str(row["segment_name"]), str(row["segment_value"]), metric)
-            places.setdefault(place, []).append(row)
+            key = (str(row["segment_name"]), str(row["segment_value"]), metric)
+            places.setdefault(key, []).append(row)
     return Side(name, places)
 
 
@@ -214,17 +214,17 @@ def _compared(
     spec: Spec, options: Options, old: Side, new_sides: Sequence[Side], *, repeats: bool
 ) -> Comparison:
     metrics = {metric.name: metric for metric in described(spec)}
-    order = {name: place for place, name in enumerate(metrics)}
+    order = {name: number for number, name in enumerate(metrics)}
     rows, notes = list[Row](), dict[str, None]()
     for side in new_sides:
-        for place, new_rows in side.rows.items():
-            metric = metrics.get(place[2])
-            old_rows = old.rows.get(place, ())
+        for key, new_rows in side.rows.items():
+            metric = metrics.get(key[2])
+            old_rows = old.rows.get(key, ())
             if metric is None:
-                notes[f"{place[2]} is not compared: the spec no longer has it"] = None
-            elif problem := _problem(place[2], [*old_rows, *new_rows]):
+                notes[f"{key[2]} is not compared: the spec no longer has it"] = None
+            elif problem := _problem(key[2], [*old_rows, *new_rows]):
                 notes[problem] = None
-            elif row := _row(side, old, place, paired=not options.dates, repeats=repeats):
+            elif row := _row(side, old, key, paired=not options.dates, repeats=repeats):
                 name = metric.metric.partition("(")[0]
                 rows.append(row | {"name": name, "direction": SIGNS[metric.direction]})
     if not rows:
@@ -272,9 +272,9 @@ def _problem(metric: str, rows: Sequence[Row]) -> str:
     return ""
 
 
-def _row(new: Side, old: Side, place: Place, *, paired: bool, repeats: bool) -> Row | None:
+def _row(new: Side, old: Side, key: Place, *, paired: bool, repeats: bool) -> Row | None:
     """A difference as a comparison has it; None where there is none."""
-    new_rows, old_rows = new.rows[place], old.rows.get(place, ())
+    new_rows, old_rows = new.rows[key], old.rows.get(key, ())
     numbers = paired_numbers(new_rows, old.name, repeats=repeats) if paired else None
     is_paired = numbers is not None
     numbers = numbers or unpaired_numbers(new_rows, old_rows, repeats=repeats)
@@ -288,9 +288,9 @@ def _row(new: Side, old: Side, place: Place, *, paired: bool, repeats: bool) -> 
         **findings.NOTHING,
         "system": new.name,
         "baseline": old.name,
-        "segment_name": place[0],
-        "segment_value": place[1],
-        "metric": place[2],
+        "segment_name": key[0],
+        "segment_value": key[1],
+        "metric": key[2],
         "value": value,
         "baseline_value": before,
         "difference": estimate.value,

@@ -284,8 +284,8 @@ class DuckDB(Driver):
             if not columns:
                 described[name] = {}
                 continue
-            _, place, is_table, schema, current, *_ = columns[0]
-            is_only = all(row[1] == place for row in columns)
+            _, folder, is_table, schema, current, *_ = columns[0]
+            is_only = all(row[1] == folder for row in columns)
             if is_only and is_table and (path or [current]) == [schema]:
                 described[name] = {column: kind for *_, column, kind in columns}
         return described

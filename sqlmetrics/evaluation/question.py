@@ -284,8 +284,8 @@ class _Arguments:
         """The tables in traces, if that is what the rankings are."""
         from sqlmetrics.evaluation.inputs.traces import READS_QUERIES, traces_in
 
-        asked = {**self.given, READS_QUERIES: self._reads_queries}
-        return traces_in(rankings, self.engine, asked, has_labels=has_labels)
+        arguments = {**self.given, READS_QUERIES: self._reads_queries}
+        return traces_in(rankings, self.engine, arguments, has_labels=has_labels)
 
     @property
     def _reads_queries(self) -> bool:

@@ -49,8 +49,8 @@ def weights_picture(
     if len(runs) == 2:
         return _curve({name: [*ends, *points[name]] for name in points}, runs, metric, level)
     if len(runs) == 3:
-        drawn = {name: [*ends, *points[name]] for name in families[:PANELS]}
-        return _triangles(drawn, runs, metric, sign)
+        points_by_family = {name: [*ends, *points[name]] for name in families[:PANELS]}
+        return _triangles(points_by_family, runs, metric, sign)
     return None
 
 
@@ -58,15 +58,15 @@ def _curve(
     points: Mapping[str, Sequence[Row]], runs: Sequence[str], metric: str, level: float
 ) -> Picture:
     """A line of each family from the first run alone to the second."""
-    drawn = [
+    marks = [
         {**_ends(row), "weight": row["shares"][1], "as_good": row["as_good"], "system": family}
         for family, family_rows in points.items()
         for row in sorted(family_rows, key=lambda row: float(row["shares"][1]))
     ]
-    chart = Chart("weights", drawn, {"weight_of": runs[1], "metric": metric}, [*points])
+    chart = Chart("weights", marks, {"weight_of": runs[1], "metric": metric}, [*points])
     cells = [
         [str(point["system"]), f"{point['weight']:g}", *(f"{point[name]:.4f}" for name in _NUMBERS)]
-        for point in drawn
+        for point in marks
     ]
     about = {"metric": metric, "level": f"{100 * level:g}", "run": runs[1], "other": runs[0]}
     return Picture("weights", chart, ["variant", "weight", *_HEADS], cells, 1, about)
@@ -77,7 +77,7 @@ def _triangles(
 ) -> Picture:
     """A triangle of each family: each run alone at a corner, the mixtures between them."""
     best = max(sign * row["value"] for rows in points.values() for row in rows)
-    drawn = [
+    marks = [
         {
             "system": family,
             "x": row["shares"][1] + row["shares"][2] / 2,
@@ -93,11 +93,11 @@ def _triangles(
     least = min(
         share for rows in points.values() for row in rows for share in row["shares"] if share
     )
-    centre = [point for point in drawn if abs(point["x"] - 0.5) + abs(point["y"] - CENTRE) < 1e-4]
-    if len(drawn) > 4 * len(points) and (1 / 3 / least) % 1 > 0.01:  # equal weights on no grid
-        drawn = [point for point in drawn if point["is_best"] or point not in centre]
+    centre = [point for point in marks if abs(point["x"] - 0.5) + abs(point["y"] - CENTRE) < 1e-4]
+    if len(marks) > 4 * len(points) and (1 / 3 / least) % 1 > 0.01:  # equal weights on no grid
+        marks = [point for point in marks if point["is_best"] or point not in centre]
     sizes = (max(12.0, 0.6 * (side * least) ** 2) for side in (240, 200))
-    chart = Chart("surface", drawn, {"metric": metric, "mark_size": Sized(sizes)}, [*points])
+    chart = Chart("surface", marks, {"metric": metric, "mark_size": Sized(sizes)}, [*points])
     cells = [
         [str(row["variant"]), *(f"{share:.3g}" for share in row["shares"]), f"{row['value']:.4f}"]
         for row in {row["variant"]: row for rows in points.values() for row in rows}.values()
@@ -119,7 +119,7 @@ def variants_picture(
         note: What else is to be known.
     """
     good, others = words("variants.good"), words("variants.others")
-    drawn = [
+    marks = [
         {
             **_ends(row),
             "panel": row["metric"],
@@ -131,7 +131,7 @@ def variants_picture(
     ]
     cells = [
         [str(row["label"]), str(row["system"]), *(f"{row[name]:.4f}" for name in _NUMBERS)]
-        for row in drawn
+        for row in marks
     ]
     about = {
         "metric": winner["metric"],
@@ -144,7 +144,7 @@ def variants_picture(
         "good": words.n(winner["n_as_good"]),
         **dict(_advantages(winner)),
     }
-    chart = Chart("means", drawn, {}, [good, others])
+    chart = Chart("means", marks, {}, [good, others])
     return Picture(
         "variants", chart, ["variant", "as good", *_HEADS], cells, 2, about, left_out=note
     )

@@ -111,13 +111,13 @@ class Sweep(Tabular):
             words: The language.
         """
         rows, sign = self._of_first()
-        shown = [weights_picture(rows, self.runs, self.metrics[0], self.level, sign)]
+        weight_pictures = [weights_picture(rows, self.runs, self.metrics[0], self.level, sign)]
         of_all = (w for w in self.winners if w["segment_name"] == ALL)
         winner = next((w for w in of_all if w["metric"] == self.metrics[0]), None)
         if winner:
             note = "".join(f" {note}." for note in self._notes_of_days())
-            shown.insert(0, variants_picture(rows, winner, self.level, words, note))
-        return [picture for picture in shown if picture]
+            weight_pictures.insert(0, variants_picture(rows, winner, self.level, words, note))
+        return [picture for picture in weight_pictures if picture]
 
     def _of_first(self) -> tuple[list[Row], int]:
         """The rows of the metric that decides over all queries of the last day, best first."""
@@ -257,12 +257,12 @@ def bound_columns(row: Row, number: int, bounds: Bounds | None, measure: Measure
     is_of_first = at_cutoff(row["metric"], row["k"]) == str(measure)
     if bounds is None or not is_of_first or row["segment_name"] != ALL:
         return dict.fromkeys(("condensed", "bound_metric", "bound_low", "bound_high"))
-    place = number, str(row["metric_date"])
+    key = number, str(row["metric_date"])
     return {
-        "condensed": bounds.condensed.get(place),
+        "condensed": bounds.condensed.get(key),
         "bound_metric": bounds.metric,
-        "bound_low": bounds.low.get(place),
-        "bound_high": bounds.high.get(place),
+        "bound_low": bounds.low.get(key),
+        "bound_high": bounds.high.get(key),
     }
 
 

@@ -113,8 +113,8 @@ class VariantStages:
                 f"{families.index(_formula(variant))} as family",
                 f"{double(variant.family.k if variant.family else 0)} as k",
                 *(
-                    f"{double(weight)} as weight_{place}"
-                    for place, weight in enumerate(variant.weights, 1)
+                    f"{double(weight)} as weight_{run_number}"
+                    for run_number, weight in enumerate(variant.weights, 1)
                 ),
             ]
             for number, variant in numbered

@@ -330,8 +330,8 @@ class RowContext(MetricContext):
         A group that is not shown is as far off as its target, and all targets are 1 together.
         """
         group, equal = self.value, self._settings.parameter("equal")
-        known = f"{group} is not null"
-        weight = self.in_top(self.discount("rnk"), known, self.is_graded)
+        is_grouped = f"{group} is not null"
+        weight = self.in_top(self.discount("rnk"), is_grouped, self.is_graded)
         name, place = f"share_in_{self.measure.column}", f"place_in_{group}"
         self._rows.windows |= {name: share_of_group(weight, group), place: place_in_group(group)}
         shares = {f"catalogue_share_of_{group}": 1 - equal, f"equal_share_of_{group}": equal}

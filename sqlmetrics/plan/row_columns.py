@@ -42,9 +42,9 @@ def in_middle(condition: str, value: str) -> ItemWindow:
 
     def sql(keys: Sequence[str]) -> str:
         counted = " ".join(case(condition, "1", "0").split())
-        place = Window([*keys, counted], [f"{value} asc", "rnk asc"])
+        ordered = Window([*keys, counted], [f"{value} asc", "rnk asc"])
         size = Window([*keys, counted])
-        twice = f"2e0 * row_number() over {place}\n- count(*) over {size}\n- 1e0"
+        twice = f"2e0 * row_number() over {ordered}\n- count(*) over {size}\n- 1e0"
         middle = indent(f"{condition}\nand abs(\n{indent(twice, ' ' * 4)}\n) <= 1e0", " " * 8)
         return f"case\n    when {middle.lstrip()}\n        then 1\n    else 0\nend"
 
@@ -172,12 +172,14 @@ class RowColumns:
         down = Window(keys, ["rnk asc"], "unbounded preceding", "1 preceding")
         columns = [*ranked]
         about = "the ranked items, with sums over the items above each"
-        for place, level in enumerate(self._above_levels):
+        for number, level in enumerate(self._above_levels):
             sums = [
                 Column(_over(folded(f"sum({expression})"), str(down)), name)
                 for name, expression in level.items()
             ]
-            yield _chosen(_IN_ONE_ORDER[place + 1], about, [*columns, *sums], _IN_ONE_ORDER[place])
+            yield _chosen(
+                _IN_ONE_ORDER[number + 1], about, [*columns, *sums], _IN_ONE_ORDER[number]
+            )
             columns += level
             about = "the same, with sums over what these say of the items above each"
         if self.has_ties:

@@ -234,9 +234,9 @@ def _items(facts: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]] | Non
     """The rows of the items table; what is not known of one is NULL."""
     if not facts:
         return None
-    known = {**facts, "nothing": next(iter(facts.values()))}
+    facts_by_item = {**facts, "nothing": next(iter(facts.values()))}
     unknown_facts = dict.fromkeys(column for row in facts.values() for column in row)
-    return [{"item_id": item, **unknown_facts, **row} for item, row in known.items()]
+    return [{"item_id": item, **unknown_facts, **row} for item, row in facts_by_item.items()]
 
 
 def plain_value(value: object) -> str:

@@ -81,22 +81,22 @@ def worlds(
     """
     rng = random.Random(seed)  # noqa: S311
     names = [f"i{number:02d}" for number in range(20)]
-    known = [facts for example in examples for facts in example.items.values()]
+    item_facts = [facts for example in examples for facts in example.items.values()]
     known_labels = [facts for example in examples for facts in example.label_facts.values()]
     known_queries = [example.query for example in examples]
     measures = list(dict.fromkeys(example.measure for example in examples))
     for number in range(WORLDS):
-        shown = rng.sample(names, rng.choice((0, 1, 2, 3, 5, 8, 12)))
+        sampled = rng.sample(names, rng.choice((0, 1, 2, 3, 5, 8, 12)))
         labels = {item: float(rng.randrange(4)) for item in rng.sample(names, rng.randrange(1, 9))}
-        facts = {item: rng.choice(known) for item in names} if known else {}
+        facts = {item: rng.choice(item_facts) for item in names} if item_facts else {}
         label_facts = {item: rng.choice(known_labels) for item in labels} if known_labels else {}
         measure = rng.choice(measures)
         if measure.k is not None:
             measure = Measure(metric, measure.settings, rng.choice((1, 2, 3, 5, 10, 30)))
         query = rng.choice(known_queries) if any(known_queries) else {}
         described = {item: {**facts.get(item, {}), **label_facts.get(item, {})} for item in names}
-        value = _value(function, shown, labels, described, _keywords(measure, query))
-        ranking = [(item, -float(place)) for place, item in enumerate(shown)]
+        value = _value(function, sampled, labels, described, _keywords(measure, query))
+        ranking = [(item, -float(rank)) for rank, item in enumerate(sampled)]
         yield Example(
             f"world {number + 1} of {WORLDS}",
             ranking,

@@ -581,7 +581,7 @@ def insq(grades: Grades, labels: Grades, *, k: int | None, max_grade: float, t: 
 def _inverse_squares(x: float, count: int | None) -> float:
     """1 / x^2 + 1 / (x + 1)^2 and so on, so many, or all of them."""
     first = min(1000, 1000 if count is None else count)
-    total = sum(1 / (x + place) ** 2 for place in range(first))
+    total = sum(1 / (x + rank) ** 2 for rank in range(first))
     ends = [(x + first, 1)] if count is None else [(x + first, 1), (x + count, -1)]
     if count is None or count > first:  # Euler and Maclaurin
         total += sum(sign * (1 / y + 1 / (2 * y**2) + 1 / (6 * y**3)) for y, sign in ends)

@@ -60,10 +60,10 @@ def _weighed(
     pairs = enumerate(zip(items[:k], grades[:k], strict=True), start=1)
     counted = ((i, rank) for rank, (i, g) in pairs if not min_grade or (g or 0.0) >= min_grade)
     rows = ((catalogue[i].columns[column], discount_of(rank, discount, p)) for i, rank in counted)
-    known = ((value, weight) for value, weight in rows if value is not None)
+    weighted = ((value, weight) for value, weight in rows if value is not None)
     if not column.startswith("age_"):
-        return list(known)
-    return [(float((day - born).days), weight) for born, weight in known]
+        return list(weighted)
+    return [(float((day - born).days), weight) for born, weight in weighted]
 
 
 def _values(*inputs: Any, **settings: Any) -> list[float]:
@@ -106,8 +106,8 @@ def exposure_of(
     if not any(exposure.values()):
         return None
     targets = {g: (1 - equal) * sizes[g] / total + equal / len(sizes) for g in sizes}
-    shown = math.fsum(exposure.values())
-    return math.fsum(abs(exposure[g] / shown - targets[g]) for g in sizes) / 2
+    total_exposure = math.fsum(exposure.values())
+    return math.fsum(abs(exposure[g] / total_exposure - targets[g]) for g in sizes) / 2
 
 
 def min_of(items: Ids, grades: Grades, catalogue: Catalogue, day: Any, **settings: Any) -> Value:

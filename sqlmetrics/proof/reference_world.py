@@ -307,8 +307,8 @@ def label_columns_of(
         query_values = values[row.date, row.query]
         for column, value in row.columns.items():
             if value is not None:
-                place = (row.item, column)
-                query_values[place] = max(value, query_values.get(place, value))
+                key = (row.item, column)
+                query_values[key] = max(value, query_values.get(key, value))
     return values
 
 

@@ -88,8 +88,8 @@ def _by_examples(spec: Spec, engine: Database) -> Iterator[Agreement]:
         examples = [e for metric in metrics for e in examples_of(metric, spec.metrics_from)]
         tested = outcomes(examples, spec.metrics_from, engine)
         worst = max(tested, key=lambda outcome: outcome.difference)
-        place = f"{worst.example.name} of {worst.example.measure.metric.name}"
-        where = f"{place}{f': {worst.refusal}' if worst.refusal else ''}"
+        source = f"{worst.example.name} of {worst.example.measure.metric.name}"
+        where = f"{source}{f': {worst.refusal}' if worst.refusal else ''}"
         yield Agreement(measure, len(tested), worst.difference, where if worst.difference else "")
 
 

@@ -184,8 +184,8 @@ def extreme(values: Sequence[str], *, is_highest: bool) -> str:
     sign, absent = (">=", "-1e308") if is_highest else ("<=", "1e308")
     numbers = [f"coalesce({value}, {absent})" for value in values]
     whens = []
-    for place, number in enumerate(numbers[:-1], 1):
-        others = " and ".join(f"{number} {sign} {other}" for other in numbers[place:])
+    for position, number in enumerate(numbers[:-1], 1):
+        others = " and ".join(f"{number} {sign} {other}" for other in numbers[position:])
         whens.append(f"when {others} then {number}")
     return f"case {' '.join(whens)} else {numbers[-1]} end"
 

@@ -105,7 +105,7 @@ def _table(count: int) -> tuple[Array, Array]:
 
     places = np.arange(-_FARTHEST - _WIDEST, _FARTHEST + _STEP / 2, _STEP)
     density = np.exp(-(places**2) / 2) / math.sqrt(2 * math.pi)
-    normal = np.array([math.erfc(-place / math.sqrt(2)) / 2 for place in places])
+    normal = np.array([math.erfc(-end / math.sqrt(2)) / 2 for end in places])
     n_widths = round(_WIDEST / _STEP)
     largest = np.arange(n_widths, len(places), _STRIDE)
     values, slopes = np.empty(n_widths + 1), np.empty(n_widths + 1)

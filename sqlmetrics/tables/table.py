@@ -164,7 +164,7 @@ class Table:
 
     def _part(self, columns: Sequence[int]) -> Table:
         """Some columns of it."""
-        places = {column: place for place, column in enumerate(columns)}
+        places = {column: index for index, column in enumerate(columns)}
         styles = {
             (row, places[column]): style
             for (row, column), style in (self.styles or {}).items()
@@ -200,15 +200,15 @@ class Table:
 
     def html(self) -> str:
         """A table for a page: what is bold is, shares have a bar; a notebook has the first rows."""
-        shown = self.beginning() if _IN_NOTEBOOK.get() else self
+        part = self.beginning() if _IN_NOTEBOOK.get() else self
         caption = f"<caption>{html_text(self.title)}</caption>" if self.title else ""
-        head = "".join(f"<th>{html_text(name)}</th>" for name in shown.columns)
+        head = "".join(f"<th>{html_text(name)}</th>" for name in part.columns)
         body = "".join(
             f"<tr>{''.join(self._html_cell(i, j) for j in range(len(row)))}</tr>"
-            for i, row in enumerate(shown.rows)
+            for i, row in enumerate(part.rows)
         )
         table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        return table + html_notes(shown.notes)
+        return table + html_notes(part.notes)
 
     def _html_cell(self, row: int, column: int) -> str:
         position = row, column

@@ -137,10 +137,10 @@ def in_repository(path: str) -> str:
         SpecError: If it leads out of the repository, where there is one file for both.
     """
     current = Path.cwd()
-    place = Path(os.path.normpath(current / path))
-    if not place.is_relative_to(repository()):
+    file = Path(os.path.normpath(current / path))
+    if not file.is_relative_to(repository()):
         raise SpecError(f"{path!r} is not in the repository, so its base has no file of its own")
-    return os.path.relpath(place, current)
+    return os.path.relpath(file, current)
 
 
 def check_tracked(path: str) -> None:
@@ -181,8 +181,8 @@ def _git(*arguments: str, folder: Path, hint: str = "") -> str:
     run = _run(arguments, folder)
     if run.returncode:
         reason = run.stderr.strip().removeprefix("fatal: ") or "there is none"
-        told = f"git {' '.join(arguments[:2])}: {shortened(reason, 300)}"
-        raise SpecError(f"{told}; {hint}" if hint else told)
+        problem = f"git {' '.join(arguments[:2])}: {shortened(reason, 300)}"
+        raise SpecError(f"{problem}; {hint}" if hint else problem)
     return run.stdout.strip()
 
 

@@ -115,8 +115,8 @@ def leaderboard(
         write((wrapped([paragraph]) if is_shown else paragraph) + "\n", out)
         return
     if shown_table and not sql:
-        shown = board.table_of(shown_table)
-        texts = {"table": shown.text, "markdown": shown.markdown, "html": shown.html}
-        emit(lambda: board.to_arrow(shown_table), {**texts, "latex": shown.latex}, form, out)
+        table = board.table_of(shown_table)
+        texts = {"table": table.text, "markdown": table.markdown, "html": table.html}
+        emit(lambda: board.to_arrow(shown_table), {**texts, "latex": table.latex}, form, out)
         return
     answer(board, form, out, sql=sql, texts={"html": board.sortable_html})

@@ -126,8 +126,10 @@ class OnlineRatios:
             centres = self._read(part.centres())
             moments_by_key |= part.read(self._read(part.query()), centres)
         return [
-            self._row(term, (name, *place), baseline, moments_by_key.get((name, *place, *term.key)))
-            for place in of_segments(moments_by_key)
+            self._row(
+                term, (name, *segment), baseline, moments_by_key.get((name, *segment, *term.key))
+            )
+            for segment in of_segments(moments_by_key)
             for name in systems
             for term in self.terms
         ]

@@ -22,15 +22,18 @@ def wrong_runs(plan: Plan, engine: Database) -> Iterator[Problem]:
         return
     listed = sorted(map(shortened, existing))
     for system in plan.spec.rankings.fuse:
-        place = f"fuse of {shortened(system.name)}"
+        source = f"fuse of {shortened(system.name)}"
         if system.name in existing:
             remedy = "give the fused ranking another name"
             yield Problem(
-                "rankings", f"{place}: a system in the rows already has this name", 1, remedy=remedy
+                "rankings",
+                f"{source}: a system in the rows already has this name",
+                1,
+                remedy=remedy,
             )
         for run in system.run_names:
             if run not in existing and not why_absent(run, existing, plan.unfused, engine):
-                message = f"{place}: {unknown('system', shortened(run), listed)}"
+                message = f"{source}: {unknown('system', shortened(run), listed)}"
                 yield Problem("rankings", message, 1)
 
 

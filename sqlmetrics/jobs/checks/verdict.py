@@ -352,11 +352,11 @@ class _Look:
         last_days: dict[str, date] = {}
         for (system, *_), last in self.days_before.items():
             last_days[system] = max(last, last_days.get(system, last))
-        told: set[str] = set()
+        failed_systems: set[str] = set()
         for verdict in verdicts:  # of one system, or of several that pause
             is_name = verdict.system in last_days
-            told |= {verdict.system} if is_name else {*verdict.system.split(", ")}
-        present = {str(row["system"]) for row in self.rows} | told
+            failed_systems |= {verdict.system} if is_name else {*verdict.system.split(", ")}
+        present = {str(row["system"]) for row in self.rows} | failed_systems
         for system, last in newly_paused(last_days, present, self.day).items():
             note = f"{since({system: last})}; a check with system: {system} would fail"
             verdict = Verdict("rows", HAS_ROW, system, "", self.day, None, None, False, note)

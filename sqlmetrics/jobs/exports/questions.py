@@ -203,8 +203,8 @@ def of_tables(job: JobQuery) -> Iterator[Question]:
         "metrics whose days were computed by more than one definition",
         "-> recompute all days: the conventions or parameters have changed since",
     )
-    asked = these((row.metric, row.k) for row in described(job.spec))
-    view = {"facts": FACTS, "spec": job.spec.title, "asked": asked}
+    groups = these((row.metric, row.k) for row in described(job.spec))
+    view = {"facts": FACTS, "spec": job.spec.title, "asked": groups}
     yield _question(job, "one_definition", problem_lines, "definitions", view)
 
 

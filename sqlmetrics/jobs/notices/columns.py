@@ -74,9 +74,9 @@ def filters_read(spec: Spec, url: ConnectionURL) -> list[Read]:
         (source, name) for source in sources_of(spec) for name in condition_columns(source.where)
     ]
     if spec.clicks is not None:
-        shown = spec.clicks.log or spec.clicks.impressions
+        log = spec.clicks.log or spec.clicks.impressions
         test_columns = condition_columns(spec.clicks.cleaning.test)
-        columns += [(shown, name) for name in test_columns if shown is not None]
+        columns += [(log, name) for name in test_columns if log is not None]
     return _followed(columns, url)
 
 

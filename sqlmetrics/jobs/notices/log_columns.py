@@ -97,9 +97,9 @@ def _joined(clicks: Clicks) -> Sequence[str]:
 def _of_propensities(spec: Spec, clicks: Clicks) -> Iterator[SourceColumn]:
     """What tells one curve of propensities from another, and which lists stood in random order."""
     yield from log_segment(spec, clicks.propensity.by or "")
-    shown = clicks.log or clicks.impressions
-    if shown is not None:
-        yield from ((shown, name) for name in condition_columns(clicks.propensity.randomised))
+    log = clicks.log or clicks.impressions
+    if log is not None:
+        yield from ((log, name) for name in condition_columns(clicks.propensity.randomised))
 
 
 def log_segment(spec: Spec, name: str) -> Iterator[SourceColumn]:
@@ -159,5 +159,5 @@ def _of_log(
             yield from source_columns(source, roles)
         else:
             columns = dict.fromkeys(_UBI.get(role, "") for role in roles)
-            known = [*ubi.COLUMNS[name], *[ubi.HITS] * (clicks.lists_from == "hit_ids")]
-            yield from ((source, column) for column in columns if column in known)
+            log_columns = [*ubi.COLUMNS[name], *[ubi.HITS] * (clicks.lists_from == "hit_ids")]
+            yield from ((source, column) for column in columns if column in log_columns)

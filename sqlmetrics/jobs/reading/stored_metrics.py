@@ -176,7 +176,7 @@ def query_metrics(
 
 def _in_order(engine: Database, text: str, keys: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
     """The rows of a query, metrics in the order in which they are asked for."""
-    place_by_key = {key: place for place, key in enumerate(keys)}
+    place_by_key = {key: number for number, key in enumerate(keys)}
     records = engine.records(text)
     return sorted(records, key=lambda record: place_by_key[record["metric"], int(record["k"])])
 

@@ -126,7 +126,7 @@ class StoredTable:
         """
         name_by_key = {key: at_cutoff(*key) for key in self.metrics}
         if not texts:
-            order = {str(measure): place for place, measure in enumerate(self.spec.measures)}
+            order = {str(measure): number for number, measure in enumerate(self.spec.measures)}
             return sorted(name_by_key, key=lambda key: order.get(name_by_key[key], len(order)))
         keys = []
         for text in texts:

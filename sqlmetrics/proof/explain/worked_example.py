@@ -184,9 +184,9 @@ def _known(arithmetic: Arithmetic, rank: int = 0, item: str = "") -> Row:
     if not item:
         return tuple(names)
     below = "-" if rank > len(arithmetic.other) else arithmetic.other[rank - 1]
-    known = {**vars(CATALOGUE[item]), "baseline": below}
+    facts = {**vars(CATALOGUE[item]), "baseline": below}
     columns = CATALOGUE[item].columns
-    values = {name: columns[name] if is_column_role(name) else known.get(name) for name in names}
+    values = {name: columns[name] if is_column_role(name) else facts.get(name) for name in names}
     values["group"] = " ".join(GROUPS.get(item, "-"))
     return tuple(str(values[name]) for name in names)
 

@@ -168,7 +168,7 @@ def _as_one(candidates: Sequence[Candidate]) -> Candidate:
     first = min(candidates, key=lambda candidate: (candidate.distance, -len(candidate.presets)))
     names = list(dict.fromkeys(candidate.metric for candidate in candidates))
     names.remove(first.metric)
-    shown = ", ".join(names[:SHOWN]) + (f", {len(names) - SHOWN} more" if names[SHOWN:] else "")
-    also = f" (so is {shown})" if names else ""
+    listing = ", ".join(names[:SHOWN]) + (f", {len(names) - SHOWN} more" if names[SHOWN:] else "")
+    also = f" (so is {listing})" if names else ""
     words = f"this is {first.metric}{also}: {first.words}"
     return replace(first, words=words, same=first.same + len(names))
