@@ -268,7 +268,7 @@ def _compared_log(
     if spec.clicks is None:
         raise ValueError("a spec without clicks has no log")
     clicks = spec.clicks
-    if options.dates:
+    if options.dates or options.before:
         clicks = clicks.model_copy(update={"daily": True})
     with (
         cleaned_log(clicks, engine, names=named_in(spec)) as log,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, timedelta
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -54,6 +54,9 @@ class ClickExperiment(Model):
     a column of segments that is true (1, yes) for them. Default: all."""
     lists: SourceRankings | None = None
     """What each variant has for a request, shown or not, for `triggered: lists_differ`."""
+    cuped_days: int | None = Field(default=None, gt=0)
+    """So many days before `start` tell what users did before, which narrows the intervals
+    (CUPED)."""
     wanted_pct: float | None = Field(default=None, gt=0)
     """The smallest relative gain worth shipping, in percent: says how many days are still
     needed."""
@@ -79,6 +82,8 @@ class ClickExperiment(Model):
                 f"triggered: {LISTS_DIFFER} and lists need each other; give both, or leave out "
                 "lists and name a column of the log"
             )
+        if self.cuped_days and not self.start:
+            raise ValueError("cuped_days are days before start; give start, the first day")
         if self.start and self.end and self.start >= self.end:
             raise ValueError(f"end must come after start, given {self.start} and {self.end}")
         return self
@@ -106,6 +111,13 @@ class ClickExperiment(Model):
     def days(self) -> Days | None:
         """Its days; None for all of the log."""
         return Days(start=self.start, end=self.end) if self.start or self.end else None
+
+    @property
+    def days_before(self) -> str:
+        """The days before it that are read too, the first and the last one; empty for none."""
+        if not (self.start and self.cuped_days):
+            return ""
+        return f"{self.start - timedelta(self.cuped_days)}..{self.start - timedelta(1)}"
 
     @property
     def flags(self) -> tuple[str, ...]:

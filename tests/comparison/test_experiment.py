@@ -179,6 +179,33 @@ def test_a_log_that_begins_before_the_experiment_is_named() -> None:
     assert verdict([*early, *rows], start="2026-01-01").metrics == verdict(rows).metrics
 
 
+def test_days_before_it_narrow_its_intervals() -> None:
+    rows = [
+        row | ({"shown_at": "2025-12-30", "variant": "A"} if row["request_id"][-1] == "0" else {})
+        for row in log_of(400, GAIN)
+    ]
+    asked = {"start": "2026-01-01", "looks": "end", "end": "2026-01-11"}
+    found = verdict(rows, cuped_days=7, **asked)
+    (row,) = found.metrics
+    log = {"data": pa.Table.from_pylist(rows), "columns": COLUMNS}
+    spec = sm.Spec(clicks={"log": log}, metrics=["ctr"])
+    of_days = {"start": "2026-01-01", "end": "2026-01-11", "covariate": "2025-12-25..2025-12-31"}
+    same = sm.compare(spec, baseline="A", **of_days)["ctr"]
+    for column in ("value", "control_value", "relative_low", "variance_reduction"):
+        other = same[column.replace("control_", "baseline_")]
+        assert getattr(row, column) == pytest.approx(other, rel=1e-9)
+    assert "covariate 2025-12-25..2025-12-31: 400 of 400 users have one" in repr(found)
+    assert (
+        f"variance of the difference by {-100 * row.variance_reduction:+.1f} %" in found.notes[-1]
+    )
+    plain = verdict(rows, **asked).metrics[0]
+    assert row.half_width**2 / plain.half_width**2 == pytest.approx(
+        1 - row.variance_reduction, rel=1e-3
+    )
+    both = verdict(rows, cuped_days=7, triggered="differs", **asked)
+    assert both.metrics[0].variance_reduction is not None
+
+
 @pytest.mark.parametrize("name", engines(["sqlite", "postgres"], now=["sqlite"]))
 def test_databases_come_to_the_same_verdict(name: str, servers: Servers) -> None:
     rows = log_of(300, GAIN, crossed=5)
@@ -201,6 +228,7 @@ def test_databases_come_to_the_same_verdict(name: str, servers: Servers) -> None
         ({"primary": "min_rr"}, "neither more nor less of min_rr is better"),
         ({"guardrails": [{"metric": "CTR", "max_drop_pct": 1}]}, "name each metric once"),
         ({"looks": "end"}, "looks: end needs end"),
+        ({"cuped_days": 7}, "cuped_days are days before start; give start"),
         ({"triggered": "lists_differ"}, "lists_differ and lists need each other"),
         ({"triggered": "difers"}, "unknown segment of the log 'difers'; did you mean 'differs'"),
         ({"shares": {"A": 1}}, "shares must name each variant"),

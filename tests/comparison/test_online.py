@@ -160,18 +160,114 @@ def test_databases_have_the_same_numbers(name: str, servers: Servers) -> None:
             assert row["ci_high"] == pytest.approx(formula["ci_high"], rel=1e-9, abs=1e-12)
 
 
-def test_a_peer_has_the_same_numbers() -> None:
+BEFORE, AFTER = "2026-01-05", "2026-01-12"
+
+
+def of_two_days(rows: list[Row]) -> list[Row]:
+    """The same log: of three requests of a user two are of before, served by another system."""
+    later = [int(row["request_id"].split("_")[1]) % 3 == 0 for row in rows]
+    return [
+        row | ({"shown_at": AFTER} if is_later else {"shown_at": BEFORE, "variant": "C"})
+        for row, is_later in zip(rows, later, strict=True)
+    ]
+
+
+def with_history(rows: list[Row], metric: str) -> dict[str, list[Any]]:
+    """A row per user of A and B: the sums of both days; 0 of the day before for who is new."""
+    day, before = (parts([row for row in rows if row["shown_at"] == at]) for at in (AFTER, BEFORE))
+    table: dict[str, list[Any]] = {"variant": [], "x": [], "w": [], "x0": [], "w0": []}
+    for system in "AB":
+        for user, part in day[metric][system].items():
+            numbers = [int(system == "B"), *part, *before[metric]["C"].get(user, (0, 0))]
+            if part[1]:
+                for column, number in zip(table.values(), numbers, strict=True):
+                    column.append(number)
+    return table
+
+
+def adjusted(table: dict[str, list[Any]], level: float) -> Row:
+    """Two ratios with a ratio as covariate, from the formulas (CUPED, delta method)."""
+    users = list(zip(*table.values(), strict=True))
+
+    def linear(group: list[Any], at: int) -> list[float]:
+        over, under = (fsum(user[i] for user in group) for i in (at, at + 1))
+        mean = under / len(group)
+        return [(user[at] - over / under * user[at + 1]) / mean for user in group]
+
+    def ratio(group: list[Any], at: int) -> float:
+        return fsum(user[at] for user in group) / fsum(user[at + 1] for user in group)
+
+    y, c = linear(users, 1), linear(users, 3)
+    theta = fsum(a * b for a, b in zip(y, c, strict=True)) / fsum(b * b for b in c)
+    values, errors = [], []
+    for variant in (1, 0):
+        group = [user for user in users if user[0] == variant]
+        n = len(group)
+        values.append(ratio(group, 1) - theta * (ratio(group, 3) - ratio(users, 3)))
+        errors.append(
+            fsum(
+                (a - theta * b) ** 2 / (n - 1) / n
+                for a, b in zip(linear(group, 1), linear(group, 3), strict=True)
+            )
+        )
+    sizes = [len([user for user in users if user[0] == variant]) for variant in (1, 0)]
+    squares = fsum(part**2 / (n - 1) for part, n in zip(errors, sizes, strict=True))
+    reach = student.critical(level, sum(errors) ** 2 / squares) * sqrt(sum(errors))
+    difference = values[0] - values[1]
+    return {
+        "value": values[0],
+        "baseline_value": values[1],
+        "ci_low": difference - reach,
+        "ci_high": difference + reach,
+    }
+
+
+def compared_after(rows: list[Row], connection: Any = None, **asked: Any) -> sm.Comparison:
+    """The comparison of the later day, adjusted for the day before."""
+    spec = spec_of(rows, columns={"time": "shown_at"}, **asked)
+    return sm.compare(spec, systems=["A", "B"], covariate=BEFORE, connection=connection)
+
+
+@pytest.mark.parametrize("name", engines(["duckdb", "sqlite", "postgres"], now=["duckdb"]))
+def test_what_users_did_before_narrows_the_interval(name: str, servers: Servers) -> None:
+    rows = of_two_days(log_of(1, n_users=150))
+    metrics = [metric for metric in METRICS if metric != "session_success"]
+    with servers.open(name) as engine:
+        found = compared_after(rows, Database(engine), metrics=metrics)
+    for row in found:
+        wanted = adjusted(with_history(rows, row["metric"]), row["ci_level"])
+        assert {key: row[key] for key in wanted} == pytest.approx(wanted, rel=1e-9, abs=1e-12)
+    assert found["ctr@2"]["variance_reduction"] > 0.03
+    tables = [with_history(rows, metric)["w0"] for metric in metrics]
+    covered, n = min(((sum(map(bool, w)), len(w)) for w in tables), key=lambda at: at[0] / at[1])
+    assert 0 < covered < n
+    assert f"covariate {BEFORE}: {covered} of {n} users have one" in " ".join(found.notes)
+
+
+def test_users_without_a_day_before_are_compared_as_they_are() -> None:
+    rows = [row for row in of_two_days(log_of(2)) if row["shown_at"] == AFTER]
+    plain = sm.compare(spec_of(rows, metrics=["ctr@2"]))["ctr@2"]
+    row = compared_after(rows, metrics=["ctr@2"])["ctr@2"]
+    assert row["ci_low"] == pytest.approx(plain["ci_low"], rel=1e-9)
+    spec = spec_of(rows, metrics=["ctr@2"], columns={"time": "shown_at", "user": None})
+    with pytest.raises(sm.SpecError, match="a session is not there before; name the column of"):
+        sm.compare(spec, covariate=BEFORE)
+
+
+@pytest.mark.parametrize("has_covariate", [False, True])
+def test_a_peer_has_the_same_numbers(has_covariate: bool) -> None:
     tea = pytest.importorskip("tea_tasting")
-    rows = log_of(3, n_users=200)
-    ours = sm.compare(spec_of(rows, metrics=["ctr@2", "purchases"]))
-    for row in ours:
-        table: dict[str, list[Any]] = {"variant": [], "x": [], "w": []}
-        for system, units in parts(rows)[row["metric"]].items():
-            for x, w in units.values():
-                table["variant"].append(int(system == "B"))
-                table["x"].append(x)
-                table["w"].append(w)
-        mean = tea.RatioOfMeans("x", "w", confidence_level=row["ci_level"])
+    rows = of_two_days(log_of(3, n_users=200))
+    metrics = ["ctr@2", "purchases"]
+    later = [row for row in rows if row["shown_at"] == AFTER]
+    for row in (
+        compared_after(rows, metrics=metrics)
+        if has_covariate
+        else sm.compare(spec_of(later, metrics=metrics))
+    ):
+        table = with_history(rows, row["metric"])
+        covariate = ("x0", "w0") if has_covariate else ()
+        mean = tea.RatioOfMeans("x", "w", *covariate, confidence_level=row["ci_level"])
         theirs = tea.Experiment(m=mean).analyze(pa.table(table))["m"]
         numbers = {
             "value": theirs.treatment,

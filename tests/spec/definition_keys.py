@@ -726,7 +726,9 @@ BASES: Mapping[str, tuple[Sequence[str], dict[str, Any]]] = {
                 "experiment": {
                     "variants": ["old", "new"],
                     "control": "old",
+                    "start": "2026-01-01",
                     "end": "2026-02-01",
+                    "cuped_days": 2,
                     "primary": "ctr@2",
                     "guardrails": [{"metric": "purchases", "max_drop_pct": 5}],
                     "triggered": "lists_differ",
@@ -930,6 +932,7 @@ ALTERNATIVES: Mapping[str, Sequence[Any]] = {
     "experiment.primary": ["abandonment"],
     "experiment.wanted_pct": [2],
     "experiment.level": [0.8],
+    "experiment.cuped_days": [None, 9],
     "experiment.triggered": [None, "device"],
     "guardrails.metric": ["abandonment"],
     "guardrails.max_drop_pct": [2],

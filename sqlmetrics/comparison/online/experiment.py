@@ -16,6 +16,7 @@ from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.comparison.online.ratios import UNITS, OnlineRatios, online_ratios
 from sqlmetrics.comparison.online.trigger import Trigger, by_column, by_lists
 from sqlmetrics.comparison.options import Options
+from sqlmetrics.comparison.periods import period
 from sqlmetrics.comparison.report.numbers import number
 from sqlmetrics.comparison.report.text import WIDTH
 from sqlmetrics.comparison.statements import columns_stage
@@ -24,7 +25,7 @@ from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.jobs.days import on_days
 from sqlmetrics.spec.click_experiment import ClickExperiment
-from sqlmetrics.spec.days import day_of
+from sqlmetrics.spec.days import Days, day_of
 from sqlmetrics.spec.named_values import named_in
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, with_stages
@@ -63,6 +64,7 @@ class MetricResult:
         state: What it came to.
         days_needed: Days still needed for the wanted gain, of the primary metric.
         half_width: How far the interval of the difference goes to each side.
+        variance_reduction: The share of its variance that the days before took away.
     """
 
     variant: str
@@ -77,6 +79,7 @@ class MetricResult:
     state: State
     days_needed: int | None = None
     half_width: float | None = None
+    variance_reduction: float | None = None
 
     @property
     def change(self) -> str:
@@ -122,7 +125,7 @@ class Experiment(Tabular):
             **dict.fromkeys(("relative_low", "relative_high", "max_drop_pct"), "double"),
             "state": "string",
             "days_needed": "int64",
-            "half_width": "double",
+            **dict.fromkeys(("half_width", "variance_reduction"), "double"),
         },
         "verdict": {
             **dict.fromkeys(("verdict", "variant", "reason"), "string"),
@@ -194,17 +197,19 @@ def experiment(spec: Spec, connection: Any = None) -> Experiment:
         )
     settings = spec.clicks.experiment
     of_log = {"metrics": settings.metrics, "online": (), "by": (), "baseline": settings.control}
-    dated = on_days(spec.having(**of_log), settings.days).spec
+    before = period(settings.days_before) if settings.days_before else None
+    read = Days(start=before.days.start, end=settings.end) if before else settings.days
+    dated = on_days(spec.having(**of_log), read).spec
     clicks = dated.clicks or spec.clicks
     if clicks.columns is not None and clicks.columns.time is not None:
         clicks = clicks.model_copy(update={"daily": True})
-    options = Options(metrics=(), days=None)
+    options = Options(metrics=(), days=settings.days, before=before)
     with (
         connect(connection) as engine,
         engine.reading(),
         cleaned_log(clicks, engine, names=named_in(dated)) as log,
         online_ratios(log, dated, options, settings.flags) as ratios,
-        keeping(engine, [Step(UNMIXED, _unmixed(settings, _trigger(settings, engine)))]),
+        keeping(engine, [Step(UNMIXED, _unmixed(ratios, settings))]),
         keeping(engine, [Step(TRIGGERED, _TRIGGERED)] * bool(settings.triggered)),
     ):
         table = TRIGGERED if settings.triggered else UNMIXED
@@ -218,9 +223,10 @@ def _trigger(settings: ClickExperiment, engine: Database) -> Trigger | None:
     return by_column(settings.triggered, engine) if settings.triggered else None
 
 
-def _in_variants(variants: Sequence[str]) -> list[Stage]:
+def _in_variants(ratios: OnlineRatios, settings: ClickExperiment) -> list[Stage]:
     """The requests of the variants, and in how many of them each user is."""
-    where = f"system in ({', '.join(map(literal, variants))})"
+    where = f"system in ({', '.join(map(literal, settings.variants))})"
+    where += f"\n    and {ratios.compared}" if ratios.compared else ""
     about = "the requests of the variants"
     return [
         columns_stage("variant_units", about, ["*"], UNITS, where),
@@ -228,8 +234,9 @@ def _in_variants(variants: Sequence[str]) -> list[Stage]:
     ]
 
 
-def _unmixed(settings: ClickExperiment, trigger: Trigger | None) -> str:
+def _unmixed(ratios: OnlineRatios, settings: ClickExperiment) -> str:
     """The select of the requests of users who are in one variant alone."""
+    trigger = _trigger(settings, ratios.log.engine)
     number = Column("coalesce(users.n_systems, 1)", "n_systems")
     flags = [Column(trigger.sql, "is_triggered")] if trigger else []
     view = {
@@ -244,7 +251,7 @@ def _unmixed(settings: ClickExperiment, trigger: Trigger | None) -> str:
     }
     read = trigger.stages if trigger else ()
     joined = Stage("joined_units", "comparison/joins", view)
-    stages = [*_in_variants(settings.variants), *read, joined]
+    stages = [*_in_variants(ratios, settings), *read, joined]
     return with_stages(stages, "select *\nfrom joined_units\nwhere n_systems = 1")
 
 
@@ -325,7 +332,14 @@ class _Looking:
         verdict, reason, variant = max(
             verdicts, key=lambda line: (_BEST_LAST.index(line[0]), gains[line[2]])
         )
-        notes = (*notes, *self._diluted(metrics))
+        notes = (*notes, *self.ratios.of_covariate())
+        notes += tuple(
+            f"{row.metric} of {printable(row.variant)}: the covariate changed the variance of the "
+            f"difference by {_percent(-row.variance_reduction)}"
+            for row in metrics
+            if row.variance_reduction is not None
+        )
+        notes += tuple(self._diluted(metrics))
         return found(verdict, variant, reason, metrics=tuple(metrics), notes=notes)
 
     @property
@@ -339,7 +353,7 @@ class _Looking:
             str(system): int(n)
             for system, n in engine.rows(_SHARES.format(table=self.ratios.table))
         }
-        ((n_mixed,),) = engine.rows(with_stages(_in_variants(self.settings.variants), _MIXED))
+        ((n_mixed,),) = engine.rows(with_stages(_in_variants(self.ratios, self.settings), _MIXED))
         lacks = [name for name in self.settings.variants if name not in counts]
         if lacks and not n_mixed:
             systems = engine.rows(f"select distinct system from {UNITS}")
@@ -482,6 +496,7 @@ def _metric_result(
         state=state,
         days_needed=needed,
         half_width=estimate.half_width(level, always=always) if estimate else None,
+        variance_reduction=row["variance_reduction"],
     )
 
 

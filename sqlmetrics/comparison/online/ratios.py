@@ -14,9 +14,10 @@ from sqlmetrics.comparison import findings
 from sqlmetrics.comparison.design import system_sides
 from sqlmetrics.comparison.online.units import OnlineTerm, Unit, units
 from sqlmetrics.comparison.options import Options
+from sqlmetrics.comparison.periods import Period
 from sqlmetrics.comparison.report.comparison import Comparison
 from sqlmetrics.comparison.sums.moments import PART, Key
-from sqlmetrics.comparison.sums.ratios import Sides, of_segments, period_sides
+from sqlmetrics.comparison.sums.ratios import Earlier, Sides, of_segments, period_sides
 from sqlmetrics.comparison.sums.welch import SampleMoments
 from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import SpecError, unknown
@@ -51,7 +52,7 @@ def compares_online(rankings: Any, options: Options, *, stored: bool) -> bool:
         return False
     is_asked_by_name = {
         f"the test {options.test}": options.test != "t",
-        "a covariate": options.has_covariate,
+        f"the covariate {options.covariate}, which is no days": bool(options.covariate),
         "baseline_values": stored,
         "contributions": options.contributions,
         "movers": options.movers.count > 0,
@@ -81,6 +82,7 @@ class OnlineRatios:
         unit: What is independent.
         carried: Other columns of segments that requests keep.
         statements: What ran.
+        covered: Metric -> of how many units something is known from before, and of how many not.
         table: The table whose rows are compared.
     """
 
@@ -92,7 +94,13 @@ class OnlineRatios:
     unit: Unit
     carried: tuple[str, ...] = ()
     statements: list[str] = field(default_factory=list)
+    covered: dict[str, tuple[int, int]] = field(default_factory=dict)
     table: str = UNITS
+
+    @property
+    def test(self) -> str:
+        """The name of the test."""
+        return f"{WELCH}, covariate" if self.options.before else WELCH
 
     @property
     def step(self) -> Step:
@@ -108,6 +116,7 @@ class OnlineRatios:
             systems: These.
             system: The system that the periods are of.
         """
+        before = self.options.before
         translation = self.log.engine.translation
         sides = Sides(
             self.terms,
@@ -119,6 +128,8 @@ class OnlineRatios:
             system,
             paired=False,
             translation=translation,
+            days=self.compared if self.table == UNITS else "",
+            earlier=Earlier(UNITS, before.condition) if before else None,
         )
         moments_by_key: dict[Key, SampleMoments] = {}
         for first in range(0, len(self.terms), PART):
@@ -134,6 +145,14 @@ class OnlineRatios:
             for term in self.terms
         ]
 
+    @property
+    def compared(self) -> str:
+        """What rows of `UNITS` meet that are not of before; empty of all."""
+        before, days = self.options.before, self.options.days
+        if before is None:
+            return ""
+        return Period("", days).condition if days else before.outside
+
     def comparison(self) -> Comparison:
         """The comparison of online metrics alone.
 
@@ -141,7 +160,8 @@ class OnlineRatios:
             SpecError: If there are fewer than two systems.
             InputError: If nothing is left of the log, or a system that is named has no request.
         """
-        named_systems = self.log.engine.rows(f"select distinct system from {UNITS}")
+        where = f" where {self.compared}" if self.compared else ""
+        named_systems = self.log.engine.rows(f"select distinct system from {UNITS}{where}")
         existing = sorted(str(system) for (system,) in named_systems)
         if not existing:
             raise self.log.absence()
@@ -159,7 +179,7 @@ class OnlineRatios:
             baseline=baseline,
             level=options.level,
             margin=options.margin,
-            test=WELCH,
+            test=self.test,
             interval=findings.interval_name(options.test),
             cluster=None if self.unit.is_request else self.unit.names[0],
             notes=(*self.log.value_notes, *notes, *self.notes()),
@@ -178,6 +198,17 @@ class OnlineRatios:
             f"{metrics}: ratios of sums over {plural}{alone}, with intervals by the delta method; "
             "those of relative differences by that of the logarithm"
         )
+        yield from self.of_covariate()
+
+    def of_covariate(self) -> Iterator[str]:
+        """Of how many units something is known from before, if that is a covariate."""
+        if self.options.before and self.covered:
+            covered, n_units = min(self.covered.values(), key=lambda pair: pair[0] / pair[1])
+            every = many(n_units, *self.unit.names)
+            yield (
+                f"covariate {self.options.before.name}: {covered:,} of {every} have one; the "
+                "others count as its mean. Values and differences are adjusted for it"
+            )
 
     def text(self) -> str:
         """The statements that ran, in order."""
@@ -207,11 +238,13 @@ class OnlineRatios:
             "baseline": baseline,
             "segment_name": name,
             "segment_value": value,
-            "test": WELCH,
+            "test": self.test,
             **findings.NOTHING,
         }
         if moments is None:
             return row
+        if self.options.before and name == ALL:
+            self.covered[str(term.measure)] = moments.n_covered, moments.n_drawn
         n_units = many(moments.n_drawn, *self.unit.names)
         return row | findings.numbers(moments) | findings.by_t(moments) | {"units": n_units}
 
@@ -244,6 +277,11 @@ def online_ratios(
         )
     terms = tuple(OnlineTerm(online(text)) for text in dict.fromkeys(spec.online))
     unit = Unit.of(tables, options.cluster or spec.cluster)
+    if options.before and unit.names[0] in ("session", "request"):
+        raise SpecError(
+            f"covariate {options.before.name}: a {unit.names[0]} is not there before; name the "
+            "column of users as columns.user of the log"
+        )
     ratios = OnlineRatios(log, spec, options, terms, by, unit, carried)
     with keeping(log.engine, [ratios.step]):
         yield ratios

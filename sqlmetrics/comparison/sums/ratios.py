@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.periods import Period, in_any, name_of_day
-from sqlmetrics.comparison.statements import columns_stage, segments_stage, sums_stage
+from sqlmetrics.comparison.statements import chosen_if, columns_stage, segments_stage, sums_stage
 from sqlmetrics.comparison.sums.moments import KEYS, Key
 from sqlmetrics.comparison.sums.pairing import SEGMENT
 from sqlmetrics.comparison.sums.samples import found_in, moments_stage, read_moments
@@ -50,8 +50,17 @@ class RatioTerm(Protocol):
     def key(self) -> tuple[str, int]: ...  # noqa: D102
 
 
-VARIABLES = [f"{side}_{name}" for side in SIDES for name in ("weight", "y")]
-"""What a user has of a ratio: the sums of both sides."""
+@dataclass(frozen=True)
+class Earlier:
+    """The same ratios of each user before, as a covariate.
+
+    Attributes:
+        units: The table of what a request adds.
+        condition: What its rows meet that are of before.
+    """
+
+    units: str
+    condition: str
 
 
 @dataclass(frozen=True)
@@ -68,6 +77,8 @@ class Sides:
         of_system: That system.
         paired: Whether only requests count that both sides have.
         translation: Where they are, which decides how floats are added.
+        days: What rows of `units` meet that are compared; empty of all.
+        earlier: The covariate; None without one.
     """
 
     terms: Sequence[RatioTerm]
@@ -79,6 +90,14 @@ class Sides:
     of_system: str = ""
     paired: bool = True
     translation: Translation = field(default_factory=Translation)
+    days: str = ""
+    earlier: Earlier | None = None
+
+    @property
+    def variables(self) -> list[str]:
+        """What a user has of a ratio: the sums of both sides."""
+        names = ("weight", "y", *(("c", "c_weight") if self.earlier else ()))
+        return [f"{side}_{name}" for side in SIDES for name in names]
 
     @property
     def counted(self) -> str:
@@ -101,11 +120,15 @@ class Sides:
         """
         sides = [self._sides(), *([self._paired()] if self._leaves_out else [])]
         stages = [self._units(), self._centres(), self._off_centre(), *sides]
-        clusters = self._clusters(sides[-1].name)
-        moments = moments_stage(
-            [*KEYS, "found_in"], ["n_units"], VARIABLES, "metric_clusters", self.translation.total
-        )
-        return [*stages, clusters, self._metric_clusters(), moments], "select *\nfrom moments"
+        stages.append(self._clusters(sides[-1].name))
+        counts = ["n_units"]
+        if self.earlier:
+            stages += self._covered(self.earlier)
+            counts.append("n_covered")
+        source = self._metric_clusters(stages[-1].name)
+        keys, total = [*KEYS, "found_in"], self.translation.total
+        moments = moments_stage(keys, counts, self.variables, source.name, total)
+        return [*stages, source, moments], "select *\nfrom moments"
 
     def centres(self) -> tuple[list[Stage], str]:
         """The same of the ratios that sums are about, one row per side."""
@@ -132,6 +155,7 @@ class Sides:
         where = [f"system in ({', '.join(map(literal, systems))})"]
         if self.periods:
             where = [in_any(self.periods), f"system = {literal(self.of_system)}"]
+        where += [self.days] * bool(self.days)
         about = "one row per side and request: its part of each sum"
         unit_columns = [system, *keys, alone, *(name for name in columns if name not in keys)]
         condition = "\n    and ".join(where)
@@ -196,7 +220,41 @@ class Sides:
     def _total(self, name: str, value: str) -> str:
         return f"sum({value})" if name in self._counts else self.translation.total(value)
 
-    def _metric_clusters(self) -> Stage:
+    def _covered(self, earlier: Earlier) -> Iterator[Stage]:
+        """Each user with what they had before, 0 if nothing: they count as the mean."""
+        parts = [(f"{term.column}_earlier_{part}", term) for term in self.terms for part in "xw"]
+        columns = {name: term.x if name.endswith("x") else term.w for name, term in parts}
+        view = {
+            "about": "one row per user: the sums of the days before",
+            "keys": ["user_id"],
+            "columns": [Column(self.translation.total(sql), name) for name, sql in columns.items()],
+            "from": earlier.units,
+            "joins": {},
+            "where": f"user_id is not null\n    and {earlier.condition}",
+        }
+        yield Stage("earlier_sums", "sums", view)
+        ratios = []
+        covered: list[object] = ["cluster_sums.*"]
+        for term in self.terms:
+            x, w, centre = (f"{term.column}_earlier_{part}" for part in ("x", "w", "centre"))
+            ratios.append(Column(f"1e0 * sum({x}) / nullif(sum({w}), 0)", centre))
+            off = f"earlier_sums.{x}\n    - earlier_centres.{centre}\n    * earlier_sums.{w}"
+            covered.append(Column(f"coalesce({off}, 0e0)", f"{term.column}_c"))
+            covered.append(Column(f"coalesce(earlier_sums.{w}, 0e0)", f"{term.column}_c_weight"))
+        about = "sums are about the ratio of all days before"
+        yield columns_stage("earlier_centres", about, ratios, "earlier_sums")
+        join = {
+            "about": "each user with the sums of the days before, 0 if there are none",
+            "columns": covered,
+            "from": "cluster_sums",
+            "to": "earlier_sums",
+            "on": equal("earlier_sums", "cluster_sums", ("user_id",)),
+            "kind": "left",
+            "beside": "earlier_centres",
+        }
+        yield Stage("covered_clusters", "comparison/join", join)
+
+    def _metric_clusters(self, source: str) -> Stage:
         metrics = []
         for term in self.terms:
             system, baseline = (f"{term.counted}_{side}" for side in SIDES)
@@ -210,10 +268,17 @@ class Sides:
                 columns.append(Column(f"{term.counted}_{side}", f"{side}_n_units"))
                 columns.append(Column(f"1e0 * {term.w}_{side}", f"{side}_weight"))
                 columns.append(Column(f"{term.column}_y_{side}", f"{side}_y"))
+                if self.earlier:
+                    is_there = f"{term.counted}_{side} > 0"
+                    is_covered = f"{is_there} and {term.column}_c_weight > 0"
+                    columns.append(Column(chosen_if(is_covered, "1", "0"), f"{side}_n_covered"))
+                    for name in ("c", "c_weight"):
+                        value = chosen_if(is_there, f"{term.column}_{name}", "0e0")
+                        columns.append(Column(value, f"{side}_{name}"))
             metrics.append({"columns": columns, "where": f"{system} + {baseline} > 0"})
         about = "one row per user, segment and ratio"
         view = {"about": about, "shared": ["system", *SEGMENT], "metrics": metrics}
-        return Stage("metric_clusters", "comparison/metric_rows", view | {"from": "cluster_sums"})
+        return Stage("metric_clusters", "comparison/metric_rows", view | {"from": source})
 
     def read(
         self, rows: Sequence[Mapping[str, Any]], centres: Sequence[Mapping[str, Any]]
@@ -226,7 +291,7 @@ class Sides:
         """
         columns = {term.key: f"{term.column}_centre" for term in self.terms}
         moments_by_key = read_moments(
-            rows, VARIABLES, centres, columns, self.baseline, counted="n_units"
+            rows, self.variables, centres, columns, self.baseline, counted="n_units"
         )
         return {key: means for key, means in moments_by_key.items() if means.is_defined}
 

@@ -339,6 +339,7 @@ def _moments_of_groups(
         centres=centres,
         groups=groups,
         is_adjusted="system_c" in names,
+        is_ratio="system_c_weight" in names,
     )
 
 

@@ -49,7 +49,9 @@ class SampleMoments:
     on both sides, and the paired t-test where all are.
 
     With a covariate the difference is less theta times the difference of the covariate's means:
-    theta is the slope within the two sides, pooled (CUPED; Deng, Xu, Kohavi and Walker 2013).
+    theta is the slope within the two sides, pooled (CUPED; Deng, Xu, Kohavi and Walker 2013). Where
+    the covariate is a ratio by itself (`is_ratio`), it is linearised like the value, theta is the
+    slope over both sides together, and its own error is left out, as the delta method has it.
 
     Attributes:
         n: Queries of the system.
@@ -58,6 +60,7 @@ class SampleMoments:
         centres: What the values of each side were summed less of.
         groups: `system`, `baseline`, `both` -> the clusters that are there.
         is_adjusted: Whether there is a covariate.
+        is_ratio: Whether it has weights of its own.
     """
 
     n: int
@@ -66,6 +69,7 @@ class SampleMoments:
     centres: Vector
     groups: Mapping[str, Group]
     is_adjusted: bool = False
+    is_ratio: bool = False
 
     @property
     def n_baseline(self) -> int:
@@ -88,8 +92,15 @@ class SampleMoments:
     def _sum(self, name: str) -> float:
         return math.fsum(group.sums[name] for group in self.groups.values())
 
+    def _below(self, variable: str) -> str:
+        return "c_weight" if self.is_ratio and variable == "c" else "weight"
+
     def _mean(self, side: str, variable: str) -> float:
-        return self._sum(f"{side}_{variable}") / self._sum(f"{side}_weight")
+        below = self._sum(f"{side}_{self._below(variable)}")
+        return self._sum(f"{side}_{variable}") / below if below else 0.0
+
+    def _of_sides(self, variable: str) -> float:
+        return math.fsum(self._sum(f"{side}_{variable}") for side in SIDES)
 
     def _product(self, first: Vector, second: Vector) -> float:
         return math.fsum(group.product(first, second) for group in self.groups.values())
@@ -97,7 +108,15 @@ class SampleMoments:
     def _residual(self, side: str, variable: str, factor: float = 1.0) -> Vector:
         """What a cluster's sum has beyond the side's mean, as factors of its variables."""
         mean = self._mean(side, variable)
-        return {f"{side}_{variable}": factor, f"{side}_weight": -mean * factor}
+        return {f"{side}_{variable}": factor, f"{side}_{self._below(variable)}": -mean * factor}
+
+    def _overall_residual(self, side: str, variable: str) -> Vector:
+        """What it has beyond the mean of both sides."""
+        below = self._below(variable)
+        centres = self.centres if variable == "y" else dict.fromkeys(SIDES, 0.0)
+        shifts = (centres[name] * self._sum(f"{name}_{below}") for name in SIDES)
+        mean = (self._of_sides(variable) + math.fsum(shifts)) / self._of_sides(below)
+        return {f"{side}_{variable}": 1.0, f"{side}_{below}": centres[side] - mean}
 
     @property
     def is_defined(self) -> bool:
@@ -107,15 +126,18 @@ class SampleMoments:
     @cached_property
     def theta(self) -> float:
         """How much a value rises with its covariate; 0 without one, or if it does not vary."""
-        if not self.is_adjusted:
+        below = self._below("c")
+        if not (self.is_adjusted and all(self._sum(f"{side}_{below}") for side in SIDES)):
             return 0.0
+        residual = self._overall_residual if self.is_ratio else self._residual
         products = squares = 0.0
         for side in SIDES:
-            y, c = (self._residual(side, name) for name in "yc")
+            y, c = (residual(side, name) for name in "yc")
             products += self._product(y, c)
             squares += self._product(c, c)
         raw_squares = sum(self._product({f"{s}_c": 1.0}, {f"{s}_c": 1.0}) for s in SIDES)
-        return products / squares if squares > raw_squares * NOISE else 0.0
+        scale = self._of_sides(below) / self._of_sides("weight")
+        return products / squares * scale if squares > raw_squares * NOISE else 0.0
 
     def _plain(self, side: str) -> float:
         return self.centres[side] + self._mean(side, "y")
@@ -125,8 +147,8 @@ class SampleMoments:
         mean = self._plain(side)
         if not self.is_adjusted:
             return mean
-        weights = sum(self._sum(f"{name}_weight") for name in SIDES)
-        common = sum(self._sum(f"{name}_c") for name in SIDES) / weights
+        weights = self._of_sides(self._below("c"))
+        common = self._of_sides("c") / weights if weights else 0.0
         return mean - self.theta * (self._mean(side, "c") - common)
 
     @property
@@ -152,10 +174,12 @@ class SampleMoments:
     def _influence(self, side: str, theta: float) -> dict[str, float]:
         """How far a cluster of a side moves the side's mean, as factors of its variables."""
         n = self._n_of(side)
-        factor = math.sqrt(n / (n - 1)) / self._sum(f"{side}_weight")
-        factors = dict(self._residual(side, "y", factor))
-        for name, value in (self._residual(side, "c", -theta * factor) if theta else {}).items():
-            factors[name] = factors.get(name, 0.0) + value
+        factor = math.sqrt(n / (n - 1))
+        factors = dict(self._residual(side, "y", factor / self._sum(f"{side}_weight")))
+        if theta:
+            of_covariate = -theta * factor / self._sum(f"{side}_{self._below('c')}")
+            for name, value in self._residual(side, "c", of_covariate).items():
+                factors[name] = factors.get(name, 0.0) + value
         return factors
 
     def _variances(
@@ -178,7 +202,7 @@ class SampleMoments:
         variance = math.fsum(value for value, _ in self._variances(theta, scales))
         n = self.n_drawn
         return (
-            variance * (n - 2) / (n - 3) if theta and n > 3 else variance
+            variance * (n - 2) / (n - 3) if theta and n > 3 and not self.is_ratio else variance
         )  # theta is estimated too
 
     @cached_property
@@ -205,7 +229,7 @@ class SampleMoments:
         parts = self._variances(self.theta, scales)
         total = math.fsum(value for value, _ in parts)
         least = math.fsum(value**2 / max(1, n - 1) for value, n in parts)
-        return max(1.0, total**2 / least - bool(self.theta))
+        return max(1.0, total**2 / least - bool(self.theta and not self.is_ratio))
 
     @property
     def log_ratio(self) -> tuple[float, float, float] | None:
