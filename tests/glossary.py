@@ -143,6 +143,7 @@ COLUMNS: Mapping[str, str] = {
     "shown": "The items that were shown, or their number.",
     "shrunk": "The difference without the part that may be noise.",
     "spearman": "The rank correlation of offline and online numbers, from -1 to 1.",
+    "days since first": "The days since a user's first request that counts, in spans that double.",
     "state": "What a metric of an experiment came to: better, worse, held or unclear.",
     "status": "Whether the check holds: ok, warn or FAILED.",
     "step": "The step of the cleaning, by the reason why it leaves rows out.",

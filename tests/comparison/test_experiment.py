@@ -11,7 +11,7 @@ from engines.starting import Servers
 from marked import engines
 
 import sqlmetrics as sm
-from sqlmetrics.comparison.online.experiment import Experiment
+from sqlmetrics.comparison.online.verdict import Experiment
 from sqlmetrics.engines.database import Database
 
 COLUMNS = {
@@ -179,6 +179,26 @@ def test_a_log_that_begins_before_the_experiment_is_named() -> None:
     assert verdict([*early, *rows], start="2026-01-01").metrics == verdict(rows).metrics
 
 
+def test_the_effect_is_told_by_days_since_a_users_first_request() -> None:
+    rows = sorted(log_of(100, GAIN), key=lambda row: row["shown_at"])
+    found = verdict(rows)
+    first: dict[str, str] = {}
+    spans: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        start = first.setdefault(row["user_id"], row["shown_at"])
+        since = int(row["shown_at"][8:10]) - int(start[8:10])
+        name = next(
+            name for name, end in (("0", 1), ("1", 2), ("2-3", 4), ("8-15", 16)) if since < end
+        )
+        spans.setdefault(name, []).append(row)
+    assert [row.since_first for row in found.exposures] == sorted(spans, key=lambda n: int(n[0]))
+    for row in found.exposures:
+        (wanted,) = verdict(spans[row.since_first or ""]).metrics
+        assert (row.value, row.half_width) == pytest.approx((wanted.value, wanted.half_width))
+        assert row.relative_low == pytest.approx(wanted.relative_low, rel=1e-9)
+    assert "days since first" in repr(found)
+
+
 def test_days_before_it_narrow_its_intervals() -> None:
     rows = [
         row | ({"shown_at": "2025-12-30", "variant": "A"} if row["request_id"][-1] == "0" else {})
@@ -215,6 +235,9 @@ def test_databases_come_to_the_same_verdict(name: str, servers: Servers) -> None
         there = verdict(rows, Database(engine), **asked)
         flagged = verdict(rows, Database(engine), guardrails=RAIL, triggered="differs")
         assert flagged.metrics == there.metrics
+        spans = [(row.since_first, row.value) for row in wanted.exposures]
+        assert [row.since_first for row in there.exposures] == [name for name, _ in spans]
+        assert [row.value for row in there.exposures] == pytest.approx([x for _, x in spans])
     assert (there.verdict, there.n_mixed, there.days) == (wanted.verdict, 5, 10)
     for row, other in zip(wanted.metrics, there.metrics, strict=True):
         assert other.relative_low == pytest.approx(row.relative_low, rel=1e-9)

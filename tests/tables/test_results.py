@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -33,7 +34,7 @@ from sqlmetrics.clicks.simulation.simulate import SimulatedLog
 from sqlmetrics.comparison.diagnosis.diagnosis import Finding
 from sqlmetrics.comparison.diagnosis.rules import RULES
 from sqlmetrics.comparison.funnel.source_table import SourceFunnel
-from sqlmetrics.comparison.online.experiment import Experiment, MetricResult
+from sqlmetrics.comparison.online.verdict import Experiment, MetricResult
 from sqlmetrics.jobs.checks.verdict import Verdict, Verdicts
 from sqlmetrics.proof.doctor import examine
 from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
@@ -57,6 +58,7 @@ DAY = date(2026, 1, 31)
 FITS = ModelFits((ModelFit("sdbn", (PositionFit(1, 10, 5, -0.5, 1.75),)),), "a tenth")
 CURVE = PropensityCurve("given", (Propensity(1, 1.0, group=BAD), Propensity(2, 0.5, 0.25, 1, BAD)))
 PLACE = (BAD, "all", "all")
+EFFECT = MetricResult(BAD, "ctr", "primary", 0.2, 0.3, 0.5, 0.1, 0.9, None, "better")
 CHANGE = Contradiction(*PLACE, "mrr", "ctr", DAY, DAY, 0.5, -0.25)
 NUMBER = InterleavingEstimate(0.5, None, None, None)
 
@@ -208,9 +210,8 @@ RESULTS: dict[type[Tabular], Callable[[], Tabular]] = {
     MixedUsers: lambda: MixedUsers(9, 1, {BAD: ("a", BAD)}),
     Soundness: lambda: Soundness(_mismatch(), MixedUsers(9, 1, {BAD: ("a", BAD)}), _shown()),
     Experiment: lambda: Experiment(
-        *("ship", BAD, BAD, _mismatch(), 1),
-        (MetricResult(BAD, "ctr", "primary", 0.2, 0.3, 0.5, 0.1, 0.9, None, "better"),),
-        *(7, (BAD,)),
+        *("ship", BAD, BAD, _mismatch(), 1, (EFFECT,), 7, (BAD,), 0.5),
+        exposures=tuple(replace(EFFECT, since_first=name) for name in ("0", "1")),
     ),
     Depth: lambda: Depth(
         (Position(BAD, 1, 9, 3), Position(None, 1, 9, 3)),

@@ -2,176 +2,48 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import partial
-from textwrap import wrap
-from typing import Any, ClassVar, Literal, TypeAlias, cast
+from typing import Any, cast
 
 from sqlmetrics.catalog.online import online
-from sqlmetrics.clicks.analysis.experiment import SampleRatioMismatch, Unit, mismatch
+from sqlmetrics.clicks.analysis.experiment import Unit, mismatch
 from sqlmetrics.clicks.clean_log import cleaned_log
+from sqlmetrics.comparison.online.exposure import SINCE, by_exposure, spans
 from sqlmetrics.comparison.online.ratios import UNITS, OnlineRatios, online_ratios
 from sqlmetrics.comparison.online.trigger import Trigger, by_column, by_lists
+from sqlmetrics.comparison.online.verdict import (
+    BEST_LAST,
+    Experiment,
+    MetricResult,
+    decided,
+    gain,
+    metric_result,
+    percent,
+)
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.periods import period
-from sqlmetrics.comparison.report.numbers import number
-from sqlmetrics.comparison.report.text import WIDTH
 from sqlmetrics.comparison.statements import columns_stage
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.jobs.days import on_days
+from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.click_experiment import ClickExperiment
 from sqlmetrics.spec.days import Days, day_of
 from sqlmetrics.spec.named_values import named_in
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, with_stages
 from sqlmetrics.sql.template import literal
-from sqlmetrics.stats import student
-from sqlmetrics.stats.estimate import POWER, Estimate
-from sqlmetrics.tables.table import Table, many, printable
-from sqlmetrics.tables.tabular import Block, Kinds, Tabular
+from sqlmetrics.tables.table import many, printable
 
 UNMIXED = "sqlmetrics_unmixed_units"
 """The table of the requests of users who were in one variant alone."""
 
 TRIGGERED = "sqlmetrics_triggered_units"
 """The table of those of them in which the variants differ."""
-
-Verdict: TypeAlias = Literal["ship", "do not ship", "not yet", "no verdict"]
-
-State: TypeAlias = Literal["better", "worse", "held", "unclear"]
-"""What a metric came to: `held` is a guardrail that lost no more than it may."""
-
-
-@dataclass(frozen=True)
-class MetricResult:
-    """A metric of a variant beside control.
-
-    Attributes:
-        variant: The variant.
-        metric: The metric.
-        role: `primary` or `guardrail`.
-        control_value: Its value in control.
-        value: Its value in the variant.
-        relative: The relative difference; None if control is 0.
-        relative_low: The lower end of its interval.
-        relative_high: The upper end.
-        max_drop_pct: What a guardrail may lose, in percent.
-        state: What it came to.
-        days_needed: Days still needed for the wanted gain, of the primary metric.
-        half_width: How far the interval of the difference goes to each side.
-        variance_reduction: The share of its variance that the days before took away.
-    """
-
-    variant: str
-    metric: str
-    role: str
-    control_value: float | None
-    value: float | None
-    relative: float | None
-    relative_low: float | None
-    relative_high: float | None
-    max_drop_pct: float | None
-    state: State
-    days_needed: int | None = None
-    half_width: float | None = None
-    variance_reduction: float | None = None
-
-    @property
-    def change(self) -> str:
-        """The relative difference with its interval, in words."""
-        if self.relative is None:
-            return f"from {number(self.control_value)} to {number(self.value)}"
-        if self.relative_low is None or self.relative_high is None:
-            return _percent(self.relative)
-        ends = f"{_percent(self.relative_low)} to {_percent(self.relative_high)}"
-        return f"{_percent(self.relative)} ({ends})"
-
-
-@dataclass(frozen=True, repr=False)
-class Experiment(Tabular):
-    """The verdict on an experiment; it prints as a sentence and a table.
-
-    Attributes:
-        verdict: `ship`, `do not ship`, `not yet`, or `no verdict` where the sample ratio fails.
-        variant: The variant that it is about; empty if there is no verdict.
-        reason: Why, in a sentence.
-        mismatch: The test of the sample ratio.
-        n_mixed: Users in several variants, who are left out.
-        metrics: One per variant and metric; none where the sample ratio fails.
-        days: How many days the log has of it; None without times.
-        share_triggered: The share of requests that count, where not all do.
-        notes: What should be known.
-    """
-
-    verdict: Verdict
-    variant: str
-    reason: str
-    mismatch: SampleRatioMismatch
-    n_mixed: int
-    metrics: tuple[MetricResult, ...]
-    days: int | None
-    notes: tuple[str, ...]
-    share_triggered: float | None = None
-
-    _schemas: ClassVar[Mapping[str, Kinds]] = {
-        "metrics": {
-            **dict.fromkeys(("variant", "metric", "role"), "string"),
-            **dict.fromkeys(("control_value", "value", "relative"), "double"),
-            **dict.fromkeys(("relative_low", "relative_high", "max_drop_pct"), "double"),
-            "state": "string",
-            "days_needed": "int64",
-            **dict.fromkeys(("half_width", "variance_reduction"), "double"),
-        },
-        "verdict": {
-            **dict.fromkeys(("verdict", "variant", "reason"), "string"),
-            **dict.fromkeys(("p_sample_ratio", "share_triggered"), "double"),
-            **dict.fromkeys(("n_mixed", "days"), "int64"),
-        },
-    }
-
-    def to_dicts(self) -> dict[str, list[dict[str, Any]]]:
-        """`metrics`, a row per variant and metric, and `verdict`, one row."""
-        verdict_row = {
-            "verdict": self.verdict,
-            "variant": self.variant,
-            "reason": self.reason,
-            "p_sample_ratio": self.mismatch.p_value,
-            "n_mixed": self.n_mixed,
-            "days": self.days,
-            "share_triggered": self.share_triggered,
-        }
-        return {"metrics": [vars(row) for row in self.metrics], "verdict": [verdict_row]}
-
-    def _blocks(self) -> Iterator[Block]:
-        name = printable(self.variant) if self.variant else ""
-        subject = f" ({name})" if name and self.verdict == "not yet" else f" {name}"
-        yield _wrapped(f"{self.verdict}{subject.rstrip()}: {self.reason}")
-        yield from self.mismatch.blocks()
-        if self.metrics:
-            yield (Table(_HEAD, [_cells(row) for row in self.metrics], 3),)
-        yield "\n".join(_wrapped(f"note: {note}") for note in self.notes)
-
-
-_HEAD = ["variant", "metric", "role", "control", "value", "relative", "state"]
-
-
-def _wrapped(text: str) -> str:
-    return "\n".join(wrap(text, WIDTH, subsequent_indent="    "))
-
-
-def _cells(row: MetricResult) -> list[str]:
-    names = [printable(row.variant), row.metric, row.role]
-    change = row.change if row.relative is not None else "-"
-    return [*names, number(row.control_value), number(row.value), change, row.state]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:+.1f} %"
 
 
 def experiment(spec: Spec, connection: Any = None) -> Experiment:
@@ -325,22 +197,29 @@ class _Looking:
             return found("not yet", "", reason, metrics=(), notes=notes)
         metrics = self._metrics(self.ratios, n_days)
         verdicts = [
-            (*_decided([row for row in metrics if row.variant == name], is_over=is_over), name)
+            (*decided([row for row in metrics if row.variant == name], is_over=is_over), name)
             for name in self._treatments
         ]
-        gains = {row.variant: _gain(row) for row in metrics if row.role == "primary"}
+        gains = {row.variant: gain(row) for row in metrics if row.role == "primary"}
         verdict, reason, variant = max(
-            verdicts, key=lambda line: (_BEST_LAST.index(line[0]), gains[line[2]])
+            verdicts, key=lambda line: (BEST_LAST.index(line[0]), gains[line[2]])
         )
         notes = (*notes, *self.ratios.of_covariate())
         notes += tuple(
             f"{row.metric} of {printable(row.variant)}: the covariate changed the variance of the "
-            f"difference by {_percent(-row.variance_reduction)}"
+            f"difference by {percent(-row.variance_reduction)}"
             for row in metrics
             if row.variance_reduction is not None
         )
         notes += tuple(self._diluted(metrics))
-        return found(verdict, variant, reason, metrics=tuple(metrics), notes=notes)
+        return found(
+            verdict,
+            variant,
+            reason,
+            metrics=tuple(metrics),
+            notes=notes,
+            exposures=tuple(self._exposures(n_days or 0)),
+        )
 
     @property
     def _treatments(self) -> list[str]:
@@ -372,14 +251,30 @@ class _Looking:
         ((n_days, last_day),) = self.ratios.log.engine.rows(_DAYS)
         return int(n_days), None if last_day is None else day_of(last_day)
 
-    def _metrics(self, ratios: OnlineRatios, n_days: int | None) -> list[MetricResult]:
+    def _metrics(
+        self, ratios: OnlineRatios, n_days: int | None = None, name: str = ALL
+    ) -> list[MetricResult]:
+        """The metrics of each variant; by the values of a segment, if it is named."""
         settings = self.settings
         level = 1 - (1 - settings.level) / len(self._treatments)
         drops = {str(online(rail.metric)): rail.max_drop_pct for rail in settings.guardrails}
-        rows = ratios.rows(settings.control, self._treatments)
         return [
-            _metric_result(row, settings, level, drops.get(row["metric"]), n_days) for row in rows
+            metric_result(row, settings, level, drops.get(row["metric"]), n_days)
+            for row in ratios.rows(settings.control, self._treatments)
+            if row["segment_name"] == name
         ]
+
+    def _exposures(self, n_days: int) -> Iterator[MetricResult]:
+        """The primary metric by days since exposure, in order."""
+        if n_days < 2:
+            return
+        step, ratios = by_exposure(self.ratios, n_days)
+        with step.there(ratios.log.engine):
+            order = [name for name, _ in spans(n_days)]
+            rows = self._metrics(ratios, name=SINCE)
+            yield from sorted(
+                rows, key=lambda row: (row.variant, order.index(row.since_first or "0"))
+            )
 
     def _triggered(self) -> tuple[float | None, list[str]]:
         """The share of requests that count, and how many do in words; None of all.
@@ -411,7 +306,7 @@ class _Looking:
             _WEIGHTS.format(weight=first[0].w)
         )
         narrow = {row.variant: row.half_width for row in metrics if row.role == "primary"}
-        for row in self._metrics(every, None):
+        for row in self._metrics(every):
             half_width = narrow[row.variant]
             width = (
                 f"; counting those alone, the interval of this effect is "
@@ -451,109 +346,3 @@ class _Looking:
                 f"{days[last]}: give start: {days[last]}, so that nobody is in both for what came "
                 "before"
             )
-
-
-_BEST_LAST: Sequence[Verdict] = ("do not ship", "not yet", "ship")
-
-
-def _gain(row: MetricResult) -> float:
-    return abs(row.relative or 0.0) * (1 if row.state == "better" else -1)
-
-
-def _metric_result(
-    row: Mapping[str, Any],
-    settings: ClickExperiment,
-    level: float,
-    max_drop_pct: float | None,
-    n_days: int | None,
-) -> MetricResult:
-    """A row of a comparison as the experiment reads it."""
-    always, direction = settings.looks == "any", row["direction"]
-    estimate: Estimate | None = row.get("statistic")
-    ends = estimate.interval(level, always=always) if estimate else (None, None)
-    log_ratio = Estimate(*row["log_ratio"]) if row.get("log_ratio") else None
-    low, high = log_ratio.interval(level, always=always) if log_ratio else (None, None)
-    relative = None if low is None or high is None else (math.expm1(low), math.expm1(high))
-    is_guardrail = max_drop_pct is not None
-    state = (
-        _held(row, relative, max_drop_pct / 100)
-        if max_drop_pct is not None
-        else _moved(ends, direction)
-    )
-    needed = None
-    if not is_guardrail and log_ratio and settings.wanted_pct and n_days and state == "unclear":
-        needed = _days_needed(log_ratio, settings.wanted_pct / 100, level, n_days, always=always)
-    return MetricResult(
-        row["system"],
-        row["metric"],
-        "guardrail" if is_guardrail else "primary",
-        row["baseline_value"],
-        row["value"],
-        row["relative"],
-        relative_low=relative and relative[0],
-        relative_high=relative and relative[1],
-        max_drop_pct=max_drop_pct,
-        state=state,
-        days_needed=needed,
-        half_width=estimate.half_width(level, always=always) if estimate else None,
-        variance_reduction=row["variance_reduction"],
-    )
-
-
-def _moved(ends: tuple[float | None, float | None], direction: int) -> State:
-    """Whether an interval of a difference lies on one side of 0."""
-    low, high = ends
-    if low is None or high is None or low <= 0 <= high:
-        return "unclear"
-    return "better" if (low > 0) == (direction > 0) else "worse"
-
-
-def _held(row: Mapping[str, Any], relative: tuple[float, float] | None, drop: float) -> State:
-    """Whether a relative difference lies within what may be lost, or beyond it."""
-    if relative is None:
-        return "held" if row["difference"] == 0 and row["value"] is not None else "unclear"
-    low, high = relative
-    least, most = (-high, -low) if row["direction"] > 0 else (low, high)
-    if most <= drop:
-        return "held"
-    return "worse" if least > drop else "unclear"
-
-
-def _days_needed(
-    log_ratio: Estimate, wanted: float, level: float, n_days: int, *, always: bool
-) -> int:
-    """Days still needed for an interval that would show the wanted gain with 80 % power.
-
-    The error falls with the square root of the days, if each brings as many new users.
-    """
-    half_width = log_ratio.half_width(level, always=always) or 0.0
-    power = student.critical(2 * POWER - 1, log_ratio.df) * (log_ratio.standard_error or 0.0)
-    return max(1, math.ceil(n_days * ((half_width + power) / math.log1p(wanted)) ** 2) - n_days)
-
-
-def _decided(rows: Sequence[MetricResult], *, is_over: bool) -> tuple[Verdict, str]:
-    """The verdict on a variant, and why."""
-    primary, *guardrails = rows
-    if primary.state == "worse":
-        return "do not ship", f"{primary.metric} got worse, {primary.change}"
-    for row in guardrails:
-        if row.state == "worse":
-            return "do not ship", (
-                f"the guardrail {row.metric} got worse by more than {row.max_drop_pct:g} %, "
-                f"{row.change}"
-            )
-    doubts = [row for row in guardrails if row.state == "unclear"]
-    if primary.state == "better" and not doubts:
-        held = ", and all guardrails hold" if guardrails else ""
-        return "ship", f"{primary.metric} got better, {primary.change}{held}"
-    verdict: Verdict = "do not ship" if is_over else "not yet"
-    if primary.state != "better":
-        days = many(primary.days_needed or 0, "more day")
-        needs = f"; about {days} would show the wanted gain" if primary.days_needed else ""
-        end = " by the end" if is_over else " so far"
-        return verdict, f"{primary.metric} has no clear gain{end}, {primary.change}{needs}"
-    row = doubts[0]
-    return verdict, (
-        f"{primary.metric} got better, {primary.change}, but the guardrail {row.metric} may have "
-        f"got worse by more than {row.max_drop_pct:g} %, {row.change}"
-    )
