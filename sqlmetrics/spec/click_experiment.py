@@ -57,6 +57,9 @@ class ClickExperiment(Model):
     cuped_days: int | None = Field(default=None, gt=0)
     """So many days before `start` tell what users did before, which narrows the intervals
     (CUPED)."""
+    winsorise: float | None = Field(default=None, gt=0, lt=1)
+    """Cut what a user paid at this quantile of all who paid, like 0.99, so that a few do not
+    decide. Default: cut nothing."""
     wanted_pct: float | None = Field(default=None, gt=0)
     """The smallest relative gain worth shipping, in percent: says how many days are still
     needed."""

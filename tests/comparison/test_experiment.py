@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
+from math import ceil
 from typing import Any
 
 import pyarrow as pa
@@ -64,7 +66,8 @@ def log_of(
 
 def verdict(rows: list[dict[str, Any]], connection: Any = None, **asked: Any) -> Experiment:
     """The verdict on the experiment of a log."""
-    log = {"data": pa.Table.from_pylist(rows), "columns": COLUMNS}
+    columns = COLUMNS | ({"amount": asked.pop("amount")} if "amount" in asked else {})
+    log = {"data": pa.Table.from_pylist(rows), "columns": columns}
     clicks = {"log": log, "experiment": ASKED | asked}
     return sm.experiment(sm.Spec(clicks=clicks, metrics=["ctr"]), connection)
 
@@ -224,6 +227,38 @@ def test_days_before_it_narrow_its_intervals() -> None:
     )
     both = verdict(rows, cuped_days=7, triggered="differs", **asked)
     assert both.metrics[0].variance_reduction is not None
+
+
+@pytest.mark.parametrize("name", engines(["duckdb", "sqlite", "postgres"], now=["sqlite"]))
+def test_amounts_of_a_user_are_cut_at_a_quantile(name: str, servers: Servers) -> None:
+    chance = random.Random(1)
+    rows = [
+        row | {"paid": round(chance.paretovariate(1), 2) if row["bought"] else None}
+        for row in log_of(100, GAIN)
+    ]
+    totals: dict[str, float] = defaultdict(float)
+    for row in rows:
+        totals[row["user_id"]] += row["paid"] or 0
+    paid = sorted(total for total in totals.values() if total)
+    cap = paid[ceil(0.9 * len(paid)) - 1]
+    cut = [
+        row | {"paid": row["paid"] and row["paid"] * min(1, cap / totals[row["user_id"]])}
+        for row in rows
+    ]
+    asked = {"primary": "revenue_per_request"}
+    asked["guardrails"] = [{"metric": "average_order_value", "max_drop_pct": 5}]
+    with servers.open(name) as engine:
+        found = verdict(rows, Database(engine), amount="paid", winsorise=0.9, **asked)
+    for row, wanted in zip(
+        found.metrics, verdict(cut, amount="paid", **asked).metrics, strict=True
+    ):
+        numbers = (row.value, row.relative_high, row.half_width)
+        expected = (wanted.value, wanted.relative_high, wanted.half_width)
+        assert numbers == pytest.approx(expected, rel=1e-9)
+    n_cut = sum(total > cap for total in paid)
+    assert f"revenue_per_request of {n_cut} of {len(paid)} users with an" in " ".join(found.notes)
+    with pytest.raises(sm.SpecError, match="winsorise cuts amounts, and no metric is of one"):
+        verdict(rows, winsorise=0.9)
 
 
 @pytest.mark.parametrize("name", engines(["sqlite", "postgres"], now=["sqlite"]))

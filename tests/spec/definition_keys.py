@@ -933,6 +933,7 @@ ALTERNATIVES: Mapping[str, Sequence[Any]] = {
     "experiment.wanted_pct": [2],
     "experiment.level": [0.8],
     "experiment.cuped_days": [None, 9],
+    "experiment.winsorise": [0.9],
     "experiment.triggered": [None, "device"],
     "guardrails.metric": ["abandonment"],
     "guardrails.max_drop_pct": [2],

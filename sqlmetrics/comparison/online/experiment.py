@@ -23,6 +23,7 @@ from sqlmetrics.comparison.online.verdict import (
     metric_result,
     percent,
 )
+from sqlmetrics.comparison.online.winsorising import winsorised
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.periods import period
 from sqlmetrics.comparison.statements import columns_stage
@@ -80,12 +81,13 @@ def experiment(spec: Spec, connection: Any = None) -> Experiment:
         connect(connection) as engine,
         engine.reading(),
         cleaned_log(clicks, engine, names=named_in(dated)) as log,
-        online_ratios(log, dated, options, settings.flags) as ratios,
+        online_ratios(log, dated, options, settings.flags) as whole,
+        winsorised(whole, settings.variants, settings.winsorise) as (ratios, cut),
         keeping(engine, [Step(UNMIXED, _unmixed(ratios, settings))]),
         keeping(engine, [Step(TRIGGERED, _TRIGGERED)] * bool(settings.triggered)),
     ):
         table = TRIGGERED if settings.triggered else UNMIXED
-        return _Looking(settings, replace(ratios, table=table)).result()
+        return _Looking(settings, replace(ratios, table=table), cut).result()
 
 
 def _trigger(settings: ClickExperiment, engine: Database) -> Trigger | None:
@@ -101,7 +103,7 @@ def _in_variants(ratios: OnlineRatios, settings: ClickExperiment) -> list[Stage]
     where += f"\n    and {ratios.compared}" if ratios.compared else ""
     about = "the requests of the variants"
     return [
-        columns_stage("variant_units", about, ["*"], UNITS, where),
+        columns_stage("variant_units", about, ["*"], ratios.units, where),
         Stage("users", "clicks/users", {"served": "variant_units"}),
     ]
 
@@ -171,6 +173,7 @@ class _Looking:
 
     settings: ClickExperiment
     ratios: OnlineRatios
+    cut: Sequence[str]
 
     def result(self) -> Experiment:
         """The verdict."""
@@ -180,7 +183,7 @@ class _Looking:
         n_days, last_day = self._days()
         unit = cast(Unit, self.ratios.unit.names[1])
         ratio = mismatch(counts, settings.shares, unit=unit)
-        notes = (*self._notes(n_mixed, n_days), *of_trigger)
+        notes = (*self._notes(n_mixed, n_days), *self.cut, *of_trigger)
         found = partial(
             Experiment, mismatch=ratio, n_mixed=n_mixed, days=n_days, share_triggered=share
         )

@@ -83,6 +83,7 @@ class OnlineRatios:
         carried: Other columns of segments that requests keep.
         statements: What ran.
         covered: Metric -> of how many units something is known from before, and of how many not.
+        units: The table of all requests.
         table: The table whose rows are compared.
     """
 
@@ -95,6 +96,7 @@ class OnlineRatios:
     carried: tuple[str, ...] = ()
     statements: list[str] = field(default_factory=list)
     covered: dict[str, tuple[int, int]] = field(default_factory=dict)
+    units: str = UNITS
     table: str = UNITS
 
     @property
@@ -128,8 +130,8 @@ class OnlineRatios:
             system,
             paired=False,
             translation=translation,
-            days=self.compared if self.table == UNITS else "",
-            earlier=Earlier(UNITS, before.condition) if before else None,
+            days=self.compared if self.table == self.units else "",
+            earlier=Earlier(self.units, before.condition) if before else None,
         )
         moments_by_key: dict[Key, SampleMoments] = {}
         for first in range(0, len(self.terms), PART):
