@@ -269,6 +269,11 @@ def _compared_log(
         raise ValueError("a spec without clicks has no log")
     clicks = spec.clicks
     if options.dates or options.before:
+        if clicks.columns is not None and clicks.columns.time is None:
+            raise SpecError(
+                "the log has no column of times, so there are no days to compare or to be a "
+                "covariate; name it as columns.time of the log"
+            )
         clicks = clicks.model_copy(update={"daily": True})
     with (
         cleaned_log(clicks, engine, names=named_in(spec)) as log,

@@ -307,6 +307,11 @@ def test_a_variant_that_is_nowhere_is_named() -> None:
     never = [row | {"differs": False} for row in rows]
     with pytest.raises(sm.InputError, match="triggered: differs holds for none of 30 requests"):
         verdict(never, triggered="differs")
+    lists = lists_of(rows) | {"columns": {"query": "reqest", "item": "item", "system": "variant"}}
+    with pytest.raises(sm.InputError, match="lists: unknown column 'reqest'; did you mean 'req"):
+        verdict(rows, triggered="lists_differ", lists=lists)
+    with pytest.raises(sm.InputError, match="all 10 users are in several variants; if the log"):
+        verdict(log_of(10, SAME, crossed=10))
     log = {"data": pa.Table.from_pylist(rows), "columns": COLUMNS}
     spec = sm.Spec(clicks={"log": log}, metrics=["ctr"])
     with pytest.raises(sm.SpecError, match="the spec has no experiment; add clicks"):

@@ -249,6 +249,8 @@ def test_users_without_a_day_before_are_compared_as_they_are() -> None:
     plain = sm.compare(spec_of(rows, metrics=["ctr@2"]))["ctr@2"]
     row = compared_after(rows, metrics=["ctr@2"])["ctr@2"]
     assert row["ci_low"] == pytest.approx(plain["ci_low"], rel=1e-9)
+    with pytest.raises(sm.SpecError, match="the log has no column of times, so there are no days"):
+        sm.compare(spec_of(rows, metrics=["ctr@2"]), covariate=BEFORE)
     spec = spec_of(rows, metrics=["ctr@2"], columns={"time": "shown_at", "user": None})
     with pytest.raises(sm.SpecError, match="a session is not there before; name the column of"):
         sm.compare(spec, covariate=BEFORE)

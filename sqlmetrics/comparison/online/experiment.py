@@ -212,7 +212,7 @@ class _Looking:
             f"{row.metric} of {printable(row.variant)}: the covariate changed the variance of the "
             f"difference by {percent(-row.variance_reduction)}"
             for row in metrics
-            if row.variance_reduction is not None
+            if row.variance_reduction
         )
         notes += tuple(self._diluted(metrics))
         return found(
@@ -244,6 +244,11 @@ class _Looking:
             names = sorted(str(system) for (system,) in systems)
             raise InputError(
                 f"experiment: no request of {lacks[0]}; {unknown('system', lacks[0], names)}"
+            )
+        if not counts and n_mixed:
+            raise InputError(
+                f"experiment: all {many(int(n_mixed), *self.ratios.unit.names)} are in several "
+                "variants; if the log begins before the experiment, give start, its first day"
             )
         return {name: counts.get(name, 0) for name in self.settings.variants}, int(n_mixed)
 

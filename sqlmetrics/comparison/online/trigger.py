@@ -9,11 +9,12 @@ from sqlmetrics.clicks.interleaving.credits import source_items
 from sqlmetrics.comparison.online.ratios import UNITS
 from sqlmetrics.comparison.statements import columns_stage, sums_stage
 from sqlmetrics.engines.database import Database
-from sqlmetrics.errors import InputError, shortened
+from sqlmetrics.errors import InputError, shortened, unknown
 from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.plan.segments import UNKNOWN
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.spec.click_columns import SourceRankings
+from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.stage import Column, Stage, Window, with_stages
 from sqlmetrics.sql.template import identifier, literal, verbatim
 from sqlmetrics.tables.table import printable
@@ -64,7 +65,7 @@ def by_lists(source: SourceRankings, variants: Sequence[str], engine: Database) 
     """Requests for which the lists of the variants differ in an item or its place.
 
     Raises:
-        InputError: If a row has no rank or score.
+        InputError: If a column is not there, or a row has no rank or score.
     """
     columns = source.columns
     conditions = [
@@ -72,6 +73,12 @@ def by_lists(source: SourceRankings, variants: Sequence[str], engine: Database) 
         *([verbatim(source.where)] if source.where else []),
     ]
     relation = source_relation(source, "clicks_lists", engine)
+    existing = engine.columns(source_text(relation))
+    for name in (columns.query, columns.item, columns.system, columns.order):
+        if name.casefold() not in map(str.casefold, existing):
+            raise InputError(
+                f"experiment: lists: {unknown('column', name, existing)}; name it in columns"
+            )
     items = source_items(relation, columns, conditions)
     order = [f"ordered_by {'asc' if columns.rank else 'desc'}", "item_id asc"]
     place = Column(f"row_number() over {Window(['request_id', 'system'], order)}", "place")
