@@ -225,6 +225,16 @@ def test_days_before_it_narrow_its_intervals() -> None:
     assert row.half_width**2 / plain.half_width**2 == pytest.approx(
         1 - row.variance_reduction, rel=1e-3
     )
+    late = verdict(rows, cuped_days=2, start="2026-01-03").notes
+    n = len(
+        {
+            row["request_id"]
+            for row in rows
+            if row["variant"] == "B" and row["shown_at"] < "2026-01-03"
+        }
+    )
+    assert f"{n} requests of 2026-01-01..2026-01-02 had a variant already" in " ".join(late)
+    assert "had a variant already" not in repr(found)
     both = verdict(rows, cuped_days=7, triggered="differs", **asked)
     assert both.metrics[0].variance_reduction is not None
 

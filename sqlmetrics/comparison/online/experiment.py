@@ -207,7 +207,7 @@ class _Looking:
         verdict, reason, variant = max(
             verdicts, key=lambda line: (BEST_LAST.index(line[0]), gains[line[2]])
         )
-        notes = (*notes, *self.ratios.of_covariate())
+        notes = (*notes, *self.ratios.of_covariate(), *self._treated_before())
         notes += tuple(
             f"{row.metric} of {printable(row.variant)}: the covariate changed the variance of the "
             f"difference by {percent(-row.variance_reduction)}"
@@ -342,6 +342,21 @@ class _Looking:
             f"intervals at {self.settings.level:.0%} over {unit.names[1]}, {looks}; a guardrail is "
             "held if its whole interval is within what it may lose"
         )
+
+    def _treated_before(self) -> Iterator[str]:
+        """Whether the days before are of the experiment itself."""
+        before = self.ratios.options.before
+        if before is None:
+            return
+        treatments = ", ".join(map(literal, self._treatments))
+        where = f"{before.condition}\n    and system in ({treatments})"
+        counted = f"select count(*) as n\nfrom {self.ratios.units}\nwhere {where}"
+        ((n,),) = self.ratios.log.engine.rows(counted)
+        if n:
+            yield (
+                f"{many(int(n), 'request')} of {before.name} had a variant already: a covariate "
+                "that the variant moved hides its effect; give the experiment's first day as start"
+            )
 
     def _late_start(self) -> Iterator[str]:
         """Whether the log begins before the experiment does: not all variants are there at once."""
