@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from sqlmetrics.comparison.online.experiment import experiment
     from sqlmetrics.comparison.page.report import Report
     from sqlmetrics.comparison.page.sources import report
+    from sqlmetrics.comparison.proxies.foretell import foretell
+    from sqlmetrics.comparison.proxies.proxy_metrics import ProxyMetrics
     from sqlmetrics.comparison.query_explanation import QueryExplanation, explain_query
     from sqlmetrics.comparison.report.comparison import Comparison
     from sqlmetrics.comparison.stored_comparison import compare_stored
@@ -72,6 +74,7 @@ __all__ = [
     "InputError",
     "Leaderboard",
     "NoDataError",
+    "ProxyMetrics",
     "QueryExplanation",
     "Report",
     "Result",
@@ -98,6 +101,7 @@ __all__ = [
     "explain",
     "explain_query",
     "export",
+    "foretell",
     "funnel",
     "fuse",
     "fuse_sweep",
@@ -126,6 +130,7 @@ _HOMES = {
     "InputError": "errors",
     "Leaderboard": "comparison.leaderboard.board",
     "NoDataError": "errors",
+    "ProxyMetrics": "comparison.proxies.proxy_metrics",
     "QueryExplanation": "comparison.query_explanation",
     "Report": "comparison.page.report",
     "Result": "evaluation.report.result",
@@ -148,6 +153,7 @@ _HOMES = {
     "experiment": "comparison.online.experiment",
     "explain_query": "comparison.query_explanation",
     "export": "jobs.exports.write",
+    "foretell": "comparison.proxies.foretell",
     "funnel": "comparison.funnel.funnel",
     "fuse": "fusion.fuse",
     "fuse_sweep": "fusion.sweep",

@@ -46,6 +46,10 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "leaderboard.leaderboard.leaderboard",
             "Order systems by a metric: ranks, groups, a table to publish.",
         ),
+        "foretell": (
+            "proxies.foretell.foretell",
+            "Find the offline metric that foretells an online one.",
+        ),
         "gate": ("gate.gate.gate", "Compare a branch with its base, for a pull request."),
         "diagnose": ("diagnose.diagnose", "Look for known reasons why a metric moved."),
         "funnel": ("funnel.funnel", "Report at which stage relevant items are lost."),

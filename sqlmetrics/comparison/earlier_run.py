@@ -11,11 +11,7 @@ from sqlmetrics.comparison.periods import DAY
 from sqlmetrics.comparison.statements import columns_stage
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
-from sqlmetrics.evaluation.inputs.missing import absent
-from sqlmetrics.evaluation.inputs.open import source_relation
-from sqlmetrics.evaluation.inputs.sources import source_of
-from sqlmetrics.spec.source import Queries
-from sqlmetrics.sql.relation import source_text
+from sqlmetrics.evaluation.inputs.open import opened_table
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import identifier, literal
 
@@ -115,11 +111,7 @@ def opened_values(values: Any, baseline: str | None, engine: Database) -> Stored
         InputError: If it cannot be read, or is no table of values of queries.
         SpecError: If it has several systems, and none is named.
     """
-    source = Queries.model_validate(source_of(values, ROLE, engine.find))
-    if source.data is None and (problem := absent(source, engine)):
-        raise InputError(f"{ROLE}: {problem}")
-    text = source_text(source_relation(source, ROLE, engine))
-    column_by_name = {name.casefold(): name for name in engine.columns(text)}
+    text, column_by_name = opened_table(values, ROLE, engine)
     if "query_id" not in column_by_name:
         problem = unknown("column", "query_id", list(column_by_name.values()))
         raise InputError(

@@ -271,6 +271,7 @@ def _bounds(statistic: Estimate | Percentiles | None, coverage: float) -> dict[s
     """The interval at a coverage, and what such data show."""
     low, high = statistic.interval(coverage) if statistic else (None, None)
     return {
+        "standard_error": statistic.standard_error if statistic else None,
         "ci_low": low,
         "ci_high": high,
         "ci_level": None if low is None else coverage,
@@ -335,7 +336,7 @@ def _row(pairing: Pairing, options: Options, sums: Sums, row_key: Place) -> dict
 
 _NUMBERS = (
     *("value", "baseline_value", "difference", "relative", "relative_low", "relative_high"),
-    *("ci_low", "ci_high", "ci_level"),
+    *("standard_error", "ci_low", "ci_high", "ci_level"),
     *("p_value", "p_adjusted", "effect_size", "smallest_detectable", "variance_reduction"),
 )
 _PAIRS = ("wins", "ties", "losses")

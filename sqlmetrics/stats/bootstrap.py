@@ -45,10 +45,6 @@ def resampled_counts(n_units: int, replicates: int, seed: int) -> Array:
 def bootstrap_interval(values: Array, confidence: float, n_units: int) -> Interval:
     """The percentiles of what replicates say; none where too many of them say nothing (NaN).
 
-    The percentiles lie as much farther out as Student's t is wider than the normal, since a
-    bootstrap of few units is too narrow: expanded percentiles, Hesterberg, What teachers should
-    know about the bootstrap, American Statistician 69 (2015).
-
     Args:
         values: A number for each replicate.
         confidence: The coverage, above 0 and below 1.
@@ -59,6 +55,18 @@ def bootstrap_interval(values: Array, confidence: float, n_units: int) -> Interv
     defined = values[~np.isnan(values)]
     if n_units < 2 or len(defined) < max(2, DEFINED * len(values)):
         return None, None
+    return percentile_interval(map(float, defined), expanded(confidence, n_units))
+
+
+def expanded(confidence: float, n_units: int) -> float:
+    """The coverage whose percentiles lie as far out as Student's t is wider than the normal.
+
+    A bootstrap of few units is too narrow: Hesterberg, What teachers should know about the
+    bootstrap, American Statistician 69 (2015).
+
+    Args:
+        confidence: The coverage, above 0 and below 1.
+        n_units: How many units are resampled, 2 or more.
+    """
     reach = student.critical(confidence, n_units - 1) * math.sqrt(n_units / (n_units - 1))
-    expanded = 2 * NormalDist().cdf(reach) - 1
-    return percentile_interval(map(float, defined), expanded)
+    return 2 * NormalDist().cdf(reach) - 1

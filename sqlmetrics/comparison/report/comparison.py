@@ -31,7 +31,7 @@ KINDS = {
         ("value", "baseline_value", "difference", "relative", "relative_low", "relative_high"),
         "double",
     ),
-    **dict.fromkeys(("ci_low", "ci_high"), "double"),
+    **dict.fromkeys(("standard_error", "ci_low", "ci_high"), "double"),
     **dict.fromkeys(("ci_level", "p_value", "p_adjusted"), "double"),
     "test": "string",
     **dict.fromkeys(("n", "n_baseline", "wins", "ties", "losses"), "int64"),

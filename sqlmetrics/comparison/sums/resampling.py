@@ -107,6 +107,11 @@ class Percentiles:
         """
         return percentile_interval(self.replicates.means(), confidence)
 
+    @property
+    def standard_error(self) -> float | None:
+        """As of Student's t."""
+        return self.estimate.standard_error
+
     def smallest_detectable(self, confidence: float) -> float | None:
         """As of Student's t."""
         return self.estimate.smallest_detectable(confidence)

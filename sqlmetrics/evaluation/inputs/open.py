@@ -14,7 +14,7 @@ from sqlmetrics.evaluation.inputs.hive_files import read_on_days
 from sqlmetrics.evaluation.inputs.lists import listed
 from sqlmetrics.evaluation.inputs.missing import absent
 from sqlmetrics.evaluation.inputs.run_names import check_tags, files_by_title
-from sqlmetrics.evaluation.inputs.sources import relation_of
+from sqlmetrics.evaluation.inputs.sources import relation_of, source_of
 from sqlmetrics.plan.plan import with_fused
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.days import Ends
@@ -284,6 +284,24 @@ def source_relation(source: Source, role: str, engine: Database) -> Relation:
         _check_there(source, role.removeprefix("clicks_"), reader)
         data = reader.table(f"select * from {source_text(relation)}")
     return Relation("table", engine.register(f"sqlmetrics_{role}", data), columns=relation.columns)
+
+
+def opened_table(table: object, role: str, engine: Database) -> tuple[str, dict[str, str]]:
+    """What stands behind FROM for a table of any columns, and these by their names in lower case.
+
+    Args:
+        table: A file, a table or data in memory, as `evaluate` takes tables.
+        role: What it is called in messages.
+        engine: Where it is read.
+
+    Raises:
+        InputError: If it cannot be read.
+    """
+    source = Queries.model_validate(source_of(table, role, engine.find))
+    if source.data is None and (problem := absent(source, engine)):
+        raise InputError(f"{role}: {problem}")
+    text = source_text(source_relation(source, role, engine))
+    return text, {name.casefold(): name for name in engine.columns(text)}
 
 
 def _check_there(source: Source, role: str, reader: Database) -> None:

@@ -44,7 +44,7 @@ def _is_file(text: str) -> bool:
     return is_pipe(text) or os.path.exists(text) or (glob.has_magic(text) and bool(glob.glob(text)))
 
 
-def file_names(files: Sequence[str]) -> list[str]:
+def file_names(files: Sequence[str], role: str = "rankings") -> list[str]:
     """What several files, or tables, are called; a name is that of its file, whatever others are.
 
     Files of one name in several folders have these before it; what is no file has its number.
@@ -64,7 +64,7 @@ def file_names(files: Sequence[str]) -> list[str]:
         longer = _longer_names([files[position] for position in places])
         for position, name in zip(places, longer, strict=True):
             titles[position] = name
-    check_distinct(titles, files)
+    check_distinct(titles, files, role)
     return titles
 
 
@@ -80,16 +80,16 @@ def _longer_names(files: Sequence[str]) -> list[str]:
     return short if len({*short}) == len(short) else [path.as_posix() for path in relative_paths]
 
 
-def check_distinct(names: Sequence[str], files: Sequence[object]) -> None:
+def check_distinct(names: Sequence[str], files: Sequence[object], role: str = "rankings") -> None:
     """Raise InputError for two files of one name, or one that is given twice."""
     name = next((name for name, count in Counter(names).items() if count > 1), None)
     if name is None:
         return
     first, second = [file for title, file in zip(names, files, strict=True) if title == name][:2]
     if first == second:
-        raise InputError(f"rankings: {first!r} is given twice")
+        raise InputError(f"{role}: {first!r} is given twice")
     raise InputError(
-        f"rankings: {str(first)!r} and {str(second)!r} are both called {name!r}; name them, like "
+        f"{role}: {str(first)!r} and {str(second)!r} are both called {name!r}; name them, like "
         f"a={first} b={second}, or {{name: file}} in Python"
     )
 

@@ -1,0 +1,1 @@
+"""`sqlmetrics foretell`: which offline metric to trust."""

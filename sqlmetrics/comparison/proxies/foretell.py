@@ -1,0 +1,353 @@
+"""`foretell`: which offline metric foretells an online one, by past experiments."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import compress
+from math import asin, pi
+from operator import mul
+from typing import Any
+
+from sqlmetrics.catalog.direction import direction
+from sqlmetrics.catalog.measure import metric_texts
+from sqlmetrics.comparison.proxies.experiments import Experiments, read_experiments
+from sqlmetrics.comparison.proxies.proxy_metrics import (
+    MIXTURE,
+    MIXTURE_COLUMNS,
+    TRUSTED,
+    ProxyMetrics,
+    Settings,
+)
+from sqlmetrics.engines.database import connect, session_of
+from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.evaluation.arguments import check_count, check_level
+from sqlmetrics.stats import CONFIDENCE
+from sqlmetrics.stats.denoised import Effect, Effects, Mixtures
+from sqlmetrics.tables.table import printable
+from sqlmetrics.tables.tabular import Row
+
+REPLICATES = 1_000
+LEAST = 20
+"""As many experiments it takes to choose a metric; see docs/foretell.md for how often it fails."""
+
+_FEW = 3
+"""With fewer experiments a metric has no numbers."""
+
+
+def foretell(
+    experiments: Any,
+    online: str,
+    metrics: str | Sequence[str] = (),
+    *,
+    lower_is_better: str | Sequence[str] = (),
+    level: float = CONFIDENCE,
+    replicates: int = REPLICATES,
+    seed: int = 1,
+    connection: Any = None,
+) -> ProxyMetrics:
+    """Which offline metric to trust: how well each foretold the online one in past experiments.
+
+    Covariances over experiments are corrected for the noise of each experiment: the mean variance
+    of the errors is subtracted, and so is the mean covariance with the error of the online metric,
+    if the tables have it. Intervals are a bootstrap over experiments.
+
+    Args:
+        experiments: A table with a row per experiment and metric and the columns `experiment`,
+            `metric`, `difference`, `standard_error` and maybe `covariance` (of the errors of the
+            metric and of the online one); as `evaluate` takes tables. Or a list of files, or a
+            dict, experiment -> table, as `compare` writes them. With a column `system` each system
+            of an experiment counts as one; with `segment_name`, the rows of `all` count.
+        online: The online metric, such as `revenue_per_request`.
+        metrics: The offline metrics. Default: all other metrics.
+        lower_is_better: Metrics of which less is better. Default: as the catalogue says.
+        level: The confidence level of the intervals, and of a difference that is called.
+        replicates: The number of bootstrap samples of experiments.
+        seed: The random seed.
+        connection: The database that holds the tables; see `evaluate`.
+
+    Returns:
+        A row per offline metric, and one for the best mixture; it prints as a verdict and a table.
+
+    Raises:
+        SpecError: If an argument is wrong, or a metric is in no row.
+        InputError: If the data would give wrong numbers.
+        EngineError: If the database fails.
+
+    >>> import pyarrow as pa
+    >>> moves = {"ndcg@10": [1, -1, 2, -2, 3], "ctr@5": [2, -2, 4, -4, 5]}
+    >>> rows = [
+    ...     {"experiment": f"e{i}", "metric": metric, "difference": x, "standard_error": 0.5}
+    ...     for metric, differences in moves.items() for i, x in enumerate(differences)
+    ... ]
+    >>> result = foretell(pa.Table.from_pylist(rows), "ctr@5")
+    >>> result.verdict, round(result["ndcg@10"]["true_correlation"], 2)
+    ('too few', 1.0)
+    """
+    check_level("level", level)
+    check_count("replicates", replicates, 100)
+    check_count("seed", seed, least=0)
+    with connect(session_of(connection, experiments)) as engine, engine.reading():
+        past = read_experiments(experiments, engine)
+    measured = [*past.by_metric]
+    target = _name(online, measured)
+    names = [_name(text, measured) for text in metric_texts(metrics)] if metrics else measured
+    names = [name for name in dict.fromkeys(names) if name != target]
+    if not names:
+        known_names = ", ".join(measured)
+        raise SpecError(f"there is no offline metric beside {target!r}; known: {known_names}")
+    lower = {_name(text, measured) for text in metric_texts(lower_is_better)}
+    signs = {name: -1 if name in lower else direction(name) or 1 for name in measured}
+    effects = {name: past.effects(name, target, signs) for name in names}
+    if not any(effects.values()):
+        raise SpecError(
+            f"no experiment has {target!r} and an offline metric; see that the experiments are "
+            "called the same in all tables"
+        )
+    settings = Settings(target, level, replicates, seed, LEAST)
+    return _Foretelling(past, effects, signs, settings).result()
+
+
+def _name(text: str, names: Sequence[str]) -> str:
+    """A metric as the tables write it; upper and lower case are the same if no two differ so."""
+    matches = [name for name in names if name == text] or [
+        name for name in names if name.casefold() == str(text).strip().casefold()
+    ]
+    if len(matches) != 1:
+        raise SpecError(unknown("metric", text, names))
+    return matches[0]
+
+
+Draw = Sequence[int]
+"""How often each experiment is drawn."""
+
+
+@dataclass(frozen=True)
+class _Foretelling:
+    """All that is computed of the experiments."""
+
+    past: Experiments
+    effects: Mapping[str, Mapping[str, Effect]]
+    signs: Mapping[str, int]
+    settings: Settings
+
+    @cached_property
+    def experiments(self) -> list[str]:
+        """Those with the online metric and an offline one."""
+        return [
+            name
+            for name in self.past.by_metric[self.settings.online]
+            if any(name in of_metric for of_metric in self.effects.values())
+        ]
+
+    @cached_property
+    def draws(self) -> list[list[int]]:
+        """The resamples, the same for all metrics."""
+        chance, n = random.Random(self.settings.seed), len(self.experiments)  # noqa: S311 (no secret)
+        draws = []
+        for _ in range(self.settings.replicates):
+            draw = [0] * n
+            for i in chance.choices(range(n), k=n):
+                draw[i] += 1
+            draws.append(draw)
+        return draws
+
+    def result(self) -> ProxyMetrics:
+        """All of it."""
+        proxies = [
+            _Proxy(name, self.effects[name], self.experiments, self.draws, self.settings)
+            for name in self.effects
+        ]
+        self._rank(proxies)
+        proxies.sort(key=lambda proxy: proxy.order, reverse=True)
+        mixed_rows, weights, notes = self._mixture(proxies)
+        target = self.past.by_metric[self.settings.online]
+        return ProxyMetrics(
+            rows=(*(proxy.row for proxy in proxies), *mixed_rows),
+            mixture=tuple(weights),
+            settings=self.settings,
+            n_experiments=len(self.experiments),
+            n_online_called=sum(
+                self.settings.calls(target[name].difference, target[name].standard_error)
+                for name in self.experiments
+            ),
+            notes=(*self.past.notes, *self._notes(), *notes),
+            executed_sql="\n".join(self.past.sql),
+        )
+
+    def _rank(self, proxies: Sequence[_Proxy]) -> None:
+        """Say of each metric how often it is first, whether it is told apart, and what beats it."""
+        usable = [proxy for proxy in proxies if proxy.row["true_correlation"] is not None]
+        best = max(usable, key=lambda proxy: proxy.order, default=None)
+        if best is None:
+            return
+        firsts = Counter(
+            max(range(len(usable)), key=qualities.__getitem__)
+            for qualities in zip(*(proxy.qualities for proxy in usable), strict=True)
+        )
+        for number, proxy in enumerate(usable):
+            gaps = map(float.__sub__, best.qualities, proxy.qualities)
+            low, _ = self.settings.interval(gaps, proxy.n)
+            proxy.row["first_share"] = firsts[number] / self.settings.replicates
+            proxy.row["verdict"] = _verdict(proxy.row, self.settings)
+            if proxy.row["verdict"] == "close" and proxy is best:
+                proxy.row["verdict"] = "best"
+            elif proxy.row["verdict"] == "close" and low is not None and low > 0:
+                proxy.row["verdict"] = "behind"
+        rows = [proxy.row for proxy in usable if proxy.row["verdict"] in TRUSTED]
+        for row in rows:
+            row["is_pareto"] = not any(_beats(other, row) for other in rows)
+
+    def _notes(self) -> Sequence[str]:
+        notes = []
+        if not self.past.has_covariances:
+            notes.append(
+                "errors of offline and online metrics count as independent; if both come from "
+                "the same users, give their covariance (a column)"
+            )
+        lower = [name for name in (*self.effects, self.settings.online) if self.signs[name] < 0]
+        if lower:
+            notes.append(f"less is better of {', '.join(map(printable, lower))}")
+        n = len(self.experiments)
+        partial = [name for name, of_metric in self.effects.items() if len(of_metric) < n]
+        if partial:
+            notes.append(f"missing in some experiments: {', '.join(map(printable, partial))}")
+        return notes
+
+    def _mixture(
+        self, proxies: Sequence[_Proxy]
+    ) -> tuple[Sequence[Row], Sequence[Row], Sequence[str]]:
+        """The row of the best mixture, its weights, and what is to be said of it."""
+        usable = [proxy for proxy in proxies if proxy.row["quality"] is not None]
+        shared = [
+            name for name in self.experiments if all(name in proxy.effects for proxy in usable)
+        ]
+        if len(usable) < 2 or len(shared) < self.settings.least:
+            return (), (), ()
+        mixtures = Mixtures([[proxy.effects[name] for name in shared] for proxy in usable])
+        n = len(shared)
+        weights = mixtures.weights([1] * n)
+        mixed = {
+            name: Effect(
+                value,
+                usable[0].effects[name].target,
+                0.0,
+                usable[0].effects[name].target_noise,
+                noise,
+            )
+            for name, (value, noise) in zip(shared, mixtures.held_out(), strict=True)
+        }
+        mixture = _Proxy(MIXTURE, mixed, self.experiments, self.draws, self.settings)
+        is_better = mixture.order > max(proxy.order for proxy in usable)
+        row = dict.fromkeys(mixture.row) | {name: mixture.row[name] for name in MIXTURE_COLUMNS}
+        row["verdict"] = "better" if is_better else "no better"
+        is_shared = [name in {*shared} for name in self.experiments]
+        samples = [
+            mixtures.weights([*compress(draw, is_shared)], is_resampled=True) for draw in self.draws
+        ]
+        rows = []
+        for number, proxy in enumerate(usable):
+            sign = self.signs[proxy.name] * self.signs[self.settings.online]
+            ends = self.settings.interval((sample[number] for sample in samples), n)
+            low, high = sorted(sign * (end or 0.0) for end in ends)
+            weight = sign * weights[number]
+            rows.append(
+                {"metric": proxy.name, "weight": weight, "weight_low": low, "weight_high": high}
+            )
+        needless = [printable(row["metric"]) for row in rows if not row["weight"]]
+        notes = [f"not in the mixture, since others say the same: {', '.join(needless)}"]
+        return (row,), rows, notes if needless else ()
+
+
+class _Proxy:
+    """An offline metric: what the experiments that have it say, and what their resamples say.
+
+    Args:
+        name: The metric.
+        effects: Experiment -> what it measured.
+        experiments: All experiments, in the order of the draws.
+        draws: How often each of them is drawn, in each resample.
+        settings: What was asked.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        effects: Mapping[str, Effect],
+        experiments: Sequence[str],
+        draws: Sequence[Draw],
+        settings: Settings,
+    ) -> None:
+        self.name, self.effects, self.n = name, effects, len(effects)
+        self.settings = settings
+        has_metric = [name in effects for name in experiments]
+        ordered = [effects[name] for name in compress(experiments, has_metric)]
+        self.draws = [[*compress(draw, has_metric)] for draw in draws]
+        measured = Effects(ordered)
+        moments = measured.moments() if self.n >= _FEW else None
+        quality = moments.quality if moments else None
+        samples = [measured.moments(draw) for draw in self.draws] if quality is not None else []
+        limits = [sample.limits if sample else (0.0, 0.0) for sample in samples]
+        self.qualities = [quality for _, quality in limits]
+        called = [settings.calls(effect.proxy, effect.proxy_noise**0.5) for effect in ordered]
+        both = [
+            is_called and settings.calls(effect.target, effect.target_noise**0.5)
+            for is_called, effect in zip(called, ordered, strict=True)
+        ]
+        agreeing = [
+            is_both and effect.proxy * effect.target > 0
+            for is_both, effect in zip(both, ordered, strict=True)
+        ]
+        correlation = moments.correlation if moments else None
+        correlations = [correlation for correlation, _ in limits] if correlation is not None else []
+        self.row: Row = {
+            "metric": name,
+            "verdict": "no effect" if self.n >= settings.least else "too few",
+            "n_experiments": self.n,
+            **self._with_ends("quality", quality, self.qualities),
+            **self._with_ends("true_correlation", correlation, correlations),
+            "correlation": moments.naive if moments else None,
+            **self._share("sensitivity", called, [True] * self.n),
+            "n_both_called": sum(both),
+            "n_agreeing": sum(agreeing),
+            **self._share("agreement", agreeing, both),
+            "expected_agreement": None if quality is None else 0.5 + asin(quality) / pi,
+            "first_share": None,
+            "is_pareto": False,
+        }
+
+    @property
+    def order(self) -> float:
+        """The quality; below any other if there is none."""
+        quality = self.row["quality"]
+        return -2.0 if quality is None else float(quality)
+
+    def _with_ends(self, name: str, value: float | None, samples: Sequence[float]) -> Row:
+        low, high = self.settings.interval(samples, self.n)
+        return {name: value, f"{name}_low": low, f"{name}_high": high}
+
+    def _share(self, name: str, hits: Sequence[bool], cases: Sequence[bool]) -> Row:
+        """A share of the experiments with its interval; None where there is no case."""
+        if not any(cases):
+            return self._with_ends(name, None, ())
+        counts = ((sum(map(mul, draw, hits)), sum(map(mul, draw, cases))) for draw in self.draws)
+        shares = [n_hits / n for n_hits, n in counts if n] if self.n >= _FEW else ()
+        return self._with_ends(name, sum(hits) / sum(cases), shares)
+
+
+def _beats(other: Row, row: Row) -> bool:
+    """Whether a metric is better in power and in agreement, or in one of them and no worse."""
+    numbers = [(other[name], row[name]) for name in ("sensitivity", "true_correlation")]
+    return all(x >= y for x, y in numbers) and any(x > y for x, y in numbers)
+
+
+def _verdict(row: Row, settings: Settings) -> str:
+    """What the interval of the quality says."""
+    if row["n_experiments"] < settings.least:
+        return "too few"
+    if row["quality_high"] < 0:
+        return "opposed"
+    return "close" if row["quality_low"] > 0 else "unclear"
