@@ -11,6 +11,7 @@ OWN_STATE = [page for page in PAGES if page.parent.name in ("how-to", "concepts"
 OWN_STATE += [
     ROOT / "docs" / "tutorial.md",
     ROOT / "docs" / "compare.md",
+    ROOT / "docs" / "foretell.md",
     ROOT / "docs" / "counterfactual.md",
     ROOT / "docs" / "counterfactual-policies.md",
     ROOT / "README.md",

@@ -56,7 +56,16 @@ from range(1, 13) as queries(q)
 ITEMS = """
 select 'i' || i as item_id, 'c' || (i % 2) as category, i as popularity from range(1, 6) as t(i)
 """
-TABLES = {"rankings": RUNS, "labels": LABELS, "queries": QUERIES, "items": ITEMS}
+EXPERIMENTS = """
+select
+    'e' || e as experiment, metric,
+    ((e * 7 % 11 - 5) * (e + length(metric)) / 50.0)::double as difference,
+    0.2::double as standard_error
+from range(24) as experiments(e), (values ('online'), ('ndcg@10'), ('mrr')) as metrics(metric)
+"""
+TABLES = {"rankings": RUNS, "labels": LABELS, "queries": QUERIES, "items": ITEMS} | {
+    "experiments": EXPERIMENTS
+}
 """Table -> the query that makes it; all walks have them as tables and as Parquet files."""
 
 SPEC = """\
@@ -502,6 +511,13 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--end 2026-01-02",
         f"leaderboard rankings labels -m mrr {RANKED} --start 2026-01-01 --end 2026-01-02 "
         "--table topics PLACE",
+    ),
+    "foretell": (
+        "foretell experiments.parquet --online online -m ndcg@10,mrr --lower-is-better mrr "
+        "--confidence 0.9 --replicates 100 --seed 2 -o latex",
+        "foretell e=experiments.parquet --online online --out proxies.html",
+        "foretell experiments --online online --sql PLACE",
+        "foretell experiments --online online --connection dev --profiles profiles.yml",
     ),
     "fuse": (
         f"fuse rankings.parquet {RANKED} --runs prod,cand --method sum --norm rank --floor 0 "

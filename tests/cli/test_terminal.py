@@ -89,6 +89,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "clicks.yml").write_text(CLICKS)
     (folder / "unshown.yml").write_text(CLICKS.replace("  labels:", f"{UNSHOWN}  labels:"))
     duckdb.connect(str(folder / "shop.duckdb")).close()
+    (folder / "experiments.csv").write_text(
+        "experiment,metric,difference,standard_error\n"
+        + "".join(
+            f"e{i},{metric},{(i * 7 % 11 - 5) * (i + place) / 50},0.2\n"
+            for i in range(30)
+            for place, metric in enumerate(("ctr@5", *METRICS))
+        )
+    )
     sqlmetrics("simulate", "log", "--requests", "200", "--days", "3", folder=folder)
     sqlmetrics("run", "spec.yml", "--db", "shop.duckdb", folder=folder)
     sqlmetrics("sample", "spec.yml", "--size", "2", "--out", "sample.csv", folder=folder)
@@ -135,6 +143,7 @@ VERBS: dict[str, int] = {
     "leaderboard {day} -m {metrics} --table pairs": 0,
     "leaderboard {day} -m {metrics} --table topics": 0,
     "leaderboard {day} -m {metrics} --methods": 0,
+    "foretell experiments.csv --online ctr@5": 0,
     "clicks clicks.yml": 0,
     "clicks clicks.yml --per-query": 0,
     "clicks depth clicks.yml": 0,

@@ -165,10 +165,19 @@ def _explained() -> sm.QueryExplanation:
     return sm.QueryExplanation("shop", "q1", BAD, DAY, "old", lists, rows, ("a note",))
 
 
+PAST = pa.Table.from_pylist(
+    [
+        {"experiment": i, "metric": metric, "difference": i % 7 * (i + x), "standard_error": 0.2}
+        for i in range(24)
+        for x, metric in enumerate(("ctr", BAD, "mrr"))
+    ]
+)
+
 RESULTS: dict[type[Tabular], Callable[[], Tabular]] = {
     sm.Result: _evaluated,
     sm.Comparison: lambda: sm.compare(LISTS, LABELS, "mrr", baseline="old", movers=1),
     sm.Leaderboard: lambda: sm.leaderboard(LISTS, LABELS, "mrr"),
+    sm.ProxyMetrics: lambda: sm.foretell(PAST, "ctr", replicates=100),
     sm.Funnel: _staged,
     SourceFunnel: _of_sources,
     sm.Fusion: _fused,

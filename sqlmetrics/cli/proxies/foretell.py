@@ -57,12 +57,12 @@ def foretell(
     \b
     sqlmetrics foretell experiments.csv --online ctr@5
     sqlmetrics foretell experiments/*.parquet --online revenue_per_request
-    sqlmetrics foretell bi.experiments --online ctr@5 -m ndcg@10,mrr --db shop.duckdb
+    sqlmetrics foretell bi.experiments --online ctr@5 -m ndcg@10 --db bi.duckdb
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.comparison.proxies.foretell import foretell as find_proxies
 
     form = format_of(output, out, FORMATS, ("metric", "n_experiments", "quality"))
     with location.reading() as engine:
         tables = experiments[0] if len(experiments) == 1 else [*experiments]
-        found = find_proxies(tables, connection=engine, **arguments)
-    answer(found, form, out, sql=sql)
+        proxies = find_proxies(tables, connection=engine, **arguments)
+    answer(proxies, form, out, sql=sql)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -14,7 +15,7 @@ from sqlmetrics.evaluation.inputs.open import opened_table
 from sqlmetrics.evaluation.inputs.run_names import expanded, file_names, named_file
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.template import identifier, literal
-from sqlmetrics.stats.denoised import Effect
+from sqlmetrics.stats.true_effects import Effect
 from sqlmetrics.tables.table import many, printable
 from sqlmetrics.tables.tabular import Row
 
@@ -180,11 +181,8 @@ def _check(rows: Sequence[Row]) -> None:
             f"error below 0: {_examples(unsound)}; correct them, or leave them out"
         )
     _tell_systems_apart(rows)
-    seen: dict[tuple[str, str], int] = {}
-    for row in rows:
-        key = (row["experiment"], row["metric"])
-        seen[key] = seen.get(key, 0) + 1
-    repeated = [row for row in rows if seen[row["experiment"], row["metric"]] > 1]
+    counts = Counter((row["experiment"], row["metric"]) for row in rows)
+    repeated = [row for row in rows if counts[row["experiment"], row["metric"]] > 1]
     if repeated:
         raise InputError(
             f"{ROLE}: {many(len(repeated), 'row')} are of a metric that its experiment has "

@@ -26,13 +26,14 @@ from sqlmetrics.engines.database import connect, session_of
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.arguments import check_count, check_level
 from sqlmetrics.stats import CONFIDENCE
-from sqlmetrics.stats.denoised import Effect, Effects, Mixtures
+from sqlmetrics.stats.true_effects import Effect, Effects, Mixtures
 from sqlmetrics.tables.table import printable
 from sqlmetrics.tables.tabular import Row
 
 REPLICATES = 1_000
 LEAST = 20
-"""As many experiments it takes to choose a metric; see docs/foretell.md for how often it fails."""
+"""With so many experiments fewer than 5 % of the trusted metrics are useless in a simulation: see
+docs/foretell.md."""
 
 _FEW = 3
 """With fewer experiments a metric has no numbers."""
@@ -221,7 +222,9 @@ class _Foretelling:
         self, proxies: Sequence[_Proxy]
     ) -> tuple[Sequence[Row], Sequence[Row], Sequence[str]]:
         """The row of the best mixture, its weights, and what is to be said of it."""
-        usable = [proxy for proxy in proxies if proxy.row["quality"] is not None]
+        usable = [
+            proxy for proxy in proxies if proxy.row["verdict"] not in ("too few", "no effect")
+        ]
         shared = [
             name for name in self.experiments if all(name in proxy.effects for proxy in usable)
         ]
@@ -293,13 +296,13 @@ class _Proxy:
         limits = [sample.limits if sample else (0.0, 0.0) for sample in samples]
         self.qualities = [quality for _, quality in limits]
         called = [settings.calls(effect.proxy, effect.proxy_noise**0.5) for effect in ordered]
-        both = [
+        both_called = [
             is_called and settings.calls(effect.target, effect.target_noise**0.5)
             for is_called, effect in zip(called, ordered, strict=True)
         ]
         agreeing = [
             is_both and effect.proxy * effect.target > 0
-            for is_both, effect in zip(both, ordered, strict=True)
+            for is_both, effect in zip(both_called, ordered, strict=True)
         ]
         correlation = moments.correlation if moments else None
         correlations = [correlation for correlation, _ in limits] if correlation is not None else []
@@ -311,9 +314,9 @@ class _Proxy:
             **self._with_ends("true_correlation", correlation, correlations),
             "correlation": moments.naive if moments else None,
             **self._share("sensitivity", called, [True] * self.n),
-            "n_both_called": sum(both),
+            "n_both_called": sum(both_called),
             "n_agreeing": sum(agreeing),
-            **self._share("agreement", agreeing, both),
+            **self._share("agreement", agreeing, both_called),
             "expected_agreement": None if quality is None else 0.5 + asin(quality) / pi,
             "first_share": None,
             "is_pareto": False,

@@ -187,9 +187,8 @@ class ProxyMetrics(Tabular):
 
     def table(self) -> Table:
         """The table, with notes below it."""
-        percent = f"{100 * self.settings.level:g} %"
-        head = ["metric", "verdict", "n", "quality", percent, "true r", percent, "measured r"]
-        head += ["called", "agree", "expected", "first"]
+        head = ["metric", "verdict", "n", "quality", "interval", "true r", "interval"]
+        head += ["measured r", "called", "agree", "right sign", "first"]
         rows = [
             [
                 printable(row["metric"]),
@@ -220,8 +219,8 @@ class ProxyMetrics(Tabular):
             "with all its noise",
             f"called: share of experiments with a difference beyond {self.settings.z:.3g} standard "
             f"errors ({online}: {self.n_online_called} of {self.n_experiments}); agree: the same "
-            "sign where both are called; expected: the same sign as the true effect; first: share "
-            "of resamples in which no metric has more quality",
+            "sign where both are called; right sign: expected share with the sign of the true "
+            "effect; first: share of resamples in which no metric has more quality",
         ]
         if pareto:
             notes.append(f"not beaten in both called and true r: {', '.join(pareto)}")
@@ -231,7 +230,6 @@ class ProxyMetrics(Tabular):
         yield wrapped([self.reason])
         yield replace(self.table(), notes=())
         if self.mixture:
-            percent = f"{100 * self.settings.level:g} %"
             rows = [
                 [
                     printable(row["metric"]),
@@ -240,7 +238,7 @@ class ProxyMetrics(Tabular):
                 ]
                 for row in self.mixture
             ]
-            yield Table(["mixture", "weight", percent], rows, n_labels=1)
+            yield Table(["mixture", "weight", "interval"], rows, n_labels=1)
         yield wrapped(self._notes())
 
     def latex(self) -> str:

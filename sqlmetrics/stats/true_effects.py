@@ -259,16 +259,16 @@ def solved(lower: Matrix, right: Sequence[float]) -> list[float]:
         for j, factor in zip(kept, factors, strict=True):
             entry = lower[max(i, j)][min(i, j)] / scales[i] / scales[j]
             row.append((entry - sum(map(mul, row, factor))) / factor[-1])
-        left = 1 - sum(x * x for x in row)
-        if left >= COLLINEAR:
-            halfway.append((shares[i] - sum(map(mul, row, halfway))) / math.sqrt(left))
-            factors.append([*row, math.sqrt(left)])
+        pivot = 1 - sum(x * x for x in row)
+        if pivot >= COLLINEAR:
+            halfway.append((shares[i] - sum(map(mul, row, halfway))) / math.sqrt(pivot))
+            factors.append([*row, math.sqrt(pivot)])
             kept.append(i)
     solution = [0.0] * len(right)
-    for place in reversed(range(len(kept))):
+    for step in reversed(range(len(kept))):
         rest = sum(
-            factors[later][place] * solution[kept[later]] * scales[kept[later]]
-            for later in range(place + 1, len(kept))
+            factors[later][step] * solution[kept[later]] * scales[kept[later]]
+            for later in range(step + 1, len(kept))
         )
-        solution[kept[place]] = (halfway[place] - rest) / factors[place][-1] / scales[kept[place]]
+        solution[kept[step]] = (halfway[step] - rest) / factors[step][-1] / scales[kept[step]]
     return solution
