@@ -121,7 +121,7 @@ def test_numbers_are_those_of_numpy(connection: Any) -> None:
         )
     values, noises = np.array(held_out).T
     expected = (np.cov(values, y)[0, 1] - noises.mean()) / np.sqrt(values.var(ddof=1) * true_target)
-    assert result["mixture"]["quality"] == pytest.approx(expected, rel=1e-10)
+    assert result["(mixture)"]["quality"] == pytest.approx(expected, rel=1e-10)
 
 
 def test_it_trusts_what_foretells(connection: Any) -> None:
@@ -136,12 +136,12 @@ def test_it_trusts_what_foretells(connection: Any) -> None:
     assert result.reason.startswith("Trust ndcg@10 for ctr@5: quality 0.8")
     chance = random.Random(1)
     chance.shuffle(rows)
-    assert foretold(rows, connection).to_dicts() != []
+    assert foretold(rows, connection).to_dicts() == result.to_dicts(), "in any order of rows"
     again = foretold(programme(40), connection)
     assert again.to_dicts() == result.to_dicts()
     assert foretold(programme(40), connection, seed=2).to_dicts() != result.to_dicts()
     upper = foretold(programme(40), connection, "CTR@5", metrics="NDCG@10,mrr")
-    assert [one["metric"] for one in upper] == ["ndcg@10", "mrr", "mixture"]
+    assert [one["metric"] for one in upper] == ["ndcg@10", "mrr", "(mixture)"]
     flipped = foretold(programme(40), connection, lower_is_better=["ndcg@10"])
     assert flipped["ndcg@10"]["verdict"] == "opposed"
 
@@ -165,6 +165,7 @@ def test_what_says_nothing_has_no_number(connection: Any) -> None:
     assert (result["flat"]["sensitivity"], result["flat"]["correlation"]) == (1, None)
     assert (result["noisy"]["verdict"], result["noisy"]["true_correlation"]) == ("no effect", None)
     assert (result["few"]["verdict"], result["few"]["n_experiments"]) == ("too few", 5)
+    assert (result.verdict, result["few"]["first_share"]) == ("trust", None)
     text = str(result)
     assert "2 rows without a difference or a standard error left out: 24 mrr (None" in text
     assert "missing in some experiments: few" in text

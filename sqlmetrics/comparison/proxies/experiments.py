@@ -96,6 +96,7 @@ def read_experiments(tables: Any, engine: Database) -> Experiments:
     if not rows:
         raise NoDataError(f"{ROLE}: no row of a difference")
     _check(rows)
+    rows.sort(key=lambda row: (row["experiment"], row["metric"]))  # the same in any order
     incomplete = [row for row in rows if row["difference"] is None or row["standard_error"] is None]
     if incomplete:
         experiments.notes.append(

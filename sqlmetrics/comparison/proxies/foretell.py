@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,9 +15,9 @@ from sqlmetrics.catalog.direction import direction
 from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.comparison.proxies.experiments import Experiments, read_experiments
 from sqlmetrics.comparison.proxies.proxy_metrics import (
+    CLOSE,
     MIXTURE,
     MIXTURE_COLUMNS,
-    TRUSTED,
     ProxyMetrics,
     Settings,
 )
@@ -138,11 +137,7 @@ class _Foretelling:
     @cached_property
     def experiments(self) -> list[str]:
         """Those with the online metric and an offline one."""
-        return [
-            name
-            for name in self.past.by_metric[self.settings.online]
-            if any(name in of_metric for of_metric in self.effects.values())
-        ]
+        return sorted({name for of_metric in self.effects.values() for name in of_metric})
 
     @cached_property
     def draws(self) -> list[list[int]]:
@@ -163,7 +158,7 @@ class _Foretelling:
             for name in self.effects
         ]
         self._rank(proxies)
-        proxies.sort(key=lambda proxy: proxy.order, reverse=True)
+        proxies.sort(key=lambda proxy: (-proxy.order, proxy.name))
         mixed_rows, weights, notes = self._mixture(proxies)
         target = self.past.by_metric[self.settings.online]
         return ProxyMetrics(
@@ -182,25 +177,21 @@ class _Foretelling:
     def _rank(self, proxies: Sequence[_Proxy]) -> None:
         """Say of each metric how often it is first, whether it is told apart, and what beats it."""
         usable = [proxy for proxy in proxies if proxy.row["true_correlation"] is not None]
-        best = max(usable, key=lambda proxy: proxy.order, default=None)
-        if best is None:
-            return
-        firsts = Counter(
-            max(range(len(usable)), key=qualities.__getitem__)
-            for qualities in zip(*(proxy.qualities for proxy in usable), strict=True)
-        )
-        for number, proxy in enumerate(usable):
-            gaps = map(float.__sub__, best.qualities, proxy.qualities)
+        enough = [proxy for proxy in usable if proxy.n >= self.settings.least]
+        _count_firsts(enough or usable)
+        for proxy in enough:
+            proxy.row["verdict"] = _verdict(proxy.row)
+        trusted = [proxy for proxy in enough if proxy.row["verdict"] == CLOSE]
+        best = max(trusted, key=lambda proxy: proxy.order, default=None)
+        for proxy in trusted:
+            row = proxy.row
+            row["is_pareto"] = not any(_beats(other.row, row) for other in trusted)
+            gaps = map(float.__sub__, best.qualities if best else (), proxy.qualities)
             low, _ = self.settings.interval(gaps, proxy.n)
-            proxy.row["first_share"] = firsts[number] / self.settings.replicates
-            proxy.row["verdict"] = _verdict(proxy.row, self.settings)
-            if proxy.row["verdict"] == "close" and proxy is best:
-                proxy.row["verdict"] = "best"
-            elif proxy.row["verdict"] == "close" and low is not None and low > 0:
-                proxy.row["verdict"] = "behind"
-        rows = [proxy.row for proxy in usable if proxy.row["verdict"] in TRUSTED]
-        for row in rows:
-            row["is_pareto"] = not any(_beats(other, row) for other in rows)
+            if proxy is best:
+                row["verdict"] = "best"
+            elif low is not None and low > 0:
+                row["verdict"] = "behind"
 
     def _notes(self) -> Sequence[str]:
         notes = []
@@ -347,10 +338,19 @@ def _beats(other: Row, row: Row) -> bool:
     return all(x >= y for x, y in numbers) and any(x > y for x, y in numbers)
 
 
-def _verdict(row: Row, settings: Settings) -> str:
+def _verdict(row: Row) -> str:
     """What the interval of the quality says."""
-    if row["n_experiments"] < settings.least:
-        return "too few"
     if row["quality_high"] < 0:
         return "opposed"
-    return "close" if row["quality_low"] > 0 else "unclear"
+    return CLOSE if row["quality_low"] > 0 else "unclear"
+
+
+def _count_firsts(proxies: Sequence[_Proxy]) -> None:
+    """Say of each metric in which share of the resamples it has the most quality; ties share."""
+    for proxy in proxies:
+        proxy.row["first_share"] = 0.0
+    for qualities in zip(*(proxy.qualities for proxy in proxies), strict=True):
+        most = max(qualities)
+        share = 1 / qualities.count(most) / len(proxies[0].qualities)
+        for proxy, quality in zip(proxies, qualities, strict=True):
+            proxy.row["first_share"] += share if quality == most else 0.0

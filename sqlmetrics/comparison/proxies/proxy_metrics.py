@@ -13,7 +13,7 @@ from sqlmetrics.stats.estimate import Interval, percentile_interval
 from sqlmetrics.tables.table import Table, latex_text, many, printable, wrapped
 from sqlmetrics.tables.tabular import ArrowTables, Block, Kinds, Row, Tabular, arrow_tables
 
-MIXTURE = "mixture"
+MIXTURE = "(mixture)"
 """What the row of the best mixture is called."""
 
 MIXTURE_COLUMNS = (
@@ -22,8 +22,8 @@ MIXTURE_COLUMNS = (
 )
 """What it has."""
 
-TRUSTED = ("best", "close", "behind")
-"""Verdicts on metrics that foretell something."""
+CLOSE = "close"
+"""The verdict on a metric that foretells something, and is not told apart from the best."""
 
 KINDS = {
     **dict.fromkeys(("metric", "verdict"), "string"),
@@ -168,7 +168,7 @@ class ProxyMetrics(Tabular):
             f"{_with_ends(self.best, 'true_correlation')} over "
             f"{many(self.best['n_experiments'], 'experiment')}."
         ]
-        if close := [printable(row["metric"]) for row in self.rows if row["verdict"] == "close"]:
+        if close := [printable(row["metric"]) for row in self.rows if row["verdict"] == CLOSE]:
             texts.append(f"Not told apart from it: {', '.join(close)}.")
         for row in self.rows:
             if row["metric"] == MIXTURE and row["quality"] is not None:
