@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from engines.starting import Servers
-from marked import engines
+from marked import by_turns, engines
 
 import sqlmetrics as sm
 from sqlmetrics.comparison.online.verdict import Experiment
@@ -141,6 +141,7 @@ def lists_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {"data": pa.Table.from_pylist(lists), "columns": columns}
 
 
+@by_turns(1.3)
 def test_requests_in_which_the_variants_differ_count_alone() -> None:
     rows = log_of(600, GAIN, crossed=9)
     by_column = verdict(rows, triggered="differs", guardrails=RAIL)
@@ -159,6 +160,7 @@ def test_requests_in_which_the_variants_differ_count_alone() -> None:
     assert by_lists.metrics == by_column.metrics
 
 
+@by_turns(0.7)
 def test_requests_of_which_it_is_not_known_do_not_count() -> None:
     rows = log_of(300, GAIN)
     unknown = [row for row in rows if row["user_id"] == "u4"]
@@ -171,6 +173,7 @@ def test_requests_of_which_it_is_not_known_do_not_count() -> None:
     assert verdict(some, triggered="differs").metrics == found.metrics
 
 
+@by_turns(0.7)
 def test_a_log_that_begins_before_the_experiment_is_named() -> None:
     rows = log_of(200, SAME)
     early = [
@@ -182,6 +185,7 @@ def test_a_log_that_begins_before_the_experiment_is_named() -> None:
     assert verdict([*early, *rows], start="2026-01-01").metrics == verdict(rows).metrics
 
 
+@by_turns(1.1)
 def test_the_effect_is_told_by_days_since_a_users_first_request() -> None:
     rows = sorted(log_of(100, GAIN), key=lambda row: row["shown_at"])
     found = verdict(rows)
@@ -202,6 +206,7 @@ def test_the_effect_is_told_by_days_since_a_users_first_request() -> None:
     assert "days since first" in repr(found)
 
 
+@by_turns(2)
 def test_days_before_it_narrow_its_intervals() -> None:
     rows = [
         row | ({"shown_at": "2025-12-30", "variant": "A"} if row["request_id"][-1] == "0" else {})
@@ -239,6 +244,7 @@ def test_days_before_it_narrow_its_intervals() -> None:
     assert both.metrics[0].variance_reduction is not None
 
 
+@by_turns(1)
 @pytest.mark.parametrize("name", engines(["duckdb", "sqlite", "postgres"], now=["sqlite"]))
 def test_amounts_of_a_user_are_cut_at_a_quantile(name: str, servers: Servers) -> None:
     chance = random.Random(1)
