@@ -66,7 +66,7 @@ def measured(n_programmes: int, n_experiments: int, *, is_shared: bool) -> dict[
         for seed in range(n_programmes):
             table = programme(seed, n_experiments, is_shared=is_shared)
             result = sm.foretell(table, "online", replicates=300, connection=connection)
-            rows = {row["metric"]: row for row in result if row["metric"] != "mixture"}
+            rows = {row["metric"]: row for row in result if row["metric"].startswith("m")}
             naive = {name: row["correlation"] for name, row in rows.items()}
             counts["naive"] += max(naive, key=naive.__getitem__) == "m0"
             known = {name: row for name, row in rows.items() if row["quality"] is not None}

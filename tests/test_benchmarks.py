@@ -66,7 +66,7 @@ SMALL = {
     "leaderboards": "--tracks 3",
     "interleaving": "--requests 200 --seeds 1 --gaps 0.3",
     "nights": "duckdb --days 1",
-    "proxies": "--programmes 2 --sizes 10",
+    "proxies": "--programmes 2 --sizes 20",
     "reconcile": "--queries 2 --tools 0",
     "trace": "",
     "spark_days": "--rows 20000 --runs 1",
