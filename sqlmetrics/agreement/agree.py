@@ -12,6 +12,7 @@ from sqlmetrics.agreement.agreement import TOGETHER, Agreement
 from sqlmetrics.agreement.coefficients import Tallies, coefficients
 from sqlmetrics.agreement.counts import MOST_QUERIES, RANK, PairCounts, check_segments
 from sqlmetrics.agreement.judges import Panel
+from sqlmetrics.agreement.probabilities import grade_rows
 from sqlmetrics.agreement.question import Question, names
 from sqlmetrics.agreement.segments import Counted, segment_rows
 from sqlmetrics.catalog.option import is_number, plain
@@ -83,8 +84,8 @@ def agree(
         **arguments: The other arguments of `evaluate`; without rankings those of labels alone.
 
     Returns:
-        The coefficients, the confusion of grades, agreement and bias by segment, and the judges;
-        it prints as tables.
+        The coefficients, the confusion of grades, agreement and bias by segment, what grades of
+        the judges are worth by those of the first, and the judges; it prints as tables.
 
     Raises:
         SpecError: If there are not 2 to 20 judges, or an argument is wrong.
@@ -153,6 +154,8 @@ def _measured(
     confusion: list[Row] = []
     segments: list[Row] = []
     rows: list[Row] = []
+    probabilities: list[Row] = []
+    calibration: list[Row] = []
     draws = resampled_counts(tallies.n_units, replicates, seed)
     for indexes in combinations(range(len(panel.names)), 2):
         judges = panel.names[indexes[0]], panel.names[indexes[1]]
@@ -160,6 +163,11 @@ def _measured(
         rows += coefficient_rows(of_two, judges, draws, level)
         confusion += _confusion_rows(of_two, judges)
         segments += segment_rows(counted, judges, indexes, level)
+        if indexes[0] == 0:
+            of_judges: Row = dict(zip(("judge", "other_judge"), judges, strict=True))
+            likely, expected = grade_rows(counted, indexes, grades, draws, level)
+            probabilities += [of_judges | row for row in likely]
+            calibration += [of_judges | row for row in expected]
     if len(panel.names) > 2:
         rows += coefficient_rows(tallies, TOGETHER, draws, level)
     notes = [*panel.notes, *_repeat_notes(panel, totals)]
@@ -174,6 +182,8 @@ def _measured(
         coefficients=tuple(rows),
         confusion=tuple(confusion),
         segments=tuple(segments),
+        probabilities=tuple(probabilities),
+        calibration=tuple(calibration),
         judges=tuple(_judge_row(panel, row) for row in _ordered(totals)),
         grades=grades,
         n_queries=n_queries,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sqlmetrics.agreement.coefficients import COEFFICIENTS
+from sqlmetrics.agreement.counts import SYSTEM
 from sqlmetrics.agreement.pictures import judge_pictures
 from sqlmetrics.catalog.option import plain
 from sqlmetrics.comparison.page.picture import Picture
@@ -17,6 +18,7 @@ from sqlmetrics.tables.tabular import Block, Kinds, Row, Tabular
 
 _JUDGES = dict.fromkeys(("judge", "other_judge"), "string")
 _INTERVAL = dict.fromkeys(("ci_low", "ci_high"), "double")
+_SEGMENT = dict.fromkeys(("segment_name", "segment_value"), "string")
 _BIAS = ("bias", "bias_low", "bias_high", "bias_change", "change_low", "change_high")
 
 SCHEMAS: dict[str, Kinds] = {
@@ -37,12 +39,28 @@ SCHEMAS: dict[str, Kinds] = {
     },
     "segments": {
         **_JUDGES,
-        "segment_name": "string",
-        "segment_value": "string",
+        **_SEGMENT,
         "n_pairs": "int64",
         "agreement": "double",
         **_INTERVAL,
         **dict.fromkeys(_BIAS, "double"),
+    },
+    "probabilities": {
+        **_JUDGES,
+        **_SEGMENT,
+        **dict.fromkeys(("other_grade", "grade"), "double"),
+        "n_pairs": "int64",
+        "probability": "double",
+        **_INTERVAL,
+    },
+    "calibration": {
+        **_JUDGES,
+        **_SEGMENT,
+        "other_grade": "double",
+        "n_pairs": "int64",
+        **dict.fromkeys(("mean_grade", "calibrated"), "double"),
+        **_INTERVAL,
+        **dict.fromkeys(("change", "change_low", "change_high"), "double"),
     },
     "systems": {
         **_JUDGES,
@@ -80,6 +98,12 @@ MOST_SHOWN = 12
 BIAS = "bias: mean grade of the second judge less that of the first"
 CHANGE = "change: bias of the system less that of the first system"
 
+MOST_GRADES = 6
+"""A scale of more grades has no columns of probabilities in the text."""
+
+OF_PROBABILITIES = "P: how often the first judge gives a grade where the second gives this one"
+OF_CHANGE = "change: mean grade of the system's pairs less that of all pairs of this grade"
+
 _HEADS = ("agreement", "bias", "bias low", "bias high")
 _NUMBERS = ("agreement", *_BIAS[:3])
 _CHANGES = _BIAS[3:]
@@ -97,6 +121,12 @@ class Agreement(Tabular):
         segments: One row per segment of each two judges: raw agreement and bias (mean grade of
             `other_judge` less that of `judge`) with intervals; of systems also how the bias differs
             from that of the first system.
+        probabilities: One row per segment, grade of a judge (`other_grade`) and grade of the first
+            judge: how likely the first gives it where the other gives that one, with its interval.
+        calibration: One row per segment and grade of a judge: the mean grade of the first judge
+            beside it, the grade to expect (`calibrated`: the same, but for a curve that never
+            falls) with its interval, and by how much the mean is above that of all pairs with this
+            grade of the judge (`change`).
         systems: With metrics, one row per metric and system by the labels of the first judge and of
             another: both values and their difference with its interval, over the queries where
             both are defined (`n_queries`), and the verdicts of `compare`.
@@ -121,6 +151,8 @@ class Agreement(Tabular):
     level: float
     notes: tuple[str, ...]
     executed_sql: str
+    probabilities: tuple[Row, ...] = ()
+    calibration: tuple[Row, ...] = ()
     systems: tuple[Row, ...] = ()
     orders: tuple[Row, ...] = ()
 
@@ -157,6 +189,8 @@ class Agreement(Tabular):
         yield from self._coefficient_tables()
         for judge, other in self._judge_pairs():
             yield self._confusion_table(judge, other)
+            if expected := [row for row in self.calibration if _is_of(row, judge, other)]:
+                yield self._worth_table(judge, other, expected)
             if segments := [row for row in self.segments if _is_of(row, judge, other)]:
                 yield from _segment_tables(judge, other, segments)
             if systems := [row for row in self.systems if _is_of(row, judge, other)]:
@@ -208,6 +242,32 @@ class Agreement(Tabular):
         title = f"pairs by the grade of {printable(judge)} (rows) and {printable(other)} (columns)"
         names = ["grade", *map(plain, self.grades)]
         return Table(names, rows, 1, title=title, shares=shares)
+
+    def _worth_table(self, judge: str, other: str, expected: list[Row]) -> Table:
+        """How likely the first judge gives which grade, of all pairs and of each system's."""
+        chances = {
+            (row["segment_name"], row["segment_value"], row["other_grade"], row["grade"]): row
+            for row in self.probabilities
+            if _is_of(row, judge, other)
+        }
+        grades = self.grades if len(self.grades) <= MOST_GRADES else ()
+        has_systems = any(row["segment_name"] == SYSTEM for row in expected)
+        numbers = ["mean_grade", "calibrated", "ci_low", "ci_high"]
+        numbers += ["change", "change_low", "change_high"] if has_systems else []
+        rows = []
+        for row in expected:
+            key = (row["segment_name"], row["segment_value"], row["other_grade"])
+            if key[0] in (ALL, SYSTEM):
+                probabilities = [chances[(*key, grade)]["probability"] for grade in grades]
+                cells = [*(f"{chance:.0%}" for chance in probabilities), f"{row['n_pairs']:,}"]
+                values = [metric_value(row[name]) for name in numbers]
+                rows.append([printable(key[1]), plain(key[2]), *cells, *values])
+        heads = ["system", "grade", *(f"P({plain(grade)})" for grade in grades), "graded pairs"]
+        heads += ["mean grade", "calibrated", "low", "high"]
+        heads += ["change", "change low", "change high"] if has_systems else []
+        title = f"what the grades of {printable(other)} are worth, by those of {printable(judge)}"
+        notes = [OF_PROBABILITIES, *([OF_CHANGE] if has_systems else [])]
+        return Table(heads, rows, 2, title=title, notes=notes)
 
 
 def _judge_table(judges: tuple[Row, ...]) -> Table:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlmetrics.agreement.agreement import SCHEMAS as OF_AGREEMENT
 from sqlmetrics.agreement.agreement import system_tables
+from sqlmetrics.agreement.calibration import EVERY
 from sqlmetrics.catalog.option import plain
 from sqlmetrics.tables.table import Table, many, metric_value, printable
 from sqlmetrics.tables.tabular import ArrowTables, Block, Kinds, Row, Tabular, arrow_tables
@@ -25,7 +26,7 @@ SCHEMAS: dict[str, Kinds] = {
     },
     "chances": {"judge": "string", **dict.fromkeys(("true_grade", "grade", "chance"), "double")},
     "calibration": {
-        "judge": "string",
+        **dict.fromkeys(("judge", "systems"), "string"),
         "grade": "double",
         "n_pairs": "int64",
         **dict.fromkeys(("mean_grade", "calibrated"), "double"),
@@ -49,8 +50,9 @@ class Combination(Tabular):
             also how often the judge is expected to give the true grade (`accuracy`).
         chances: Of dawid_skene, one row per judge, true grade and grade: the chance that the
             judge gives it.
-        calibration: Of calibrated, one row per judge but the first and grade: pairs that the first
-            judge graded too, the mean of its grades, and what the grade is worth.
+        calibration: Of calibrated, one row per judge but the first and grade, and per group of
+            systems that show a pair (`systems`; `all` where that makes no difference): pairs that
+            the first judge graded too, the mean of its grades, and what the grade is worth.
         systems: With metrics, one row per metric and system by the labels of the first judge and
             of a method; see `Agreement`.
         orders: With metrics, one row per metric: how alike the systems are ordered.
@@ -95,16 +97,20 @@ class Combination(Tabular):
         names = ["method", "judge", "graded pairs", "changed", "added", "mean grade", "new mean"]
         yield Table([*names, *means[2:]], rows, 2)
         if self.calibration:
+            has_groups = any(row["systems"] != EVERY for row in self.calibration)
             cells = [
                 [
-                    *(printable(row["judge"]), plain(row["grade"]), f"{row['n_pairs']:,}"),
+                    printable(row["judge"]),
+                    *([printable(row["systems"])] if has_groups else []),
+                    *(plain(row["grade"]), f"{row['n_pairs']:,}"),
                     *(metric_value(row[name]) for name in ("mean_grade", "calibrated")),
                 ]
                 for row in self.calibration
             ]
             title = f"what grades are worth, by those of {printable(self.judges[0])}"
-            names = ["judge", "grade", "graded pairs", "mean grade", "calibrated"]
-            yield Table(names, cells, 1, title=title)
+            groups = ["shown by"] if has_groups else []
+            names = ["judge", *groups, "grade", "graded pairs", "mean grade", "calibrated"]
+            yield Table(names, cells, 1 + has_groups, title=title)
         for method in self.methods:
             of_method = [
                 [row for row in table if row["other_judge"] == method]

@@ -7,9 +7,9 @@ from typing import Any, Unpack
 
 import pyarrow as pa
 
-from sqlmetrics.agreement import METHODS
+from sqlmetrics.agreement import CALIBRATED, METHODS
 from sqlmetrics.agreement.combination import Combination
-from sqlmetrics.agreement.counts import PairCounts
+from sqlmetrics.agreement.counts import SYSTEM, PairCounts
 from sqlmetrics.agreement.label_rule import LabelRule
 from sqlmetrics.agreement.question import Question, names
 from sqlmetrics.comparison.written_table import WrittenTable
@@ -27,6 +27,8 @@ def combine(
     judge: str | None = None,
     rankings: Any = None,
     metrics: str | Sequence[str] = (),
+    per: str | None = None,
+    k: int = 10,
     level: float = CONFIDENCE,
     max_rounds: int = 500,
     into: str | None = None,
@@ -56,6 +58,10 @@ def combine(
         rankings: Rankings as `evaluate` takes them, to see what changes for their systems.
         metrics: Metrics of the systems by the labels of the first judge and by the one label, of
             the pairs that the first judge graded: see `agree`.
+        per: `system`: calibrated takes what a grade is worth apart for each group of systems that
+            show the pair in their top `k`, so that a judge which favours a system does so no more.
+            Needs rankings with a column of systems.
+        k: The last rank of the rankings that `per` looks at.
         level: The coverage of the intervals of these.
         max_rounds: After so many rounds dawid_skene ends at the latest.
         into: A table of the database that the labels are written to, and stay in.
@@ -91,16 +97,27 @@ def combine(
     check_level("the confidence level", level)
     check_count("max_rounds", max_rounds)
     methods = _methods(method)
-    if rankings is not None and not metrics:
-        raise SpecError("rankings are for metrics of their systems; give some (metrics, -m)")
+    check_count("k", k)
+    _check_per(per, methods, rankings)
+    if rankings is not None and not metrics and per is None:
+        raise SpecError(
+            "rankings are for metrics of their systems, or for labels per system; give metrics "
+            "(-m) or per='system' (--per system)"
+        )
     if into is not None and connection is None:
         raise SpecError("into needs the database of the table; give it (connection, --db)")
     if into is not None and len(methods) > 1:
         raise SpecError(f"into takes the labels of one method, given {', '.join(methods)}")
     question = Question("combine", labels, judges, judge, rankings, metrics, arguments)
     with question.opened(connection, check=check) as (panel, plan, engine):
-        counts = PairCounts(panel, (), None, 1, engine)
-        rules = [LabelRule.learned(name, counts, max_rounds) for name in methods]
+        counts = PairCounts(panel, (), None, k, engine)
+        lists = plan if per else None
+        if lists and SYSTEM not in lists.shape.keys:
+            raise SpecError(
+                "per='system' needs the systems of the rankings; name their column (system, "
+                "--system), or give a table for each"
+            )
+        rules = [LabelRule.learned(name, counts, max_rounds, lists) for name in methods]
         facts: dict[str, Any] = {"methods": methods, "judges": panel.names}
         facts["changes"] = tuple(row for rule in rules for row in rule.changes())
         facts["chances"] = tuple(row for rule in rules for row in rule.chances())
@@ -131,6 +148,23 @@ def _methods(method: Any) -> tuple[str, ...]:
     if not methods:
         raise SpecError(f"method must be one of {', '.join(METHODS)}, given none")
     return methods
+
+
+def _check_per(per: Any, methods: Sequence[str], rankings: Any) -> None:
+    """Raise SpecError if labels cannot depend on systems."""
+    if per is None:
+        return
+    if per != SYSTEM:
+        raise SpecError(unknown("per", shortened(str(per)), (SYSTEM,)))
+    if CALIBRATED not in methods:
+        raise SpecError(
+            f"per='system' is of the method {CALIBRATED}, given {', '.join(methods)}; add "
+            f"method={CALIBRATED!r} (--method {CALIBRATED})"
+        )
+    if rankings is None:
+        raise SpecError(
+            "per='system' looks at the lists of systems; give them (rankings, --rankings)"
+        )
 
 
 def _together(rules: Sequence[LabelRule]) -> pa.Table:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlmetrics.agreement.judges import Panel
+from sqlmetrics.annotation.pool import without_labels
 from sqlmetrics.comparison.statements import columns_stage, join_stage, segments_stage, sums_stage
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError
@@ -21,7 +22,7 @@ from sqlmetrics.plan.ranking import WindowRanking
 from sqlmetrics.plan.segments import UNKNOWN, Segment
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.plan.summary import ALL
-from sqlmetrics.sql.stage import Column, Stage, with_stages
+from sqlmetrics.sql.stage import Column, Stage, equal, with_stages
 from sqlmetrics.sql.template import identifier, literal
 
 MOST_QUERIES = 20_000
@@ -38,6 +39,9 @@ GRADE = "grade"
 
 LABELS, COMBINED = "judge_labels", "combined_labels"
 """The stages of the labels of each judge, and of the one label that is made of them."""
+
+SHOWN_LABELS, SHOWN_BY = "shown_labels", "shown_by"
+"""The stage of the labels with the systems that show the pair, and the column of these."""
 
 BUILT_IN = (ALL, GRADE, SYSTEM, RANK)
 
@@ -159,7 +163,11 @@ class PairCounts:
 
     def _inputs(self) -> list[Stage]:
         """All that reads tables of the user's, before any stage that could hide one of them."""
-        return [*self._labels(), *(() if self.plan is None else self.plan.lists)]
+        if self.plan is None:
+            return self._labels()
+        needs_labels = self.plan.needs.leaves_out
+        lists = self.plan.lists if needs_labels else without_labels(self.plan, self.plan.lists)
+        return [*self._labels(), *lists]
 
     def _pair_stages(self) -> Iterator[Stage]:
         """From the labels to one row per pair, with the grade of each judge."""
@@ -190,14 +198,60 @@ class PairCounts:
         about = "one row per pair of query and item: its grades"
         yield sums_stage("pair_grades", about, self.panel.pair_keys, columns, "judge_labels")
 
-    def _shown_stages(self, plan: Plan) -> Iterator[Stage]:
-        """The pairs that lists show, once per list."""
+    def systems(self) -> tuple[str, ...]:
+        """The systems that show a pair which a judge graded; nothing without rankings of some."""
+        if self.plan is None or SYSTEM not in self.plan.shape.keys:
+            return ()
+        stages = [*self.stages, *self._shown_stages(self.plan)]
+        select = "select distinct system\nfrom shown_pairs\norder by system asc"
+        return tuple(str(name) for (name,) in self.engine.rows(with_stages(stages, select)))
+
+    def shown_by(self, systems: Sequence[str]) -> list[Stage]:
+        """From `judge_labels` to `shown_labels`, which tell the systems that show the pair.
+
+        Args:
+            systems: The systems, of which number i adds 2^i to `shown_by`.
+        """
+        if self.plan is None:
+            return []
+        keys = self._shown_keys(self.plan)
+        shares = [
+            f"max(case when system = {literal(name)} then {2**number} else 0 end)"
+            for number, name in enumerate(systems)
+        ]
+        about = "one row per pair: the systems that show it, as a sum of powers of 2"
+        column = Column("\n    + ".join(shares), SHOWN_BY)
+        columns = [
+            *(f"{LABELS}.{name}" for name in (*self.panel.pair_keys, "judge", "grade")),
+            Column(f"coalesce(shown_items.{SHOWN_BY}, 0)", SHOWN_BY),
+        ]
+        of_labels = {
+            "about": "the labels of each judge, and the systems that show the pair",
+            "columns": columns,
+            "from": LABELS,
+            "to": "shown_items",
+            "on": equal("shown_items", LABELS, keys),
+            "kind": "left",
+        }
+        return [
+            *self._top_stages(self.plan),
+            sums_stage("shown_items", about, keys, [column], "top_items"),
+            Stage(SHOWN_LABELS, "comparison/join", of_labels),
+        ]
+
+    def _shown_keys(self, plan: Plan) -> tuple[str, ...]:
+        """What a pair is identified by in lists too."""
+        has_days = "metric_date" in plan.shape.keys
+        return tuple(key for key in self.panel.pair_keys if key != "metric_date" or has_days)
+
+    def _top_stages(self, plan: Plan) -> Iterator[Stage]:
+        """The first items of each list."""
         rankings, labels = plan.tables
         ranking = WindowRanking(plan.shape, plan.needs, rankings, labels).stage("ranked_items")
         item = [] if plan.needs.reads_item else [f"{rankings}.item_id"]
         view = {**ranking.view, "columns": [*ranking.view["columns"], *item]}
         yield Stage("ranked_items", ranking.template, view)
-        systems = [name for name in ("system",) if name in plan.shape.keys]
+        systems = [name for name in (SYSTEM,) if name in plan.shape.keys]
         days = [name for name in ("metric_date",) if name in plan.shape.keys]
         yield columns_stage(
             "top_items",
@@ -206,10 +260,16 @@ class PairCounts:
             "ranked_items",
             f"rnk <= {self.k}",
         )
-        keys = tuple(key for key in self.panel.pair_keys if key != "metric_date" or days)
+
+    def _shown_stages(self, plan: Plan) -> Iterator[Stage]:
+        """The pairs that lists show, once per list."""
+        yield from self._top_stages(plan)
+        systems = [name for name in (SYSTEM,) if name in plan.shape.keys]
         columns = [
             *(f"pair_grades.{name}" for name in ("query_id", *self.grades)),
             *(f"top_items.{name}" for name in (*systems, "rnk")),
         ]
         about = "the pairs that lists show, once per list"
-        yield join_stage("shown_pairs", about, columns, "top_items", to="pair_grades", on=keys)
+        yield join_stage(
+            "shown_pairs", about, columns, "top_items", to="pair_grades", on=self._shown_keys(plan)
+        )

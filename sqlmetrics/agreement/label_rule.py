@@ -6,12 +6,12 @@ judge_labels ─> ... ─> combined_labels, one row per pair: its grade, and of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlmetrics.agreement import CALIBRATED, DAWID_SKENE
 from sqlmetrics.agreement.calibration import Calibration, calibrated
-from sqlmetrics.agreement.counts import COMBINED, LABELS, PairCounts
+from sqlmetrics.agreement.counts import COMBINED, LABELS, SHOWN_BY, PairCounts
 from sqlmetrics.agreement.dawid_skene import Fit, fitted
 from sqlmetrics.comparison.statements import columns_stage, join_stage, sums_stage
 from sqlmetrics.errors import InputError
@@ -21,6 +21,8 @@ from sqlmetrics.tables.tabular import Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from sqlmetrics.plan.plan import Plan
 
 Keys = Sequence[str]
 
@@ -103,14 +105,24 @@ class LabelRule:
     calibration: Calibration | None = None
 
     @classmethod
-    def learned(cls, method: str, counts: PairCounts, max_rounds: int) -> LabelRule:
+    def learned(
+        cls, method: str, counts: PairCounts, max_rounds: int, plan: Plan | None = None
+    ) -> LabelRule:
         """The method, with all that it has to know of the judges.
+
+        Args:
+            method: One of METHODS.
+            counts: The labels.
+            max_rounds: After so many rounds dawid_skene ends at the latest.
+            plan: The plan of lists, where calibrated labels depend on who shows the pair.
 
         Raises:
             InputError: If there are too many grades for a model of them.
         """
         if method == CALIBRATED:
-            return cls(method, counts, calibration=calibrated(counts))
+            counts = replace(counts, plan=plan)
+            calibration = calibrated(counts, by_system=plan is not None)
+            return cls(method, counts, calibration=calibration)
         if method != DAWID_SKENE:
             return cls(method, counts)
         select = f"select distinct grade\nfrom {LABELS}\norder by grade asc"
@@ -209,10 +221,17 @@ class LabelRule:
     def worths(self) -> Iterator[Row]:
         """Of calibrated, one row per judge and grade: what the grade is worth."""
         for row in self.calibration.rows if self.calibration else ():
-            yield {**row, "judge": self.counts.panel.names[row["judge"] - 1]}
+            systems = self.calibration.group(row[SHOWN_BY])  # type: ignore[union-attr]
+            yield {**row, "judge": self.counts.panel.names[row["judge"] - 1], "systems": systems}
 
     def notes(self) -> Iterator[str]:
         """What a reader should know."""
+        if self.calibration and self.calibration.n_sparse:
+            groups = many(self.calibration.n_sparse, "group")
+            yield (
+                f"calibrated: {groups} of systems without a pair that people graded; their grades "
+                "are worth what they are in all pairs"
+            )
         if self.fit and len(self.counts.panel.names) == 2:
             yield TWO
         if self.fit and not self.fit.is_settled:

@@ -89,7 +89,7 @@ def segment_rows(
             by_grade = sums_by_segment.setdefault((GRADE, plain(grade)), _Sums())
             by_grade.add(unit, grade, other, count)
     systems = sorted(value for name, value in sums_by_segment if name == SYSTEM)
-    for key in sorted(sums_by_segment, key=_place):
+    for key in sorted(sums_by_segment, key=segment_order):
         name, value = key
         sums = sums_by_segment[key]
         agreement, bias = sums.mean(1), sums.mean(2)
@@ -113,7 +113,7 @@ def _ends(name: str, estimate: Estimate, level: float) -> Mapping[str, float | N
     return {name: estimate.value, f"{name}_low": low, f"{name}_high": high}
 
 
-def _place(key: tuple[str, str]) -> tuple[bool, str, float, str]:
+def segment_order(key: tuple[str, str]) -> tuple[bool, str, float, str]:
     """All first, then by name; numbers in their order."""
     name, value = key
     try:

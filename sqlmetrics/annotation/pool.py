@@ -35,7 +35,7 @@ def stages(plan: Plan, *, with_labels: bool = True, with_grades: bool = False) -
         *([Column(f"{labels}.grade", "grade")] if with_grades else []),
         rank,
     ]
-    inputs = plan.inputs if with_labels else _without_labels(plan)
+    inputs = plan.inputs if with_labels else without_labels(plan, plan.inputs)
     view = {**ranked.view, "columns": columns, "where": ""}
     return [*inputs, *before, Stage("ranked", "ranked", view)]
 
@@ -45,10 +45,11 @@ def rankings_alone(plan: Plan) -> list[Stage]:
     return [stage for stage in plan.inputs if stage.name != plan.shape.names["labels"]]
 
 
-def _without_labels(plan: Plan) -> Sequence[Stage]:
+def without_labels(plan: Plan, stages: Sequence[Stage]) -> list[Stage]:
+    """The stages with a table of labels that has no row, which need not be there."""
     name = plan.shape.names["labels"]
     types = {"metric_date": "date", "grade": "double"}
     keys = (*plan.shape.labelled_keys, "grade")
     columns = [Column(f"cast(null as {types.get(key, 'varchar')})", key) for key in keys]
     empty = Stage(name, "annotation/no_labels", {"columns": columns})
-    return [empty if stage.name == name else stage for stage in plan.inputs]
+    return [empty if stage.name == name else stage for stage in stages]

@@ -164,13 +164,16 @@ def _quantile(values: Sequence[float], share: float) -> float:
     return values[low] + (position - low) * (values[low + 1] - values[low])
 
 
-def wilson_interval(hits: int, n: int, confidence: float) -> tuple[float, float]:
+def wilson_interval(
+    hits: float, n: float, confidence: float, df: float = 1e9
+) -> tuple[float, float]:
     """Wilson's interval of a share; it stays between 0 and 1.
 
     Args:
         hits: How many of them.
         n: How many there are, above 0.
         confidence: The coverage.
+        df: Degrees of freedom of what is known of their variance.
 
     Source: Wilson, Journal of the American Statistical Association 22 (1927).
 
@@ -179,8 +182,9 @@ def wilson_interval(hits: int, n: int, confidence: float) -> tuple[float, float]
     >>> round(wilson_interval(0, 10, 0.95)[1], 4)
     0.2775
     """
-    z = student.critical(confidence, 1e9)
+    z = student.critical(confidence, df)
     share, z2 = hits / n, z * z
     middle = (share + z2 / (2 * n)) / (1 + z2 / n)
     half_width = z / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    return max(0.0, middle - half_width), min(1.0, middle + half_width)
+    low, high = middle - half_width, middle + half_width  # off by rounding at 0 and 1
+    return max(0.0, min(share, low)), min(1.0, max(share, high))

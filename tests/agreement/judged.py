@@ -42,3 +42,27 @@ def rows_of(labels: pa.Table, names: Sequence[str]) -> pa.Table:
         for name in names
     ]
     return pa.Table.from_pylist([row for row in rows if row["grade"] is not None])
+
+
+def partial_runs(pairs: Pairs, systems: Sequence[str], chance: random.Random) -> pa.Table:
+    """Rankings of systems, each of which shows some of the pairs."""
+    rows = [
+        {"query_id": query, "item_id": item, "score": chance.random(), "system": system}
+        for system in systems
+        for query, item in pairs
+        if chance.random() < 0.6
+    ]
+    return pa.Table.from_pylist(rows)
+
+
+def tops(runs: pa.Table, k: int) -> dict[tuple[str, str], list[str]]:
+    """Pair -> the systems that show it in their first k, in order."""
+    lists: dict[tuple[str, str], list[tuple[float, str]]] = {}
+    for row in runs.to_pylist():
+        of_list = lists.setdefault((row["system"], row["query_id"]), [])
+        of_list.append((-row["score"], row["item_id"]))
+    systems: dict[tuple[str, str], list[str]] = {}
+    for (system, query), items in sorted(lists.items()):
+        for _, item in sorted(items)[:k]:
+            systems.setdefault((query, item), []).append(system)
+    return systems

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean, median
+from typing import Any
 
 Labels = Sequence[float | None]
 """The grades of one pair, judge by judge."""
@@ -80,15 +81,26 @@ def _belief(
 
 def calibrated(pairs: Sequence[Labels]) -> list[float]:
     """The first judge's grade, else the mean of the others' by the best curve that never falls."""
-    curves = [_curve(pairs, judge) for judge in range(1, len(pairs[0]))]
+    return calibrated_apart(pairs, ["all"] * len(pairs))
+
+
+def calibrated_apart(pairs: Sequence[Labels], groups: Sequence[str]) -> list[float]:
+    """The same by the pairs of a group alone; by all where people graded none of it."""
+    curves = {}
+    for group in {*groups}:
+        alike = [labels for labels, other in zip(pairs, groups, strict=True) if other == group]
+        for judge in range(1, len(pairs[0])):
+            seen = {labels[judge] for labels in alike}
+            learnable = any(None not in (labels[0], labels[judge]) for labels in alike)
+            curves[group, judge] = curve(alike if learnable else pairs, judge, seen)
     found = []
-    for first, *others in pairs:
-        expected = [curve[g] for g, curve in zip(others, curves, strict=True) if g is not None]
+    for (first, *others), group in zip(pairs, groups, strict=True):
+        expected = [curves[group, j][g] for j, g in enumerate(others, start=1) if g is not None]
         found.append(fmean(expected) if first is None else first)
     return found
 
 
-def _curve(pairs: Sequence[Labels], judge: int) -> dict[float, float]:
+def curve(pairs: Sequence[Labels], judge: int, wanted: Collection[Any] = ()) -> dict[float, float]:
     """Grade -> the largest of the least means of blocks of grades (the min-max formula)."""
     both = [
         (labels[judge], labels[0]) for labels in pairs if None not in (labels[judge], labels[0])
@@ -102,11 +114,11 @@ def _curve(pairs: Sequence[Labels], judge: int) -> dict[float, float]:
         g: max(min(mean(low, high) for high in seen if high >= g) for low in seen if low <= g)
         for g in seen
     }
-    curve = {}
-    for grade in {labels[judge] for labels in pairs if labels[judge] is not None}:
+    levels = {}
+    for grade in {*wanted, *(labels[judge] for labels in pairs)} - {None}:
         below = [g for g in seen if g <= grade] or seen[:1]
         above = [g for g in seen if g >= grade] or seen[-1:]
         low, high = below[-1], above[0]
         step = (grade - low) / (high - low) if high != low else 0
-        curve[grade] = at[low] + (at[high] - at[low]) * step
-    return curve
+        levels[grade] = at[low] + (at[high] - at[low]) * step
+    return levels

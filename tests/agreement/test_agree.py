@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 import plain
+import plain_labels
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command import sqlmetrics
 from conftest import peer
 from engines.starting import Servers
-from judged import SCALES, Pairs, rows_of, table, world
+from judged import SCALES, Pairs, partial_runs, rows_of, table, tops, world
 from marked import by_turns, engines
 
 import sqlmetrics as sm
@@ -28,6 +29,7 @@ from sqlmetrics.agreement.system_orders import rank_biased_overlap
 from sqlmetrics.comparison.page.words import Words, number, signed
 from sqlmetrics.engines.database import Database
 from sqlmetrics.proof.reference_ties import rbo_extrapolated
+from sqlmetrics.stats.bootstrap import bootstrap_interval, resampled_counts
 
 
 def values(result: sm.Agreement, judge: str, other: str) -> dict[str, float]:
@@ -219,6 +221,72 @@ def test_a_report_shows_judges() -> None:
         assert signed(max(changes, key=abs)) in bias.sentence(words)
         assert signed(result.orders[0]["kendall_tau"]) in systems.sentence(words)
         assert [len(p.cells) for p in (judges, bias, systems)] == [11, 2, 2]
+
+
+@by_turns(2)
+def test_grades_are_worth_what_people_give_beside_them() -> None:
+    """Shares and the curve by plain Python, intervals by peers."""
+    chance = random.Random(2)
+    names, scale = ["human", "gpt", "b"], SCALES[2]
+    pairs = {pair: labels[:3] for pair, labels in world(chance, 3, scale, 14).items()}
+    runs = partial_runs(pairs, ["new", "old"], chance)
+    arguments: dict[str, Any] = {"system": "system", "k": 3, "replicates": 100}
+    result = sm.agree(table(pairs, names), names, rankings=runs, **arguments)
+    shown_by = tops(runs, 3)
+    segments = {("all", "all"): [*pairs.values()]}
+    for system in ("new", "old"):
+        of_system = [labels for pair, labels in pairs.items() if system in shown_by.get(pair, [])]
+        segments["system", system] = of_system
+    assert {r["other_judge"] for r in result.probabilities} == {"gpt", "b"}
+    for key, labels in segments.items():
+        both = [(g[0], g[1]) for g in labels if None not in g[:2]]
+        rows = [r for r in result.probabilities if _segment(r) == (*key, "gpt")]
+        for row in rows:
+            beside = [first for first, other in both if other == row["other_grade"]]
+            assert row["n_pairs"] == beside.count(row["grade"])
+            assert row["probability"] == pytest.approx(row["n_pairs"] / len(beside))
+            assert row["ci_low"] is None or row["ci_low"] <= row["probability"] <= row["ci_high"]
+        assert len(rows) == 3 * len({other for _, other in both})
+        expected = plain_labels.curve(labels, 1)
+        for row in (r for r in result.calibration if _segment(r) == (*key, "gpt")):
+            assert row["calibrated"] == pytest.approx(expected[row["other_grade"]], rel=1e-12)
+            means = [
+                np.mean([f for f, o in ((g[0], g[1]) for g in of) if f is not None and o == grade])
+                for grade in [row["other_grade"]]
+                for of in (labels, segments["all", "all"])
+            ]
+            assert row["mean_grade"] == pytest.approx(means[0], rel=1e-12)
+            if key != ("all", "all"):
+                assert row["change"] == pytest.approx(means[0] - means[1], abs=1e-12)
+    assert "what the grades of gpt are worth, by those of human" in result.text()
+    # one pair a query: pairs are as uncertain as they are many, but for Student's t
+    alone = [(chance.choice(scale), chance.choice(scale)) for _ in range(200)]
+    single = table({(f"{n:03}", "a"): pair for n, pair in enumerate(alone)}, names[:2])
+    result = sm.agree(single, names[:2], replicates=100)
+    confint = peer("statsmodels.stats.proportion").proportion_confint
+    for row in result.probabilities:
+        n = sum(other == row["other_grade"] for _, other in alone)
+        tail = 2 * peer("scipy.stats").norm.sf(peer("scipy.stats").t.ppf(0.975, n - 1))
+        n_alike = min(n, n - 1)  # s^2 has n - 1 below it
+        ends = confint(row["probability"] * n_alike, n_alike, alpha=tail, method="wilson")
+        assert [row["ci_low"], row["ci_high"]] == pytest.approx(ends, rel=1e-9)
+    people, judge = zip(*alone, strict=True)
+    model = peer("sklearn.isotonic").IsotonicRegression().fit(judge, people)
+    levels = model.predict([row["other_grade"] for row in result.calibration])
+    assert [row["calibrated"] for row in result.calibration] == pytest.approx(levels, rel=1e-12)
+    draws = resampled_counts(200, 100, 1)
+    replicates = [
+        [model.fit(judge, people, sample_weight=weights).predict([grade]) for weights in draws]
+        for grade in scale
+    ]
+    for row, values in zip(result.calibration, replicates, strict=True):
+        n_units = judge.count(row["other_grade"])
+        ends = bootstrap_interval(np.ravel(values), 0.95, n_units)
+        assert [row["ci_low"], row["ci_high"]] == pytest.approx(ends, rel=1e-9)
+
+
+def _segment(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    return row["segment_name"], row["segment_value"], row["other_judge"]
 
 
 @by_turns(2)

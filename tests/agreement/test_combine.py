@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from command import sqlmetrics
 from conftest import peer
 from engines.starting import Servers
-from judged import SCALES, Pairs, rows_of, table, world
+from judged import SCALES, Pairs, partial_runs, rows_of, table, tops, world
 from marked import by_turns, engines
 
 import sqlmetrics as sm
@@ -100,6 +101,49 @@ def test_labels_are_those_of_plain_python(monkeypatch: pytest.MonkeyPatch) -> No
         assert row_alone == {"method": "dawid_skene", **row, "share": None}
 
 
+@by_turns(2)
+def test_grades_are_worth_what_they_are_where_the_same_systems_show_the_pair() -> None:
+    """A group without a pair of people takes the curve of all."""
+    names, pairs = worlds()[0]
+    runs = partial_runs(pairs, ["it's", "old"], random.Random(8))
+    shown_by = {pair: ", ".join(systems) for pair, systems in tops(runs, 3).items()}
+    groups = [shown_by.get(pair, "(none)") for pair in pairs]
+    assert len({*groups}) == 4
+    pairs = {  # people graded nothing of what only one system shows
+        pair: (None, *labels[1:]) if group == "old" else labels
+        for (pair, labels), group in zip(pairs.items(), groups, strict=True)
+    }
+    pairs = {pair: labels for pair, labels in pairs.items() if labels != (None, None, None)}
+    groups = [shown_by.get(pair, "(none)") for pair in pairs]
+    arguments: dict[str, Any] = {"method": "calibrated", "rankings": runs, "system": "system"}
+    result = sm.combine(table(pairs, names), names, per="system", k=3, **arguments)
+    expected = plain_labels.calibrated_apart([*pairs.values()], groups)
+    rows = {(r["query_id"], r["item_id"]): r["grade"] for r in result.to_arrow().to_pylist()}
+    for pair, grade in zip(pairs, expected, strict=True):
+        assert rows[pair] == pytest.approx(grade, rel=1e-12), pair
+    assert {row["systems"] for row in result.calibration} == {*groups}
+    assert "1 group of systems without a pair that people graded" in result.notes[-1]
+    assert "shown by" in result.text()
+    everything: dict[str, Any] = {**arguments, "per": "system"}
+    for wrong, message in (
+        ({"rankings": None, "system": None}, "looks at the lists of systems; give them"),
+        ({"method": "mean"}, "is of the method calibrated, given mean"),
+        ({"per": "query"}, "unknown per 'query'"),
+        (
+            {"system": None, "rankings": runs.drop(["system"]).slice(0, 2)},
+            "needs the systems of the rankings",
+        ),
+        ({"per": None}, "or per='system'"),
+        ({"system": "systm"}, "did you mean 'system'"),
+        ({"k": 0}, "k must be 1 or more"),
+    ):
+        with pytest.raises((sm.SpecError, sm.InputError), match=re.escape(message)):
+            sm.combine(table(pairs, names), names, **{**everything, **wrong})
+    apart = runs.set_column(1, "item_id", [[f"{item} " for item in runs["item_id"].to_pylist()]])
+    with pytest.raises(sm.InputError, match="no list has an item in its top 10 that a judge"):
+        sm.combine(table(pairs, names), names, **{**everything, "rankings": apart})
+
+
 @by_turns(3)
 def test_dawid_and_skenes_labels_are_those_of_crowd_kit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its posterior after as many rounds; so are the grades of most judges, where one is."""
@@ -151,6 +195,11 @@ def test_every_engine_makes_the_same_labels(name: str, servers: Servers) -> None
                 expected.to_arrow().to_pylist(), result.to_arrow().to_pylist(), strict=True
             ):
                 assert other == pytest.approx(row, rel=1e-9), method
+        per: dict[str, Any] = {"method": "calibrated", "per": "system", "system": "system"}
+        per["rankings"] = partial_runs(pairs, ["it's", "old"], random.Random(8))
+        by_systems = [sm.combine(labels, connection=one, **per) for one in (None, database)]
+        for row, other in zip(*(one.to_arrow().to_pylist() for one in by_systems), strict=True):
+            assert other == pytest.approx(row, rel=1e-9)
         if not database.translation.dialect.writing.by_run:
             with pytest.raises(sm.SpecError, match="is not written to"):
                 sm.combine(labels, into="one_label", connection=database)
@@ -242,7 +291,7 @@ def test_it_is_asked_in_a_terminal(tmp_path: Path) -> None:
         ((*into, "--sql"), "leave --sql out"),
         ((*into, "--method", "mean", "--method", "first"), "labels of one method"),
         (("--weight", "x"), "No such option"),
-        (("--rankings", "labels.parquet"), "give some (metrics, -m)"),
+        (("--rankings", "labels.parquet"), "give metrics (-m) or per="),
         (("-m", "mrr"), "metrics: only with a table of rankings"),
     ):
         words = line[:2] if "--judges" in wrong else line

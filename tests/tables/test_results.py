@@ -91,7 +91,8 @@ def _agreed() -> sm.Agreement:
 
 
 def _combined() -> sm.Combination:
-    return sm.combine(JUDGES, method=["majority", "dawid_skene"])
+    methods = ["majority", "dawid_skene", "calibrated"]
+    return sm.combine(JUDGES, method=methods, per="system", rankings=LISTS, system="system")
 
 
 def _of_sources() -> sm.Funnel:

@@ -27,6 +27,20 @@ from sqlmetrics.cli.systems import FORMATS, answer, into_options, is_written, sp
     help=f"How labels become one: {', '.join(METHODS)}. May be repeated, to see what each would "
     "change.  [default: majority]",
 )
+@option(
+    "--per",
+    type=click.Choice(["system"]),
+    help="With --method calibrated: learn what a grade is worth apart for each group of systems "
+    "that show the pair. Needs --rankings.",
+)
+@option(
+    "-k",
+    "k",
+    type=int,
+    default=10,
+    show_default=True,
+    help="Number of top ranks of the rankings that --per looks at.",
+)
 @confidence_option("level")
 @option(
     "--max-rounds",
@@ -62,6 +76,8 @@ def combine(
     \b
     sqlmetrics combine labels.csv --judges ann,bob,gpt --out majority.csv
     sqlmetrics combine labels.csv --judge rater --method dawid_skene --out one.csv
+    sqlmetrics combine labels.csv --judges human,gpt --method calibrated --per system
+        --rankings runs.csv --system model --out calibrated.csv
     sqlmetrics combine grades --judge rater --db shop.duckdb --into one_label
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.agreement.combine import combine as combined
