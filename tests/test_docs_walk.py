@@ -680,7 +680,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     "sample": (
         "sample runs.parquet --labels labels.parquet --size 4 --skip-bad",
         "sample files.yml --size 12 --by country --traffic --share traffic --seed 2 --out s.csv",
-        "sample search.yml --size 3 --sql --db shop.duckdb",
+        "sample search.yml --size 3 --sql --db shop.duckdb --unit pair -k 2",
         "sample runs.parquet --labels labels.parquet --queries queries.parquet --size 3",
     ),
     "estimate": (
@@ -689,7 +689,9 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--ungraded drop -m ndcg@3 --complete-labels -o csv --out e.csv",
         "estimate search.yml sample.csv --ungraded drop -m dcg@3 --db shop.duckdb",
         "estimate files.yml sample.csv --llm-labels labels.parquet --llm-grade grade "
-        "--llm-sample sample.csv --llm-weight 1 --ungraded drop -m dcg@3",
+        "--llm-sample sample.csv --llm-weight 1 --ungraded drop -m dcg@3 --width .1",
+        "sample files.yml --unit pair -k 3 --size 4 --out pairs.csv",
+        "estimate files.yml pairs.csv --ungraded drop -m dcg@3 --width 1",
     ),
     "agree": (
         "agree a=labels.parquet b=labels.parquet --rankings rankings.parquet --system system "
@@ -709,6 +711,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     "combine": (
         "combine a=labels.parquet b=labels.parquet --rankings rankings.parquet --system system "
         "--date ds -m mrr --confidence .9 --method median --method dawid_skene --max-rounds 9 "
+        "--method calibrated --per system -k 2 "
         "--where 'score > -1' --skip-input-checks -o latex",
         "combine words.csv twice=words.csv --judges words,twice --query qid --item doc "
         "--grade level --label-column item=item --grades low=0 --grades mid=1 --grades high=2 "

@@ -3,21 +3,24 @@
 Strata are the values of segments and, with traffic, head, torso and tail. Within a stratum
 every set of n of its N queries is as likely as any other (simple random sampling without
 replacement; Cochran, Sampling Techniques, 3rd ed. 1977, ch. 2 and 5): each query draws the
-lot md5(seed | day | query id), and the n lowest lots are taken.
+lot md5(seed | day | query id), and the n lowest lots are taken. Pairs of a query and an item are
+drawn in the same way, of those that a system shows in its top k; a pair is in the stratum of its
+query, so that its inclusion probability is that of all pairs of the stratum.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlmetrics.annotation.pool import rankings_alone
-from sqlmetrics.annotation.sample import DESIGN, TRAFFIC, WEIGHT, Sample
+from sqlmetrics.annotation.pool import rankings_alone, stages
+from sqlmetrics.annotation.sample import DEPTH, DESIGN, ITEM, TRAFFIC, WEIGHT, Key, Sample
 from sqlmetrics.annotation.texts import QueryContext, check_rankings, facts
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.evaluation.arguments import check_count
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.plan.segments import THIRDS, UNKNOWN
@@ -55,7 +58,7 @@ def allocate(populations: Sequence[int], size: int, shares: Sequence[float]) -> 
     sample_sizes = [min(LEAST, population) for population in populations]
     if size < sum(sample_sizes):
         raise SpecError(
-            f"the sample needs {sum(sample_sizes):,} queries or more, two from each of the "
+            f"the sample needs a size of {sum(sample_sizes):,} or more, two from each of the "
             f"{len(sample_sizes):,} strata, given {size:,}; give a larger size or fewer strata"
         )
     waiting = [
@@ -80,6 +83,7 @@ def draw(
     traffic: bool = False,
     seed: int = 1,
     share: str = "queries",
+    k: int | None = None,
 ) -> Sample:
     """A stratified sample of the queries that the rankings have; with days, of (day, query).
 
@@ -95,11 +99,41 @@ def draw(
         traffic: Whether head, torso and tail make strata.
         seed: Another seed draws another sample.
         share: Allocate in proportion to `queries` or to `traffic`.
+        k: Draw pairs of a query and an item instead, of those in the top k of a list.
 
     Raises:
         SpecError: If the size is too small, or traffic is asked for without weights.
         InputError: If there is no query, or an id or a weight is missing or negative.
     """
+    frame = _frame(spec, engine, by, traffic=traffic or share == "traffic", seed=seed, k=k)
+    frame = replace(frame, traffic=traffic)
+    strata, count = frame.strata_rows(engine)
+    populations = [row[-3] for row in strata]
+    shares = populations if share == "queries" else [row[-2] for row in strata]
+    sample_sizes = allocate(populations, size, shares)
+    rows = [(*row[:-2], n) for row, n in zip(strata, sample_sizes, strict=True)]
+    names, select = frame.select(rows)
+    return Sample(names, tuple(engine.rows(select)), f"{count};\n\n{select};\n")
+
+
+def strata_sums(
+    spec: Spec, engine: Database, by: Sequence[str], *, traffic: bool, k: int | None = None
+) -> dict[Key, tuple[int, float]]:
+    """Stratum -> how many queries or pairs it has, and their weights; 1 each without weights."""
+    frame = _frame(spec, engine, by, traffic=traffic, seed=1, k=k)
+    rows, _ = frame.strata_rows(engine)
+    return {tuple(map(str, row[:-3])): (int(row[-3]), float(row[-2])) for row in rows}
+
+
+def _frame(
+    spec: Spec, engine: Database, by: Sequence[str], *, traffic: bool, seed: int, k: int | None
+) -> _Frame:
+    """The population of a spec's rankings.
+
+    Raises:
+        SpecError: If the strata cannot be made.
+    """
+    check_count("k", 1 if k is None else k)
     the_plan = plan(spec.having(by=tuple(by)), opened(spec, engine))
     check_rankings(the_plan, engine)
     if the_plan.shape.derived_facts:
@@ -109,21 +143,12 @@ def draw(
             "--traffic to sample by head, torso and tail"
         )
     context = facts(the_plan.shape, the_plan.shape.names["rankings"])
-    if (traffic or share == "traffic") and not context.weight:
+    if traffic and not context.weight:
         raise SpecError(
             "the strata head, torso and tail need the traffic of each query; name its column as "
             "weight in rankings.columns or queries.columns"
         )
-    frame = _Frame(the_plan, context, traffic, seed)
-    count = frame.count()
-    strata = engine.rows(count)
-    _check(strata, context)
-    populations = [row[-3] for row in strata]
-    shares = populations if share == "queries" else [row[-2] for row in strata]
-    sample_sizes = allocate(populations, size, shares)
-    rows = [(*row[:-2], n) for row, n in zip(strata, sample_sizes, strict=True)]
-    names, select = frame.select(rows)
-    return Sample(names, tuple(engine.rows(select)), f"{count};\n\n{select};\n")
+    return _Frame(the_plan, context, traffic, seed, k)
 
 
 @dataclass(frozen=True)
@@ -134,6 +159,24 @@ class _Frame:
     known: QueryContext
     traffic: bool
     seed: int
+    k: int | None = None
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns that a query or a pair is identified by."""
+        return [*self.plan.shape.query_keys, *([ITEM] if self.k else [])]
+
+    @property
+    def units(self) -> str:
+        """What is drawn, in words."""
+        return "pairs" if self.k else "queries"
+
+    def strata_rows(self, engine: Database) -> tuple[list[tuple[Any, ...]], str]:
+        """One row per stratum, and the statement; InputError if there is no query, or a bad one."""
+        count = self.count()
+        rows = engine.rows(count)
+        _check(rows, self.known)
+        return rows, count
 
     @property
     def strata(self) -> list[str]:
@@ -157,10 +200,12 @@ class _Frame:
 
     def select(self, strata: Sequence[Sequence[Any]]) -> tuple[tuple[str, ...], str]:
         """The names of a sample and the query for its rows."""
-        keys = list(self.plan.shape.query_keys)
+        keys = self.keys
         names = [*keys, *self.strata, *self.carried]
+        depth = [Column(str(self.k), DEPTH)] if self.k else []
         select = [
             *names,
+            *depth,
             *DESIGN[:2],
             Column("1e0 * sample_size / stratum_size", DESIGN[2]),
             Column("1e0 * stratum_size / sample_size", DESIGN[3]),
@@ -168,7 +213,7 @@ class _Frame:
         order = [f"{name} asc" for name in (*self.strata, *keys)]
         stages = [*self._stages(), self._allocation(strata), self._lots(names)]
         last = print_template("annotation/sample", {"columns": select, "order": order})
-        return (*names, *DESIGN), with_stages(stages, last)
+        return (*names, *([DEPTH] if self.k else []), *DESIGN), with_stages(stages, last)
 
     def _stages(self) -> list[Stage]:
         shape = self.plan.shape
@@ -179,8 +224,33 @@ class _Frame:
             "rankings": rankings,
             "joins": self.known.joins,
         }
-        stages = [*rankings_alone(self.plan), Stage("population", "annotation/population", view)]
-        return [*stages, *([self._traffic()] if self.traffic else []), self._units()]
+        inputs = stages(self.plan, with_labels=False) if self.k else rankings_alone(self.plan)
+        population = [*inputs, Stage("population", "annotation/population", view)]
+        queries = [*population, *([self._traffic()] if self.traffic else []), self._units()]
+        return [*queries, *(self._pairs(self.k) if self.k else [])]
+
+    def _pairs(self, k: int) -> list[Stage]:
+        """The pairs that lists show, each in the stratum of its query."""
+        query_keys = self.plan.shape.query_keys
+        view = {
+            "about": f"one row per query and item in the top {k} of a list",
+            "keys": [f"ranked.{key}" for key in self.keys],
+            "columns": [],
+            "joins": {},
+            "where": [f"rnk <= {k}"],
+        }
+        columns = [
+            *(f"pool.{key}" for key in self.keys),
+            *(f"query_units.{name}" for name in (*self.strata, *self.carried)),
+            Column(self._hashed("pool.", self.keys), "lot"),
+        ]
+        about = "one row per pair: the stratum of its query and its random number"
+        joined = {"about": about, "columns": columns, "from": "pool", "to": "query_units"}
+        on = equal("query_units", "pool", tuple(query_keys))
+        return [
+            Stage("pool", "annotation/pool", view),
+            Stage("units", "comparison/join", {**joined, "on": on}),
+        ]
 
     def _traffic(self) -> Stage:
         keys = ", ".join(f"{key} asc" for key in self.plan.shape.query_keys)
@@ -199,17 +269,19 @@ class _Frame:
             columns.append(Column(f"coalesce({name}, {literal(UNKNOWN)})", name))
         if self.traffic:
             columns.append(Column(_CLASS, TRAFFIC))
-        day = "cast(metric_date as varchar) || '|' || " if "metric_date" in keys else ""
-        lot = Column(self._hashed(f"{day}query_id"), "lot")
+        lot = [] if self.k else [Column(self._hashed("", keys), "lot")]
         view = {
-            "columns": [*columns, *self.carried, lot],
+            "about": f"one row per query: its stratum{'' if self.k else ' and its random number'}",
+            "columns": [*columns, *self.carried, *lot],
             "from": "queries_by_traffic" if self.traffic else "population",
         }
-        return Stage("units", "annotation/units", view)
+        return Stage("query_units" if self.k else "units", "annotation/units", view)
 
-    def _hashed(self, key_sql: str) -> str:
-        """The lot of a query; the same on every engine."""
+    def _hashed(self, prefix: str, keys: Sequence[str]) -> str:
+        """The lot of a query or a pair; the same on every engine."""
         translation = self.plan.translation
+        texts = {"metric_date": f"cast({prefix}metric_date as varchar)"}
+        key_sql = " || '|' || ".join(texts.get(key, f"{prefix}{key}") for key in keys)
         return translation.expression(
             translation.dialect.hashed, f"{literal(f'{self.seed}|')} || {key_sql}"
         )
@@ -220,11 +292,11 @@ class _Frame:
             [Column(literal(v) if isinstance(v, str) else str(v), n) for v, n in _pairs(row, names)]
             for row in strata
         ]
-        return Stage("allocation", "annotation/allocation", {"rows": rows})
+        return Stage("allocation", "annotation/allocation", {"rows": rows, "units": self.units})
 
     def _lots(self, names: Sequence[str]) -> Stage:
         parts = ", ".join(f"units.{name}" for name in self.strata) or "1"
-        keys = ", ".join(f"units.{key} asc" for key in self.plan.shape.query_keys)
+        keys = ", ".join(f"units.{key} asc" for key in self.keys)
         over = f"    partition by {parts}\n    order by units.lot asc, {keys}"
         columns = [
             *(Column(f"units.{name}", name) for name in names),
@@ -232,7 +304,7 @@ class _Frame:
             Column(f"row_number() over (\n{over}\n)", "place"),
         ]
         on = equal("allocation", "units", tuple(self.strata)) or ["1 = 1"]
-        return Stage("lots", "annotation/lots", {"columns": columns, "on": on})
+        return Stage("lots", "annotation/lots", {"columns": columns, "on": on, "units": self.units})
 
 
 _CLASS = THIRDS.format(above="above", total="total")

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
+from math import inf
 from typing import Any
 
 import pyarrow as pa
 
-from sqlmetrics.annotation import estimator, pool, prediction_powered, reach
+from sqlmetrics.annotation import estimator, pair_frames, pool, prediction_powered, reach
 from sqlmetrics.annotation.estimator import SampleMean
 from sqlmetrics.annotation.frame import Frame, Only, values_of
 from sqlmetrics.annotation.llm_labels import LlmLabels, LlmValues
-from sqlmetrics.annotation.prediction_powered import PoweredEstimate
+from sqlmetrics.annotation.prediction_powered import PairedStratum, PoweredEstimate
 from sqlmetrics.annotation.sample import WEIGHT, Key, Sample
+from sqlmetrics.annotation.sample_size import Precision
+from sqlmetrics.catalog.option import is_number
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.arguments import check_level
@@ -45,8 +49,12 @@ COLUMNS = (
 )
 """The columns of the estimates. `mean_over` is `queries` (each counts 1) or `traffic`."""
 
-OF_LLM = ("llm_value", "llm_weight", "gain", "n_llm")
+OF_LLM = ("llm_value", "llm_weight", "gain", "n_llm", "n_saved")
 """Columns beside COLUMNS with labels by a model; see `prediction_powered.PoweredEstimate`."""
+
+OF_WIDTH, OF_WIDTH_ALONE = "n_more", "n_more_alone"
+"""Columns where a width is wanted: how many more people have to grade, with the labels of the model
+if there are some, and without them."""
 
 SAME = (
     "the model's labels give every sampled query the values that people's labels give; if "
@@ -62,17 +70,19 @@ class Checkup(Tabular):
     """What a graded sample says of all queries; it prints as a table.
 
     Attributes:
-        table: One row per system, segment, metric and kind of mean, with COLUMNS, and with
-            OF_LLM where a model labelled queries too.
+        table: One row per system, segment, metric and kind of mean, with COLUMNS, with OF_LLM
+            where a model labelled queries too, and with OF_WIDTH where a width is wanted.
         level: The coverage of the intervals.
         notes: Sentences that a reader should know.
         result: The evaluation whose per-query values were used.
+        units: What was drawn and graded: `queries` or `pairs` of a query and an item.
     """
 
     table: pa.Table
     level: float
     notes: tuple[str, ...]
     result: Result
+    units: str = "queries"
 
     def _arrow_tables(self) -> ArrowTables:
         return {"estimates": lambda: self.table}
@@ -86,10 +96,12 @@ class Checkup(Tabular):
             "value",
             "interval",
             "graded",
-            "queries",
+            self.units,
         ]
         has_llm = "llm_weight" in self.table.column_names
-        names += ["llm", "lambda", "gain"] if has_llm else []
+        names += ["llm", "lambda", "gain", "saved"] if has_llm else []
+        wanted = [name for name in (OF_WIDTH, OF_WIDTH_ALONE) if name in self.table.column_names]
+        names += [name.removeprefix("n_").replace("_", " ") for name in wanted]
         rows = []
         for row in self.to_dicts():
             segment = segment_cell(row["segment_name"], row["segment_value"])
@@ -99,15 +111,27 @@ class Checkup(Tabular):
             if has_llm:
                 gain = "" if row["gain"] is None else f"x{row['gain']:.2f}"
                 cells += [metric_value(row["llm_value"]), f"{row['llm_weight']:.2f}", gain]
+                cells.append(_count(row["n_saved"]))
+            cells += [_count(row[name]) for name in wanted]
             rows.append(cells)
         yield Table(
             names,
             rows,
             4,
             notes=[
-                f"interval: the range that covers the true value with probability {self.level:.4g}"
+                f"interval: the range that covers the true value with probability {self.level:.4g}",
+                *([SAVED] if has_llm else []),
+                *([MORE] if wanted else []),
             ],
         )
+
+
+SAVED = "saved: how many more to grade for such an interval without the model"
+MORE = "more: how many to add for the wanted width; -: the model has to label more"
+
+
+def _count(number: int | None) -> str:
+    return "-" if number is None else f"{number:,}"
 
 
 def estimate(
@@ -120,6 +144,7 @@ def estimate(
     ungraded: str = "error",
     complete: bool = False,
     llm: LlmLabels | None = None,
+    width: float | None = None,
 ) -> Checkup:
     """The mean of each metric over all queries, for each system, from a graded sample.
 
@@ -137,6 +162,8 @@ def estimate(
         complete: Whether the sampled queries have all their labels, not only those of the
             items that are shown; NDCG, recall and the like need them.
         llm: Labels by a language model of many queries, if there are some.
+        width: From the lower to the upper end of the interval that is wanted: how many more
+            queries have to be graded is told.
 
     Raises:
         SpecError: If a metric has no per-query mean, or needs labels that no sheet asks for,
@@ -144,48 +171,102 @@ def estimate(
         InputError: If sampled queries have no label, or the data would give wrong numbers.
     """
     segments = [_segment(name, sample) for name in by]
-    _refuse(spec, level)
+    _refuse(spec, level, width)
     if not complete:
         reach.refuse(spec)
     spec = spec.having(by=())
-    graded, notes, result = _measured(spec, engine, sample, ungraded, "labels")
+    rows, notes, result = (_pair_rows if sample.has_items else _query_rows)(
+        spec, engine, sample, llm, _Asked(segments, level, ungraded, width)
+    )
+    names = (*COLUMNS, *OF_LLM) if llm else COLUMNS
+    if width is not None:
+        names = (*names, OF_WIDTH, *([OF_WIDTH_ALONE] if llm else []))
+    return Checkup(_table(rows, names), level, tuple(notes), result, sample.units)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked of the estimates: see `estimate`."""
+
+    segments: Sequence[str]
+    level: float
+    ungraded: str
+    width: float | None
+
+    def parts(self, sample: Sample) -> Iterator[tuple[Only | None, str]]:
+        """All queries and the values of the segments, each with the kinds of mean."""
+        parts: list[Only | None] = [None]
+        for name in self.segments:
+            parts += [(name, value) for value in sorted(set(sample.column(name)))]
+        for part in parts:
+            yield part, "queries"
+            if WEIGHT in sample.names:
+                yield part, "traffic"
+
+    def cells(self, strata: Sequence[PairedStratum], llm: LlmLabels | None) -> tuple[Any, ...]:
+        """The cells of a row, with a model's labels or by people alone."""
+        if llm is None:
+            return _alone(estimator.mean([s.people for s in strata], self.level), self.width)
+        return _powered(prediction_powered.mean(strata, self.level, llm.weight), self.width)
+
+
+_Rows = tuple[list[tuple[Any, ...]], list[str], Result]
+"""The rows of the estimates, what to say of them, and the evaluation."""
+
+
+def _query_rows(
+    spec: Spec, engine: Database, sample: Sample, llm: LlmLabels | None, asked_for: _Asked
+) -> _Rows:
+    """The estimates from a sample of queries."""
+    graded, notes, result = _measured(spec, engine, sample, asked_for.ungraded, "labels")
     model, sampled = None, {}
     if llm is not None:
-        model, llm_notes = _labelled(spec, llm, engine, sample, ungraded)
+        model, llm_notes = _labelled(spec, llm, engine, sample, asked_for.ungraded)
         keys = sample.texts(sample.keys)
         graded = [
             is_graded and key in model.keys for is_graded, key in zip(graded, keys, strict=True)
         ]
         notes, sampled = notes + llm_notes, values_of(model.result, sample)
-    rows: list[tuple[Any, ...]] = []
     values_by_system = values_of(result, sample)
-    notes += (
-        [SAME] if model and values_by_system == sampled and len(model.keys) > sum(graded) else []
-    )
-    for system in sorted(values_by_system):
-        for measure in result.measures:
-            frame = Frame(sample, graded, values_by_system[system], system, measure.column)
-            for part, over in _parts(sample, segments):
-                traffic = over == "traffic"
-                if model and llm:
-                    pairs = frame.paired(model, sampled.get(system, {}), traffic, part)
-                    cells = _powered(prediction_powered.mean(pairs, level, llm.weight))
-                else:
-                    cells = _cells(estimator.mean(frame.strata(traffic, part), level))
-                name, value = part or (ALL, ALL)
-                rows.append((system, name.removeprefix("by_"), value, str(measure), over, *cells))
-    names = (*COLUMNS, *OF_LLM) if llm else COLUMNS
-    return Checkup(_table(rows, names), level, tuple(notes), result)
+    if model and values_by_system == sampled and len(model.keys) > sum(graded):
+        notes.append(SAME)
+    rows: list[tuple[Any, ...]] = []
+    for system, measure in product(sorted(values_by_system), result.measures):
+        frame = Frame(sample, graded, values_by_system[system], system, measure.column)
+        for part, over in asked_for.parts(sample):
+            traffic = over == "traffic"
+            if model:
+                strata = frame.paired(model, sampled.get(system, {}), traffic, part)
+            else:
+                strata = [PairedStratum.alone(s) for s in frame.strata(traffic, part)]
+            cells = asked_for.cells(strata, llm)
+            rows.append((*_place(system, part), str(measure), over, *cells))
+    return rows, notes, result
 
 
-def _parts(sample: Sample, segments: Sequence[str]) -> Iterator[tuple[Only | None, str]]:
-    """All queries and the values of the segments, each with the kinds of mean."""
-    parts: list[Only | None] = [None]
-    parts += [(name, value) for name in segments for value in sorted(set(sample.column(name)))]
-    for part in parts:
-        yield part, "queries"
-        if WEIGHT in sample.names:
-            yield part, "traffic"
+def _pair_rows(
+    spec: Spec, engine: Database, sample: Sample, llm: LlmLabels | None, asked_for: _Asked
+) -> _Rows:
+    """The estimates from a sample of pairs."""
+    pair_frames.refuse(spec, sample, llm)
+    graded, notes, result = _measured(spec, engine, sample, asked_for.ungraded, "labels")
+    frames = pair_frames.PairFrames(spec, engine, sample, graded)
+    if llm is not None:
+        model, llm_notes = _labelled(spec, llm, engine, frames.queries, "drop")
+        frames, notes = replace(frames, model=model), notes + llm_notes
+    rows: list[tuple[Any, ...]] = []
+    for system, measure in product(sorted(values_of(result, sample)), result.measures):
+        for part, over in asked_for.parts(sample):
+            strata = frames.strata(system, measure, over == "traffic", part)
+            cells = asked_for.cells(strata, llm)
+            rows.append((*_place(system, part), str(measure), over, *cells))
+    return rows, notes, result
+
+
+def _place(system: str, part: Only | None) -> tuple[str, str, str]:
+    """The system and the segment of a row."""
+    name, value = part or (ALL, ALL)
+    return system, name.removeprefix("by_"), value
 
 
 def _measured(
@@ -198,7 +279,9 @@ def _measured(
     stage = sample.stage(the_plan, engine)
     without = _without(the_plan, engine, sample, stage)
     graded, notes = _graded(sample, without, ungraded, whose)
-    return graded, notes + _shown_notes(the_plan, engine, stage, whose), result
+    if not sample.has_items:
+        notes += _shown_notes(the_plan, engine, stage, whose)
+    return graded, notes, result
 
 
 def _labelled(
@@ -213,9 +296,22 @@ def _labelled(
     return LlmValues(population, labelled, result), notes
 
 
-def _powered(powered: PoweredEstimate) -> tuple[Any, ...]:
-    of_llm = (powered.llm_value, powered.llm_weight, powered.gain, powered.n_llm)
-    return (*_cells(powered.estimate), *of_llm)
+def _powered(powered: PoweredEstimate, width: float | None) -> tuple[Any, ...]:
+    of_llm = (powered.llm_value, powered.llm_weight, powered.gain, powered.n_llm, powered.saved)
+    both = (powered.estimate.precision, powered.alone)
+    more = () if width is None else tuple(_more(precision, width) for precision in both)
+    return (*_cells(powered.estimate), *of_llm, *more)
+
+
+def _alone(mean_estimate: SampleMean, width: float | None) -> tuple[Any, ...]:
+    more = () if width is None else (_more(mean_estimate.precision, width),)
+    return (*_cells(mean_estimate), *more)
+
+
+def _more(precision: Precision | None, width: float) -> int | None:
+    """How many more people have to grade for an interval so narrow."""
+    needed = precision.needed(width) if precision else None
+    return None if precision is None or needed is None else max(0, needed - precision.n)
 
 
 def _cells(mean_estimate: SampleMean) -> tuple[Any, ...]:
@@ -238,8 +334,10 @@ def _segment(name: str, sample: Sample) -> str:
     return column_by_segment[name]
 
 
-def _refuse(spec: Spec, level: float) -> None:
+def _refuse(spec: Spec, level: float, width: float | None) -> None:
     check_level("the confidence level", level)
+    if width is not None and not (is_number(width) and 0 < width < inf):
+        raise SpecError(f"width must be a number above 0 such as 0.02, given {width!r}")
     for measure in spec.measures:
         if not spec.settings(measure).is_mean:
             raise SpecError(f"{measure} is not a mean of per-query values; leave it out")
@@ -248,7 +346,9 @@ def _refuse(spec: Spec, level: float) -> None:
 def _without(the_plan: Plan, engine: Database, sample: Sample, stage: Stage) -> set[Key]:
     """The sampled queries that have no label."""
     labels, keys = the_plan.shape.names["labels"], the_plan.shape.label_keys
-    view = {"keys": sample.keys, "labels": labels, "on": equal(labels, "sample_queries", keys)}
+    keys = (*keys, *(["item_id"] if sample.has_items else []))
+    on = equal(labels, "sample_queries", keys)
+    view = {"keys": sample.unit_keys, "labels": labels, "on": on}
     last = print_template("annotation/ungraded", view)
     rows = engine.rows(with_stages([*the_plan.inputs, stage], last))
     return {tuple(map(str, row)) for row in rows}
@@ -258,14 +358,15 @@ def _graded(
     sample: Sample, without: set[Key], ungraded: str, whose: str
 ) -> tuple[list[bool], list[str]]:
     """Whether each row of the sample has a label, and what to say if some have none."""
-    flags = [key not in without for key in sample.texts(sample.keys)]
+    flags = [key not in without for key in sample.texts(sample.unit_keys)]
+    units = sample.units
     if without and ungraded == "error":
         examples = ", ".join(repr(" ".join(key)) for key in sorted(without)[:3])
         raise InputError(
-            f"{whose}: {len(without):,} of {len(flags):,} sampled queries have no label, like "
+            f"{whose}: {len(without):,} of {len(flags):,} sampled {units} have no label, like "
             f"{examples}; grade them, or leave them out with --ungraded drop"
         )
-    note = f"{len(without):,} of {len(flags):,} sampled queries have no label and are left out"
+    note = f"{len(without):,} of {len(flags):,} sampled {units} have no label and are left out"
     return flags, [_told(note, whose)] if without else []
 
 

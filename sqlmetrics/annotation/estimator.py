@@ -8,9 +8,10 @@ ch. 7 and 11.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 
+from sqlmetrics.annotation.sample_size import Precision, Spread
 from sqlmetrics.errors import InputError
 from sqlmetrics.stats import CONFIDENCE
 from sqlmetrics.stats.estimate import Estimate, effective_df
@@ -46,6 +47,7 @@ class SampleMean:
         counted: Drawn queries that have a value.
         drawn: Drawn queries.
         population: All queries.
+        precision: How the interval's width depends on how many are drawn; None without a value.
     """
 
     value: float | None
@@ -56,6 +58,7 @@ class SampleMean:
     counted: int
     drawn: int
     population: int
+    precision: Precision | None = field(default=None, compare=False, repr=False)
 
 
 def mean(strata: Sequence[Stratum], level: float = CONFIDENCE) -> SampleMean:
@@ -92,14 +95,13 @@ def mean(strata: Sequence[Stratum], level: float = CONFIDENCE) -> SampleMean:
     if not bottom:
         return SampleMean(None, None, None, None, None, counted, sampled, population)
     value = top / bottom
-    parts = [
-        (_variance(s, pair, value), len(pair) - 1) for s, pair in zip(strata, pairs, strict=True)
-    ]
-    variance = sum(part for part, _ in parts)
+    spreads = [_spread(s, pair, value, bottom) for s, pair in zip(strata, pairs, strict=True)]
+    parts = [(spread.of_mean(), spread.n - 1) for spread in spreads]
     df = effective_df(parts)
-    error = variance**0.5 / bottom
+    error = sum(part for part, _ in parts) ** 0.5
     low, high = Estimate(value, error, df).interval(level)
-    return SampleMean(value, error, df, low, high, counted, sampled, population)
+    precision = Precision(spreads, level)
+    return SampleMean(value, error, df, low, high, counted, sampled, population, precision)
 
 
 def refuse_lonely(stratum: Stratum) -> None:
@@ -121,12 +123,14 @@ def weighted(stratum: Stratum) -> list[tuple[float, float]]:
     ]
 
 
-def _variance(stratum: Stratum, pairs: Sequence[tuple[float, float]], value: float) -> float:
-    """The variance of the stratum's part of the total of the residuals."""
+def _spread(
+    stratum: Stratum, pairs: Sequence[tuple[float, float]], value: float, bottom: float
+) -> Spread:
+    """What the residuals of the stratum differ by, beside the denominator of the mean."""
     n, population = len(pairs), stratum.population
     if n >= population:
-        return 0.0
-    residuals = [top - value * bottom for top, bottom in pairs]
+        return Spread(n, population, population, 0.0)
+    residuals = [(top - value * weight) / bottom for top, weight in pairs]
     centre = fmean(residuals)
-    spread = sum((residual - centre) ** 2 for residual in residuals) / (n - 1)
-    return population * (population - n) / n * spread
+    variance = sum((residual - centre) ** 2 for residual in residuals) / (n - 1)
+    return Spread(n, population, population, variance)

@@ -10,11 +10,12 @@ the model labelled a sample too: W. G. Cochran, Sampling Techniques, 3rd ed. 197
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import TypeAlias
 
 from sqlmetrics.annotation.estimator import SampleMean, Stratum, refuse_lonely, weighted
+from sqlmetrics.annotation.sample_size import Precision, Spread
 from sqlmetrics.errors import InputError
 from sqlmetrics.stats import CONFIDENCE
 from sqlmetrics.stats.estimate import Estimate, effective_df
@@ -40,6 +41,11 @@ class PairedStratum:
     llm_top: float
     llm_bottom: float
 
+    @classmethod
+    def alone(cls, people: Stratum) -> PairedStratum:
+        """A stratum that no model labelled."""
+        return cls(people, [], 0, 0.0, 0.0)
+
 
 @dataclass(frozen=True)
 class PoweredEstimate:
@@ -53,6 +59,8 @@ class PoweredEstimate:
         gain: Variance with people's labels alone / variance: 2 is worth as many labels by people
             again. None if the variance is 0.
         n_llm: Queries that the model labelled.
+        saved: How many queries more people would have to label for as narrow an interval without
+            the model. None without an interval.
     """
 
     estimate: SampleMean
@@ -60,6 +68,8 @@ class PoweredEstimate:
     llm_weight: float
     gain: float | None
     n_llm: int
+    saved: int | None = None
+    alone: Precision | None = field(default=None, compare=False, repr=False)
 
 
 def mean(
@@ -108,8 +118,9 @@ def mean(
         nothing = SampleMean(None, None, None, None, None, *counts)
         return PoweredEstimate(nothing, llm_value, 0.0, None, n_llm)
     parts = [
-        _Part.of(
-            stratum,
+        _Part(
+            stratum.n_llm,
+            stratum.people.population,
             _residuals(people_pairs, base, total),
             _residuals(llm_pairs, sampled, llm_total),
         )
@@ -120,16 +131,17 @@ def mean(
     value = base + weight * correction
     # a weight that was found on the same queries makes their residuals smaller than they are
     inflated = spare / (spare - 1) if weight and llm_weight is None else 1.0
-    variances = [(part.variance(weight, inflated), part.freedom) for part in parts]
-    variance, alone = (
-        sum(part_variance for part_variance, _ in variances),
-        sum(part.variance() for part in parts),
-    )
+    precision = Precision([part.spread(weight, inflated) for part in parts], level, inflated)
+    alone = Precision([part.alone for part in parts], level)
+    variances = [(spread.of_mean(), spread.n - 1) for spread in precision.spreads]
+    variance = sum(part_variance for part_variance, _ in variances)
     df, error = effective_df(variances) / inflated, variance**0.5
     low, high = Estimate(value, error, df).interval(level)
-    estimate = SampleMean(value, error, df, low, high, *counts)
-    gain = alone / variance if variance else None
-    return PoweredEstimate(estimate, llm_value, weight, gain, n_llm)
+    estimate = SampleMean(value, error, df, low, high, *counts, precision)
+    gain = sum(spread.of_mean() for spread in alone.spreads) / variance if variance else None
+    needed = alone.needed(precision.width()) if variance else None
+    saved = None if needed is None else needed - alone.n
+    return PoweredEstimate(estimate, llm_value, weight, gain, n_llm, saved, alone)
 
 
 @dataclass(frozen=True)
@@ -137,35 +149,42 @@ class _Part:
     """A stratum's residuals, and what a variance of them counts in that of the mean.
 
     Attributes:
-        first: N^2 (1/n - 1/m): which of the model's queries people labelled.
-        second: N^2 (1/m - 1/N): which of all queries the model labelled.
+        n_llm: Queries that the model labelled (m).
+        size: All queries (N).
         people: Residuals of people's values (u).
         llm: Residuals of the model's values for the same queries (v).
     """
 
-    first: float
-    second: float
+    n_llm: int
+    size: int
     people: Sequence[float]
     llm: Sequence[float]
 
-    @classmethod
-    def of(cls, stratum: PairedStratum, people: Sequence[float], llm: Sequence[float]) -> _Part:
-        n, m, size = len(people), stratum.n_llm, stratum.people.population
-        return cls(size**2 * (1 / n - 1 / m), size**2 * (1 / m - 1 / size), people, llm)
+    @property
+    def first(self) -> float:
+        """N^2 (1/n - 1/m): what a variance counts, by which of the model's people labelled."""
+        return self.size**2 * (1 / len(self.people) - 1 / self.n_llm)
 
     @property
     def freedom(self) -> int:
         return len(self.people) - 1
 
-    def variance(self, weight: float = 0.0, inflated: float = 1.0) -> float:
-        """The stratum's part of the variance of the mean."""
+    @property
+    def alone(self) -> Spread:
+        """The stratum's part of the variance by people's labels alone."""
+        variance = _covariance(self.people, self.people)
+        return Spread(len(self.people), self.size, self.size, variance)
+
+    def spread(self, weight: float, inflated: float) -> Spread:
+        """The stratum's part of the variance of the mean.
+
+        Whatever people label, N^2 (1/m - 1/N) s^2(u) is left: which of all the model labelled.
+        """
         residuals = [u - weight * v for u, v in zip(self.people, self.llm, strict=True)]
-        first_variance = (
-            self.first * _covariance(residuals, residuals) * inflated if self.first else 0.0
-        )
-        return first_variance + (
-            self.second * _covariance(self.people, self.people) if self.second else 0.0
-        )
+        second = self.size**2 * (1 / self.n_llm - 1 / self.size)
+        fixed = second * _covariance(self.people, self.people) if second else 0.0
+        variance = _covariance(residuals, residuals) * inflated
+        return Spread(len(self.people), self.n_llm, self.size, variance, fixed)
 
 
 def _weight(parts: Sequence[_Part], llm_weight: float | None) -> tuple[float, int]:

@@ -22,25 +22,34 @@ from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.tables.table import many
 
 KEYS = ("metric_date", "query_id")
-TRAFFIC, WEIGHT = "traffic", "weight"
+ITEM = "item_id"
+TRAFFIC, WEIGHT, DEPTH = "traffic", "weight", "k"
 DESIGN = ("stratum_size", "sample_size", "probability", "sampling_weight")
 
 Key = tuple[str, ...]
 """A query, as the texts of its keys; or a stratum, as those of its columns."""
 
-_NUMBERS = {WEIGHT: float, DESIGN[0]: int, DESIGN[1]: int, DESIGN[2]: float, DESIGN[3]: float}
+_NUMBERS = {
+    WEIGHT: float,
+    DEPTH: int,
+    DESIGN[0]: int,
+    DESIGN[1]: int,
+    DESIGN[2]: float,
+    DESIGN[3]: float,
+}
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The sampled queries, each with its stratum.
+    """The sampled queries, or pairs of a query and an item, each with its stratum.
 
     Attributes:
-        names: The columns: `metric_date` if the rankings have days, `query_id`, the strata
-            (`by_<segment>`, `traffic`), `weight` if there is one, then DESIGN: how many
-            queries the stratum has (N) and how many were drawn (n), the inclusion
-            probability n / N and the sampling weight N / n.
-        rows: One row per sampled query.
+        names: The columns: `metric_date` if the rankings have days, `query_id`, of pairs `item_id`,
+            the strata (`by_<segment>`, `traffic`), `weight` if there is one, of pairs the last rank
+            that they were drawn from (`k`), then DESIGN: how many queries or pairs the stratum has
+            (N) and how many were drawn (n), the inclusion probability n / N and the sampling weight
+            N / n.
+        rows: One row per sampled query or pair.
         executed_sql: The statements that drew it, empty if it was read from a file.
     """
 
@@ -80,6 +89,26 @@ class Sample:
         return tuple(name for name in KEYS if name in self.names)
 
     @cached_property
+    def has_items(self) -> bool:
+        """Whether pairs of a query and an item were drawn, not queries."""
+        return ITEM in self.names
+
+    @property
+    def units(self) -> str:
+        """What was drawn, in words."""
+        return "pairs" if self.has_items else "queries"
+
+    @cached_property
+    def unit_keys(self) -> tuple[str, ...]:
+        """The columns that a row is identified by."""
+        return (*self.keys, ITEM) if self.has_items else self.keys
+
+    @cached_property
+    def depth(self) -> int:
+        """The last rank that pairs were drawn from."""
+        return int(self.column(DEPTH)[0])
+
+    @cached_property
     def strata_names(self) -> tuple[str, ...]:
         """The columns that make the strata."""
         return tuple(name for name in self.names if _is_stratum(name))
@@ -108,19 +137,22 @@ class Sample:
             raise SpecError(
                 f"the sample {has}, unlike the rankings of the spec; draw the sample again"
             )
-        texts = {key: pa.array(map(str, self.column(key)), pa.string()) for key in self.keys}
+        keys = self.unit_keys
+        texts = {key: pa.array(map(str, self.column(key)), pa.string()) for key in keys}
         table = engine.register("sqlmetrics_sample", pa.table(texts))
-        types = {"metric_date": "date", "query_id": "varchar"}
-        columns = [Column(f"cast({key} as {types[key]})", key) for key in self.keys]
+        types = {"metric_date": "date", "query_id": "varchar", ITEM: "varchar"}
+        columns = [Column(f"cast({key} as {types[key]})", key) for key in keys]
         return Stage(
             "sample_queries", "annotation/sample_queries", {"columns": columns, "table": table}
         )
 
     def _problems(self) -> Iterator[str]:
-        queries = Counter(self.of(self.keys))
-        if len(queries) < len(self.rows):
-            query = ", ".join(map(str, queries.most_common(1)[0][0]))
-            yield f"the query {query} appears twice"
+        units = Counter(self.of(self.unit_keys))
+        if len(units) < len(self.rows):
+            unit = ", ".join(map(str, units.most_common(1)[0][0]))
+            yield f"the {'pair' if self.has_items else 'query'} {unit} appears twice"
+        if self.has_items and len({*self.column(DEPTH)}) > 1:
+            yield f"the rows differ in {DEPTH}, the last rank that they were drawn from"
         strata = Counter(self.of(self.strata_names))
         designs = Counter(self.of((*self.strata_names, *DESIGN[:2])))
         for (*stratum, size, n_drawn), n in designs.items():
@@ -130,12 +162,12 @@ class Sample:
             elif n != n_drawn:
                 rows = many(n, "row")
                 yield (
-                    f"{stratum_name}: {n_drawn} queries were drawn, but the sample has {rows}; "
-                    "give all of them"
+                    f"{stratum_name}: {n_drawn} {self.units} were drawn, but the sample has "
+                    f"{rows}; give all of them"
                 )
             elif not 1 <= n_drawn <= size:
                 yield (
-                    f"{stratum_name}: {n_drawn} of {size} queries cannot have been drawn; "
+                    f"{stratum_name}: {n_drawn} of {size} {self.units} cannot have been drawn; "
                     "draw the sample again"
                 )
 
@@ -145,11 +177,11 @@ def _is_stratum(name: str) -> bool:
 
 
 def _column_problems(names: Sequence[str]) -> Iterator[str]:
-    columns = (*KEYS, TRAFFIC, WEIGHT, *DESIGN, "by_<segment>")
+    columns = (*KEYS, ITEM, TRAFFIC, WEIGHT, DEPTH, *DESIGN, "by_<segment>")
     for name in names:
         if name not in columns and not _is_stratum(name):
             yield unknown("column", name, columns)
-    for name in ("query_id", *DESIGN[:2]):
+    for name in ("query_id", *([DEPTH] if ITEM in names else []), *DESIGN[:2]):
         if name not in names:
             yield f"the column {name} is missing; the columns are {', '.join(names)}"
 

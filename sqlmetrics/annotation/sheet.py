@@ -108,7 +108,7 @@ def unjudged(
 
 
 def of_sample(spec: Spec, engine: Database, k: int, sample: Sample) -> Sheet:
-    """All items that any system shows in its top k for the sampled queries.
+    """All items that any system shows in its top k for the sampled queries, or the sampled pairs.
 
     Labels are not looked at, and need not be there: a sample is graded afresh. Ranks,
     values and how many systems show an item are left out and the items come in the order
@@ -132,12 +132,8 @@ def of_sample(spec: Spec, engine: Database, k: int, sample: Sample) -> Sheet:
         "about": f"one row per sampled query and item in the top {k} of a list",
         "keys": _keys(the_plan, "ranked"),
         "columns": [],
-        "joins": {
-            "inner join sample_queries": equal(
-                "sample_queries", "ranked", the_plan.shape.query_keys
-            )
-        },
-        "where": [f"rnk <= {k}"],
+        "joins": {"inner join sample_queries": equal("sample_queries", "ranked", sample.unit_keys)},
+        "where": [f"rnk <= {sample.depth if sample.has_items else k}"],
     }
     stages = [*pool.stages(the_plan, with_labels=False), sampled]
     rows = Stage("pool", "annotation/pool", view)

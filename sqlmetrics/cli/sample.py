@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sqlmetrics.engines.database import Database
     from sqlmetrics.spec.spec import Spec
 
+UNITS = {"query": "queries", "pair": "pairs"}
 SHARES = ("queries", "traffic")
 UNGRADED = ("error", "drop")
 FORMATS = ("table", "json", "csv")
@@ -35,7 +36,20 @@ FORMATS = ("table", "json", "csv")
 @click.argument("tables", type=INPUT, nargs=-1, required=True, metavar="RANKINGS... LABELS | SPEC")
 @labels_option
 @queries_option
-@option("--size", type=int, required=True, metavar="N", help="Number of queries to draw.")
+@option("--size", type=int, required=True, metavar="N", help="Number of queries or pairs to draw.")
+@option(
+    "--unit",
+    type=click.Choice([*UNITS]),
+    default="query",
+    show_default=True,
+    help="What to draw: queries, whose items are all graded, or pairs of a query and an item.",
+)
+@option(
+    "-k",
+    "k",
+    type=int,
+    help="With --unit pair: number of top ranks to draw items from.  [default: 10]",
+)
 @option(
     "--by", multiple=True, metavar="COLUMN", help="Segment column to stratify by. May be repeated."
 )
@@ -59,6 +73,8 @@ def sample(
     tables: tuple[str, ...],
     labels: str | None,
     size: int,
+    unit: str,
+    k: int | None,
     by: tuple[str, ...],
     traffic: bool,
     share: str,
@@ -70,29 +86,35 @@ def sample(
 ) -> None:
     """Draw a stratified random sample of the queries of SPEC or of RANKINGS.
 
-    The same seed draws the same queries on every engine. --share decides how the sample is divided
-    among the strata; each stratum gets at least two queries.
+    With --unit pair, draw pairs of a query and an item in the top k of a list: many queries with
+    few labels each. The same seed draws the same on every engine. --share decides how the sample
+    is divided among the strata; each stratum gets at least two queries or pairs.
 
     \b
     sqlmetrics sample search.yml --size 300 --by country --out sample.csv
     sqlmetrics sample run.parquet labels.parquet --size 300 --out sample.csv
+    sqlmetrics sample search.yml --unit pair -k 10 --size 200 --out pairs.csv
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.annotation.draw import draw
     from sqlmetrics.annotation.question import asked_spec
+    from sqlmetrics.errors import SpecError
 
     format_of(None, out, ("csv",), () if sql else ("query_id",))
+    if k is not None and unit != "pair":
+        raise SpecError("-k is of pairs; add --unit pair, or leave it out")
+    depth = None if unit != "pair" else 10 if k is None else k
     del arguments["check"]
     rankings, labels = sources(tables, labels, needs_labels=False)
     segments = {"by": by} if by and spec_of(rankings) is None else {}
     with location.reading(spec_of(rankings)) as engine, progress_bar("drawing a sample"):
         spec_sampled, _ = asked_spec(rankings, labels, engine, {**arguments, **segments})
         query_sample = draw(
-            spec_sampled, engine, size, by=by, traffic=traffic, seed=seed, share=share
+            spec_sampled, engine, size, by=by, traffic=traffic, seed=seed, share=share, k=depth
         )
     designs = set(query_sample.of((*query_sample.strata_names, "stratum_size")))
     population = sum(design[-1] for design in designs)
     say(
-        f"{len(query_sample.rows):,} of {many(population, 'query', 'queries')}, "
+        f"{len(query_sample.rows):,} of {many(population, unit, UNITS[unit])}, "
         f"{many(len(designs), 'stratum', 'strata')}, seed {seed}"
     )
     write(query_sample.executed_sql if sql else str(query_sample), out)
@@ -140,6 +162,12 @@ def sample(
 )
 @confidence_option("level", heading=COMMON)
 @option(
+    "--width",
+    type=float,
+    metavar="W",
+    help="Wanted width of the intervals, from low to high: print how many more to grade.",
+)
+@option(
     "--ungraded",
     type=click.Choice(UNGRADED),
     default="error",
@@ -166,6 +194,7 @@ def estimate(
     llm_weight: float | None,
     by: tuple[str, ...],
     level: float,
+    width: float | None,
     ungraded: str,
     complete_labels: bool,
     location: Location,
@@ -217,6 +246,7 @@ def estimate(
             ungraded=ungraded,
             complete=complete_labels,
             llm=llm,
+            width=width,
         )
     for note in estimates.notes:
         say(f"note: {note}")

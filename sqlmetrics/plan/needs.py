@@ -271,6 +271,14 @@ class Needs:
             return MetricColumn(measure, value)
         return MetricColumn(measure, value, self._counted(bound, top), bottom)
 
+    def plain_value(self, measure: Measure) -> str:
+        """A metric's value before any policy, from the sums of a list."""
+        bound = self.spec.settings(measure).measure
+        if not bound.metric.ratio:
+            return self._text(bound)
+        view = MetricContext(self.spec, bound, self._text)
+        return _ratio(*(bound.metric.sql(name, view) for name in ("numerator", "denominator")))
+
     def _text(self, measure: Measure) -> str:
         """A metric's value before any policy, in `per_query`."""
         if measure.metric.over != "query":

@@ -1,0 +1,211 @@
+"""The strata of a sample of pairs: what each pair adds to a metric, by people and by a model.
+
+A metric that is a sum over the items of a list, such as DCG, is known from a sample of pairs of a
+query and an item: each stands for N / n pairs of its stratum. The model's labels correct it pair by
+pair, as PRECISE does for precision at k (Divekar and Majumder, arXiv 2601.18777 and 2606.05308).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from sqlmetrics.annotation import reach
+from sqlmetrics.annotation.draw import draw, strata_sums
+from sqlmetrics.annotation.estimator import Stratum
+from sqlmetrics.annotation.frame import Only
+from sqlmetrics.annotation.llm_labels import EVERY, LlmLabels, LlmValues
+from sqlmetrics.annotation.prediction_powered import PairedStratum
+from sqlmetrics.annotation.sample import ITEM, TRAFFIC, WEIGHT, Key, Sample
+from sqlmetrics.catalog.measure import Measure
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.plan.plan import plan
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.stage import Column, Stage, equal, print_template, with_stages
+
+ADDITIVE = ("cg", "dcg", "precision", "rbp")
+"""Metrics that are a sum over the items of a list, of what each is worth at its rank."""
+
+SETTINGS = {
+    "precision_denominator": "k",
+    "rounding": "none",
+    "unjudged": "nonrelevant",
+    "missing": "zero",
+    "average_over": "labels",
+    "average": "macro",
+}
+"""Option -> the choice with which they are one, and their mean is over all queries."""
+
+Addends = Mapping[tuple[str, Key], Mapping[str, float]]
+"""(System, pair) -> what it adds to each metric; nothing of pairs that the system does not show."""
+
+
+def refuse(spec: Spec, sample: Sample, llm: LlmLabels | None) -> None:
+    """Raise SpecError for what a sample of pairs says nothing of."""
+    others = [str(measure) for measure in spec.measures if measure.metric.name not in ADDITIVE]
+    if others:
+        raise SpecError(
+            f"{', '.join(others)}: no sum over the items of a list, so a sample of pairs does not "
+            "tell it (NDCG is divided by the best list, which all labels of the query make); "
+            f"estimate {', '.join(ADDITIVE)}, or draw queries (sample --unit query)"
+        )
+    for measure in spec.measures:
+        settings = spec.settings(measure)
+        for option, choice in SETTINGS.items():
+            if option != "precision_denominator" or measure.metric.name == "precision":
+                given_choice = settings.choice(option).name
+                if given_choice != choice:
+                    raise SpecError(
+                        f"{measure}: with {option}={given_choice} it is no sum over all queries "
+                        f"and items, so a sample of pairs does not tell it; take {option}={choice},"
+                        " or draw queries (sample --unit query)"
+                    )
+        last = reach.last_rank(spec, measure)
+        if last is None or last > sample.depth:
+            raise SpecError(
+                f"{measure}: looks at ranks below {sample.depth}, from which no pair was drawn; "
+                f"take @{sample.depth} or less, or draw from deeper ranks (sample -k)"
+            )
+    if llm is not None and llm.sample is not None:
+        raise SpecError(
+            "the model must have labelled the items of all queries where pairs were drawn; leave "
+            "its sample out (--llm-sample)"
+        )
+
+
+@dataclass(frozen=True)
+class PairFrames:
+    """The values of sampled pairs.
+
+    Attributes:
+        spec: The evaluation; its labels are the sample's grades.
+        engine: Where the tables are.
+        sample: The sampled pairs.
+        graded: Whether each of them has a label.
+        model: What a model labelled, if one did.
+        llm: Its labels.
+    """
+
+    spec: Spec
+    engine: Database
+    sample: Sample
+    graded: Sequence[bool]
+    model: LlmValues | None = None
+
+    @property
+    def _strata(self) -> dict[str, Any]:
+        names = self.sample.strata_names
+        by = [name.removeprefix("by_") for name in names if name != TRAFFIC]
+        return {"by": by, "traffic": TRAFFIC in names}
+
+    @cached_property
+    def queries(self) -> Sample:
+        """All queries of the rankings, with their strata."""
+        return draw(self.spec, self.engine, EVERY, **self._strata)
+
+    @cached_property
+    def sizes(self) -> Mapping[Key, tuple[int, float]]:
+        """Stratum -> its queries, and their weights.
+
+        Raises:
+            InputError: If the rankings have other pairs than those that the sample was drawn from.
+        """
+        pairs = strata_sums(self.spec, self.engine, **self._strata, k=self.sample.depth)
+        names = (*self.sample.strata_names, "stratum_size")
+        for *columns, size in {*self.sample.of(names)}:
+            existing, _ = pairs.get(tuple(map(str, columns)), (0, 0.0))
+            if existing != size:
+                raise InputError(
+                    f"{', '.join(columns) or 'all queries'}: {size:,} pairs when the sample was "
+                    f"drawn, {existing:,} in the rankings; draw the sample again from these"
+                )
+        return strata_sums(self.spec, self.engine, **self._strata)
+
+    @cached_property
+    def people(self) -> Addends:
+        """What each pair adds by the labels of people."""
+        return addends(self.spec, self.engine, self.sample)
+
+    @cached_property
+    def llm(self) -> Addends:
+        """What each pair adds by the labels of the model."""
+        return addends(self.model.result.spec, self.engine, self.sample) if self.model else {}
+
+    def strata(
+        self, system: str, measure: Measure, traffic: bool, only: Only | None = None
+    ) -> list[PairedStratum]:
+        """The strata, all of them or those of one segment's value.
+
+        A value is what a pair adds to the metric, as many times as there are pairs a query, so that
+        the mean of all pairs is the mean of all queries.
+
+        Args:
+            system: The system.
+            measure: The metric.
+            traffic: Whether a query counts its weight, not 1.
+            only: The strata of one segment's value; None for all.
+        """
+        names = self.sample.strata_names
+        rows: dict[Key, list[int]] = {}
+        sizes: dict[Key, int] = {}
+        for i, (*columns, size) in enumerate(self.sample.of((*names, "stratum_size"))):
+            if only is None or columns[names.index(only[0])] == only[1]:
+                sizes[tuple(columns)] = size
+                rows.setdefault(tuple(columns), [])
+                if self.graded[i]:
+                    rows[tuple(columns)].append(i)
+        whole = sum(self.sizes[key][1 if traffic else 0] for key in rows)
+        scale = sum(sizes.values()) / whole if whole else 0.0
+        sums = self.model.sums(measure.column, traffic) if self.model else {}
+        pairs = self.sample.texts(self.sample.unit_keys)
+        weights = self.sample.column(WEIGHT) if traffic else [1.0] * len(pairs)
+        strata = []
+        for key, drawn in rows.items():
+            by_people, by_llm = (
+                [
+                    scale * weights[i] * added.get((system, pairs[i]), {}).get(measure.column, 0.0)
+                    for i in drawn
+                ]
+                for added in (self.people, self.llm)
+            )
+            people = Stratum(sizes[key], by_people, None, ", ".join(key) or "the sample")
+            top = sums.get((system, key), (0.0, 0.0))[0] * scale
+            strata.append(PairedStratum(people, by_llm, sizes[key], top, float(sizes[key])))
+        return strata
+
+
+def addends(spec: Spec, engine: Database, sample: Sample) -> Addends:
+    """What each sampled pair adds to the metrics of a list, from the sums of its item alone."""
+    the_plan = plan(spec, opened(spec, engine))
+    keys = (*the_plan.shape.keys, ITEM)
+    stages: list[Stage] = [*the_plan.inputs, sample.stage(the_plan, engine)]
+    for stage in the_plan.per_query:
+        view = dict(stage.view)
+        if stage.name == "ranked" and not the_plan.needs.reads_item:
+            view["columns"] = [*view["columns"], f"{view['rankings']}.{ITEM}"]
+        if stage.name == "list_sums":
+            prefix = f"{view['from']}." if view["joins"] else ""
+            view["about"] = "one row per list and item: what the item alone adds"
+            view["keys"] = [*view["keys"], f"{prefix}{ITEM}"]
+        stages.append(Stage(stage.name, stage.template, view, stage.hint))
+        if stage.name == "list_sums":
+            break
+    values = [Column(the_plan.needs.plain_value(m), m.column) for m in the_plan.measures]
+    view = {
+        "about": "the sampled pairs",
+        "columns": [*(f"list_sums.{key}" for key in keys), *values],
+        "from": "list_sums",
+        "to": "sample_queries",
+        "on": equal("sample_queries", "list_sums", sample.unit_keys),
+    }
+    sql = with_stages(stages, print_template("comparison/join", view))
+    values_by_pair: dict[tuple[str, Key], dict[str, float]] = {}
+    for row in engine.records(sql):
+        pair = tuple(str(row[key]) for key in sample.unit_keys)
+        system = str(row.get("system", spec.title))
+        values_by_pair[system, pair] = {m.column: float(row[m.column]) for m in the_plan.measures}
+    return values_by_pair

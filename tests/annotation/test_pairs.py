@@ -1,0 +1,321 @@
+"""A sample of pairs: what each item adds to a metric, corrected by a model pair by pair."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from command import sqlmetrics
+from marked import by_turns
+
+import sqlmetrics as sm
+from sqlmetrics.annotation import estimator, prediction_powered
+from sqlmetrics.annotation.draw import draw
+from sqlmetrics.annotation.estimate import estimate
+from sqlmetrics.annotation.estimator import Stratum
+from sqlmetrics.annotation.llm_labels import LlmLabels
+from sqlmetrics.annotation.prediction_powered import PairedStratum
+from sqlmetrics.annotation.sample import Sample
+from sqlmetrics.annotation.sheet import of_sample
+from sqlmetrics.engines.database import connect
+from sqlmetrics.stats import student
+
+METRICS = ["dcg@3", "cg@2", "precision(rel=2)@3", "rbp(p=0.5)@3", "dcg(gain=linear)@1"]
+
+
+def world(queries: int = 40) -> dict[str, list[dict[str, Any]]]:
+    """Two systems, one of which does not answer each query; grades of people and of a model."""
+    chance = random.Random(3)
+    tables: dict[str, list[dict[str, Any]]] = {
+        name: [] for name in ("rankings", "labels", "llm", "queries")
+    }
+    for q in range(queries):
+        query = {"query_id": f"it's {q}"}
+        facts = {"country": chance.choice(["de", "fr"]), "traffic": float(chance.randrange(1, 9))}
+        tables["queries"].append(query | facts)
+        for i in range(8):
+            pair = query | {"item_id": f"ü{i}"}
+            grade = chance.randrange(4)
+            tables["labels"].append(pair | {"grade": grade})
+            if chance.random() < 0.9:
+                guess = grade if chance.random() < 0.7 else 3
+                tables["llm"].append(pair | {"grade": guess})
+            for system in ("new", "old"):
+                if system == "new" or q % 5:
+                    score = {"score": chance.random(), "system": system}
+                    tables["rankings"].append(pair | score)
+    return tables
+
+
+def specs(**more: Any) -> tuple[sm.Spec, sm.Spec]:
+    """The evaluation by the labels of people and by those of the model."""
+    data = {name: pa.Table.from_pylist(rows) for name, rows in world().items()}
+    people, model = (
+        sm.Spec(
+            rankings={"data": data["rankings"], "columns": {"score": "score", "system": "system"}},
+            labels={"data": data[name]},
+            queries={"data": data["queries"], "columns": QUERY_COLUMNS},
+            metrics=METRICS,
+            **more,
+        )
+        for name in ("labels", "llm")
+    )
+    return people, model
+
+
+KEYS, DESIGN = ("query_id", "item_id"), ("by_country", "stratum_size", "k")
+QUERY_COLUMNS = {"weight": "traffic", "segments": ["country"]}
+
+
+def shown(k: int) -> dict[tuple[str, str], dict[str, int]]:
+    """Pair -> the systems that show it in their top k, with the rank."""
+    lists: dict[tuple[str, str], list[tuple[float, str]]] = {}
+    for row in world()["rankings"]:
+        of_list = lists.setdefault((row["system"], row["query_id"]), [])
+        of_list.append((-row["score"], row["item_id"]))
+    ranks: dict[tuple[str, str], dict[str, int]] = {}
+    for (system, query), items in lists.items():
+        for rank, (_, item) in enumerate(sorted(items)[:k], start=1):
+            ranks.setdefault((query, item), {})[system] = rank
+    return ranks
+
+
+@by_turns(1)
+def test_pairs_are_drawn_by_lot_from_what_systems_show() -> None:
+    """The lot is a hash of seed, query and item, so that SQLite draws the same."""
+    people, _ = specs()
+    with connect() as engine:
+        sample = draw(people, engine, 30, by=["country"], seed=5, k=3)
+        sheet = of_sample(people, engine, 10, sample)
+    existing = shown(3)
+    country_of = {row["query_id"]: row["country"] for row in world()["queries"]}
+    for country in ("de", "fr"):
+        pairs = [pair for pair in existing if country_of[pair[0]] == country]
+        lots = sorted(
+            (hashlib.md5(f"5|{query}|{item}".encode()).hexdigest(), query, item)
+            for query, item in pairs
+        )
+        drawn = [
+            row for row in sample.of(("query_id", "item_id", "by_country")) if row[2] == country
+        ]
+        assert sorted(row[:2] for row in drawn) == sorted(lot[1:] for lot in lots[: len(drawn)])
+        sizes = {
+            row[1:] for row in sample.of(("by_country", "stratum_size", "k")) if row[0] == country
+        }
+        assert sizes == {(len(pairs), 3)}
+    assert sorted(row[:2] for row in sheet.rows) == sorted(sample.of(sample.unit_keys))
+    assert (sample.units, len(sample.rows)) == ("pairs", 30)
+    with connect(sqlite3.connect(":memory:")) as engine:
+        again = draw(people, engine, 30, by=["country"], seed=5, k=3)
+    assert str(again) == str(sample)
+
+
+@by_turns(2)
+def test_all_pairs_are_the_evaluation_itself() -> None:
+    """Of queries and of traffic, in all and by segment, whatever the model's labels weigh."""
+    people, model = specs()
+    with connect() as engine:
+        everything = draw(people, engine, 10**6, by=["country"], k=3)
+        found = [
+            estimate(people, engine, everything, by=["country"], llm=llm)
+            for llm in (None, LlmLabels(model), LlmLabels(model, weight=0.7))
+        ]
+        result = sm.evaluate(
+            *(people.rankings.data, people.truth.data, METRICS),
+            connection=engine,
+            score="score",
+            system="system",
+        )
+    weights = {row["query_id"]: row for row in world()["queries"]}
+    assert isinstance(result, sm.Result)
+    values = result.per_query().to_pylist()
+    for checkup in found:
+        rows = checkup.table.to_pylist()
+        assert len(rows) == 2 * len(METRICS) * 3 * 2
+        for row in rows:
+            column = sm.parse(row["metric"]).column
+            of = [
+                (
+                    weights[v["query_id"]]["traffic"] if row["mean_over"] == "traffic" else 1,
+                    v[column],
+                )
+                for v in values
+                if v["system"] == row["system"]
+                if row["segment_value"] in ("all", weights[v["query_id"]]["country"])
+            ]
+            expected = sum(w * v for w, v in of) / sum(w for w, _ in of)
+            assert row["value"] == pytest.approx(expected, rel=1e-12, abs=1e-12)
+            assert row["standard_error"] == pytest.approx(0, abs=1e-12)
+            assert row["n_graded"] == row["n_population"]
+
+
+@by_turns(1)
+def test_each_pair_stands_for_those_that_were_not_drawn() -> None:
+    """DCG by plain Python: N / n of each addend, corrected by what the model says of all pairs."""
+    people, model = specs()
+    with connect() as engine:
+        sample = draw(people, engine, 50, k=4)
+        checkup = estimate(people, engine, sample, llm=LlmLabels(model, weight=0.8), width=1.5)
+    grades, guesses = (
+        {(row["query_id"], row["item_id"]): row["grade"] for row in world()[name]}
+        for name in ("labels", "llm")
+    )
+    existing, drawn = shown(4), sample.of(sample.unit_keys)
+    scale = len(existing) / 40
+
+    def addend(pair: Any, system: str, labels: Any) -> float:
+        rank = existing[pair].get(system, 99)
+        return (2 ** labels.get(pair, 0) - 1) / math.log2(rank + 1) * (rank <= 3)
+
+    for row in checkup.table.to_pylist():
+        if row["metric"] != "dcg@3" or row["mean_over"] != "queries":
+            continue
+        system = row["system"]
+        u, v = ([scale * addend(p, system, by) for p in drawn] for by in (grades, guesses))
+        of_all = scale * sum(addend(p, system, guesses) for p in existing)
+        stratum = PairedStratum(Stratum(len(existing), u), v, len(existing), of_all, len(existing))
+        expected = prediction_powered.mean([stratum], llm_weight=0.8)
+        assert row["value"] == pytest.approx(expected.estimate.value, rel=1e-12)
+        assert row["standard_error"] == pytest.approx(expected.estimate.standard_error, rel=1e-12)
+        rest = sum(x - 0.8 * y for x, y in zip(u, v, strict=True)) / 50
+        assert row["value"] == pytest.approx(rest + 0.8 * of_all / len(existing), rel=1e-12)
+        assert row["n_saved"] == expected.saved
+        assert row["n_more"] <= row["n_more_alone"]
+    assert "pairs" in checkup.text()
+    assert "saved" in checkup.text()
+
+
+def width_of(mean: estimator.SampleMean) -> float:
+    assert mean.low is not None
+    assert mean.high is not None
+    return mean.high - mean.low
+
+
+def test_how_many_more_is_when_the_interval_is_so_narrow() -> None:
+    """By hand for one stratum, and between what is there and all of it for several."""
+    chance = random.Random(1)
+    values = [chance.random() for _ in range(40)]
+    found = estimator.mean([Stratum(1000, values)])
+    assert found.precision is not None
+    centre = sum(values) / 40
+    spread = sum((value - centre) ** 2 for value in values) / 39
+
+    def width(n: int) -> float:
+        return 2 * student.critical(0.95, n - 1) * (spread * (1 / n - 1 / 1000)) ** 0.5
+
+    for wanted in (0.3, 0.15, 0.05, 0.01):
+        needed = found.precision.needed(wanted)
+        assert needed is not None
+        assert width(needed) <= wanted * (1 + 1e-4)
+        assert width(needed - 1) > wanted
+    model = [value / 2 + chance.random() / 9 for value in values]
+    sums = (sum(model) * 10, 400.0)
+    paired = PairedStratum(Stratum(1000, values), model, 400, *sums)
+    powered = prediction_powered.mean([paired])
+    estimate_of, alone = powered.estimate, powered.alone
+    assert estimate_of.precision is not None
+    assert alone is not None
+    assert estimate_of.precision.width() == pytest.approx(width_of(estimate_of))
+    assert alone.width() == pytest.approx(width_of(found))
+    assert powered.saved == (alone.needed(width_of(estimate_of)) or 0) - 40
+    # the model labelled 400 of 1,000: which ones is what no label by people tells
+    least = 2 * student.critical(0.95, 398) * (spread * (1 / 400 - 1 / 1000)) ** 0.5
+    assert estimate_of.precision.needed(least * 0.98) is None
+    assert estimate_of.precision.needed(least * 1.1) is not None
+    strata = [Stratum(900, values[:30]), Stratum(2, values[30:32]), Stratum(50, values[32:])]
+    several = estimator.mean(strata).precision
+    assert several is not None
+    assert several.needed(several.width()) == 40
+    assert several.needed(1e-9) == 952
+    useless = PairedStratum(Stratum(9, [1.0, 0.0, 0.5]), [1.0, 1.0, 1.0], 9, 9.0, 9.0)
+    assert prediction_powered.mean([useless]).saved == 0
+
+
+@by_turns(2)
+def test_what_pairs_do_not_tell_is_refused(tmp_path: Path) -> None:
+    people, model = specs()
+    with connect() as engine:
+        sample = draw(people, engine, 12, k=3)
+        changes: tuple[tuple[dict[str, Any], str], ...] = (
+            ({"metrics": ["ndcg@3", "hit@3"]}, "ndcg@3, hit@3: no sum over the items of a list"),
+            ({"metrics": ["dcg@4"]}, "dcg@4: looks at ranks below 3"),
+            ({"metrics": ["dcg"]}, "dcg: looks at ranks below 3"),
+            ({"conventions": {"unjudged": "condensed"}}, "with unjudged=condensed it is no sum"),
+            ({"conventions": {"missing": "drop"}}, "with missing=drop it is no sum"),
+            ({"metrics": ["precision(precision_denominator=returned)@3"]}, "=returned it is no"),
+        )
+        for changed, message in changes:
+            spec = people.having(**changed)
+            with pytest.raises(sm.SpecError, match=message.replace("(", r"\(")):
+                estimate(spec, engine, sample, complete=True)
+        with pytest.raises(sm.SpecError, match="leave its sample out"):
+            estimate(people, engine, sample, llm=LlmLabels(model, sample))
+        for wrong in (0, -1.0, float("nan"), float("inf")):
+            with pytest.raises(sm.SpecError, match="width must be a number above 0"):
+                estimate(people, engine, sample, width=wrong)
+        fewer = people.rankings.data.slice(0, 100)
+        other = people.having(rankings=people.rankings.model_copy(update={"data": fewer}))
+        with pytest.raises(sm.InputError, match="pairs when the sample was drawn"):
+            estimate(other, engine, sample, ungraded="drop")
+        few = people.truth.model_copy(update={"data": people.truth.data.slice(0, 100)})
+        unlabelled = people.having(labels=few)
+        with pytest.raises(sm.InputError, match="of 12 sampled pairs have no label"):
+            estimate(unlabelled, engine, sample)
+    text = str(sample)
+    for content, message in (
+        (text.replace('"k"', '"kk"'), "unknown column 'kk'"),
+        (text.replace(",3,", ",4,", 1), "the rows differ in k"),
+        ("\n".join([*text.splitlines(), text.splitlines()[1]]), "the pair"),
+    ):
+        file = tmp_path / "wrong.csv"
+        file.write_text(content, encoding="utf-8")
+        with pytest.raises(sm.InputError, match=message):
+            Sample.read(file)
+
+
+@by_turns(1)
+def test_a_sample_of_pairs_is_asked_for_in_a_terminal(tmp_path: Path) -> None:
+    for name, rows in world().items():
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / f"{name}.parquet")
+    (tmp_path / "s.yml").write_text(
+        "version: 1\nrankings: {file: rankings.parquet, columns: {score: score, system: system}}\n"
+        "labels: {file: labels.parquet}\nmetrics: [dcg@3]\n"
+    )
+    done = sqlmetrics(
+        *("sample", "s.yml", "--unit", "pair", "-k", "3", "--size", "20", "--out", "p.csv"),
+        folder=tmp_path,
+    )
+    assert "20 of" in done.stderr
+    assert "pairs, 1 stratum, seed 1" in done.stderr
+    line = "estimate s.yml p.csv --llm-labels llm.parquet --width 1 -o csv"
+    head = sqlmetrics(*line.split(), folder=tmp_path).stdout.splitlines()[0]
+    assert head.endswith("n_llm,n_saved,n_more,n_more_alone")
+    for wrong, message in (
+        ("sample s.yml -k 3 --size 20", "-k is of pairs; add --unit pair"),
+        ("sample s.yml --unit pair -k 0 --size 20", "k must be 1 or more"),
+        ("sample s.yml --unit item --size 20", "'item' is not one of 'query', 'pair'"),
+        ("estimate s.yml p.csv --width 0", "width must be a number above 0"),
+        ("estimate s.yml p.csv -m mrr", "mrr: no sum over the items of a list"),
+    ):
+        assert message in sqlmetrics(*wrong.split(), folder=tmp_path, expect=2).stderr
+
+
+@by_turns(1)
+def test_metrics_of_pairs_are_sums_of_items() -> None:
+    """The value of a list is that of its items, each labelled alone."""
+    rows = [{"query_id": "q", "item_id": f"{i}", "score": 9.0 - i} for i in range(6)]
+    grades = [2, 0, 3, 1, 0, 2]
+    labels = [
+        {"query_id": "q", "item_id": f"{i}", "grade": grade} for i, grade in enumerate(grades)
+    ]
+    whole = sm.evaluate(rows, labels, METRICS)
+    parts = [sm.evaluate(rows, [label], METRICS) for label in labels if label["grade"]]
+    for metric in METRICS:
+        assert whole[metric] == pytest.approx(sum(part[metric] for part in parts), rel=1e-12)
