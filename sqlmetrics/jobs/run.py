@@ -29,6 +29,7 @@ from sqlmetrics.evaluation.run import executing, run
 from sqlmetrics.jobs.archives.archive import keeps
 from sqlmetrics.jobs.begun import begin, ended
 from sqlmetrics.jobs.changes import changes
+from sqlmetrics.jobs.checked_input import CHECKED_INPUT, checked_input, run_that_checked
 from sqlmetrics.jobs.days import Question, days_of, on_days
 from sqlmetrics.jobs.definitions import (
     hashes,
@@ -190,23 +191,33 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.run_id = str(uuid.uuid4())
+        self._input = ""
         self._begun = time.monotonic()
 
     def done(self, *, check: bool | float, execution: Execution) -> RunReport:
         """Evaluate, then exchange the rows."""
         self.engine.driver.name_session(f"{self.spec.title} {self.run_id[:8]}")
-        died = self._begin()
-        with _evaluated(self._asked, self.engine, check=check, execution=execution) as (
-            per_query,
-            notes,
-        ):
+        begun_notes = self._begin()
+        self._input = checked_input(self._asked, self.engine) if check is True else ""
+        earlier_run = run_that_checked(self.spec, self._input, self.engine)
+        if earlier_run:
+            begun_notes.append(
+                f"run {earlier_run[:8]} checked the same bytes; they were not checked again"
+            )
+        with _evaluated(
+            self._asked,
+            self.engine,
+            check=check,
+            is_checked=bool(earlier_run),
+            execution=execution,
+        ) as (per_query, notes):
             days = self._replaced_days()
             last_day, headline = self._headline()
             ends = self._replaced_ends(days)
             stays = note_of_days_that_stay(self.spec, ends, self.engine)
             retired = note_of_retired(self.spec, ends, self.engine)
             other_files = note_of_files(self.spec, self.engine)
-            all_notes = [*died, *notes, *filter(None, [stays, retired, other_files])]
+            all_notes = [*begun_notes, *notes, *filter(None, [stays, retired, other_files])]
             new = self._new_rows()
             exchange_report = new.exchange(
                 per_query, ends, self.run_id[:8], self.allowed_loss, self.option
@@ -240,7 +251,10 @@ class _Run:
     def _ended(self, new: NewRows, ends: Ends, counts: Mapping[str, int], notes: list[str]) -> str:
         """What adds to the run log that it went well, in the place of that it began."""
         ended(new, self.engine)
-        return new.log(ends, **self._told("replaced", "; ".join(notes), counts))
+        entries = self._told("replaced", "; ".join(notes), counts)
+        if self._input:
+            entries[CHECKED_INPUT] = literal(self._input)
+        return new.log(ends, **entries)
 
     def log_failure(self, message: str) -> None:
         """Say in the run log that it failed; if that cannot be done, the error is told anyway.
@@ -350,12 +364,19 @@ class _Run:
 
 @contextmanager
 def _evaluated(
-    question: Question, engine: Database, *, check: bool | float, execution: Execution
+    question: Question,
+    engine: Database,
+    *,
+    check: bool | float,
+    is_checked: bool,
+    execution: Execution,
 ) -> Iterator[tuple[str, list[str]]]:
     """The query of the per-query table, with notes, while it and the new rows are there."""
     spec = question.spec
     if spec.clicks is None:
-        with _lists(question, engine, check=check, execution=execution) as lists:
+        with _lists(
+            question, engine, check=check, is_checked=is_checked, execution=execution
+        ) as lists:
             yield lists
         return
     with (
@@ -384,6 +405,7 @@ def _lists(
     engine: Database,
     *,
     check: bool | float,
+    is_checked: bool = False,
     execution: Execution,
     shown_lists: ShownLists | None = None,
 ) -> Iterator[tuple[str, list[str]]]:
@@ -393,7 +415,11 @@ def _lists(
             the_plan = planned(question.spec, tables, moments=True)
             exit_stack.enter_context(execution.limited(engine))
             evaluation = executing(
-                the_plan, engine, check=check, per_query=True, execution=execution
+                the_plan,
+                engine,
+                check=check and not is_checked,
+                per_query=True,
+                execution=execution,
             )
             script = exit_stack.enter_context(evaluation)
         exit_stack.enter_context(keeping(engine, [Step(NEW_FACTS, script.summary)]))

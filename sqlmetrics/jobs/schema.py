@@ -166,6 +166,10 @@ RUNS: Columns = named(
         "bigint", "Old rows of these days that were archived; NULL without archives."
     ),
     restores=text("The run that this run restored from; NULL for other runs."),
+    checked_input=text(
+        "A hash of the files whose checks passed, how they were read, and the days; NULL for other "
+        "input."
+    ),
 )
 """The run log: one row per run, including failed runs."""
 

@@ -292,6 +292,51 @@ def test_a_build_sends_at_most_60_statements(folder: Path, monkeypatch: pytest.M
         assert 40 < len(sent) <= 60, "\n".join(sent)
 
 
+FILES = """\
+name: files
+rankings: {file: runs.csv}
+labels: {file: "truth*.csv"WHERE}
+metrics: [mrr, recall@3]
+output: {relation: facts}
+"""
+
+
+@by_turns(3)
+def test_the_same_bytes_are_not_checked_twice(folder: Path) -> None:
+    """Other bytes, metrics and files are, conditions on the time, and bad input each time."""
+    (folder / "runs.csv").write_text("query_id,item_id,score\nq1,a,2\nq1,b,1\n")
+    (folder / "truth.csv").write_text("query_id,item_id,grade\nq1,b,1\n")
+    spec = folder / "files.yml"
+    note = "checked the same bytes; they were not checked again"
+
+    def again(status: int = 0) -> bool:
+        return (
+            note
+            in sqlmetrics(
+                "run", "files.yml", "--db", "f.duckdb", folder=folder, expect=status
+            ).stderr
+        )
+
+    spec.write_text(FILES.replace("WHERE", ""))
+    assert [again(), again(), again()] == [False, True, True]
+    spec.write_text(FILES.replace("WHERE", "").replace("recall@3", "recall@2"))
+    assert [again(), again()] == [False, True]
+    (folder / "truth2.csv").write_text("query_id,item_id,grade\nq2,b,1\n")
+    assert [again(), again()] == [False, True]
+    (folder / "truth2.csv").write_text("query_id,item_id,grade\nq1,b,1\n")
+    assert [again(2), again(2)] == [False, False]
+    (folder / "truth2.csv").unlink()
+    assert again()
+    spec.write_text(FILES.replace("WHERE", ", where: current_date > date '2020-01-01'"))
+    assert [again(), again()] == [False, False]
+    with duckdb.connect(str(folder / "f.duckdb")) as tables:
+        rows = tables.sql(
+            "select outcome, checked_input is null from facts_runs order by started_at"
+        )
+        failed = [is_null for outcome, is_null in rows.fetchall() if outcome == "failed"]
+    assert failed == [True, True]
+
+
 @by_turns(3)
 def test_what_prints_or_checks_loads_no_arrow(folder: Path) -> None:
     """A quarter of the time that such a command took was that of libraries that it does not use."""
