@@ -21,6 +21,7 @@ from sqlmetrics.clicks.steps import online_step
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import SpecError, SqlmetricsError
+from sqlmetrics.evaluation.checks.input_hash import input_hash
 from sqlmetrics.evaluation.execution import USUALLY, Execution, Progress
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.notes import notes
@@ -29,7 +30,6 @@ from sqlmetrics.evaluation.run import executing, run
 from sqlmetrics.jobs.archives.archive import keeps
 from sqlmetrics.jobs.begun import begin, ended
 from sqlmetrics.jobs.changes import changes
-from sqlmetrics.jobs.checked_input import CHECKED_INPUT, checked_input, run_that_checked
 from sqlmetrics.jobs.days import Question, days_of, on_days
 from sqlmetrics.jobs.definitions import (
     hashes,
@@ -42,7 +42,7 @@ from sqlmetrics.jobs.log_metrics import NEW_ONLINE
 from sqlmetrics.jobs.missing_days import Part, ranges
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
 from sqlmetrics.jobs.provenance import UNNAMED, Provenance
-from sqlmetrics.jobs.sources import check_same_spec
+from sqlmetrics.jobs.sources import CHECKED_INPUT, check_same_spec, run_that_checked
 from sqlmetrics.jobs.tables import check_own, targets
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.summary import NO_DATE
@@ -198,7 +198,11 @@ class _Run:
         """Evaluate, then exchange the rows."""
         self.engine.driver.name_session(f"{self.spec.title} {self.run_id[:8]}")
         begun_notes = self._begin()
-        self._input = checked_input(self._asked, self.engine) if check is True else ""
+        if check is True:
+            question = self._asked
+            definitions = (":".join(map(str, parts)) for parts in sorted(hashes(self.spec)))
+            parts = [str(question.ends), question.day, *definitions]
+            self._input = input_hash(question.spec, parts, self.engine)
         earlier_run = run_that_checked(self.spec, self._input, self.engine)
         if earlier_run:
             begun_notes.append(

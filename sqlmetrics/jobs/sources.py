@@ -46,6 +46,10 @@ DECIDING: Mapping[str, Sequence[str]] = {
 _WORDS = {"relation": "the table", "file": "the file", "sql": "a query of"}
 
 
+CHECKED_INPUT = "checked_input"
+"""The column of the run log that says which input passed the checks."""
+
+
 def log_entries(spec: Spec, folder: Path | None = None) -> dict[str, str]:
     """Columns of the run log -> what a spec reads and asks for, as SQL texts.
 
@@ -58,6 +62,24 @@ def log_entries(spec: Spec, folder: Path | None = None) -> dict[str, str]:
         "sources": literal(json.dumps(places, ensure_ascii=False)),
         "metrics": literal(", ".join(_metrics(spec))),
     }
+
+
+def run_that_checked(spec: Spec, digest: str, engine: Database) -> str:
+    """The run that checked this input and wrote its numbers; empty if none did.
+
+    Args:
+        spec: What is asked.
+        digest: What `input_hash` says.
+        engine: Where the run log is.
+    """
+    table = targets(spec)["runs"]
+    if not digest or CHECKED_INPUT not in columns_of(table, engine):
+        return ""
+    rows = engine.rows(
+        f"select run_id from {relation(table)} where spec = {literal(spec.title)} and outcome = "
+        f"'replaced' and {CHECKED_INPUT} = {literal(digest)} order by started_at desc limit 1"
+    )
+    return str(rows[0][0]) if rows else ""
 
 
 def check_same_spec(spec: Spec, engine: Database) -> None:

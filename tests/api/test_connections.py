@@ -113,6 +113,7 @@ def there(folder: Path) -> set[str]:
 # -- the target that profiles.yml names ---------------------------------------------------
 
 
+@by_turns(1.4)
 @pytest.mark.parametrize("layout", first(1, [OWN, "shop:\n  " + OWN.replace("\n", "\n  ")]))
 def test_run_and_check_use_the_target_of_profiles(folder: Path, layout: str) -> None:
     (folder / "profiles.yml").write_text(layout)

@@ -327,6 +327,7 @@ def test_a_policy_says_something_of_each_position_and_may_be_called_policy() -> 
         sm.clicks.counterfactual_metrics(log, asked)
 
 
+@by_turns(1.5)
 def test_whole_lists_are_needed_and_a_log_without_a_click_has_numbers() -> None:
     clicks = {"log": {"data": pa.Table.from_pylist(small_log(1)), "columns": COLUMNS}}
     cut = sm.clicks.Clicks(**clicks, cleaning={"unseen": 1})

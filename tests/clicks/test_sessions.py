@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.online import online
@@ -82,6 +83,7 @@ def wanted(
     return found
 
 
+@by_turns(3.1)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_session_succeeds_by_any_of_its_requests(way: str) -> None:
     """Also beside requests without a result, and of one day alone; those of no visit are none."""

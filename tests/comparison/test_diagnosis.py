@@ -338,6 +338,7 @@ def test_the_users_of_a_log_are_clusters() -> None:
         sm.compare(spec.having(cluster="user_id"), paired=False, cluster="usr_id")
 
 
+@by_turns(1.7)
 def test_tied_scores_are_counted() -> None:
     """Two of twenty items share a score, or two of twenty-one, which is just too few."""
     alike = {"few": 21, "many": 20}

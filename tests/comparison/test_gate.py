@@ -126,6 +126,7 @@ def test_the_row_of_a_metric_and_system(tmp_path: Path) -> None:
         sm.compare(two, tmp_path / "qrels.txt", "mrr", paired=True, unpaired=True)
 
 
+@by_turns(1.2)
 def test_a_gate_of_a_spec_names_it(tmp_path: Path) -> None:
     world(tmp_path)
     (tmp_path / "search.yml").write_text(

@@ -15,6 +15,7 @@ import pyarrow.compute
 import pyarrow.parquet
 import pytest
 from command import sqlmetrics
+from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.comparison.all_pairs import group_letters
@@ -88,6 +89,7 @@ def test_tukey_is_that_of_scipy_on_the_residual_of_statsmodels() -> None:
         assert row["difference"] == pytest.approx(means[0] - means[1], abs=1e-12)
 
 
+@by_turns(11.8)
 def test_other_tests_and_corrections_are_those_of_scipy_and_statsmodels() -> None:
     stats = pytest.importorskip("scipy.stats")
     multitest = pytest.importorskip("statsmodels.stats.multitest")
@@ -123,6 +125,7 @@ def test_other_tests_and_corrections_are_those_of_scipy_and_statsmodels() -> Non
         assert pair["p_value"] == pytest.approx(other["p_value"], abs=0.04)
 
 
+@by_turns(9)
 def test_the_studentized_range_is_scipy_s() -> None:
     import numpy as np
 
@@ -133,6 +136,7 @@ def test_the_studentized_range_is_scipy_s() -> None:
         assert studentized_range.tail(q, count, df) == pytest.approx(expected, abs=1e-9)
 
 
+@by_turns(1.8)
 def test_rows_say_what_the_evaluation_and_the_pairs_say() -> None:
     rankings, labels = world()
     asked = [*METRICS, "first_rank", "num_rel_ret"]
@@ -198,6 +202,7 @@ def test_rank_intervals_are_those_of_samples_drawn_by_hand() -> None:
         assert row["rank_high"] == sorted(last[row["system"]])[math.ceil(0.9 * 199)]
 
 
+@by_turns(1.4)
 def test_where_there_is_little_to_rank_it_says_so() -> None:
     rankings, labels = world(3, 4)
     alone = sm.leaderboard(rankings, labels, "mrr", systems=["s1"])

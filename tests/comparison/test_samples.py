@@ -54,6 +54,7 @@ def p_of(mean: float, error: float, df: float) -> Any:
 # -- Welch ------------------------------------------------------------------------------
 
 
+@by_turns(2.5)
 def test_queries_of_their_own_give_scipy_s_welch_test() -> None:
     row = compared(SPLIT, paired=False)["cg@1"]
     assert (row["test"], row["n"], row["n_baseline"], row["wins"]) == ("Welch t", 25, 15, None)

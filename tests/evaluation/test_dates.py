@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from marked import by_turns
 from memory import database, evaluate
 from pairwise import pairs
 from worlds import proof_of
@@ -168,6 +169,7 @@ def test_a_table_joined_with_its_labels() -> None:
     }
 
 
+@by_turns(1.4)
 def test_where_chooses_rows() -> None:
     assert set(counts(evaluated(where="m = 'old'"))) == {(1, "old", "all"), (2, "old", "all")}
     with pytest.raises(sm.SpecError, match="without a subquery"):
@@ -178,6 +180,7 @@ def test_where_chooses_rows() -> None:
         evaluated(where="m = 'old' -- only")
 
 
+@by_turns(1.2)
 def test_texts_become_grades() -> None:
     labels = pa.table({"q": ["shoes", "lamps"], "i": ["b", "b"], "g": ["high", "none"]})
     rankings = table(RANKINGS[:6], "q", "i", "s", "m", "d")

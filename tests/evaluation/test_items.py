@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from command import sqlmetrics
-from marked import long
+from marked import by_turns, long
 from memory import evaluate
 
 import sqlmetrics as sm
@@ -132,6 +132,7 @@ def test_a_changed_baseline_changes_the_definition() -> None:
     assert len(hashes) == 2
 
 
+@by_turns(1.6)
 def test_a_text_whose_grade_is_above_the_scale_is_refused() -> None:
     labels = pa.table({"query_id": ["q", "q"], "item_id": ["a", "b"], "grade": ["top", "ok"]})
     grades = {"top": 4, "ok": 1}
@@ -150,6 +151,7 @@ baseline: prod
 """
 
 
+@by_turns(3.5)
 def test_on_the_command_line(tmp_path: Path) -> None:
     pq.write_table(RANKINGS, tmp_path / "runs.parquet")
     pq.write_table(LABELS, tmp_path / "labels.parquet")
@@ -241,6 +243,7 @@ def test_whether_more_of_a_column_is_better_is_what_the_text_says() -> None:
     ]
 
 
+@by_turns(2.1)
 def test_a_job_has_the_columns_of_items(tmp_path: Path) -> None:
     duckdb.connect(str(tmp_path / "shop.duckdb")).close()
     with connect(f"duckdb:///{tmp_path}/shop.duckdb") as engine:
@@ -358,6 +361,7 @@ def test_what_labels_are_worth_may_stand_in_the_rankings_or_twice() -> None:
     assert [row["value"] for row in merged.to_dicts()] == [70.0, 70.0]
 
 
+@by_turns(3.2)
 @pytest.mark.parametrize("name", ["sqlite", long("postgres"), long("datafusion")])
 def test_columns_of_items_are_the_same_in_other_databases(name: str, servers: Any) -> None:
     there = pa.array([True, False, None])

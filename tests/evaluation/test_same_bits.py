@@ -174,6 +174,7 @@ def test_hundreds_of_cutoffs_are_planned_as_fast_as_before() -> None:
         assert 2 < result.executed_sql.count(f"{EXACT_SUM}(") < most, cutoffs
 
 
+@by_turns(1.6)
 def test_a_session_within_another_keeps_the_sum() -> None:
     connection = duckdb.connect()
     connection.execute("create table runs as select 1 as query_id, 2 as item_id, 0.5 as score")

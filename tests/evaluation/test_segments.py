@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from engines.starting import Servers
-from marked import engines
+from marked import by_turns, engines
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import Database
@@ -58,6 +58,7 @@ def evaluated(**asked: Any) -> list[dict[str, Any]]:
     return found.to_dicts()
 
 
+@by_turns(1.5)
 def test_queries_stand_in_the_segments_that_plain_python_puts_them_in() -> None:
     rows = [
         row for row in evaluated() if (row["system"], str(row["metric_date"])) == ("a", DAYS[0])

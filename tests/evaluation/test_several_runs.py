@@ -255,6 +255,7 @@ def test_a_dict_of_tables_is_systems(form: str, folder: Path) -> None:
         assert values(found) == wanted()
 
 
+@by_turns(3.3)
 def test_what_is_one_table_stays_one(folder: Path) -> None:
     assert sm.evaluate(RUNS["bm25"], QRELS, ["mrr"])["mrr"] == pytest.approx(0.5)
     columns = pd.DataFrame(rows("bm25"))
@@ -289,6 +290,7 @@ def test_a_run_without_a_row_is_named() -> None:
         sm.evaluate(runs, QRELS, ["mrr"])
 
 
+@by_turns(1.6)
 def test_ids_that_pandas_made_floats_are_whole_in_each_run() -> None:
     ids = [{"query_id": "q", "item_id": 12.0, "score": 2}, {"query_id": "q", "item_id": 13.0}]
     run = pd.DataFrame([ids[0], {**ids[1], "score": 1}])
@@ -297,6 +299,7 @@ def test_ids_that_pandas_made_floats_are_whole_in_each_run() -> None:
     assert "is read as whole numbers" in result.notes[0]
 
 
+@by_turns(1.7)
 def test_rankings_and_labels_in_the_other_order(folder: Path) -> None:
     run = [row | {"system": "bm25"} for row in rows("bm25")]
     labels = [
@@ -308,6 +311,7 @@ def test_rankings_and_labels_in_the_other_order(folder: Path) -> None:
     assert sm.evaluate("qrels.txt", "bm25.v2.trec", ["mrr"])["mrr"] == pytest.approx(0.5)
 
 
+@by_turns(4.5)
 def test_rankings_as_search_apis_log_them(folder: Path) -> None:
     """In JSON lines and Parquet, by scores or by their order, in a spec too."""
     scored = [

@@ -207,6 +207,7 @@ def test_many_labels_are_summed_over_places() -> None:
         assert value == pytest.approx(expected[key], rel=1e-12)
 
 
+@by_turns(1.7)
 def test_a_tied_list_is_worth_the_mean_of_its_orders() -> None:
     """By hand, over all orders: a model that says one score for all is worth chance."""
     labels = [3, 0, 1, 0]
@@ -257,6 +258,7 @@ def test_what_is_kept_is_small_and_what_overflows_is_exact(
         assert small.compute()[name] == pytest.approx(value, rel=1e-12)
 
 
+@by_turns(4.6)
 def test_weights_count_and_empty_rows_do_not() -> None:
     own = sm.StreamingMetric("hit@1")
     assert math.isnan(own.compute()["hit@1"])

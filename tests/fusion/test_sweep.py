@@ -254,6 +254,7 @@ def test_the_pictures_of_a_report() -> None:
     assert [picture.key for picture in four.pictures(words)] == ["variants"]
 
 
+@by_turns(2.3)
 def test_a_lead_that_hangs_on_items_without_a_label() -> None:
     """Dense shows what nobody has graded: bm25 is better only if that is bad."""
     lists = {"bm25": ("a", "b"), "dense": ("x", "y")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.engines.url import parse_url
@@ -94,6 +95,7 @@ def fields(columns: list[tuple[Dataset, str]]) -> list[str]:
     return [f"{dataset.name.rpartition('.')[2]}.{name}" for dataset, name in columns]
 
 
+@by_turns(1.4)
 def test_a_click_log_reads_what_was_shown_and_done() -> None:
     asked = sm.Spec(
         clicks=LOG,

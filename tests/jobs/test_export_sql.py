@@ -135,6 +135,7 @@ def rows(connection: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, .
     )
 
 
+@by_turns(1.4)
 def test_the_unit_test_has_values_that_a_hand_can_check(tmp_path: Path) -> None:
     """Query 1 has its relevant item first, query 2 not at all: 1 and 0, .5 together."""
     given = {

@@ -614,6 +614,7 @@ def test_days_that_are_open_of_a_click_log(tmp_path: Any) -> None:
         assert missing == Days(start=everything.start + timedelta(3), end=everything.end)
 
 
+@by_turns(1.6)
 def test_labels_are_not_learned_from_the_days_of_a_run(tmp_path: Any) -> None:
     made = simulate(tmp_path, requests=100, days=4, seed=3)
     clicks = {

@@ -390,6 +390,7 @@ def test_days_of_times_with_a_zone_are_of_utc_or_of_the_zone_that_is_named(
             clear(engine)
 
 
+@by_turns(2.2)
 def test_a_connection_s_own_zone_stays_and_decides_no_day() -> None:
     """Also for the days of a click log, which are those of UTC."""
     with duckdb.connect() as connection:

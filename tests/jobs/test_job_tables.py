@@ -230,6 +230,7 @@ def test_a_run_that_fails_leaves_the_days_and_is_in_the_log(engine: Any) -> None
     check(engine, [0, 1, 2, 3])
 
 
+@by_turns(1.3)
 def test_names_of_own_views() -> None:
     titles = ("shop", "Shop", 'it\'s; -- "one"', "x" * 40, "x" * 41, "日本", "a_b", "a-b", "$wide$")
     names = [own_name(title) for title in titles]

@@ -91,6 +91,7 @@ def test_an_older_duckdb_reads_it(shop: str, tmp_path: Path) -> None:
     assert done.stdout.strip() == "3"
 
 
+@by_turns(1.7)
 def test_parquet(shop: str, tmp_path: Path) -> None:
     with connect(shop) as engine:
         wanted = engine.rows("select count(*), sum(numerator) from metrics")

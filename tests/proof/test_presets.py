@@ -38,6 +38,7 @@ from live_tools import (
     tool,
     world,
 )
+from marked import by_turns
 from peer_data import MEAN, TOY, Data, _table
 from slices import kept
 
@@ -147,6 +148,7 @@ def test_every_preset_is_compared() -> None:
 # --- Where a tool is not reproduced, and why ------------------------------------------------------
 
 
+@by_turns(1.3)
 def test_a_difference_is_told_beneath_the_metric_and_on_no_other() -> None:
     """And `reconcile` names the preset for no such number."""
     tables = (_table(TOY.lists, "score"), _table(TOY.labels, "grade"))

@@ -11,32 +11,25 @@ from pathlib import Path
 
 import sqlmetrics
 from sqlmetrics.engines.database import Database
-from sqlmetrics.jobs.days import Question
-from sqlmetrics.jobs.definitions import hashes
-from sqlmetrics.jobs.tables import columns_of, targets
 from sqlmetrics.spec.definition import sources_of
 from sqlmetrics.spec.source import REMOTE, Source
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.template import literal, relation
-
-CHECKED_INPUT = "checked_input"
-"""The column of the run log."""
 
 _MOVING = re.compile(r"current_|localtime|\b(now|today|random|uuid)\s*\(", re.IGNORECASE)
 """Conditions of which the same bytes may give other rows tomorrow."""
 
 
-def checked_input(question: Question, engine: Database) -> str:
+def input_hash(spec: Spec, parts: Sequence[str], engine: Database) -> str:
     """A hash of what the input checks read: files, how they are read, days, and who checks.
 
     Empty where that cannot be told by the bytes of files: a click log, tables of the database,
     addresses, and conditions on the time or on chance.
 
     Args:
-        question: What is asked, of which days.
+        spec: What is asked.
+        parts: What else decides what is read: the days, and the definitions of the metrics.
         engine: Where it is computed.
     """
-    spec = question.spec
     sources = sources_of(spec)
     text = spec.model_dump_json()
     if spec.clicks is not None or _MOVING.search(text):
@@ -51,26 +44,7 @@ def checked_input(question: Question, engine: Database) -> str:
         except OSError:  # whoever reads it says what is wrong
             return ""
     version = [sqlmetrics.__version__, engine.name, str(engine.version)]
-    parts = [version, text, sorted(hashes(spec)), str(question.ends), question.day, digests]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
-def run_that_checked(spec: Spec, digest: str, engine: Database) -> str:
-    """The run that checked this input and wrote its numbers; empty if none did.
-
-    Args:
-        spec: What is asked.
-        digest: What `checked_input` says.
-        engine: Where the run log is.
-    """
-    table = targets(spec)["runs"]
-    if not digest or CHECKED_INPUT not in columns_of(table, engine):
-        return ""
-    rows = engine.rows(
-        f"select run_id from {relation(table)} where spec = {literal(spec.title)} and outcome = "
-        f"'replaced' and {CHECKED_INPUT} = {literal(digest)} order by started_at desc limit 1"
-    )
-    return str(rows[0][0]) if rows else ""
+    return hashlib.sha256(json.dumps([version, text, *parts, digests]).encode()).hexdigest()
 
 
 def _files(source: Source) -> Sequence[str]:
@@ -78,10 +52,11 @@ def _files(source: Source) -> Sequence[str]:
     if source.file is None or source.file.startswith(REMOTE):
         return ()
     if Path(source.file).is_dir():
-        return sorted(str(path) for path in Path(source.file).rglob("*") if path.is_file())
-    return (
-        [source.file] if Path(source.file).is_file() else sorted(glob(source.file, recursive=True))
-    )
+        paths = [str(path) for path in Path(source.file).rglob("*") if not path.is_dir()]
+    else:
+        paths = [source.file] if Path(source.file).exists() else glob(source.file, recursive=True)
+    # a pipe can be read but once
+    return sorted(paths) if all(Path(path).is_file() for path in paths) else ()
 
 
 def _digest(file: str) -> str:
