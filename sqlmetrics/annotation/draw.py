@@ -36,7 +36,9 @@ SHARES = ("queries", "traffic")
 """What the sample is shared out by."""
 
 
-def allocate(populations: Sequence[int], size: int, shares: Sequence[float]) -> list[int]:
+def allocate(
+    populations: Sequence[int], size: int, shares: Sequence[float], units: str = "queries"
+) -> list[int]:
     """How many queries to draw from each stratum: in proportion to the shares, two at least.
 
     Every stratum gets min(2, its population). Then one query after the other goes to the
@@ -48,6 +50,7 @@ def allocate(populations: Sequence[int], size: int, shares: Sequence[float]) -> 
         populations: Queries of each stratum (N), 1 or more.
         size: Queries to draw in all; as many as there are if it is more.
         shares: What each stratum's part is proportional to, 0 or more.
+        units: What is drawn, in words.
 
     Raises:
         SpecError: If the size does not suffice for two queries a stratum.
@@ -58,7 +61,7 @@ def allocate(populations: Sequence[int], size: int, shares: Sequence[float]) -> 
     sample_sizes = [min(LEAST, population) for population in populations]
     if size < sum(sample_sizes):
         raise SpecError(
-            f"the sample needs a size of {sum(sample_sizes):,} or more, two from each of the "
+            f"the sample needs {sum(sample_sizes):,} {units} or more, two from each of the "
             f"{len(sample_sizes):,} strata, given {size:,}; give a larger size or fewer strata"
         )
     waiting = [
@@ -110,7 +113,7 @@ def draw(
     strata, count = frame.strata_rows(engine)
     populations = [row[-3] for row in strata]
     shares = populations if share == "queries" else [row[-2] for row in strata]
-    sample_sizes = allocate(populations, size, shares)
+    sample_sizes = allocate(populations, size, shares, frame.units)
     rows = [(*row[:-2], n) for row, n in zip(strata, sample_sizes, strict=True)]
     names, select = frame.select(rows)
     return Sample(names, tuple(engine.rows(select)), f"{count};\n\n{select};\n")

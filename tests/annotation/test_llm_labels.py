@@ -286,11 +286,11 @@ def test_labels_of_a_model_stand_in_a_table_or_a_column(folder: Path) -> None:
     column = "s.yml 12.csv --labels both.parquet --llm-grade llm --by country -o csv"
     assert estimated(folder, column) == table
     rows = list(csv.DictReader(io.StringIO(table)))
-    assert list(rows[0])[-4:] == ["llm_value", "llm_weight", "gain", "n_llm"]
+    assert list(rows[0])[-5:] == ["llm_value", "llm_weight", "gain", "n_llm", "n_saved"]
     assert [row["segment_value"] for row in rows] == ["all", "de", "fr"] * 2
     assert [row["n_llm"] for row in rows] == ["40", "14", "26"] * 2
     printed = estimated(folder, "s.yml 12.csv --llm-labels llm.parquet")
-    assert printed.splitlines()[0].split()[-5:] == ["graded", "queries", "llm", "lambda", "gain"]
+    assert printed.splitlines()[0].split()[-4:] == ["llm", "lambda", "gain", "saved"]
     plain = "s.yml 12.csv --llm-labels llm.parquet --llm-sample 24.csv --llm-weight 0 -o csv"
     alone = list(csv.DictReader(io.StringIO(estimated(folder, "s.yml 12.csv -o csv"))))
     for mine, row in zip(csv.DictReader(io.StringIO(estimated(folder, plain))), alone, strict=True):
