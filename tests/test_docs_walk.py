@@ -64,7 +64,8 @@ select
 from range(24) as experiments(e), (values ('online'), ('ndcg@10'), ('mrr')) as metrics(metric)
 """
 TABLES = {"rankings": RUNS, "labels": LABELS, "queries": QUERIES, "items": ITEMS} | {
-    "experiments": EXPERIMENTS
+    "experiments": EXPERIMENTS,
+    "judged": f"select * exclude grade, grade as human, grade > 1 as gpt from ({LABELS})",
 }
 """Table -> the query that makes it; all walks have them as tables and as Parquet files."""
 
@@ -586,7 +587,8 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--end 2026-01-03 --preset trec_eval -c missing=drop --where 'score > -1' "
         "--queries queries.parquet --weight traffic --skip-input-checks --language zh "
         "--segment relevant_labels --deploys deploys.csv",
-        f"plot variants rankings.parquet labels.parquet -m mrr {RANKED} --sweep --out w.json",
+        f"plot variants rankings.parquet labels.parquet -m mrr {RANKED} --sweep --judges grade,w "
+        "--out w.json",
         "plot verdicts rankings.parquet --labels labels.parquet --systems prod,cand "
         "--items items.parquet --rank rank --out v.json 2",
         "plot tools runs.csv words.csv -m mrr --query qid --item doc --score value --grade level "
