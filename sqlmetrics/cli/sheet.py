@@ -24,8 +24,10 @@ from sqlmetrics.cli.options.parameters import (
 )
 from sqlmetrics.cli.output import format_of, out_option, write
 from sqlmetrics.cli.systems import sources, spec_of
+from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
+    from sqlmetrics.annotation.sample import Sample
     from sqlmetrics.annotation.sheet import Sheet
 
 CONFLICTS = ("error", "keep")
@@ -40,9 +42,8 @@ CONFLICTS = ("error", "keep")
     "-k",
     "k",
     type=int,
-    default=10,
-    show_default=True,
-    help="Depth: number of items of each list to consider.",
+    help="Depth: number of items of each list to consider.  [default: 10, or that of sampled "
+    "pairs]",
 )
 @option("--limit", type=int, metavar="N", help="Number of rows to print, most valuable first.")
 @option("--labelled-queries", is_flag=True, help="Include only queries that have a label.")
@@ -69,7 +70,7 @@ def sheet(
     *,
     tables: tuple[str, ...],
     labels: str | None,
-    k: int,
+    k: int | None,
     limit: int | None,
     sample: str | None,
     location: Location,
@@ -99,16 +100,19 @@ def sheet(
 
     format_of(None, out, ("csv",), ("query_id", "item_id"))
     check = arguments.pop("check")
+    depth = 10 if k is None else k
     rankings, labels = sources(tables, labels, needs_labels=False)
     with location.reading(spec_of(rankings)) as engine:
         sheet_spec, missing = asked_spec(rankings, labels, engine, arguments)
         if sample is not None:
-            labelling_sheet = sheets.of_sample(sheet_spec, engine, k, Sample.read(sample))
+            drawn_sample = Sample.read(sample)
+            _check_of_sample(drawn_sample, k, limit, labelled_queries=labelled_queries)
+            labelling_sheet = sheets.of_sample(sheet_spec, engine, depth, drawn_sample)
         else:
             labelling_sheet = sheets.unjudged(
                 sheet_spec,
                 engine,
-                k,
+                depth,
                 limit=limit,
                 labelled_queries=labelled_queries,
                 check=check,
@@ -123,6 +127,23 @@ def sheet(
         else (MARK if excel else "") + str(labelling_sheet)
     )
     write(text, out)
+
+
+def _check_of_sample(
+    sample: Sample, k: int | None, limit: int | None, *, labelled_queries: bool
+) -> None:
+    """Raise SpecError for an option that would leave out some of the sample's items."""
+    options = {"--limit": limit is not None, "--labelled-queries": labelled_queries}
+    if needless := [name for name, is_given in options.items() if is_given]:
+        raise SpecError(
+            f"{' and '.join(needless)}: the sheet of a sample has all of its items, which its "
+            "estimate needs; leave it out"
+        )
+    if sample.has_items and k not in (None, sample.depth):
+        raise SpecError(
+            f"-k {k}: the sample has pairs of the top {sample.depth}; leave out -k, or draw from "
+            "other ranks (sample -k)"
+        )
 
 
 @click.command("sheet-import", cls=Command)

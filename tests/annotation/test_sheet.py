@@ -512,6 +512,11 @@ def test_the_sql_alone(shop: Path) -> None:
         (["sheet", "no.yml"], "cannot read the spec"),
         (["sheet", "search.yml", "-k", "0"], "k must be 1 or more"),
         (["sheet", "search.yml", "--sample", "no.csv"], "cannot read 'no.csv'"),
+        (
+            ["sheet", "search.yml", "--sample", "sample.csv", "--limit", "2"],
+            "--limit: the sheet of",
+        ),
+        (["sheet", "search.yml", "--sample", "pairs.csv", "-k", "3"], "has pairs of the top 2;"),
         (["sheet", "search.yml", "--out", "no/sheet.csv"], "cannot write"),
         (["sheet-import", "no.csv", "--labels", "labels.csv"], "cannot read 'no.csv'"),
         (["sheet-import", "labels.csv", "--labels", "no.csv"], "add --new to create it"),
@@ -539,6 +544,7 @@ def test_the_sql_alone(shop: Path) -> None:
 def test_errors_are_one_message_and_a_code(shop: Path, arguments: list[str], said: str) -> None:
     line = ["sample", "search.yml", "--size", "3", "--out", "sample.csv"]
     sqlmetrics(*line, folder=shop)
+    sqlmetrics(*line[:-1], "pairs.csv", "--unit", "pair", "-k", "2", folder=shop)
     done = sqlmetrics(*arguments, folder=shop, expect=3 if said == "cannot write" else 2)
     assert said in done.stderr
     assert done.stdout == ""

@@ -76,8 +76,8 @@ def combine(
     \b
     sqlmetrics combine labels.csv --judges ann,bob,gpt --out majority.csv
     sqlmetrics combine labels.csv --judge rater --method dawid_skene --out one.csv
-    sqlmetrics combine labels.csv --judges human,gpt --method calibrated --per system
-        --rankings runs.csv --system model --out calibrated.csv
+    sqlmetrics combine labels.csv --judges human,gpt --method calibrated \\
+        --per system --rankings runs.csv --system model --out calibrated.csv
     sqlmetrics combine grades --judge rater --db shop.duckdb --into one_label
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.agreement.combine import combine as combined
