@@ -1,7 +1,7 @@
 """Small random worlds: rankings, labels, options and metrics that any user could bring.
 
 Everything that the input checks would refuse is left out where a world is made, so a
-refusal is a failure. The number of examples is `SQLMETRICS_EXAMPLES`, 20 if not set.
+refusal is a failure. The number of examples is `SQLMETRICS_EXAMPLES`, 12 if not set.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sqlmetrics.plan.plan import plan
 from sqlmetrics.proof.reference_evaluation import Evaluation
 from sqlmetrics.proof.verify import evaluated_by_reference
 
-EXAMPLES = int(os.environ.get("SQLMETRICS_EXAMPLES", "20"))
+EXAMPLES = int(os.environ.get("SQLMETRICS_EXAMPLES", "12"))
 
 settings.register_profile(
     "sqlmetrics",

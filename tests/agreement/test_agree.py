@@ -394,6 +394,7 @@ def test_very_many_queries_are_resampled_in_groups(monkeypatch: pytest.MonkeyPat
     assert width[0.95] > 0
 
 
+@by_turns(1.3)
 def test_one_grade_alone_has_no_kappa() -> None:
     labels = pa.table({"query_id": [1, 1, 2], "item_id": [1, 2, 3], "a": [1, 1, 1], "b": [1, 1, 1]})
     result = sm.agree(labels, ["a", "b"])

@@ -382,6 +382,7 @@ def test_what_takes_long_has_a_bar_on_a_terminal_alone(
     assert both("--quiet") == (plain.stdout, "")
 
 
+@by_turns(1.1)
 def test_a_narrow_terminal_breaks_texts_and_no_numbers(
     world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

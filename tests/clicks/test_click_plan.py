@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.clicks.clean_log import cleaned_log
@@ -147,6 +148,7 @@ def check(seed: int, monkeypatch: pytest.MonkeyPatch) -> str:
     return plan_of(found.offline.executed_sql)
 
 
+@by_turns(1.3)
 def test_ranks_that_the_log_tells_are_those_of_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check(1, monkeypatch) == "shown"
 

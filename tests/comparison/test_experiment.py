@@ -277,6 +277,7 @@ def test_amounts_of_a_user_are_cut_at_a_quantile(name: str, servers: Servers) ->
         verdict(rows, winsorise=0.9)
 
 
+@by_turns(3.1)
 @pytest.mark.parametrize("name", engines(["sqlite", "postgres"], now=["sqlite"]))
 def test_databases_come_to_the_same_verdict(name: str, servers: Servers) -> None:
     rows = log_of(300, GAIN, crossed=5)

@@ -256,6 +256,7 @@ def test_what_cannot_be_ranked_is_refused(arguments: dict[str, Any], message: st
         sm.leaderboard(rankings, labels, **{"metrics": "mrr", **arguments})
 
 
+@by_turns(1.3)
 def test_sixty_systems_are_a_longtable_that_is_whole(tmp_path: Path) -> None:
     rankings, labels = world(60, 12, equal=True)
     board = sm.leaderboard(rankings, labels, ["mrr", "P_3"], preset="trec_eval")
@@ -279,6 +280,7 @@ def test_sixty_systems_are_a_longtable_that_is_whole(tmp_path: Path) -> None:
     assert page.count("<script>") == 1
 
 
+@by_turns(2)
 def test_the_command_prints_the_table_and_the_paragraph(tmp_path: Path) -> None:
     rankings, labels = world(3, 10)
     pa.parquet.write_table(rankings, tmp_path / "runs.parquet")

@@ -45,6 +45,7 @@ def read(engine: Any, name: str, what: str = "*", rest: str = "order by n") -> p
     return engine.table(f"select {what} from {engine.quoted(name)} {rest}")
 
 
+@by_turns(1.6)
 def test_hard_data_comes_back_as_it_was(engine):
     name = engine.register("hard", hard())
     back = read(engine, name)
@@ -351,6 +352,7 @@ def test_the_tests_of_an_engine_share_a_worker(request):
     assert request.node.nodeid.endswith("@sqlite")
 
 
+@by_turns(1.1)
 def test_what_is_too_small_for_64_bits_is_no_error(engine):
     """Few readers are left at rank 5,000; PostgreSQL refuses exp(-1000) and power(0.5, 4999)."""
     items = [f"i{n}" for n in range(5000)]

@@ -249,6 +249,7 @@ def test_hostile_conditions_fail_cleanly(name: str, servers: Servers) -> None:
     assert count == sum(map(len, LABELS.values()))
 
 
+@by_turns(2.5)
 @pytest.mark.parametrize("name", ENGINES)
 def test_numbers_that_are_texts_are_refused(name: str, servers: Servers) -> None:
     lists = pa.table({"query_id": ["case"], "item_id": ["a"], "score": ["7"]})

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
+from marked import by_turns
 from memory import database, evaluate
 from pairwise import pairs
 from slices import kept
@@ -463,6 +464,7 @@ def test_repeated_rows_are_told_beside_bad_values() -> None:
     ]
 
 
+@by_turns(3)
 @pytest.mark.parametrize("connection", ["duckdb://", "sqlite://"])
 def test_checks_of_a_share_of_the_queries(connection: str) -> None:
     """A tenth of 4,000 queries has some of 2,000 repeated rows, and not all of them."""

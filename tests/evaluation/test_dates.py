@@ -271,6 +271,7 @@ def together(seeds: Iterable[int], days: list[date | None]) -> dict[str, list[di
     return tables
 
 
+@by_turns(2.4)
 @pytest.mark.parametrize(
     "number", range(len(ROWS)), ids=lambda n: "-".join(map(str, ROWS[n].values()))
 )

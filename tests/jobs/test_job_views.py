@@ -659,6 +659,7 @@ def _scans(node: dict[str, Any]) -> list[dict[str, Any]]:
     return own + [one for child in node["children"] for one in _scans(child)]
 
 
+@by_turns(1.7)
 @pytest.mark.xdist_group("postgres")
 def test_postgres_filters_days_in_the_scan_and_reads_days_without_a_query(servers: Any) -> None:
     with connect(servers.open("postgres")) as engine:

@@ -76,6 +76,7 @@ def test_the_least_and_the_greatest(shop: Any) -> None:
     assert all(one.holds for one in exact), "a limit may be met exactly"
 
 
+@by_turns(1.1)
 def test_drops_against_the_day_before(shop: Any) -> None:
     for day in range(1, 6):
         drop = value("mrr", day=day - 1) - value("mrr", day=day)

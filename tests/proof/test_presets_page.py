@@ -26,7 +26,7 @@ from live_tools import (
     stated,
     told,
 )
-from marked import sliced
+from marked import by_turns, sliced
 from slices import kept
 
 from sqlmetrics.catalog.presets import PRESETS
@@ -138,6 +138,7 @@ def test_the_page_has_what_was_compared_live(preset: str) -> None:
     check(live(preset), preset, asked=True)
 
 
+@by_turns(2.1)
 @pytest.mark.parametrize("preset", sliced("page", 0.3, sorted({case["preset"] for case in CASES})))
 def test_the_page_has_what_was_compared_with_worked_values(preset: str) -> None:
     check(worked(preset), preset, asked=False)

@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.conventions import OPTIONS
@@ -383,6 +384,7 @@ def test_a_file_that_is_no_spec(text: str, tmp_path: Path, monkeypatch: pytest.M
     assert len(str(caught.value)) < 1_100
 
 
+@by_turns(2.4)
 def test_messages_are_bounded_and_tell_what_to_do_at_their_end(tmp_path: Path) -> None:
     path = tmp_path / "spec.yml"
     path.write_text(f"rankings: {{file: r.csv}}\nlabels: [{'x, ' * 5_000}]\nmetrics: [mrr]\n")

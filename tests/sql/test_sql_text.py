@@ -136,6 +136,7 @@ def test_a_long_expression_is_broken_at_spaces_alone() -> None:
     ]
 
 
+@by_turns(1.4)
 @pytest.mark.parametrize("dialect", ["mysql", "postgres", "spark"])
 def test_the_text_of_other_dialects_is_laid_out_likewise(dialect: str) -> None:
     metrics = ["ndcg@10", "err@10", "ap", "mrr", "rprec", "rbp", "bpref", "pnr"]
@@ -154,6 +155,7 @@ def test_the_text_of_other_dialects_is_laid_out_likewise(dialect: str) -> None:
 JOB_DIALECTS = ["duckdb", "mysql", "postgres", "spark"]
 
 
+@by_turns(3)
 @pytest.mark.parametrize("dialect", JOB_DIALECTS)
 def test_no_line_of_a_job_is_long_but_for_texts(dialect: str) -> None:
     window = {**POOLED, "window": {"end": "2026-01-04"}}
