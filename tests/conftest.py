@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -55,6 +56,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Count what the tests cost."""
     budget = float(os.environ.get("SQLMETRICS_CPU_BUDGET", "0"))
     config.pluginmanager.register(Suite(budget), "suite")
+    if not hasattr(config, "workerinput"):  # else each worker of a new checkout compiles it
+        compileall.compile_dir(Path(errors.__file__).parent, quiet=2)
 
 
 @pytest.fixture(scope="session")

@@ -35,6 +35,8 @@ from sqlmetrics.spec.days import Days
 from sqlmetrics.sql.dialects import DIALECTS
 from sqlmetrics.sql.translation import Translation
 
+pytestmark = by_turns(0.3)
+
 FILES = """\
 rankings: {file: runs.csv}
 labels: {file: truth.csv}

@@ -37,6 +37,8 @@ from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.sql.dialects import dialect
 from sqlmetrics.sql.transpile import translated
 
+pytestmark = by_turns(0.3)
+
 MIDNIGHT = datetime(2026, 1, 1)
 """When the logs of this file begin."""
 

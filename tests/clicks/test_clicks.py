@@ -28,6 +28,8 @@ from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.clicks.simulation.simulate import simulate
 from sqlmetrics.sql.dialects import dialect
 
+pytestmark = by_turns(0.3)
+
 Row = Mapping[str, Any]
 
 GRADES = {"click": 1, "add_to_cart": 2, "purchase": 3}

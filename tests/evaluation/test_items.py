@@ -22,6 +22,8 @@ from sqlmetrics.catalog.measure import parse
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.proof.verify import verify
 
+pytestmark = by_turns(0.3)
+
 RANKINGS = pa.table(
     {
         "query_id": ["q"] * 5,
