@@ -576,7 +576,9 @@ CELLS: dict[str, tuple[str, ...]] = {
         "report \"select * replace (ds::timestamptz as ds) from 'rankings.parquet'\" "
         f"labels.parquet -m mrr {RANKED} --time-zone Europe/Berlin --out -",
         "report search.yml --fresh --check-share .5 --out - PLACE",
-        f"report rankings.parquet labels.parquet -m mrr {RANKED} --sweep --judges grade,w --out -",
+        f"report rankings.parquet labels.parquet -m mrr {RANKED} --sweep --out -",
+        f"report rankings.parquet judged.parquet -m mrr {RANKED} --grade human --judges human,gpt "
+        "--out -",
         "report search.yml --connection dev --profiles profiles.yml --out r.txt",
         "report clicks.yml --out -",
         "report ubi_queries.ndjson ubi_events.ndjson --out -",
@@ -587,8 +589,9 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--end 2026-01-03 --preset trec_eval -c missing=drop --where 'score > -1' "
         "--queries queries.parquet --weight traffic --skip-input-checks --language zh "
         "--segment relevant_labels --deploys deploys.csv",
-        f"plot variants rankings.parquet labels.parquet -m mrr {RANKED} --sweep --judges grade,w "
-        "--out w.json",
+        f"plot variants rankings.parquet labels.parquet -m mrr {RANKED} --sweep --out w.json",
+        f"plot judges rankings.parquet judged.parquet -m mrr {RANKED} --grade human "
+        "--judges human,gpt --out u.json",
         "plot verdicts rankings.parquet --labels labels.parquet --systems prod,cand "
         "--items items.parquet --rank rank --out v.json 2",
         "plot tools runs.csv words.csv -m mrr --query qid --item doc --score value --grade level "
@@ -693,7 +696,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "estimate files.yml sample.csv --llm-labels labels.parquet --llm-grade grade "
         "--llm-sample sample.csv --llm-weight 1 --ungraded drop -m dcg@3 --width .1",
         "sample files.yml --unit pair -k 3 --size 4 --out pairs.csv",
-        "estimate files.yml pairs.csv --ungraded drop -m dcg@3 --width 1",
+        "estimate files.yml pairs.csv --ungraded drop -m dcg@3 --width .5",
     ),
     "agree": (
         "agree a=labels.parquet b=labels.parquet --rankings rankings.parquet --system system "
