@@ -41,7 +41,7 @@ NEEDS = {
 @pytest.mark.parametrize(
     "page",
     [
-        *sliced("page", 0.5, OWN_STATE, lambda page: page.stem),
+        *sliced("page", 0.25, OWN_STATE, lambda page: page.stem),
         *(pytest.param(DOCS / f"{name}.md", marks=by_turns(8)) for name in LONGER),
     ],
     ids=lambda page: page.stem,
