@@ -107,8 +107,8 @@ def _bias(systems: Sequence[Row], agreement: Agreement, words: Words) -> Picture
         for row in systems
     ]
     names = ["judges", "system", "bias", "low", "high", "change", "change low", "change high"]
-    left_out = rows_left_out(len(marks), len(systems), words)
     chart = _chart(marks, pairs)
+    left_out = rows_left_out(len(chart.rows), len(systems), words)
     return Picture(
         "judge_bias", chart, [*names, "graded pairs"], cells, 2, about, left_out=left_out
     )
@@ -158,9 +158,9 @@ def _systems(agreement: Agreement, words: Words) -> Picture:
         for row in rows
     ]
     names = ["system", "judge", f"by {first}", "by the judge", "change", "low", "high", "queries"]
-    left_out = rows_left_out(len(marks), len(values), words)
     columns = [*names, "verdict", "verdict by the judge"]
     chart = _chart(marks, judges)
+    left_out = rows_left_out(len(chart.rows), len(values), words)
     return Picture("judge_systems", chart, columns, cells, 2, about, left_out=left_out)
 
 

@@ -216,22 +216,27 @@ def _agreement(
     """How far the judges agree; with tables of several systems also what becomes of their order.
 
     Raises:
-        SpecError: If there are no labels, as of a click log, whose labels are its users'.
+        SpecError: If there is no table of labels, as of a click log.
     """
     from sqlmetrics.agreement.agree import agree
     from sqlmetrics.agreement.question import NO_USE, OF_METRICS
 
     spec = spec_of(rankings)
     if content.log or (truth is None and spec is None):
-        raise SpecError("--judges needs a table of labels; those of a click log are its users'")
+        raise SpecError("--judges needs a table of labels; a click log and traces have none")
     metrics = content.metrics[:1]
     if spec or content.funnel or len(content.systems) < 2 or any(map(arguments.get, NO_USE)):
         metrics = ()
     needless = {*_OF_REPORT, *_OF_DAYS, *NO_USE, *(() if metrics else OF_METRICS), "metrics"}
     judge_arguments = {name: value for name, value in arguments.items() if name not in needless}
-    return agree(
+    agreement = agree(
         spec or truth, rankings=rankings, metrics=metrics, connection=engine, **judge_arguments
     )
+    ignored = [name for name in ("systems", "start", "end", *NO_USE) if arguments.get(name)]
+    if not ignored:
+        return agreement
+    note = f"judges are compared over all of their labels, whatever {', '.join(ignored)} chooses"
+    return replace(agreement, notes=(*agreement.notes, note))
 
 
 def _page(tables: tuple[str, ...], out: str | None) -> Path | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from sqlmetrics.cli.agreement.panel import labels_of, panel_options
+from sqlmetrics.cli.agreement.panel import depth_option, labels_of, panel_options
 from sqlmetrics.cli.common import error_options, several
 from sqlmetrics.cli.evaluation_options import check_option, given_options, judged_options
 from sqlmetrics.cli.location import Location, place_options
@@ -24,14 +24,7 @@ from sqlmetrics.errors import SpecError, shortened
 
 @click.command(cls=Command)
 @panel_options
-@option(
-    "-k",
-    "k",
-    type=int,
-    default=10,
-    show_default=True,
-    help="Number of top ranks of the rankings to look at.",
-)
+@depth_option("to look at")
 @option(
     "--scale",
     multiple=True,

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from sqlmetrics.agreement import METHODS
-from sqlmetrics.cli.agreement.panel import labels_of, panel_options
+from sqlmetrics.cli.agreement.panel import depth_option, labels_of, panel_options
 from sqlmetrics.cli.common import error_options
 from sqlmetrics.cli.evaluation_options import check_option, given_options, judged_options
 from sqlmetrics.cli.location import Location, place_options
@@ -33,14 +33,7 @@ from sqlmetrics.cli.systems import FORMATS, answer, into_options, is_written, sp
     help="With --method calibrated: learn what a grade is worth apart for each group of systems "
     "that show the pair. Needs --rankings.",
 )
-@option(
-    "-k",
-    "k",
-    type=int,
-    default=10,
-    show_default=True,
-    help="Number of top ranks of the rankings that --per looks at.",
-)
+@depth_option("that --per looks at")
 @confidence_option("level")
 @option(
     "--max-rounds",

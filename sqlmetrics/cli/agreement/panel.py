@@ -46,6 +46,18 @@ _PANEL = (
 )
 
 
+def depth_option(use: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The last rank of the rankings that counts, and what it is used for."""
+    return option(
+        "-k",
+        "k",
+        type=int,
+        default=10,
+        show_default=True,
+        help=f"Number of top ranks of the rankings {use}.",
+    )
+
+
 def panel_options(command: Callable[..., None]) -> Callable[..., None]:
     """Labels, judges, and rankings with their metrics."""
     return decorate(command, *_PANEL)

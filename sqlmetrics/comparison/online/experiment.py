@@ -184,7 +184,7 @@ class _Looking:
         unit = cast(Unit, self.ratios.unit.names[1])
         ratio = mismatch(counts, settings.shares, unit=unit)
         notes = (*self._notes(n_mixed, n_days), *self.cut, *of_trigger)
-        found = partial(
+        experiment_result = partial(
             Experiment, mismatch=ratio, n_mixed=n_mixed, days=n_days, share_triggered=share
         )
         if ratio.is_mismatch:
@@ -193,11 +193,11 @@ class _Looking:
                 for name, n in ratio.counts.items()
             )
             reason = f"{shares} (p = {ratio.p_value:.3g}); find out why before you read the metrics"
-            return found("no verdict", "", reason, metrics=(), notes=notes)
+            return experiment_result("no verdict", "", reason, metrics=(), notes=notes)
         is_over = bool(settings.end and last_day and last_day >= settings.end - timedelta(1))
         if settings.looks == "end" and not is_over:
             reason = f"the experiment ends on {settings.end}, and looks: end allows one look then"
-            return found("not yet", "", reason, metrics=(), notes=notes)
+            return experiment_result("not yet", "", reason, metrics=(), notes=notes)
         metrics = self._metrics(self.ratios, n_days)
         verdicts = [
             (*decided([row for row in metrics if row.variant == name], is_over=is_over), name)
@@ -215,7 +215,7 @@ class _Looking:
             if row.variance_reduction
         )
         notes += tuple(self._diluted(metrics))
-        return found(
+        return experiment_result(
             verdict,
             variant,
             reason,

@@ -15,15 +15,16 @@ from sqlmetrics.spec.definition import sources_of
 from sqlmetrics.spec.source import REMOTE, Source
 from sqlmetrics.spec.spec import Spec
 
-_MOVING = re.compile(r"current_|localtime|\b(now|today|random|uuid)\s*\(", re.IGNORECASE)
-"""Conditions of which the same bytes may give other rows tomorrow."""
+_MOVING = re.compile(r"current_|localtime|\b(now|today|random|uuid)\s*\(|\bfrom\b", re.IGNORECASE)
+"""Conditions of which the same bytes may give other rows tomorrow: by time, chance, or a table."""
 
 
 def input_hash(spec: Spec, parts: Sequence[str], engine: Database) -> str:
     """A hash of what the input checks read: files, how they are read, days, and who checks.
 
     Empty where that cannot be told by the bytes of files: a click log, tables of the database,
-    addresses, and conditions on the time or on chance.
+    addresses, and conditions on the time, on chance or on another table. Names of files count,
+    since folders may be days.
 
     Args:
         spec: What is asked.
@@ -34,13 +35,13 @@ def input_hash(spec: Spec, parts: Sequence[str], engine: Database) -> str:
     text = spec.model_dump_json()
     if spec.clicks is not None or _MOVING.search(text):
         return ""
-    digests: dict[str, list[str]] = {}
+    digests: dict[str, list[tuple[str, str]]] = {}
     for role, source in sorted(sources.items()):
         files = _files(source)
         if not files:
             return ""
         try:
-            digests[role] = [_digest(file) for file in files]
+            digests[role] = [(file, _digest(file)) for file in files]
         except OSError:  # whoever reads it says what is wrong
             return ""
     version = [sqlmetrics.__version__, engine.name, str(engine.version)]
