@@ -15,16 +15,16 @@ from sqlmetrics.spec.definition import sources_of
 from sqlmetrics.spec.source import REMOTE, Source
 from sqlmetrics.spec.spec import Spec
 
-_MOVING = re.compile(r"current_|localtime|\b(now|today|random|uuid)\s*\(|\bfrom\b", re.IGNORECASE)
-"""Conditions of which the same bytes may give other rows tomorrow: by time, chance, or a table."""
+_MOVING = re.compile(r"current_|localtime|\b(now|today|random|uuid)\s*\(", re.IGNORECASE)
+"""Conditions of which the same bytes may give other rows tomorrow; none can read another table."""
 
 
 def input_hash(spec: Spec, parts: Sequence[str], engine: Database) -> str:
     """A hash of what the input checks read: files, how they are read, days, and who checks.
 
     Empty where that cannot be told by the bytes of files: a click log, tables of the database,
-    addresses, and conditions on the time, on chance or on another table. Names of files count,
-    since folders may be days.
+    addresses, and conditions on the time or on chance. Names of files count, since folders may be
+    days.
 
     Args:
         spec: What is asked.
