@@ -5,7 +5,7 @@ from __future__ import annotations
 import compileall
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pytest
 from engines.starting import STARTED, Servers
-from marked import engines, off_turn
+from marked import engines, left_to_others, off_turn
 from slices import is_all, keep
 from suite import Suite
 
@@ -47,6 +47,7 @@ MODELS = (
     "vespa",
     "xgboost",
 )
+LAKEHOUSE = ("deltalake", "pyiceberg")
 RETRIEVAL = ("beir", "deepeval", "mteb", "ragas", "sentence_transformers")
 ALONE = ("crowdkit", "daisy", "irrCAC", "rbo", "recbole", "recommenders")
 """Tools whose own requirements fit nothing else."""
@@ -93,8 +94,10 @@ def pytest_collection_modifyitems(
 
     `SQLMETRICS_ENGINES=sqlite,postgres` has all cells of these engines alone.
     """
-    for item in off_turn(items):
+    off = off_turn(items)
+    for item in off:
         item.add_marker(pytest.mark.long)
+    _deselect(config, items, left_to_others(off))
     yield
     if asked := os.environ.get("SQLMETRICS_ENGINES"):
         groups = set(asked.split(","))
@@ -106,9 +109,16 @@ def pytest_collection_modifyitems(
         chosen = [one for one in items if _is_kept(one, cells)]
     else:
         return
-    left = set(items) - set(chosen)
-    config.hook.pytest_deselected(items=[one for one in items if one in left])
-    items[:] = chosen
+    _deselect(config, items, set(items) - set(chosen))
+
+
+def _deselect(
+    config: pytest.Config, items: list[pytest.Item], left: Collection[pytest.Item]
+) -> None:
+    """Leave tests out, and say how many."""
+    left = set(left)
+    config.hook.pytest_deselected(items=[item for item in items if item in left])
+    items[:] = [item for item in items if item not in left]
 
 
 def _is_kept(item: pytest.Item, cells: Mapping[str, int]) -> bool:
@@ -201,7 +211,7 @@ def remedy(name: str) -> str:
     ("pip install '.[peers]'", "pip install '.[tools]'")
     """
     package = name.partition(".")[0]
-    extras = {"peers": PEERS, "models": MODELS, "retrieval": RETRIEVAL}
+    extras = {"peers": PEERS, "models": MODELS, "retrieval": RETRIEVAL, "lakehouse": LAKEHOUSE}
     extra = next((one for one, packages in extras.items() if package in packages), "tools")
     alone = {"crowdkit": "crowd-kit nltk regex", "daisy": "daisyRec"}.get(package, package)
     more = f", then pip install --no-deps {alone}" if package in ALONE else ""

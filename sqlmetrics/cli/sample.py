@@ -266,13 +266,14 @@ def _with_labels(
     """
     if labels is None:
         return spec if grade is None else _graded_alone(_with_grade(spec, grade))
-    from sqlmetrics.evaluation.inputs.sources import relation_of, source_of
+    from sqlmetrics.evaluation.inputs.sources import relation_in, source_of
     from sqlmetrics.spec.source import LabelColumns, Labels
     from sqlmetrics.sql.relation import source_text
 
     label_table = Labels(**source_of(labels, "labels", engine.find))
     existing_columns = {
-        name.casefold() for name in engine.columns(source_text(relation_of(label_table, "labels")))
+        name.casefold()
+        for name in engine.columns(source_text(relation_in(label_table, "labels", engine)))
     }
     own_columns, usual = spec.truth.columns.model_dump(), LabelColumns().model_dump()
     column_by_role = {

@@ -70,12 +70,23 @@ def parts(
         bytes_a_row: What a row takes.
         table: Whose rows are counted.
     """
-    relation = plan.shape.tables[table]
-    if relation.template not in COUNTED or (memory := engine.memory) is None:
+    rows = n_rows(plan, engine, table)
+    if rows is None or (memory := engine.memory) is None:
         return (WHOLE,)
-    rows = engine.count(source_text(relation))
     number = ceil(rows * bytes_a_row / (SHARE * memory))
     return _cut(plan, engine, number, rows) if number > 1 else (WHOLE,)
+
+
+def n_rows(plan: Plan, engine: Database, table: str) -> int | None:
+    """How many rows a table has, of a table that is no file those that are read; None if unknown.
+
+    Files tell at once how many rows they have, but not how many meet a condition.
+    """
+    relation = plan.shape.tables[table]
+    if relation.template not in COUNTED:
+        return None
+    where = plan.shape.where.get(table, "") if relation.template == "table" else ""
+    return engine.count(source_text(relation, where))
 
 
 def hashed(plan: Plan, engine: Database) -> tuple[Bucket, ...]:

@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from sqlmetrics.engines.database import Database
-from sqlmetrics.evaluation.buckets import COUNTED
+from sqlmetrics.evaluation.buckets import n_rows
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.strategy import TableStatistics
-from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.stage import print_template, with_stages
 
 ROWS = 1 << 15
@@ -80,9 +79,7 @@ def _measured(plan: Plan, engine: Database, table: str) -> _Lists | None:
     first = _look(plan, engine, table, f"limit {ROWS}")
     if first.number and not first.are_scattered and first.usual >= SHORT:
         return first
-    relation = plan.shape.tables[table]
-    if relation.template in COUNTED:
-        rows = engine.count(source_text(relation))
+    if (rows := n_rows(plan, engine, table)) is not None:
         step = rows // ROWS
         sample = (
             _look(plan, engine, table, f"where hash(query_id) % {step} = 0") if step > 1 else first

@@ -46,13 +46,6 @@ FORMATS = {
 PARQUETS = Format(FORMATS["parquet"].suffixes, "parquets", asks=("names", "gaps"))
 """Several Parquet files, or one whose folders hold columns."""
 
-LAKES = (
-    ("_delta_log", "a Delta table"),
-    (".hoodie", "a Hudi table"),
-    ("metadata/*.metadata.json", "an Iceberg table"),
-)
-"""What stands beside Parquet files of which some may hold rows that were deleted."""
-
 TREC = {
     "rankings": Format(
         (),

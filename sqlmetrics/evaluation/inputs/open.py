@@ -14,7 +14,7 @@ from sqlmetrics.evaluation.inputs.hive_files import read_on_days
 from sqlmetrics.evaluation.inputs.lists import listed
 from sqlmetrics.evaluation.inputs.missing import absent
 from sqlmetrics.evaluation.inputs.run_names import check_tags, files_by_title
-from sqlmetrics.evaluation.inputs.sources import relation_of, source_of
+from sqlmetrics.evaluation.inputs.sources import relation_in, source_of
 from sqlmetrics.plan.plan import with_fused
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.days import Ends
@@ -124,18 +124,11 @@ def _dated(spec: Spec, tables: Tables) -> dict[str, Any]:
 def _relation(source: Source, role: str, engine: Database, precision: str = "") -> Relation:
     if _is_loaded(source, engine):
         return _loaded(source, role, engine, precision)
-    if source.data is not None:
-        from sqlmetrics.evaluation.inputs.arrow import arrow_of
+    relation = relation_in(source, role, engine)
+    if isinstance(source, RankedLists) and source.skip_bad and source.data is None:
+        from sqlmetrics.evaluation.inputs.bad_files import sound_files
 
-        data = arrow_of(source.data, role, source.columns)
-        name = engine.register(f"sqlmetrics_{role}", data)
-        relation = Relation("table", name, ordered=True)
-    else:
-        relation = relation_of(source, role)
-        if isinstance(source, RankedLists) and source.skip_bad:
-            from sqlmetrics.evaluation.inputs.bad_files import sound_files
-
-            relation = sound_files(source, relation, _opened_file)
+        relation = sound_files(source, relation, _opened_file)
     types = _types(relation, engine)
     if isinstance(source, RankedLists | Labels) and _may_be_traces(source, relation, types):
         relation, types = _part_of_traces(source, role, relation, types, engine)
@@ -277,11 +270,11 @@ def source_relation(source: Source, role: str, engine: Database) -> Relation:
     """The relation of a source of a click log, readable by the engine."""
     if source.data is not None:
         return Relation("table", engine.register(f"sqlmetrics_{role}", source.data), ordered=True)
-    relation = relation_of(source, role)
-    if not engine.translation.changes or relation.is_sql:
-        return protect_query(relation, engine.translation)
+    if not _is_loaded(source, engine):
+        return protect_query(relation_in(source, role, engine), engine.translation)
     with connect() as reader:
         _check_there(source, role.removeprefix("clicks_"), reader)
+        relation = relation_in(source, role, reader)
         data = reader.table(f"select * from {source_text(relation)}")
     return Relation("table", engine.register(f"sqlmetrics_{role}", data), columns=relation.columns)
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from sqlmetrics.engines.output_files import note_read
 from sqlmetrics.engines.url import nearest_file
 from sqlmetrics.errors import InputError
-from sqlmetrics.evaluation.inputs.formats import FORMATS, LAKES
+from sqlmetrics.evaluation.inputs.formats import FORMATS
+from sqlmetrics.evaluation.inputs.lake_table import is_lake_table, lake_kind_below
 from sqlmetrics.evaluation.inputs.packed_file import is_packed, unpack
 from sqlmetrics.evaluation.inputs.pipes import is_pipe, save_pipe
 from sqlmetrics.spec.source import REMOTE
@@ -25,8 +26,11 @@ _HIDDEN = re.compile(r"[._]")
 
 
 def existing(path: str, role: str) -> str:
-    """A path as DuckDB globs it, once it is seen to lead to a file with something in it."""
-    if path.startswith(REMOTE):
+    """A path as DuckDB globs it, once it is seen to lead to a file with something in it.
+
+    That of a folder with a table of Delta or Iceberg is left as it is.
+    """
+    if path.startswith(REMOTE) or is_lake_table(path):
         return path
     if is_pipe(path):
         return glob.escape(save_pipe(path, role))
@@ -58,7 +62,7 @@ def files(path: str, role: str) -> str:
     """
     if path.startswith(REMOTE):
         return below_folder(path, ".parquet") if path.endswith("/") else path
-    if is_pipe(path) or is_packed(path):
+    if is_pipe(path) or is_packed(path) or is_lake_table(path):
         return existing(path, role)
     note_read(path)
     if Path(path).is_dir() or _is_of_folders(path):
@@ -107,14 +111,14 @@ def _suffix_in(folders: list[str], path: str, role: str) -> str:
     """How the files below folders end, if all of them are rows of one table."""
     below = [(file, file.relative_to(folder)) for folder in folders for file in _tables(folder)]
     hidden = [file for file, relative_path in below if any(map(_HIDDEN.match, relative_path.parts))]
-    lakes = [kind for folder in folders for mark, kind in LAKES if any(Path(folder).glob(mark))]
+    lakes = [*filter(None, map(lake_kind_below, folders))]
     suffixes = {file.name[-len(_table_suffix(file)) :] for file, _ in below}
     _without_backslash([str(relative_path) for _, relative_path in below], role)
     problem = ""
     if not suffixes:
         problem = "is a folder without Parquet, CSV or JSON files"
     elif lakes:
-        problem = f"is {lakes[0]}, whose files may hold deleted rows"
+        problem = f"is or holds {lakes[0]}, whose files may hold deleted rows"
     elif hidden:
         problem = f"is a folder with hidden or unfinished files, like {hidden[0]}"
     elif len(suffixes) > 1:

@@ -14,6 +14,7 @@ from sqlmetrics.evaluation.inputs.foreign import refuse_foreign
 from sqlmetrics.evaluation.inputs.formats import FORMATS, TREC, format_of
 from sqlmetrics.evaluation.inputs.header import Header, header_of
 from sqlmetrics.evaluation.inputs.json_dict import dict_in
+from sqlmetrics.evaluation.inputs.lake_table import is_lake_table, lake_kind, lake_table
 from sqlmetrics.evaluation.inputs.lists import listed
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
 from sqlmetrics.evaluation.inputs.packed_file import is_packed
@@ -36,6 +37,7 @@ from sqlmetrics.sql.translation import Translation
 from sqlmetrics.sql.user_sql import names_in, query
 
 if TYPE_CHECKING:
+    from sqlmetrics.engines.database import Database
     from sqlmetrics.spec.spec import Spec
 
 _SUFFIXES = tuple(suffix for form in FORMATS.values() for suffix in form.suffixes)
@@ -49,15 +51,21 @@ _NUMBERS = {
 
 
 def relation_of(source: Source, role: str) -> Relation:
-    """The relation of a source that is not in memory; nothing is opened.
+    """The relation of a source that a text of SQL can name; nothing is opened.
 
     Args:
         source: A relation, a query or a file.
         role: `rankings` or `labels`; it decides how a TREC file is read.
 
     Raises:
-        SpecError: If the source is data in memory, which no text can name.
+        SpecError: If the source is data in memory or a table of a lakehouse, which no text can
+            name.
     """
+    if source.file is not None and is_lake_table(source.file):
+        raise SpecError(
+            f"{role}: {source.file!r} is {lake_kind(source.file)}, which can be evaluated, but not "
+            "compiled to text; name the table in the database that has it"
+        )
     if source.file is not None:
         relation = _file(source, source.file, role)
     elif source.relation is not None:
@@ -72,6 +80,28 @@ def relation_of(source: Source, role: str) -> Relation:
     if isinstance(source, RankedLists | Labels) and source.lists:
         return listed(relation, source.columns)
     return relation
+
+
+def relation_in(source: Source, role: str, engine: Database) -> Relation:
+    """The relation of a source; what no text can name is registered in a DuckDB.
+
+    Args:
+        source: A relation, a query, a file, a table of a lakehouse, or data in memory.
+        role: `rankings`, `labels` ...; of a click log, `clicks_events` ...
+        engine: The DuckDB that reads it.
+
+    Raises:
+        InputError: If it cannot be read.
+    """
+    if source.data is not None:
+        from sqlmetrics.evaluation.inputs.arrow import arrow_of
+
+        data = arrow_of(source.data, role, source.columns)
+        return Relation("table", engine.register(f"sqlmetrics_{role}", data), ordered=True)
+    if source.file is not None and is_lake_table(source.file):
+        data = lake_table(source.file, role.removeprefix("clicks_"))
+        return Relation("table", engine.register(f"sqlmetrics_{role}", data))
+    return relation_of(source, role)
 
 
 def tables_read(spec: Spec) -> Iterator[str]:

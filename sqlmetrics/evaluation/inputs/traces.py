@@ -16,11 +16,11 @@ from sqlmetrics.evaluation.inputs.mlflow_traces import SEARCHED, WHOLE, are_mlfl
 from sqlmetrics.evaluation.inputs.names import NAMES, QUERY_TEXTS, USUAL, plain
 from sqlmetrics.evaluation.inputs.paths import start_of
 from sqlmetrics.evaluation.inputs.search_responses import RESPONSES, are_responses, responses
-from sqlmetrics.evaluation.inputs.sources import relation_of, source_of
+from sqlmetrics.evaluation.inputs.sources import relation_in, source_of
 from sqlmetrics.evaluation.inputs.trace_forms import OWN_FORM, TRACE_FORMS, TraceForm, known_forms
 from sqlmetrics.evaluation.inputs.trace_lists import TraceLists, path_of
 from sqlmetrics.spec.source import Labels, Queries, QueryColumns, RankedLists
-from sqlmetrics.sql.relation import Relation, source_text
+from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.stage import print_template
 from sqlmetrics.sql.template import identifier, literal
 from sqlmetrics.sql.user_sql import condition
@@ -222,7 +222,8 @@ def _with_table(
     if is_there and engine.translation.changes:
         return None
     with nullcontext(engine) if is_there else connect() as reader:
-        source = source_text(_relation(RankedLists.model_validate(source_fields), reader))
+        lists = RankedLists.model_validate(source_fields)
+        source = source_text(relation_in(lists, "traces", reader))
         columns = reader.columns(source)
         if are_mlflow_traces(columns):
             source = f"({unpacked(source, reader)}) as mlflow_traces"
@@ -231,15 +232,6 @@ def _with_table(
         else:
             return ask(_Table(source, columns, reader, arguments, has_labels))
         return ask(_Table(source, reader.columns(source), reader, arguments, has_labels))
-
-
-def _relation(source: RankedLists, reader: Database) -> Relation:
-    if source.data is None:
-        return relation_of(source, "rankings")
-    from sqlmetrics.evaluation.inputs.arrow import arrow_of
-
-    data = arrow_of(source.data, "rankings", source.columns)
-    return Relation("table", reader.register("sqlmetrics_given", data), ordered=True)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ import pyarrow as pa
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
-from sqlmetrics.evaluation.inputs.arrow import arrow_of
-from sqlmetrics.evaluation.inputs.sources import relation_of, source_of
+from sqlmetrics.evaluation.inputs.sources import relation_in, source_of
 from sqlmetrics.proof.reconcile.target import Target, checked, read
 from sqlmetrics.spec.source import Queries
 from sqlmetrics.sql.relation import source_text
@@ -87,11 +86,7 @@ def _rows(
     values: Any, column: str | None, query: str, measure: Measure, engine: Database
 ) -> list[tuple[Any, Any]]:
     source = Queries(**source_of(values, "values", engine.find), columns={"query": query})
-    if source.data is not None:
-        name = engine.register("sqlmetrics_seen", arrow_of(source.data, "values", source.columns))
-        text = identifier(name)
-    else:
-        text = source_text(relation_of(source, "queries"))
+    text = source_text(relation_in(source, "values", engine))
     columns = engine.columns(text)
     if query.casefold() not in map(str.casefold, columns):
         raise SpecError(f"values: {unknown('column', query, columns)}")
