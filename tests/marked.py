@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from slices import is_all, kept, lot
+from slices import is_all, is_seeded, keep, kept, lot
 
 NIGHTLY = (pytest.mark.long, pytest.mark.nightly)
 """The marks of what runs by night alone; by `long` it is no default test either."""
@@ -49,6 +49,8 @@ def by_night(test: Any) -> Any:
 def by_turns(cost: float) -> Callable[[Any], Any]:
     """Mark a costly test: a 30th of them, by cost, is in each run; all are in long ones.
 
+    Where a commit is the seed, as in CI, two fifths of them are: see `left_to_others`.
+
     A file whose tests are many small ones takes turns as `pytestmark = by_turns(...)`.
 
     Args:
@@ -71,6 +73,13 @@ def off_turn(items: Iterable[pytest.Item]) -> list[pytest.Item]:
             mine.add(name)
             left -= costs[name]
     return [item for item in costly if _test(item) not in mine]
+
+
+def left_to_others(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """Those of costly tests off their turn that other commits have, where one is the seed."""
+    if is_all() or not is_seeded():
+        return []
+    return [item for item in items if not keep(f"long {_test(item)}", 0.4)]
 
 
 def _test(item: pytest.Item) -> str:

@@ -30,6 +30,11 @@ def is_all() -> bool:
     return os.environ.get("SQLMETRICS_ALL") == "1"
 
 
+def is_seeded() -> bool:
+    """Whether somebody chose the seed."""
+    return "SQLMETRICS_SEED" in os.environ
+
+
 def lot(name: str) -> int:
     """What a name draws in this run, below 2**32."""
     return crc32(f"{seed()} {name}".encode())

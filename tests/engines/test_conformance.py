@@ -61,9 +61,9 @@ WHOLE = engines([name for name in STARTED if name not in ANOTHER_DOOR], now=[])
 SHARES = {
     "datafusion": 0.3,
     "googlesql": 0.1,
-    "postgres": 0.15,
+    "postgres": 0.08,
     "spark": 0.15,
-    "sqlite": 0.15,
+    "sqlite": 0.08,
     "trino": 0.04,
 }
 """The part of all cases that a run asks slow ones; the seed chooses, by night it is all of them."""

@@ -153,7 +153,7 @@ def test_killed_before_any_statement(url: str) -> None:
     before = state(url)
     changed = []
     for number in itertools.count():
-        if not keep(f"killed before {number} of {url.partition(':')[0]}", 0.3):
+        if not keep(f"killed before {number} of {url.partition(':')[0]}", 0.15):
             continue
         change(url, number)
         process = child(url, partial(killed, number=number))
@@ -177,7 +177,7 @@ def test_a_way_back_that_is_killed(url: str) -> None:
     """All tables are as the run left them, or as they were before it, in the archives too."""
     first = state(url)
     for number in itertools.count():
-        if not keep(f"restore killed before {number} of {url.partition(':')[0]}", 0.3):
+        if not keep(f"restore killed before {number} of {url.partition(':')[0]}", 0.15):
             continue
         change(url, number)
         with connect(url) as engine:
