@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import OF, metric_of
-from sqlmetrics.catalog.online import ONLINE
+from sqlmetrics.catalog.online import ONLINE, online
 
 SIGNS = {"higher": 1, "lower": -1, "none": 0}
 
@@ -24,7 +24,7 @@ def direction(metric: str, measures: Iterable[Measure] = ()) -> int:
     """
     name = re.split(r"[(@]", metric)[0].strip().casefold()
     if name in ONLINE:
-        return SIGNS[ONLINE[name].better]
+        return SIGNS[online(metric).metric.better if "(" in metric else ONLINE[name].better]
     betters = {measure.name: measure.metric.better for measure in measures}
     if name in betters:
         return SIGNS[betters[name]]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import sha256
 
+from sqlmetrics.catalog.column_functions import BETTERS
 from sqlmetrics.catalog.metric import at_cutoff, column_at_cutoff
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.sql.stage import Column
@@ -18,12 +20,13 @@ class OnlineMetric:
     Attributes:
         name: What it is called.
         title: What it says.
-        numerator: What is summed over requests, with {k} for the cutoff.
+        numerator: What is summed over requests, with {at} for the cutoff and {of} for the setting.
         denominator: Likewise; the mean is taken over requests where it is 1.
         better: `higher` or `lower` values are; `none` if that cannot be said.
         unit: Of its values.
         cut: Whether it has a cutoff.
         needs: What the log must have, a name of `NEEDS`, or empty.
+        setting: What stands between parentheses, `action`; empty for nothing.
     """
 
     name: str
@@ -34,7 +37,13 @@ class OnlineMetric:
     unit: str
     cut: bool = False
     needs: str = ""
+    setting: str = ""
     count = False
+
+    @property
+    def example(self) -> str:
+        """Its text with a setting."""
+        return f"{self.name}(purchase)" if self.setting else self.name
 
     @property
     def label(self) -> str:
@@ -217,9 +226,41 @@ ONLINE: Mapping[str, OnlineMetric] = {
             "share",
             needs="session",
         ),
+        OnlineMetric(
+            "action_rate",
+            "requests with an action over requests",
+            "did_{of}",
+            "1e0",
+            "none",
+            "share",
+            setting="action",
+        ),
+        OnlineMetric(
+            "mean_amount",
+            "the amounts of an action over requests with it",
+            "coalesce(amount_{of}, 0e0)",
+            "did_{of}",
+            "none",
+            "amount",
+            needs="amount",
+            setting="action",
+        ),
     )
 }
 """The online metrics by name."""
+
+LONGEST_ACTION = 128
+"""So many letters the action of a metric may have: its text is a part of a key."""
+
+_LONGEST_WORD = 30
+"""So many letters of it stand in the names of columns."""
+
+_TEXT = re.compile(
+    r"""\s*(?P<name>\w+)\s*(?:\((?P<settings>[^()]*)\))?\s*(?:@\s*(?P<k>\d{1,9}))?\s*"""
+)
+_SETTING = re.compile(
+    r"""\s*(?:(?P<key>[A-Za-z_]+)\s*=\s*)?(?:(['"])(?P<quoted>.*?)\2|(?P<plain>[^,'"=]*?))\s*(?:,|$)"""
+)
 
 
 @dataclass(frozen=True)
@@ -229,10 +270,12 @@ class Online:
     Attributes:
         metric: Which.
         k: Its cutoff, None for all positions.
+        action: The action that it is of; empty if it takes none.
     """
 
     metric: OnlineMetric
     k: int | None = None
+    action: str = ""
 
     def __str__(self) -> str:
         return at_cutoff(self.name, self.k)
@@ -240,7 +283,12 @@ class Online:
     @property
     def name(self) -> str:
         """Its text without the cutoff."""
-        return self.metric.name
+        if not self.action:
+            return self.metric.name
+        is_plain = re.fullmatch(r"[\w.:-]+( [\w.:-]+)*", self.action)
+        action = self.action if is_plain else f"'{self.action}'"
+        turned = self.metric.better != ONLINE[self.metric.name].better
+        return f"{self.metric.name}({action}{f', better={self.metric.better}' if turned else ''})"
 
     @property
     def of_clicks(self) -> bool:
@@ -248,9 +296,29 @@ class Online:
         return "click" in self.metric.numerator + self.metric.denominator
 
     @property
+    def of_purchases(self) -> bool:
+        """Whether it says what was bought."""
+        read = self.metric.numerator + self.metric.denominator
+        return "purchase" in read or "revenue" in read
+
+    @property
     def column(self) -> str:
         """The name of its columns."""
-        return column_at_cutoff(self.metric.name, self.k)
+        name = f"{self.metric.name}_{self.word}" if self.action else self.metric.name
+        return column_at_cutoff(name, self.k)
+
+    @property
+    def word(self) -> str:
+        """Its action as a part of a name; what a name cannot tell is told by a hash.
+
+        >>> online("action_rate(Add to cart)").word, online("action_rate(购买)").word
+        ('add_to_cart', '4b4ca9dc')
+        """
+        word = re.sub(r"[^a-z0-9]+", "_", self.action.casefold()).strip("_")
+        if self.action.isascii() and len(word) <= _LONGEST_WORD:
+            return word
+        digest = sha256(self.action.encode()).hexdigest()[:8]
+        return f"{word[: _LONGEST_WORD - 9]}_{digest}".lstrip("_")
 
     def columns(self) -> Iterator[Column]:
         """Its sums over requests, as numbers that are divided without being cut off."""
@@ -268,7 +336,9 @@ class Online:
     def added(self) -> tuple[str, str]:
         """What a request adds to the sum above the line, and to that below it, as SQL."""
         suffix = f"_at_{self.k}" if self.k else ""
-        return self.metric.numerator.format(at=suffix), self.metric.denominator.format(at=suffix)
+        numerator, denominator = self.metric.numerator, self.metric.denominator
+        words = {"at": suffix, "of": self.word}
+        return numerator.format(**words), denominator.format(**words)
 
 
 def _sum(*factors: str) -> str:
@@ -281,22 +351,59 @@ def _sum(*factors: str) -> str:
 
 def is_online(text: str) -> bool:
     """Whether a metric's text names one of these."""
-    return isinstance(text, str) and text.partition("@")[0].strip().casefold() in ONLINE
+    match = re.match(r"\s*(\w+)\s*(?:[(@]|$)", text) if isinstance(text, str) else None
+    return match is not None and match[1].casefold() in ONLINE
 
 
 def online(text: str) -> Online:
-    """An online metric of its text, like `ctr@5`.
+    """An online metric of its text, like `ctr@5` or `action_rate(add_to_cart)`.
 
     Raises:
-        SpecError: If there is none of that name, or it takes no such cutoff.
+        SpecError: If there is none of that name, or it takes no such cutoff or setting.
     """
-    match = re.fullmatch(r"\s*(\w+)\s*(?:@\s*(\d{1,9}))?\s*", text.casefold())
-    if match is None or match[1] not in ONLINE:
+    match = _TEXT.fullmatch(text)
+    name = match["name"].casefold() if match else ""
+    if match is None or name not in ONLINE:
         raise SpecError(unknown("online metric", text, ONLINE))
-    metric, k = ONLINE[match[1]], int(match[2]) if match[2] else None
+    metric, k = ONLINE[name], int(match["k"]) if match["k"] else None
     if k is not None and (not metric.cut or not k):
         raise SpecError(f"online metric {text!r}: {metric.name} does not take this cutoff")
-    return Online(metric, k)
+    if not metric.setting:
+        if match["settings"] is not None:
+            raise SpecError(f"online metric {text!r}: {metric.name} takes no settings")
+        return Online(metric, k)
+    return _of_action(metric, match["settings"] or "", text)
+
+
+def _of_action(metric: OnlineMetric, settings: str, text: str) -> Online:
+    """A metric of an action of the log."""
+    place, value_by_key = 0, dict[str, str]()
+    while place < len(settings):
+        part = _SETTING.match(settings, place)
+        key = (part["key"] or "action").casefold() if part else ""
+        if part is None or key in value_by_key:
+            raise SpecError(
+                f"online metric {text!r}: write {metric.name}(add_to_cart), or "
+                f"{metric.name}('add to cart', better=higher)"
+            )
+        if key not in ("action", "better"):
+            raise SpecError(
+                f"online metric {text!r}: {unknown('setting', key, ('action', 'better'))}"
+            )
+        quoted = part["quoted"]
+        value_by_key[key] = (part["plain"] if quoted is None else quoted).strip()
+        place = part.end()
+    action = value_by_key.get("action", "")
+    if not action or len(action) > LONGEST_ACTION:
+        problem = f"name an action of the log, like {metric.name}(add_to_cart)"
+        if action:
+            problem = f"an action has at most {LONGEST_ACTION} letters, given {len(action)}"
+        raise SpecError(f"online metric {text!r}: {problem}")
+    better = value_by_key.get("better", metric.better).casefold()
+    if better not in BETTERS:
+        raise SpecError(f"online metric {text!r}: {unknown('value of better', better, BETTERS)}")
+    title = metric.title.replace("an action", f"the action {action}")
+    return Online(replace(metric, better=better, title=title), None, action)
 
 
 def cutoffs(metrics: Sequence[Online]) -> list[int]:

@@ -41,7 +41,8 @@ def click_metrics(
     """Metrics of lists, and those of a click log itself."""
     from sqlmetrics.catalog.online import ONLINE
 
-    return [*_items(ONLINE, begun), *metrics(context, option, begun)]
+    names = [f"{metric.name}(" if metric.setting else metric.name for metric in ONLINE.values()]
+    return [*_items(names, begun), *metrics(context, option, begun)]
 
 
 def presets(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:

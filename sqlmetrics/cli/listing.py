@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.metric import Metric, listed
-from sqlmetrics.catalog.online import ONLINE
+from sqlmetrics.catalog.online import ONLINE, OnlineMetric
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.jobs.exports.formats import FORMATS
 from sqlmetrics.sql.conformance import trust
@@ -54,13 +54,19 @@ def _metrics() -> list[Record]:
 def _online() -> list[Record]:
     return [
         {
-            "online metric": f"{metric.name}, {metric.name}@k" if metric.cut else metric.name,
+            "online metric": _online_spelled(metric),
             "better": metric.better,
             "unit": metric.unit,
             "what it says": metric.title,
         }
         for metric in ONLINE.values()
     ]
+
+
+def _online_spelled(metric: OnlineMetric) -> str:
+    if metric.setting:
+        return f"{metric.name}({metric.setting.upper()})"
+    return f"{metric.name}, {metric.name}@k" if metric.cut else metric.name
 
 
 def _options() -> list[Record]:

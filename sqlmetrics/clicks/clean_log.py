@@ -29,9 +29,10 @@ from sqlmetrics.evaluation.inputs import hive_files
 from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.plan.tables import ShownLists
 from sqlmetrics.spec.click_log import LABELS, RANKINGS, RANKS, Clicks
-from sqlmetrics.spec.named_values import NamedValue
+from sqlmetrics.spec.named_values import NamedValue, measured_actions
 from sqlmetrics.sql.relation import Relation
 from sqlmetrics.sql.stage import Stage, print_template, with_stages
+from sqlmetrics.sql.template import literal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,6 +84,7 @@ class CleanLog:
             "of": tables.of,
             "deduplicated": DEDUPLICATED,
             "attributed_events": ATTRIBUTED,
+            "only_measured": ", ".join(map(literal, tables.only_measured)),
             "counts": counted,
             "left_out": tables.rows.left_out,
             "unseen": unseen,
@@ -339,7 +341,9 @@ def cleaned_log(
         only_days: Whether only requests of the days that count are read.
         dry: Whether no row is read but for what is named.
     """
+    names = [*names]
     tables, kinds = log_tables(clicks, engine, only_days=only_days)
+    tables = replace(tables, measured=measured_actions(names))
     log_checks.check_units(tables, engine)
     log = CleanLog(tables, engine, progress, is_dry=dry)
     limit = "\nlimit 0" if dry else ""

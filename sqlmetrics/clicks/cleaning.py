@@ -347,6 +347,7 @@ class ClickTables(LogRows):
             "of": self.of,
             "impressions": self.left,
             "attributed_events": ATTRIBUTED,
+            "only_measured": ", ".join(map(literal, self.only_measured)),
             "deduplicated": DEDUPLICATED,
             "excluded": EXCLUDED if self.leaves_out else "",
             "bots": BOTS if self.bots else "",

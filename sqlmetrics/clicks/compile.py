@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from sqlmetrics.clicks.assembly import tables_of as click_tables
 from sqlmetrics.clicks.cleaning import ClickTables
@@ -13,6 +14,7 @@ from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.spec.click_labels import OF_POOL
 from sqlmetrics.spec.click_log import Clicks
+from sqlmetrics.spec.named_values import measured_actions, named_in
 from sqlmetrics.spec.source import Model
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import protect_query
@@ -110,4 +112,5 @@ def log_tables(spec: Spec, translation: Translation, *, only_days: bool = False)
             "name it as the relation"
         )
         raise SpecError([f"{name}: {remedy}" for name in files])
-    return click_tables(spec.clicks, relations, translation, only_days=only_days)
+    tables = click_tables(spec.clicks, relations, translation, only_days=only_days)
+    return replace(tables, measured=measured_actions(named_in(spec)))

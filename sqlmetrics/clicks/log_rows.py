@@ -51,6 +51,7 @@ class LogRows:
         only_days: Whether only requests of the days that count are read. The report of a log
             counts what was cleaned on all days.
         near: Where `impressions`, `events` and `requests` are of those days, if that is said.
+        measured: The actions that metrics name, be it also as labels or success.
         is_fast: Whether the SQL may use hashes and bits of DuckDB for speed, as what runs does;
             what is printed does not.
     """
@@ -63,6 +64,7 @@ class LogRows:
     unnumbered: Relation | None = None
     only_days: bool = False
     near: Mapping[str, Relation] = field(default_factory=dict)
+    measured: tuple[str, ...] = ()
     is_fast: bool = False
 
     @cached_property
@@ -86,7 +88,7 @@ class LogRows:
     @cached_property
     def event_counts(self) -> Mapping[str, str]:
         """Action -> the column of answers that counts its events."""
-        actions = self.names.done or self.actions
+        actions = self.names.done or self.answering
         return {action: f"n_events_{number}" for number, action in enumerate(actions, 1)}
 
     @property
@@ -149,6 +151,17 @@ class LogRows:
     @cached_property
     def actions(self) -> tuple[str, ...]:
         """The actions that are looked at."""
+        return (*self.answering, *self.only_measured)
+
+    @cached_property
+    def only_measured(self) -> tuple[str, ...]:
+        """Those of metrics alone: no label, bot or limit of positions depends on them."""
+        others = {*self.answering, *self.names.done}
+        return tuple(action for action in dict.fromkeys(self.measured) if action not in others)
+
+    @cached_property
+    def answering(self) -> tuple[str, ...]:
+        """Those that make an answer: clicks and purchases, and those of labels and of success."""
         return tuple(
             dict.fromkeys(
                 [CLICK, *self.clicks.labels.grades, PURCHASE, *self.clicks.success_actions]

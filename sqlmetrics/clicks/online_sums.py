@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlmetrics.catalog.online import NEEDS, Online, cutoffs
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.columns import SESSION
-from sqlmetrics.clicks.log_rows import BOTS
+from sqlmetrics.clicks.log_rows import ATTRIBUTED, BOTS
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.segments import UNKNOWN
 from sqlmetrics.plan.summary import NO_DATE
@@ -99,13 +99,21 @@ def per_request(tables: ClickTables, online_measures: Sequence[Online]) -> Itera
         "clicks/answered_requests",
         {"of": tables.of, "columns": answer_columns},
     )
+    measured = _measured(tables, online_measures)
+    if measured is not None:
+        yield measured
     columns = [
         *(Column(f"shown_requests.{column.name}", column.name) for column in shown_columns),
         *(_where_answered(column.name) for column in answer_columns),
+        *(
+            _where_answered(column.name, "measured_requests")
+            for column in (measured.view["columns"] if measured else ())
+        ),
     ]
     view = {
         "of": tables.of,
         "columns": [Column("shown_requests.request_id", "request_id"), *columns],
+        "measured": measured is not None,
         "requests": tables.requests is not None,
         "bots": BOTS if tables.bots else "",
         "bots_by_day": tables.bots_by_day,
@@ -133,6 +141,37 @@ def _bought(tables: ClickTables, online_measures: Sequence[Online]) -> Iterator[
         yield Column("sum(is_long_click)", "n_long_clicks")
     if "revenue" in read:
         yield Column(tables.names.at.total("amount"), "revenue")
+
+
+def _measured(tables: ClickTables, online_measures: Sequence[Online]) -> Stage | None:
+    """What metrics of single actions read of a request; None if there is no such metric.
+
+    Repeated actions count as the cleaning has it: once, and then with the largest amount.
+    """
+    total = tables.names.at.total
+    of_items, columns = dict[str, Column](), dict[str, Column]()
+    for measure in online_measures:
+        if not measure.action:
+            continue
+        is_done = f"action = {literal(measure.action)}"
+        did, amount = f"did_{measure.word}", f"amount_{measure.word}"
+        of_items[did] = Column(f"max({case(is_done, '1', '0')})", did)
+        columns[did] = Column(f"max({did})", did)
+        if amount in measure.added[0]:
+            paid = f"case when {is_done} then amount end"
+            is_once = tables.clicks.cleaning.deduplicate
+            of_items[amount] = Column(f"max({paid})" if is_once else total(paid), amount)
+            columns[amount] = Column(total(amount), amount)
+    if not columns:
+        return None
+    actions = dict.fromkeys(measure.action for measure in online_measures if measure.action)
+    view = {
+        "columns": [*columns.values()],
+        "of_items": [*of_items.values()],
+        "actions": ", ".join(map(literal, actions)),
+        "attributed_events": ATTRIBUTED,
+    }
+    return Stage("measured_requests", "clicks/measured_requests", view)
 
 
 def _succeeded(tables: ClickTables) -> Iterator[Column]:
@@ -180,12 +219,12 @@ def _done(cutoffs: Sequence[int]) -> Iterator[Column]:
 
 
 def _is_count(name: str) -> bool:
-    return name in COUNTS or "_at_" in name
+    return name in COUNTS or "_at_" in name or name.startswith("did_")
 
 
-def _where_answered(name: str) -> Column:
+def _where_answered(name: str, stage: str = "answered_requests") -> Column:
     """A column of what was done in a request, where anything was."""
-    answered = f"answered_requests.{name}"
+    answered = f"{stage}.{name}"
     return Column(f"coalesce({answered}, 0)" if _is_count(name) else answered, name)
 
 

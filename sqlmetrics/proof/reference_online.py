@@ -40,6 +40,10 @@ class Request:
         """The clicked positions from the top, counted from 1."""
         return sorted(self.shown.index(click.item) + 1 for click in self.clicks)
 
+    def did(self, action: str) -> bool:
+        """Whether there was a `click` or a `purchase`."""
+        return bool({"click": self.clicks, "purchase": self.bought}[action])
+
     def down_to(self, k: int | None) -> Request:
         """The request with its first k positions alone; None for all."""
         shown_items = self.shown[:k]
@@ -88,14 +92,30 @@ PARTS: Mapping[str, Callable[[Request], Part]] = {
 """Online metric of single requests -> what a request adds."""
 
 
-def online_parts(metric: str, requests: Sequence[Request], k: int | None = None) -> Iterator[Part]:
+OF_ACTIONS: Mapping[str, Callable[[Request, str], Part]] = {
+    "action_rate": lambda request, action: (request.did(action), 1),
+    "mean_amount": lambda request, action: (
+        sum(request.paid) if action == "purchase" else 0,
+        request.did(action),
+    ),
+}
+"""Online metric of an action -> what a request adds; only purchases have amounts."""
+
+
+def online_parts(
+    metric: str, requests: Sequence[Request], k: int | None = None, action: str = ""
+) -> Iterator[Part]:
     """What each request adds to an online metric; that of sessions counts at their first one.
 
     Args:
         metric: A name of `sqlmetrics list online`.
         requests: Those of the log, each session's in the order of their ids.
         k: The cutoff, None for all positions.
+        action: `click` or `purchase`, where the metric is of one.
     """
+    if action:
+        yield from (OF_ACTIONS[metric](request, action) for request in requests)
+        return
     met: set[str] = set()
     for request in requests:
         if metric not in ("session_success", "searches_per_session"):

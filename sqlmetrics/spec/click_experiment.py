@@ -99,7 +99,10 @@ class ClickExperiment(Model):
             except SpecError as error:
                 raise ValueError(str(error)) from None
             if measure.metric.better == "none":
-                raise ValueError(f"neither more nor less of {text} is better; name another metric")
+                settings = f"({measure.action}, better=higher), or lower"
+                remedy = f"write {measure.metric.name}{settings}"
+                remedy = remedy if measure.action else "name another metric"
+                raise ValueError(f"neither more nor less of {text} is better; {remedy}")
         names = [str(online(text)) for text in self.metrics]
         if len(set(names)) < len(names):
             raise ValueError(f"name each metric once, given {', '.join(names)}")

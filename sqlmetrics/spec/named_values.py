@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,12 +27,14 @@ class NamedValue:
         value: The value.
         decides: Whether a number silently becomes another one where no row has it; else a note
             is enough.
+        measures: Whether it is the action of a metric.
     """
 
     place: str
     role: str
     value: str
     decides: bool = True
+    measures: bool = False
 
 
 def of_clicks(clicks: Clicks) -> Iterator[NamedValue]:
@@ -52,10 +54,17 @@ def named_in(spec: Spec) -> Iterator[NamedValue]:
         yield NamedValue("baseline", SYSTEM, spec.baseline)
     for threshold in spec.checks:
         yield from _of_check(threshold)
-    for text in spec.online:
-        if online(text).of_clicks:
-            yield NamedValue(f"the metric {text}", ACTION, CLICK)
-            break
+    measures = [online(text) for text in spec.online]
+    for measure in [measure for measure in measures if measure.of_clicks][:1]:
+        yield NamedValue(f"the metric {measure}", ACTION, CLICK)
+    for measure in measures:
+        if measure.action:
+            yield NamedValue(f"the metric {measure}", ACTION, measure.action, measures=True)
+
+
+def measured_actions(names: Iterable[NamedValue]) -> tuple[str, ...]:
+    """The actions that metrics name, each once."""
+    return tuple(dict.fromkeys(name.value for name in names if name.measures))
 
 
 def _of_check(threshold: Threshold) -> Iterator[NamedValue]:

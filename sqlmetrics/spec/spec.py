@@ -487,12 +487,25 @@ class Spec(Model):
                 problems += [
                     f"{problem}{online_hint}" if is_name else problem for problem in error.problems
                 ]
+        measures = list[Online]()
         for text in self.online:
             try:
-                online(text)
+                measures.append(online(text))
             except SpecError as error:
                 problems += error.problems
-        return problems
+        return problems + list(self._wrong_actions(measures))
+
+    def _wrong_actions(self, measures: Iterable[Online]) -> Iterator[str]:
+        """Metrics of actions that no column of a wide log tells, or that would share their own."""
+        log = self.clicks.log if self.clicks else None
+        by_column = dict[str, Online]()
+        for measure in measures:
+            other = by_column.setdefault(measure.column, measure)
+            if str(other) != str(measure):
+                shared = f"would share the column {measure.column}; leave one out"
+                yield f"{other} and {measure} {shared}"
+            if measure.action and log and measure.action not in (done := log.columns.done):
+                yield f"{measure}: {unknown('action of log.columns.actions', measure.action, done)}"
 
     def _misfits(self) -> list[str]:
         """Metrics, each right in itself, that do not fit the options or one another."""

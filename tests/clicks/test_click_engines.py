@@ -9,10 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from job_days import CLICK_JOB, CLICK_TABLES, KEY, LATER, OWN, click_log
+from job_days import CLICK_JOB, CLICK_TABLES, EXAMPLES, KEY, LATER, OWN, click_log
 
 import sqlmetrics as sm
-from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.clicks.analysis.depth import depth
 from sqlmetrics.clicks.analysis.experiment import soundness
 from sqlmetrics.clicks.clean_log import cleaned_log
@@ -21,7 +20,7 @@ from sqlmetrics.clicks.models.fit import click_models
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.engines.database import connect
 
-METRICS = ["mrr", "ndcg@3", "ctr@3", *(name for name in ONLINE if name != "ctr")]
+METRICS = ["mrr", "ndcg@3", "ctr@3", *EXAMPLES]
 POOL = {"pool": "query_item"}
 WINDOW = {"window": {"end": "2026-01-04"}}
 LATER_DAYS = {"start": "2026-01-04"}

@@ -683,7 +683,7 @@ def test_every_metric_says_what_is_better() -> None:
     assert {name for name in names if direction(name) == 0} == {
         *("idcg", "judged", "num_judged", "num_q", "num_rel", "num_ret", "overlap", "rbo"),
         *("last_click_rank", "min_rr", "jaccard", "tied_rbo", "unexpectedness"),
-        "searches_per_session",
+        *("searches_per_session", "action_rate", "mean_amount"),
     }
     assert catalog()["novelty"].unit == "bits"
     for what, told in (("metrics", "better"), ("online", "abandonment")):

@@ -21,6 +21,9 @@ from sqlmetrics.engines.database import connect
 from sqlmetrics.jobs.views import NAMES
 from sqlmetrics.spec.days import Days
 
+EXAMPLES = [metric.example for name, metric in ONLINE.items() if name != "ctr"]
+"""All online metrics but one, which is asked for with a cutoff."""
+
 FIRST = date(2026, 1, 1)
 METRICS = ["ndcg@3", "recall(rel=2)@5", "mrr", "auc", "num_ret"]
 KEY = ("metric_date", "system", "segment_name", "segment_value", "metric", "k")
@@ -273,7 +276,7 @@ CLICK_JOB: dict[str, Any] = {
 
 
 def click_job(**changed: Any) -> sm.Spec:
-    metrics = ["mrr", "ndcg@3", "ctr@3", *(name for name in ONLINE if name != "ctr")]
+    metrics = ["mrr", "ndcg@3", "ctr@3", *EXAMPLES]
     clicks = CLICK_JOB | changed
     return sm.Spec(name="log", clicks=clicks, metrics=metrics, output={"relation": "metrics"})
 

@@ -369,6 +369,9 @@ BY_HAND = {
     "average_order_value": (19, 1),
     "searches_per_session": (5, 3),
     "session_success": (2, 3),
+    "action_rate(click)": (3, 5),
+    "action_rate(purchase)": (1, 5),
+    "mean_amount(purchase)": (19, 1),
 }
 """Online metric -> its sums over the log of the example."""
 
@@ -382,16 +385,17 @@ CHANGED_BY_HAND = {
     ("long_click_rate", "cleaning: {min_dwell: 5s}"): "2 3 0.6667",
     ("purchases", "requests: none"): "1 4 0.2500",
     ("session_success", "success_actions: [purchase]"): "1 3 0.3333",
+    ("action_rate(purchase)", "requests: none"): "1 4 0.2500",
     ("time_to_first_click", "cleaning: {attribution_window: 30m}"): "8 2 4.0000",
 }
 """Online metric, other keys of clicks -> the sums and the value then."""
 
 
 def test_every_online_metric_has_sums_by_hand() -> None:
-    assert {text.partition("@")[0] for text in BY_HAND} == {*ONLINE}
+    assert {online(text).metric.name for text in BY_HAND} == {*ONLINE}
     for text, sums in BY_HAND.items():
         asked = online(text)
-        parts = online_parts(asked.name, LOG, asked.k)
+        parts = online_parts(asked.metric.name, LOG, asked.k, asked.action)
         assert tuple(map(sum, zip(*parts, strict=True))) == sums
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from sqlmetrics.catalog.online import ONLINE, Online, online
+from sqlmetrics.catalog.online import Online, online
 from sqlmetrics.clicks import ubi
 from sqlmetrics.spec.click_cleaning import NEEDS
 from sqlmetrics.spec.click_columns import CLICK, PURCHASE
@@ -29,6 +29,9 @@ _UBI = {
     "time": "timestamp",
 }
 """Role -> the column that has it in User Behavior Insights."""
+
+_ROLES = {"requests": "results"}
+"""What a metric needs of a log -> the role of its column, where it is called otherwise."""
 
 _SHOWN = ("request", "query", "item", "position", "action")
 """Roles that decide what was shown, and what was done with it."""
@@ -129,10 +132,11 @@ def _judged_actions(clicks: Clicks) -> Sequence[str]:
 def _online(clicks: Clicks, metric: Online) -> tuple[Sequence[str], Sequence[str]]:
     """The actions and the further roles that a metric of the log itself reads."""
     actions = [CLICK] if metric.of_clicks else []
-    actions += [PURCHASE] if metric.name == "purchases" else []
+    actions += [PURCHASE] if metric.of_purchases else []
+    actions += [metric.action] if metric.action else []
     actions += clicks.success_actions if metric.metric.needs == "session" else []
-    roles = {"requests": ["results"], "time": ["time"], "session": ["session"], "": []}
-    return actions, roles[ONLINE[metric.name].needs]
+    needs = metric.metric.needs
+    return actions, [_ROLES.get(needs, needs)] if needs else []
 
 
 def _metric(clicks: Clicks, actions: Sequence[str], roles: Sequence[str]) -> Iterator[SourceColumn]:

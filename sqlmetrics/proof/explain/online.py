@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from sqlmetrics.catalog.conventions import resolve
 from sqlmetrics.catalog.online import NEEDS, Online, online
+from sqlmetrics.errors import SpecError
 from sqlmetrics.proof.explain.arithmetic import number
 from sqlmetrics.proof.explain.lines import compared, hung, paragraph
 from sqlmetrics.proof.explain.online_example import (
@@ -17,6 +18,7 @@ from sqlmetrics.proof.explain.online_example import (
     worked_online,
 )
 from sqlmetrics.proof.reference_online import Request
+from sqlmetrics.spec.click_columns import CLICK, PURCHASE
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.tables.table import Table
 
@@ -38,6 +40,11 @@ def explain_online(name: str, preset: str | None, compiled: Compiled, evaluated:
     """
     resolve(preset or "house", {})
     measure = online(name)
+    if measure.action not in ("", CLICK, PURCHASE):
+        raise SpecError(
+            f"{measure}: the example log has the actions {CLICK} and {PURCHASE} alone; explain "
+            f"{measure.metric.example}"
+        )
     facts = "\n".join(hung(*fact) for fact in _facts(measure, preset or "a preset"))
     sections = [
         f"{measure}: {measure.metric.label}, of a click log",
@@ -57,9 +64,9 @@ def _facts(measure: Online, preset: str) -> Iterator[tuple[str, str]]:
     yield "cutoff", "optional" if metric.cut else "has none"
     yield "needs", NEEDS.get(metric.needs, "a click log")
     yield "sums", "over requests, value = numerator / denominator"
-    suffix = f"_at_{measure.k}" if measure.k else ""
-    yield "numerator", metric.numerator.format(at=suffix)
-    yield "denominator", metric.denominator.format(at=suffix)
+    numerator, denominator = measure.added
+    yield "numerator", numerator
+    yield "denominator", denominator
     yield (
         "presets",
         f"{preset} changes nothing here: conventions are about lists and labels; in a click log "

@@ -76,7 +76,7 @@ def worked_online(measure: Online, evaluated: Evaluated) -> OnlineExample:
         measure: The metric.
         evaluated: What evaluates the online metrics of a spec's log.
     """
-    parts = tuple(online_parts(measure.name, LOG, measure.k))
+    parts = tuple(online_parts(measure.metric.name, LOG, measure.k, measure.action))
     cuts = [Online(measure.metric, k) for k in (1, 2, None)] if measure.metric.cut else []
     (first_measure, *other_measures) = dict.fromkeys([measure, *cuts])
     rows = list(_rows(first_measure, *other_measures, by=evaluated))
