@@ -17,9 +17,11 @@ from sqlmetrics.evaluation.inputs.sources import refuse_pipes, tables_of
 from sqlmetrics.evaluation.statistics import statistics_of
 from sqlmetrics.jobs.checks.verdict import Verdicts, verdicts
 from sqlmetrics.jobs.days import days_between, days_looked_at, zone_of_days
+from sqlmetrics.jobs.experiment.rows import Looks
 from sqlmetrics.jobs.missing_days import parts
 from sqlmetrics.jobs.provenance import Provenance
 from sqlmetrics.jobs.run import RunReport, write_parts
+from sqlmetrics.jobs.tables import has_experiment
 from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.proof.verify import Agreement, sampled
@@ -163,8 +165,18 @@ def run(
         adopt=adopt,
         check=check,
         provenance=Provenance(note),
+        looks=looks_of(spec),
     )
     return list(reports)
+
+
+def looks_of(spec: Spec) -> Looks | None:
+    """What a run looks at an experiment with; None for a spec without one."""
+    if not has_experiment(spec):
+        return None
+    from sqlmetrics.comparison.online.looks import looks
+
+    return looks
 
 
 def check(

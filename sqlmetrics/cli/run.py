@@ -268,6 +268,7 @@ def carry_out(
     Raises:
         SqlmetricsError: As `write`, `publish` and `check` do.
     """
+    from sqlmetrics.api import looks_of
     from sqlmetrics.jobs.definitions import note_of_retired
     from sqlmetrics.jobs.destination import check_destination
     from sqlmetrics.jobs.exchange import ALL_DAYS
@@ -295,6 +296,7 @@ def carry_out(
             adopt=choice.adopt,
             check=input_check(choice.unchecked),
             provenance=choice.provenance or UNNAMED,
+            looks=looks_of(spec),
         )
         for _ in todo:
             with progress_bar(f"run {spec.title}"):

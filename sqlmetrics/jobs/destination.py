@@ -13,7 +13,7 @@ from sqlmetrics.errors import EngineError, SpecError, unknown
 from sqlmetrics.jobs.definitions import check_definitions
 from sqlmetrics.jobs.schema import PER_QUERY
 from sqlmetrics.jobs.sources import check_same_spec
-from sqlmetrics.jobs.tables import check_own, columns_of, targets
+from sqlmetrics.jobs.tables import check_own, columns_of, held_targets, targets
 from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import parts
@@ -184,7 +184,7 @@ def tables_in_file(spec: Spec, engine: Database, file: Path) -> dict[str, str]:
             "another name"
         )
     *schema, _ = parts(targets(spec)["facts"])
-    own_names = {parts(name)[-1].casefold() for name in targets(spec).values()}
+    own_names = {parts(name)[-1].casefold() for name in held_targets(spec, engine).values()}
     sources = {
         name: ".".join(f'"{part}"' for part in (*schema, name))
         for name in sorted(tables(file))

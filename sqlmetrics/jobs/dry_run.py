@@ -18,6 +18,7 @@ from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.days import Question, on_days
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.exchange import ALL_DAYS, Exchange, together
+from sqlmetrics.jobs.files import BY_RUN_ALONE
 from sqlmetrics.jobs.job import computed_ends, kept_steps, plan_of, text
 from sqlmetrics.jobs.missing_days import Part, data_days
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
@@ -86,6 +87,8 @@ def dry_run(spec: Spec, engine: Database, part: Part) -> str:
     replaced = together(spec, translation, [*map(translation.text, rows), *views_inside])
     statements = [*tables, *map(translation.text, filter(None, steps)), *replaced]
     statements += [*([] if views_inside else views), *filter(None, drops)]
+    if experiment := targets(spec).get("experiment"):
+        notes.append(f"{experiment} {BY_RUN_ALONE}; its statements are not below")
     days = f" {part.days}" if part.days else ": all that the data has"
     head = [f"{translation.dialect.title}: a run of {spec.title}{days}", *notes]
     return "".join(f"-- {line}\n" for line in head) + "\n" + text(statements)

@@ -36,6 +36,7 @@ class TableRows:
         are_added: Whether no old row of the days goes.
         instead_of: What old rows meet that go in any case, where the dialect deletes rows.
         replaces: What those rows of the days meet that go; empty for all of them.
+        ends: Of the days whose rows go; None for those of the exchange.
     """
 
     columns: Sequence[str]
@@ -43,6 +44,7 @@ class TableRows:
     are_added: bool = False
     instead_of: str = ""
     replaces: str = ""
+    ends: Ends | None = None
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,8 @@ class Exchange:
                 if archive and self.allowed_loss is None and not check:
                     notes += filter(None, [note_of_removed(self, archive, engine)])
                 for table in sorted(by_day):
-                    replace_by_day(job, table, engine)
+                    of_table = replace(job, ends=job.rows[table].ends or job.ends)
+                    replace_by_day(of_table, table, engine)
                 for statement in job.statements(set(self.rows) - by_day):
                     engine.execute(statement)
                 counts = self._counts(engine)
@@ -169,13 +172,16 @@ class Exchange:
     def keeping(self, archive: Archive) -> Iterator[str]:
         """The statements that put the rows of the days into the archives, also those that stay.
 
-        So the days can be put back whole, whichever of them and of their rows were replaced.
+        So the days can be put back whole, whichever of them and of their rows were replaced. Of a
+        table with days of its own only rows that go are kept, since others may change those that
+        stay.
         """
         for table in archive.columns:
             if table in self.rows:
                 rows = self.rows[table]
                 replaced_conditions = [*self.ends.of("metric_date"), *filter(None, [rows.replaces])]
-                archived_rows = archive.rows(table, self._whole, replaced_conditions, rows.select)
+                whole = self._replaced(rows) if rows.ends else self._whole
+                archived_rows = archive.rows(table, whole, replaced_conditions, rows.select)
                 yield insert(self.at, archive.names[table], TableRows(*archived_rows))
 
     def has_old_rows(self, engine: Database) -> bool:
@@ -209,9 +215,7 @@ class Exchange:
         writing = self.at.dialect.writing
         for table, rows in self.rows.items():
             if table in tables:
-                conditions = [] if rows.are_added else self.of("metric_date")
-                if conditions and rows.replaces:
-                    conditions.append(rows.replaces)
+                conditions = [] if rows.are_added else self._replaced(rows)
                 if conditions and writing.replace == MERGE:
                     yield self._merged(table, rows, conditions)
                     continue
@@ -221,6 +225,11 @@ class Exchange:
                     where = self._where(conditions)
                     yield finished(f"delete from {self._name(table)}\nwhere\n    {where}")
                 yield insert(self.at, targets(self.spec)[table], rows)
+
+    def _replaced(self, rows: TableRows) -> list[str]:
+        """What old rows of a table meet that go."""
+        days = replace(self, ends=rows.ends or self.ends).of("metric_date")
+        return [*days, *filter(None, [rows.replaces])]
 
     def _where(self, conditions: Sequence[str]) -> str:
         """Conditions in the dialect, to stand at an indent of 4."""

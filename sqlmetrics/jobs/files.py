@@ -118,12 +118,17 @@ PER_QUERY = (
     "these days; sqlmetrics run keeps them"
 )
 
+BY_RUN_ALONE = "is written by sqlmetrics run alone: SQL cannot say whether to ship"
+"""What is said of an experiment's table where a job is text."""
+
 
 def _about(spec: Spec, the_dialect: Dialect, file: str, job: JobText) -> str:
     sentences = [f"{spec.title}, for {the_dialect.title}: {ABOUT[file]}", str(trust(the_dialect))]
     if file == "03_replacement.sql":
         sentences.append(the_dialect.writing.promise)
         sentences += [PER_QUERY] if "per_query" in targets(spec) else []
+        if experiment := targets(spec).get("experiment"):
+            sentences.append(f"{experiment} {BY_RUN_ALONE}")
     of_job = job.about if file == "02_evaluation.sql" else ""  # of lists its statement says it
     return "".join(map(commented, filter(None, sentences))) + of_job
 

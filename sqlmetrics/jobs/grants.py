@@ -65,7 +65,7 @@ def grants(
         schema,
         () if kind == "reader" else tuple(sources_read(spec)),
         targets(spec) | kept,
-        ("per_query", "facts", "runs", *kept),
+        ("per_query", "facts", "experiment", "runs", *kept),
         ("runs",),
         tuple(views_of(spec)),
         writes,

@@ -14,7 +14,7 @@ from sqlmetrics.jobs.changes import added, comments, create, key
 from sqlmetrics.jobs.days import Question, on_days
 from sqlmetrics.jobs.log_metrics import NEW_ONLINE
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
-from sqlmetrics.jobs.schema import COUNTED, TABLES
+from sqlmetrics.jobs.schema import COMPILED, COUNTED, TABLES
 from sqlmetrics.jobs.tables import columns, targets
 from sqlmetrics.plan import script as sql
 from sqlmetrics.plan.plan import Plan, plan
@@ -95,6 +95,8 @@ def _tables(spec: Spec, translation: Translation) -> Iterator[str]:
     """The tables, unless they are there, what specs add to them, their keys and comments."""
     columns_by_table = columns(spec)
     for table, name in targets(spec).items():
+        if table in COUNTED and table not in COMPILED:
+            continue
         table_columns = [*columns_by_table[table].values()]
         yield create(translation, table, name, table_columns)
         if translation.dialect.adds_columns:

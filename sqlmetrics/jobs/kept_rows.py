@@ -44,7 +44,8 @@ def with_kept(job: Exchange, engine: Database) -> Iterator[Mapping[str, TableRow
             kept_columns = _kept_columns(job, new, engine)
             replacement = _beside(job, new, kept_columns) if kept_columns else None
         else:
-            replacement = _among(job, table, new, engine) if job.at.dialect.by_day else None
+            of_table = replace(job, ends=new.ends or job.ends)
+            replacement = _among(of_table, table, new, engine) if job.at.dialect.by_day else None
         if replacement is not None:
             step, rows[table] = replacement
             steps.append(step)

@@ -23,7 +23,7 @@ from sqlmetrics.jobs.dictionary import lacking
 from sqlmetrics.jobs.exchange import ALL_DAYS, Exchange, TableRows
 from sqlmetrics.jobs.macros import install
 from sqlmetrics.jobs.schema import COUNTED, TABLES, Columns, TableColumn
-from sqlmetrics.jobs.tables import check_own, columns, targets
+from sqlmetrics.jobs.tables import check_own, columns, held_targets, targets
 from sqlmetrics.jobs.views import make_views, view_statements, wide
 from sqlmetrics.spec.days import Days, Ends
 from sqlmetrics.spec.source import Output
@@ -133,7 +133,8 @@ def _tables(
         other_tables: Per-query tables of other specs.
     """
     columns_by_table = columns(spec)
-    for key, name in (*targets(spec).items(), *(("per_query", name) for name in other_tables)):
+    own = targets(spec) if only else held_targets(spec, engine)
+    for key, name in (*own.items(), *(("per_query", name) for name in other_tables)):
         if engine.find(name) is None:  # that the spec asks for since its last run
             continue
         where = f" where spec = {literal(only)}" if only and "spec" in columns_by_table[key] else ""

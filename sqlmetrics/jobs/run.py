@@ -38,6 +38,7 @@ from sqlmetrics.jobs.definitions import (
     note_of_retired,
 )
 from sqlmetrics.jobs.exchange import ALL_DAYS, adding
+from sqlmetrics.jobs.experiment.rows import Looks, looked
 from sqlmetrics.jobs.log_metrics import NEW_ONLINE
 from sqlmetrics.jobs.missing_days import Part, ranges
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
@@ -102,6 +103,7 @@ def write(
     check: bool | float = True,
     execution: Execution = USUALLY,
     provenance: Provenance = UNNAMED,
+    looks: Looks | None = None,
 ) -> RunReport:
     """Evaluate a spec, and put its numbers in place of those of the same days.
 
@@ -123,6 +125,7 @@ def write(
         check: Whether to look for bad input first.
         execution: How the evaluation is carried out.
         provenance: What the run log says of whoever runs it.
+        looks: What looks at the spec's experiment; None leaves its table as it is.
 
     Raises:
         SpecError: If the spec has no output, or the days and the spec do not go together, or
@@ -150,7 +153,7 @@ def write(
         part = replace(part, days=days_of(spec, part.days))
         allowed = allow_loss if full_refresh or recompute else None
         option = FULL_REFRESH if full_refresh else "--recompute"
-        job = _Run(spec, engine, part, allowed, option, datetime.now(UTC), provenance)
+        job = _Run(spec, engine, part, allowed, option, datetime.now(UTC), provenance, looks)
         try:
             return job.done(check=check, execution=execution)
         except (SqlmetricsError, KeyboardInterrupt) as error:
@@ -188,6 +191,7 @@ class _Run:
     option: str
     started: datetime
     provenance: Provenance
+    looks: Looks | None = None
 
     def __post_init__(self) -> None:
         self.run_id = str(uuid.uuid4())
@@ -208,6 +212,7 @@ class _Run:
             begun_notes.append(
                 f"run {earlier_run[:8]} checked the same bytes; they were not checked again"
             )
+        looks = looked(self.spec, self.engine, self.part.days, self.looks, self._asked.day)
         with _evaluated(
             self._asked,
             self.engine,
@@ -223,9 +228,14 @@ class _Run:
             other_files = note_of_files(self.spec, self.engine)
             all_notes = [*begun_notes, *notes, *filter(None, [stays, retired, other_files])]
             new = self._new_rows()
-            exchange_report = new.exchange(
+            exchange = new.exchange(
                 per_query, ends, self.run_id[:8], self.allowed_loss, self.option
-            ).carry_out(
+            )
+            if looks:
+                all_notes += looks.all_notes(self.engine)
+                of_looks = looks.table_rows(self.engine, ends, new.run_id, new.now)
+                exchange = replace(exchange, rows={**exchange.rows, "experiment": of_looks})
+            exchange_report = exchange.carry_out(
                 self.engine,
                 lambda counts, exchange_notes: self._ended(
                     new, ends, counts, [*all_notes, *exchange_notes]

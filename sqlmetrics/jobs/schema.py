@@ -141,6 +141,52 @@ PER_QUERY: Columns = named(
 )
 """The per-query table, before its metrics: one row per spec, day, system and query."""
 
+SPANS = ("day", "running")
+"""Of which days a row of the experiment's table is: its day alone, or all days up to it."""
+
+EXPERIMENT: Columns = named(
+    spec=SPEC,
+    metric_date=DAY,
+    span=key("day for this day alone, running for all days of the experiment up to it."),
+    system=key("The variant."),
+    metric=METRIC,
+    k=CUTOFF,
+    role=key("primary or guardrail."),
+    control=key("The variant that it is compared with."),
+    n_days=TableColumn("bigint", "The days of the log behind the row; NULL without times."),
+    n_units=TableColumn(
+        "bigint not null",
+        "Users in the variant alone; sessions or requests, where the log names no users.",
+    ),
+    control_units=TableColumn("bigint not null", "The same in control."),
+    n_mixed=TableColumn("bigint not null", "Users in several variants, who are left out."),
+    p_sample_ratio=number(
+        "The probability of such shares or worse ones if chance assigned the users as planned."
+    ),
+    value=number("The metric in the variant; NULL, like all below, where nobody may look."),
+    control_value=number("The metric in control."),
+    difference=number("The variant less control."),
+    difference_low=number("Lower end of its interval by Student's t: for one look."),
+    difference_high=number("Upper end of it."),
+    always_low=number("Lower end of its always-valid interval: look on any day."),
+    always_high=number("Upper end of it."),
+    p_value=number("The p-value of Welch's t: for one look."),
+    relative=number("The difference as a share of the control's value."),
+    relative_low=number("Lower end of the interval that decides: always valid with looks: any."),
+    relative_high=number("Upper end of it."),
+    max_drop_pct=number("What a guardrail may lose, in percent; NULL of the primary metric."),
+    state=text("better, worse, held or unclear; NULL of a day alone, which decides nothing."),
+    verdict=text(
+        "ship, do not ship, not yet or no verdict, of the variant by all its metrics; NULL of a "
+        "day alone."
+    ),
+    reason=text("Why, in a sentence."),
+    definition_hash=key("The hash of the metric's definition and of what decides the verdict."),
+    run_id=key("The run that wrote it: see the run log."),
+    computed_at=moment("When it was computed, in UTC."),
+)
+"""The experiment's table: one row per spec, day, span, variant and metric."""
+
 RUNS: Columns = named(
     run_id=key("The id of the run."),
     spec=SPEC,
@@ -170,6 +216,7 @@ RUNS: Columns = named(
         "A hash of the files whose checks passed, how they were read, and the days; NULL for other "
         "input."
     ),
+    experiment=TableColumn("bigint", "Rows of the experiment's table for these days."),
 )
 """The run log: one row per run, including failed runs."""
 
@@ -266,6 +313,15 @@ TABLES: Mapping[str, Table] = {
         archive="Rows of the per-query table that runs replaced or removed, as they were.",
         archived=REPLACED,
     ),
+    "experiment": Table(
+        "The experiment by day and in running total: one row per spec, day, span, variant and "
+        "metric. Filter by one span.",
+        "relation",
+        EXPERIMENT,
+        ["spec", "metric_date", "span", "system", "metric", "k"],
+        archive="Rows of the experiment's table that runs replaced or removed, as they were.",
+        archived=REPLACED,
+    ),
     "runs": Table(
         "The run log: one row per run, including failed runs.",
         "runs",
@@ -290,6 +346,9 @@ outcomes."""
 
 COUNTED = tuple(name for name, table in TABLES.items() if table.archive)
 """The tables whose rows are of days."""
+
+COMPILED = tuple(name for name in COUNTED if name != "experiment")
+"""Those of them whose rows SQL alone can make; a verdict needs more."""
 
 LONG = ("query_id",)
 """Columns of them that hold texts of any length."""

@@ -25,7 +25,9 @@ from sqlmetrics.sql.template import parts, relation
 
 
 def targets(spec: Spec) -> dict[str, str]:
-    """What a spec writes to: `facts`, `runs`, `metrics`, `definitions`; `per_query` if asked for.
+    """What a spec writes to: `facts`, `runs`, `metrics`, `definitions`; others if asked for.
+
+    These are `per_query`, and `experiment` of a click log that has an experiment.
 
     Raises:
         SpecError: If the spec has no output, its name cannot be a key, two tables have one name,
@@ -44,8 +46,9 @@ def targets(spec: Spec) -> dict[str, str]:
         **per_query,
         "runs": output.runs or output.named("runs"),
     }
-    name_by_table |= {table: output.named(table) for table in ("metrics", "definitions")}
-    names = [*name_by_table.values(), *_archives(name_by_table).values()]
+    tables = ("metrics", "definitions", *["experiment"] * has_experiment(spec))
+    name_by_table |= {table: output.named(table) for table in tables}
+    names = [*name_by_table.values(), *archives_of(name_by_table).values()]
     if len({name.casefold() for name in names}) < len(names):
         listing = ", ".join(
             f"{TABLES[table].setting}: {name}" for table, name in name_by_table.items()
@@ -55,16 +58,24 @@ def targets(spec: Spec) -> dict[str, str]:
 
 
 def archives(spec: Spec) -> dict[str, str]:
-    """`facts`, and `per_query` if asked for -> the table of the rows of it that runs replaced."""
-    return _archives(targets(spec))
+    """The same of a spec's tables."""
+    return archives_of(targets(spec))
 
 
-def _archives(name_by_table: Mapping[str, str]) -> dict[str, str]:
+def archives_of(name_by_table: Mapping[str, str]) -> dict[str, str]:
+    """Table -> the table of the rows of it that runs replaced, of those that are archived."""
     return {
         table: beside_table(name_by_table[table], "archive")
         for table in COUNTED
         if table in name_by_table
     }
+
+
+def held_targets(spec: Spec, engine: Database) -> dict[str, str]:
+    """The same, with an experiment's table that another spec of the fact table has filled."""
+    name = spec.output.named("experiment") if spec.output else ""
+    is_held = name and {*TABLES["experiment"].key} <= {*columns_of(name, engine)}
+    return targets(spec) | ({"experiment": name} if is_held else {})
 
 
 def check_own(spec: Spec, engine: Database) -> None:
@@ -137,6 +148,11 @@ def columns(spec: Spec) -> dict[str, Columns]:
         "facts": {**FACTS, **paired},
         "per_query": {**PER_QUERY, **named(**{**of_metrics, **of_requests})},
     }
+
+
+def has_experiment(spec: Spec) -> bool:
+    """Whether a run looks at an experiment."""
+    return spec.clicks is not None and spec.clicks.experiment is not None
 
 
 def has_baseline(spec: Spec) -> bool:

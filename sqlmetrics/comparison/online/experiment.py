@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, cast
 
 from sqlmetrics.catalog.online import online
-from sqlmetrics.clicks.analysis.experiment import Unit, mismatch
+from sqlmetrics.clicks.analysis.experiment import SampleRatioMismatch, Unit, mismatch
 from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.comparison.online.exposure import SINCE, by_exposure, spans
-from sqlmetrics.comparison.online.ratios import UNITS, OnlineRatios, online_ratios
+from sqlmetrics.comparison.online.ratios import UNITS, OnlineRatios, ratios_of
 from sqlmetrics.comparison.online.trigger import Trigger, by_column, by_lists
 from sqlmetrics.comparison.online.verdict import (
     BEST_LAST,
     Experiment,
     MetricResult,
+    Verdict,
     decided,
     gain,
     metric_result,
@@ -47,6 +49,12 @@ TRIGGERED = "sqlmetrics_triggered_units"
 """The table of those of them in which the variants differ."""
 
 
+_NO_EXPERIMENT = (
+    "the spec has no experiment; add clicks: {experiment: {variants: [old, new], control: old, "
+    "primary: ctr@5}}"
+)
+
+
 def experiment(spec: Spec, connection: Any = None) -> Experiment:
     """The verdict on the experiment of a spec: its key `experiment` under `clicks`.
 
@@ -64,30 +72,67 @@ def experiment(spec: Spec, connection: Any = None) -> Experiment:
         InputError: If a variant has no request.
     """
     if spec.clicks is None or spec.clicks.experiment is None:
-        raise SpecError(
-            "the spec has no experiment; add clicks: {experiment: {variants: [old, new], control: "
-            "old, primary: ctr@5}}"
-        )
+        raise SpecError(_NO_EXPERIMENT)
     settings = spec.clicks.experiment
+    with (
+        experiment_log(spec, connect(connection)) as ratios,
+        keeping(ratios.log.engine, [ratios.step]),
+        looking(settings, ratios) as look,
+    ):
+        return look.result()
+
+
+@contextmanager
+def experiment_log(
+    spec: Spec, engine: Database, until: date | None = None, *, only_days: bool = False
+) -> Iterator[OnlineRatios]:
+    """The metrics of a spec's experiment, before what requests add to them is kept.
+
+    Args:
+        spec: A spec with a click log and its experiment.
+        engine: The database that holds the log.
+        until: The day before which reading ends; by default that of the experiment.
+        only_days: Whether only requests of its days are read.
+    """
+    clicks = spec.clicks
+    if clicks is None or clicks.experiment is None:
+        raise SpecError(_NO_EXPERIMENT)
+    settings = clicks.experiment
     of_log = {"metrics": settings.metrics, "online": (), "by": (), "baseline": settings.control}
     before = period(settings.days_before) if settings.days_before else None
-    read = Days(start=before.days.start, end=settings.end) if before else settings.days
+    start = before.days.start if before else settings.start
+    end = min(filter(None, (until, settings.end)), default=None)
+    read = Days(start=start, end=end) if start or end else None
     dated = on_days(spec.having(**of_log), read).spec
-    clicks = dated.clicks or spec.clicks
+    clicks = dated.clicks or clicks
     if clicks.columns is not None and clicks.columns.time is not None:
         clicks = clicks.model_copy(update={"daily": True})
     options = Options(metrics=(), days=settings.days, before=before)
+    names = named_in(dated)
     with (
-        connect(connection) as engine,
+        engine,
         engine.reading(),
-        cleaned_log(clicks, engine, names=named_in(dated)) as log,
-        online_ratios(log, dated, options, settings.flags) as whole,
+        cleaned_log(clicks, engine, names=names, only_days=only_days and read is not None) as log,
+    ):
+        yield ratios_of(log, dated, options, settings.flags)
+
+
+@contextmanager
+def looking(settings: ClickExperiment, whole: OnlineRatios) -> Iterator[Look]:
+    """A look at an experiment, while the block lasts.
+
+    Args:
+        settings: What is asked of it.
+        whole: Its metrics, while what requests add to them is kept.
+    """
+    engine = whole.log.engine
+    with (
         winsorised(whole, settings.variants, settings.winsorise) as (ratios, cut),
         keeping(engine, [Step(UNMIXED, _unmixed(ratios, settings))]),
         keeping(engine, [Step(TRIGGERED, _TRIGGERED)] * bool(settings.triggered)),
     ):
         table = TRIGGERED if settings.triggered else UNMIXED
-        return _Looking(settings, replace(ratios, table=table), cut).result()
+        yield Look(settings, replace(ratios, table=table), cut)
 
 
 def _trigger(settings: ClickExperiment, engine: Database) -> Trigger | None:
@@ -168,68 +213,109 @@ group by system"""
 
 
 @dataclass(frozen=True)
-class _Looking:
-    """What is asked of an experiment, while its requests are there."""
+class Look:
+    """What is asked of an experiment, while its requests are there.
+
+    Attributes:
+        settings: What is asked.
+        ratios: Its metrics, over the requests that count.
+        cut: What was cut of amounts, in words.
+    """
 
     settings: ClickExperiment
     ratios: OnlineRatios
     cut: Sequence[str]
 
     def result(self) -> Experiment:
-        """The verdict."""
-        settings = self.settings
-        share, of_trigger = self._triggered()
-        counts, n_mixed = self._counts()
-        n_days, last_day = self._days()
-        unit = cast(Unit, self.ratios.unit.names[1])
-        ratio = mismatch(counts, settings.shares, unit=unit)
-        notes = (*self._notes(n_mixed, n_days), *self.cut, *of_trigger)
+        """The verdict on the best variant."""
+        share, of_trigger = self.triggered
+        notes = (*self._notes(), *self.cut, *of_trigger)
         experiment_result = partial(
-            Experiment, mismatch=ratio, n_mixed=n_mixed, days=n_days, share_triggered=share
+            Experiment,
+            mismatch=self.mismatch,
+            n_mixed=self.counts[1],
+            days=self.days[0],
+            share_triggered=share,
         )
-        if ratio.is_mismatch:
-            shares = " and ".join(
-                f"{printable(name)} has {n:,} {unit} where {ratio.expected[name]:,.0f} were planned"
-                for name, n in ratio.counts.items()
-            )
-            reason = f"{shares} (p = {ratio.p_value:.3g}); find out why before you read the metrics"
-            return experiment_result("no verdict", "", reason, metrics=(), notes=notes)
-        is_over = bool(settings.end and last_day and last_day >= settings.end - timedelta(1))
-        if settings.looks == "end" and not is_over:
-            reason = f"the experiment ends on {settings.end}, and looks: end allows one look then"
-            return experiment_result("not yet", "", reason, metrics=(), notes=notes)
-        metrics = self._metrics(self.ratios, n_days)
-        verdicts = [
-            (*decided([row for row in metrics if row.variant == name], is_over=is_over), name)
-            for name in self._treatments
-        ]
-        gains = {row.variant: gain(row) for row in metrics if row.role == "primary"}
-        verdict, reason, variant = max(
-            verdicts, key=lambda line: (BEST_LAST.index(line[0]), gains[line[2]])
+        if self.barred:
+            return experiment_result(self.barred[0], "", self.barred[1], metrics=(), notes=notes)
+        gains = {row.variant: gain(row) for row in self.metrics if row.role == "primary"}
+        variant, (verdict, reason) = max(
+            self.verdicts.items(), key=lambda pair: (BEST_LAST.index(pair[1][0]), gains[pair[0]])
         )
         notes = (*notes, *self.ratios.of_covariate(), *self._treated_before())
         notes += tuple(
             f"{row.metric} of {printable(row.variant)}: the covariate changed the variance of the "
             f"difference by {percent(-row.variance_reduction)}"
-            for row in metrics
+            for row in self.metrics
             if row.variance_reduction
         )
-        notes += tuple(self._diluted(metrics))
+        notes += tuple(self._diluted(self.metrics))
         return experiment_result(
             verdict,
             variant,
             reason,
-            metrics=tuple(metrics),
+            metrics=tuple(self.metrics),
             notes=notes,
-            exposures=tuple(self._exposures(n_days or 0)),
+            exposures=tuple(self._exposures(self.days[0] or 0)),
         )
 
+    @cached_property
+    def mismatch(self) -> SampleRatioMismatch:
+        """The test of the sample ratio."""
+        unit = cast(Unit, self.ratios.unit.names[1])
+        return mismatch(self.counts[0], self.settings.shares, unit=unit)
+
+    @cached_property
+    def barred(self) -> tuple[Verdict, str] | None:
+        """The verdict, and why, where no metric may be looked at; None where one may."""
+        ratio, end = self.mismatch, self.settings.end
+        if ratio.is_mismatch:
+            shares = " and ".join(
+                f"{printable(name)} has {n:,} {ratio.unit} where {ratio.expected[name]:,.0f} were "
+                "planned"
+                for name, n in ratio.counts.items()
+            )
+            return "no verdict", (
+                f"{shares} (p = {ratio.p_value:.3g}); find out why before you read the metrics"
+            )
+        if self.settings.looks == "end" and not self.is_over:
+            return "not yet", (f"the experiment ends on {end}, and looks: end allows one look then")
+        return None
+
+    @cached_property
+    def is_over(self) -> bool:
+        """Whether the last day is among the days."""
+        end, last_day = self.settings.end, self.days[1]
+        return bool(end and last_day and last_day >= end - timedelta(1))
+
+    @cached_property
+    def metrics(self) -> list[MetricResult]:
+        """The metrics of each variant."""
+        return self._metrics(self.ratios, self.days[0])
+
+    @cached_property
+    def verdicts(self) -> dict[str, tuple[Verdict, str]]:
+        """Variant -> its verdict, and why."""
+        return {
+            name: decided(
+                [row for row in self.metrics if row.variant == name], is_over=self.is_over
+            )
+            for name in self.treatments
+        }
+
     @property
-    def _treatments(self) -> list[str]:
+    def treatments(self) -> list[str]:
+        """The variants beside control."""
         return [name for name in self.settings.variants if name != self.settings.control]
 
-    def _counts(self) -> tuple[dict[str, int], int]:
-        """Variant -> its users, and how many were in several."""
+    @cached_property
+    def counts(self) -> tuple[dict[str, int], int]:
+        """Variant -> its users, and how many were in several.
+
+        Raises:
+            InputError: If a variant has no request, or no user is in one variant alone.
+        """
         engine = self.ratios.log.engine
         counts = {
             str(system): int(n)
@@ -252,7 +338,8 @@ class _Looking:
             )
         return {name: counts.get(name, 0) for name in self.settings.variants}, int(n_mixed)
 
-    def _days(self) -> tuple[int | None, date | None]:
+    @cached_property
+    def days(self) -> tuple[int | None, date | None]:
         """How many days there are, and the last one; None without times."""
         if not self.ratios.log.tables.clicks.daily:
             return None, None
@@ -264,11 +351,11 @@ class _Looking:
     ) -> list[MetricResult]:
         """The metrics of each variant; by the values of a segment, if it is named."""
         settings = self.settings
-        level = 1 - (1 - settings.level) / len(self._treatments)
+        level = 1 - (1 - settings.level) / len(self.treatments)
         drops = {str(online(rail.metric)): rail.max_drop_pct for rail in settings.guardrails}
         return [
             metric_result(row, settings, level, drops.get(row["metric"]), n_days)
-            for row in ratios.rows(settings.control, self._treatments)
+            for row in ratios.rows(settings.control, self.treatments)
             if row["segment_name"] == name
         ]
 
@@ -284,7 +371,8 @@ class _Looking:
                 rows, key=lambda row: (row.variant, order.index(row.since_first or "0"))
             )
 
-    def _triggered(self) -> tuple[float | None, list[str]]:
+    @cached_property
+    def triggered(self) -> tuple[float | None, list[str]]:
         """The share of requests that count, and how many do in words; None of all.
 
         Raises:
@@ -325,8 +413,8 @@ class _Looking:
             name = printable(row.variant)
             yield f"over all requests, {row.metric} of {name} is {row.change}{width}"
 
-    def _notes(self, n_mixed: int, n_days: int | None) -> Iterator[str]:
-        unit = self.ratios.unit
+    def _notes(self) -> Iterator[str]:
+        unit, n_mixed, n_days = self.ratios.unit, self.counts[1], self.days[0]
         if not unit.is_request:
             yield f"left out: {many(n_mixed, *unit.names)} in several variants"
         if n_days is not None:
@@ -348,7 +436,7 @@ class _Looking:
         before = self.ratios.options.before
         if before is None:
             return
-        treatments = ", ".join(map(literal, self._treatments))
+        treatments = ", ".join(map(literal, self.treatments))
         where = f"{before.condition}\n    and system in ({treatments})"
         counted = f"select count(*) as n\nfrom {self.ratios.units}\nwhere {where}"
         ((n,),) = self.ratios.log.engine.rows(counted)

@@ -255,7 +255,16 @@ class OnlineRatios:
 def online_ratios(
     log: CleanLog, spec: Spec, options: Options, carried: tuple[str, ...] = ()
 ) -> Iterator[OnlineRatios]:
-    """The online metrics of a spec, while the block lasts.
+    """The online metrics of a spec, while the block lasts; the arguments are as of `ratios_of`."""
+    ratios = ratios_of(log, spec, options, carried)
+    with keeping(log.engine, [ratios.step]):
+        yield ratios
+
+
+def ratios_of(
+    log: CleanLog, spec: Spec, options: Options, carried: tuple[str, ...] = ()
+) -> OnlineRatios:
+    """The online metrics of a spec, before what requests add to them is kept.
 
     Args:
         log: The log.
@@ -284,6 +293,4 @@ def online_ratios(
             f"covariate {options.before.name}: a {unit.names[0]} is not there before; name the "
             "column of users as columns.user of the log"
         )
-    ratios = OnlineRatios(log, spec, options, terms, by, unit, carried)
-    with keeping(log.engine, [ratios.step]):
-        yield ratios
+    return OnlineRatios(log, spec, options, terms, by, unit, carried)

@@ -43,6 +43,12 @@ class MetricResult:
         half_width: How far the interval of the difference goes to each side.
         variance_reduction: The share of its variance that the days before took away.
         since_first: The days since a user's first request that counts, like 2-3; None for all.
+        difference: Its value less that in control.
+        difference_low: The lower end of its interval by Student's t, for one look.
+        difference_high: The upper end.
+        always_low: The lower end of its always-valid interval.
+        always_high: The upper end.
+        p_value: The p-value of Welch's t, for one look.
     """
 
     variant: str
@@ -59,6 +65,12 @@ class MetricResult:
     half_width: float | None = None
     variance_reduction: float | None = None
     since_first: str | None = None
+    difference: float | None = None
+    difference_low: float | None = None
+    difference_high: float | None = None
+    always_low: float | None = None
+    always_high: float | None = None
+    p_value: float | None = None
 
     @property
     def change(self) -> str:
@@ -175,7 +187,11 @@ def metric_result(
     """A row of a comparison as the experiment reads it."""
     always, direction = settings.looks == "any", row["direction"]
     estimate: Estimate | None = row.get("statistic")
-    ends = estimate.interval(level, always=always) if estimate else (None, None)
+    intervals = [
+        estimate.interval(level, always=each) if estimate else (None, None)
+        for each in (False, True)
+    ]
+    ends = intervals[always]
     log_ratio = Estimate(*row["log_ratio"]) if row.get("log_ratio") else None
     low, high = log_ratio.interval(level, always=always) if log_ratio else (None, None)
     relative = None if low is None or high is None else (math.expm1(low), math.expm1(high))
@@ -203,6 +219,12 @@ def metric_result(
         half_width=estimate.half_width(level, always=always) if estimate else None,
         variance_reduction=row["variance_reduction"],
         since_first=None if row["segment_name"] == ALL else row["segment_value"],
+        difference=row["difference"],
+        difference_low=intervals[0][0],
+        difference_high=intervals[0][1],
+        always_low=intervals[1][0],
+        always_high=intervals[1][1],
+        p_value=row["p_value"],
     )
 
 

@@ -16,7 +16,7 @@ from sqlmetrics.jobs.exports.inputs import Input, renamed
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.job import kept_steps, plan_of
 from sqlmetrics.jobs.new_rows import NewRows
-from sqlmetrics.jobs.schema import COUNTED, TableColumn
+from sqlmetrics.jobs.schema import COMPILED, TableColumn
 from sqlmetrics.jobs.tables import columns, targets
 from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import Plan
@@ -69,7 +69,7 @@ class JobQuery:
     @cached_property
     def tables(self) -> Mapping[str, str]:
         """`facts`, and `per_query` if it is asked for -> where they are."""
-        return {name: relation for name, relation in targets(self.spec).items() if name in COUNTED}
+        return {name: relation for name, relation in targets(self.spec).items() if name in COMPILED}
 
     def columns(self, table: str) -> list[TableColumn]:
         """The columns of a table, with their types in the dialect."""

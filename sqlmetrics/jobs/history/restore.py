@@ -9,6 +9,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.archives.archive import archived, keeps
 from sqlmetrics.jobs.exchange import ALL_DAYS, TableRows
+from sqlmetrics.jobs.experiment.restored import restored_rows
 from sqlmetrics.jobs.history.log import (
     LoggedRun,
     logged_runs,
@@ -69,14 +70,16 @@ def restore(
         change = LoggedChange(spec, engine, "restored", provenance)
         with engine.alone(targets(spec)["facts"]):
             run = named_run(name, logged_runs(spec, engine))
+            of_experiment, stale = restored_rows(spec, engine, run)
             report = change.carry_out(
-                _rows(spec, engine, run),
+                _rows(spec, engine, run) | of_experiment,
                 run.days.ends if run.days else ALL_DAYS,
                 lambda: _check(spec, engine, run),
                 restores=run.run_id,
             )
         keeps_rows = keeps(spec, engine.translation)
-        return Restored(change.run_id, run, report.rows, report.notes, keeps_rows)
+        notes = [*report.notes, *stale]
+        return Restored(change.run_id, run, report.rows, notes, keeps_rows)
 
 
 def _refuse_by_day(engine: Database) -> None:
@@ -89,8 +92,9 @@ def _refuse_by_day(engine: Database) -> None:
 
 
 def _rows(spec: Spec, engine: Database, run: LoggedRun) -> dict[str, TableRows]:
-    """Table -> the rows that a run replaced, of the tables that it wrote."""
+    """Table -> the rows that a run replaced, of the tables of its days that it wrote."""
     archive_by_table = archives(spec)
+    archive_by_table.pop("experiment", None)
     if run.per_query is None:
         archive_by_table.pop("per_query", None)
     rows_by_table = {}

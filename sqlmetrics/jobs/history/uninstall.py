@@ -16,7 +16,7 @@ from sqlmetrics.jobs.history.objects import (
     views_of_all,
 )
 from sqlmetrics.jobs.macros import LABELS, RANKINGS, macros
-from sqlmetrics.jobs.tables import archives, check_own, columns_of, targets
+from sqlmetrics.jobs.tables import archives_of, check_own, columns_of, held_targets, targets
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal, relation
 
@@ -36,9 +36,10 @@ def made_by_runs(spec: Spec, engine: Database) -> list[DatabaseObject]:
     with engine:
         check_listed(engine)
         check_own(spec, engine)
-        names = {table: name for table, name in targets(spec).items() if columns_of(name, engine)}
+        held = held_targets(spec, engine)
+        names = {table: name for table, name in held.items() if columns_of(name, engine)}
         archive_by_table = {
-            table: name for table, name in archives(spec).items() if _is_archive(name, engine)
+            table: name for table, name in archives_of(held).items() if _is_archive(name, engine)
         }
         titles = _titles(engine, names.get("facts")) | _titles(engine, names.get("runs"))
         if spec.output and spec.output.runs:  # a log of several fact tables has specs of each

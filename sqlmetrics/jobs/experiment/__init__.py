@@ -1,0 +1,1 @@
+"""The table of an experiment: by day, and in running total."""
