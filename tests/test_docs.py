@@ -288,6 +288,7 @@ GENERATED: dict[str, Callable[[], tuple[list[str], list[list[str]]]]] = {
     "facts": partial(_columns, TABLES["facts"].columns),
     "beside_baseline": partial(_columns, TABLES["facts"].later),
     "per_query": partial(_columns, TABLES["per_query"].columns),
+    "experiment": partial(_columns, TABLES["experiment"].columns),
     "runs": partial(_columns, TABLES["runs"].columns),
     "metrics_table": partial(_columns, TABLES["metrics"].columns),
     "definitions": partial(_columns, TABLES["definitions"].columns),

@@ -9,7 +9,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.archives.archive import archived, keeps
 from sqlmetrics.jobs.exchange import ALL_DAYS, TableRows
-from sqlmetrics.jobs.experiment.restored import restored_rows
+from sqlmetrics.jobs.history.experiment_rows import restored_rows
 from sqlmetrics.jobs.history.log import (
     LoggedRun,
     logged_runs,
