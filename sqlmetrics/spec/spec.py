@@ -554,9 +554,28 @@ class Spec(Model):
             yield f"baseline {self.baseline!r} is a system; name the column of systems as {key}"
         for threshold in self.checks:
             yield from threshold.unfit(self.baseline)
+            if threshold.experiment is not None:
+                yield from self._unlike_experiment(threshold)
         names = [system.name for system in self.rankings.fuse]
         if self.rankings.fused_only and self.baseline not in (None, *names):
             yield f"baseline: fused_only leaves {', '.join(names)}, given {self.baseline!r}"
+
+    def _unlike_experiment(self, threshold: Threshold) -> Iterator[str]:
+        """Why a check of an experiment does not fit that of the log."""
+        experiment, what = self.clicks.experiment if self.clicks else None, threshold.experiment
+        if experiment is None:
+            yield (
+                f"checks: experiment: {what}: the spec has none; add clicks: {{experiment: "
+                "{variants: [old, new], control: old, primary: ctr@5}}"
+            )
+        elif what == "guardrails" and not experiment.guardrails:
+            yield (
+                f"checks: experiment: {what}: there are none; add to clicks.experiment "
+                "guardrails: [{metric: abandonment, max_drop_pct: 2}]"
+            )
+        elif threshold.system not in (None, *experiment.variants):
+            known = unknown("variant", str(threshold.system), experiment.variants)
+            yield f"checks: experiment: {known}"
 
     def _unmet(self, measure: Measure) -> list[str]:
         """What a metric's choices need and do not have."""

@@ -18,6 +18,9 @@ EACH = "*"
 
 ALWAYS = "always"
 
+GUARDRAILS, PRIMARY, SAMPLE_RATIO = "guardrails", "primary", "sample_ratio"
+"""What is asked of an experiment."""
+
 LIMITS = ("min", "max", "max_drop", "max_drop_pct", "max_rise", "min_queries")
 """What is asked of a metric."""
 
@@ -58,6 +61,9 @@ class Threshold(Model):
     """How many days ago the last day may be."""
     min_rows: int | None = Field(default=None, ge=1)
     """How many rows the fact table must have for the last day."""
+    experiment: Literal["guardrails", "primary", "sample_ratio"] | None = None
+    """What must hold of the experiment up to that day: `guardrails`, which may lose so much,
+    `primary`, which may lose nothing, or `sample_ratio`, the shares as planned."""
     severity: Literal["fail", "warn"] = "fail"
     """`warn` tells what does not hold, and does not fail."""
 
@@ -92,8 +98,8 @@ class Threshold(Model):
             )
         if self.metric is not None and not of_metric:
             raise ValueError(f"{self.metric} has no limit; give one of {', '.join(LIMITS)}")
-        if not of_metric and not of_table:
-            raise ValueError(f"give a metric and a limit, or {' or '.join(OF_TABLE)}")
+        if not of_metric and not of_table and self.experiment is None:
+            raise ValueError(f"give a metric and a limit, or {', '.join(OF_TABLE)} or experiment")
         if self.since is not None and self.confidence != ALWAYS:
             raise ValueError(
                 f"since is the first day of confidence: {ALWAYS}; add that, or leave since out"

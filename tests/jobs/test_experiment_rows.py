@@ -274,3 +274,68 @@ def test_the_table_goes_wherever_the_others_go(tmp_path: Path) -> None:
             with connect(str(file)) as published:
                 assert len(rows_of(published)) == 8
             assert "m_experiment" in {thing.name for thing in made_by_runs(each, engine)}
+
+
+@by_turns(3)
+def test_checks_fail_where_a_guardrail_or_the_sample_ratio_is_broken() -> None:
+    rails = [{"metric": "purchases", "max_drop_pct": 1}]
+    spec = spec_of(variants=["A", "B"], guardrails=rails, start="2026-01-02", end="2026-01-04")
+    checks = [
+        {"experiment": "guardrails"},
+        {"experiment": "primary", "severity": "warn"},
+        {"experiment": "sample_ratio"},
+    ]
+    spec = spec.having(checks=checks)
+
+    def turned(**changed: Any) -> sm.Spec:
+        experiment = spec.clicks.experiment.model_copy(update=changed)  # type: ignore[union-attr]
+        clicks = spec.clicks.model_copy(update={"experiment": experiment})  # type: ignore[union-attr]
+        return spec.having(clicks=clicks)
+
+    def statuses(checked: sm.Spec, day: str) -> list[tuple[str, str]]:
+        found = sm.check(checked, engine, day=day)
+        return [(verdict.what, verdict.status) for verdict in found]
+
+    names = ["purchases", "ctr@1", "sample ratio"]
+    with connect() as engine:
+        loaded(engine, log_rows(900))
+        night(spec, engine, 0, DAYS)
+        assert statuses(spec, "2026-01-03") == [(name, "ok") for name in names]
+        (off, *_) = sm.check(spec, engine, day="2026-01-04")
+        assert (off.status, off.note) == (
+            "ok",
+            "the experiment is from 2026-01-02 and before 2026-01-04",
+        )
+        worse = turned(control="B")
+        night(worse, engine, 0, DAYS)
+        found = sm.check(worse, engine, day="2026-01-03")
+        assert [verdict.status for verdict in found] == ["FAILED", "warn", "ok"]
+        with pytest.raises(sm.CheckError, match=r"purchases of A on 2026-01-03 is 0.2.* interval"):
+            found.raise_if()
+        uneven = turned(shares={"A": 9.0, "B": 1.0})
+        night(uneven, engine, 0, DAYS)
+        wanted = [("purchases", "FAILED"), ("ctr@1", "warn"), ("sample ratio", "FAILED")]
+        assert statuses(uneven, "2026-01-03") == wanted
+        later = turned(looks="end")
+        night(later, engine, 0, DAYS)
+        assert statuses(later, "2026-01-02") == [(name, "ok") for name in names]
+        engine.execute("delete from m_experiment")
+        (lost, *_) = sm.check(spec, engine, day="2026-01-03")
+        assert (lost.rule, lost.status) == ("has a row", "FAILED")
+
+
+@pytest.mark.parametrize(
+    ("check", "message"),
+    [
+        ({"experiment": "guardrail"}, "must be 'guardrails', 'primary' or 'sample_ratio'"),
+        ({"experiment": "guardrails"}, "experiment: guardrails: there are none; add"),
+        ({"experiment": "primary", "system": "Bee"}, "unknown variant 'Bee'"),
+    ],
+)
+def test_a_check_of_an_experiment_that_cannot_be(check: dict[str, Any], message: str) -> None:
+    spec = spec_of(guardrails=())
+    with pytest.raises(sm.SpecError, match=message):
+        spec.having(checks=[check])
+    plain = spec.having(clicks=spec.clicks.model_copy(update={"experiment": None}))  # type: ignore[union-attr]
+    with pytest.raises(sm.SpecError, match="experiment: primary: the spec has none; add clicks"):
+        plain.having(checks=[{"experiment": "primary"}])

@@ -24,6 +24,9 @@ SERVED = "sqlmetrics_served"
 EXAMPLES = 5
 """As many users in several systems are named."""
 
+THRESHOLD = 0.001
+"""Below this p-value the shares do not match the plan."""
+
 Unit = Literal["users", "sessions", "requests"]
 """What was assigned to systems by lot."""
 
@@ -177,7 +180,7 @@ def soundness(
     title: str = "log",
     shares: Mapping[str, float] | None = None,
     unit: Unit | None = None,
-    threshold: float = 0.001,
+    threshold: float = THRESHOLD,
     ranked: RankedLists | Mapping[str, Any] | None = None,
     k: int = 10,
 ) -> Soundness:
@@ -220,7 +223,7 @@ def mismatch(
     shares: Mapping[str, float] | None = None,
     *,
     unit: Unit = "users",
-    threshold: float = 0.001,
+    threshold: float = THRESHOLD,
 ) -> SampleRatioMismatch:
     """The test for a sample ratio mismatch: Pearson's chi-square of counts against shares.
 

@@ -16,6 +16,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import CheckError, NoDataError, SpecError, did_you_mean, unknown
 from sqlmetrics.evaluation.report.failure import HAS_ROW, Change, Failure
 from sqlmetrics.jobs.checks.calendar import Calendar, calendar
+from sqlmetrics.jobs.checks.experiment import ExperimentLook
 from sqlmetrics.jobs.checks.lost_queries import lost_queries
 from sqlmetrics.jobs.checks.pauses import newly_paused, paused_systems, since
 from sqlmetrics.jobs.checks.repeated_keys import repeated_keys
@@ -187,11 +188,16 @@ def verdicts(
         outcomes += _of_keys(spec, engine, checked_days)
         for day in checked_days.days:
             look = _Look(spec, engine, source, day, _changes(spec, engine, day))
+            experiment = ExperimentLook.of(spec, engine, day)
             last = checked_days.last if day == checked_days.days[-1] else None
             of_day = [
                 replace(verdict, severity=threshold.severity)
                 for threshold in spec.checks
-                for verdict in (*_of_age(threshold, last, now), *look.at(threshold))
+                for verdict in (
+                    *_of_age(threshold, last, now),
+                    *look.at(threshold),
+                    *_of_experiment(threshold, experiment),
+                )
             ]
             outcomes += [*look.pauses(of_day), *of_day]
         return [_explained(verdict, spec) for verdict in outcomes]
@@ -239,6 +245,13 @@ def _of_age(threshold: Threshold, last: date | None, today: date) -> Iterator[Ve
         yield _of_table(
             "age in days", f"max {threshold.max_age}", last, age, age <= threshold.max_age
         )
+
+
+def _of_experiment(threshold: Threshold, look: ExperimentLook | None) -> Iterator[Verdict]:
+    """What there is to say of a check of the experiment."""
+    blank = {"system": "", "segment": "", "value": None, "compared": None}
+    for outcome in look.at(threshold) if look else ():
+        yield Verdict(day=look.day if look else None, **{**blank, **outcome})
 
 
 def _of_gaps(spec: Spec, checked_days: Calendar) -> Iterator[Verdict]:

@@ -209,7 +209,9 @@ def of_tables(job: JobQuery) -> Iterator[Question]:
 
 
 def of_checks(job: JobQuery, *, may_be_empty: bool = False) -> Iterator[Question]:
-    """The `checks` of the spec, but those with a confidence: `sqlmetrics check` looks at them.
+    """The `checks` of the spec, but those with a confidence, or of an experiment.
+
+    At these `sqlmetrics check` looks.
 
     Args:
         job: What is exported.
@@ -233,8 +235,10 @@ def left_to_check(job: JobQuery) -> list[str]:
     """The checks that are none of these, in words."""
     return [
         f"{threshold.metric} with confidence {threshold.confidence}"
-        for threshold in job.spec.checks
         if threshold.confidence is not None
+        else f"experiment: {threshold.experiment}"
+        for threshold in job.spec.checks
+        if threshold.confidence is not None or threshold.experiment is not None
     ]
 
 
