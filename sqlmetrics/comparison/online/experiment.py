@@ -49,12 +49,6 @@ TRIGGERED = "sqlmetrics_triggered_units"
 """The table of those of them in which the variants differ."""
 
 
-_NO_EXPERIMENT = (
-    "the spec has no experiment; add clicks: {experiment: {variants: [old, new], control: old, "
-    "primary: ctr@5}}"
-)
-
-
 def experiment(spec: Spec, connection: Any = None) -> Experiment:
     """The verdict on the experiment of a spec: its key `experiment` under `clicks`.
 
@@ -71,15 +65,22 @@ def experiment(spec: Spec, connection: Any = None) -> Experiment:
         SpecError: If the spec has no experiment, or the log lacks what a metric needs.
         InputError: If a variant has no request.
     """
-    if spec.clicks is None or spec.clicks.experiment is None:
-        raise SpecError(_NO_EXPERIMENT)
-    settings = spec.clicks.experiment
+    settings = _settings(spec)
     with (
         experiment_log(spec, connect(connection)) as ratios,
         keeping(ratios.log.engine, [ratios.step]),
         looking(settings, ratios) as look,
     ):
         return look.result()
+
+
+def _settings(spec: Spec) -> ClickExperiment:
+    if spec.clicks is None or spec.clicks.experiment is None:
+        raise SpecError(
+            "the spec has no experiment; add clicks: {experiment: {variants: [old, new], control: "
+            "old, primary: ctr@5}}"
+        )
+    return spec.clicks.experiment
 
 
 @contextmanager
@@ -94,17 +95,16 @@ def experiment_log(
         until: The day before which reading ends; by default that of the experiment.
         only_days: Whether only requests of its days are read.
     """
-    clicks = spec.clicks
-    if clicks is None or clicks.experiment is None:
-        raise SpecError(_NO_EXPERIMENT)
-    settings = clicks.experiment
+    settings = _settings(spec)
     of_log = {"metrics": settings.metrics, "online": (), "by": (), "baseline": settings.control}
     before = period(settings.days_before) if settings.days_before else None
     start = before.days.start if before else settings.start
     end = min(filter(None, (until, settings.end)), default=None)
     read = Days(start=start, end=end) if start or end else None
     dated = on_days(spec.having(**of_log), read).spec
-    clicks = dated.clicks or clicks
+    clicks = dated.clicks
+    if clicks is None:
+        raise ValueError("a spec with an experiment has clicks")
     if clicks.columns is not None and clicks.columns.time is not None:
         clicks = clicks.model_copy(update={"daily": True})
     options = Options(metrics=(), days=settings.days, before=before)
@@ -276,11 +276,11 @@ class Look:
                 "planned"
                 for name, n in ratio.counts.items()
             )
-            return "no verdict", (
-                f"{shares} (p = {ratio.p_value:.3g}); find out why before you read the metrics"
-            )
+            reason = f"{shares} (p = {ratio.p_value:.3g}); find out why before you read the metrics"
+            return "no verdict", reason
         if self.settings.looks == "end" and not self.is_over:
-            return "not yet", (f"the experiment ends on {end}, and looks: end allows one look then")
+            reason = f"the experiment ends on {end}, and looks: end allows one look then"
+            return "not yet", reason
         return None
 
     @cached_property
