@@ -11,6 +11,7 @@ from sqlmetrics.catalog.column_functions import BETTERS
 from sqlmetrics.catalog.metric import at_cutoff, column_at_cutoff
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.sql.stage import Column
+from sqlmetrics.tables.table import many
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class OnlineMetric:
         unit: Of its values.
         cut: Whether it has a cutoff.
         needs: What the log must have, a name of `NEEDS`, or empty.
-        setting: What stands between parentheses, `action`; empty for nothing.
+        setting: What stands between parentheses, `action` or `minutes`; empty for nothing.
     """
 
     name: str
@@ -43,7 +44,7 @@ class OnlineMetric:
     @property
     def example(self) -> str:
         """Its text with a setting."""
-        return f"{self.name}(purchase)" if self.setting else self.name
+        return f"{self.name}(purchase)" if self.setting == "action" else self.name
 
     @property
     def label(self) -> str:
@@ -63,12 +64,17 @@ Source: Fox, Karnawat, Mydland, Dumais and White, Evaluating implicit measures t
 search, ACM Transactions on Information Systems 23 (2005).
 """
 
+MINUTES = 5
+"""Within so many minutes another query is a reformulation, unless another number is said."""
+
 NEEDS: Mapping[str, str] = {
     "requests": "the requests, also those without a result",
     "time": "times",
     "session": "a column of sessions (columns.session)",
     "dwell": "a column of stays (columns.dwell)",
     "amount": "a column of amounts (columns.amount)",
+    "visit": "times, queries and a column of sessions or users (in requests too, if there are)",
+    "timed session": "times and a column of sessions (in requests too, if there are)",
 }
 """What a log must have for some metrics, in words."""
 
@@ -227,6 +233,36 @@ ONLINE: Mapping[str, OnlineMetric] = {
             needs="session",
         ),
         OnlineMetric(
+            "time_to_success",
+            "seconds from the impression to the first action of success_actions (a click, unless "
+            "said), over requests with one",
+            "coalesce(seconds_to_success, 0e0)",
+            "case when seconds_to_success is not null then 1e0 else 0e0 end",
+            "lower",
+            "seconds",
+            needs="time",
+        ),
+        OnlineMetric(
+            "reformulation_rate",
+            f"requests whose visit asks something else within {MINUTES} minutes, without a success "
+            "before, over requests of visits",
+            "reformulated_{of}",
+            "is_search",
+            "lower",
+            "share",
+            needs="visit",
+            setting="minutes",
+        ),
+        OnlineMetric(
+            "search_exit_rate",
+            "sessions without a success since their last search began, over sessions",
+            "is_exit",
+            "is_last_search",
+            "lower",
+            "share",
+            needs="timed session",
+        ),
+        OnlineMetric(
             "action_rate",
             "requests with an action over requests",
             "did_{of}",
@@ -248,6 +284,9 @@ ONLINE: Mapping[str, OnlineMetric] = {
     )
 }
 """The online metrics by name."""
+
+LONGEST_GAP = 24 * 60
+"""So many minutes at most may another query be later."""
 
 LONGEST_ACTION = 128
 """So many letters the action of a metric may have: its text is a part of a key."""
@@ -271,11 +310,13 @@ class Online:
         metric: Which.
         k: Its cutoff, None for all positions.
         action: The action that it is of; empty if it takes none.
+        minutes: Within how many minutes; None if it takes none.
     """
 
     metric: OnlineMetric
     k: int | None = None
     action: str = ""
+    minutes: int | None = None
 
     def __str__(self) -> str:
         return at_cutoff(self.name, self.k)
@@ -284,11 +325,27 @@ class Online:
     def name(self) -> str:
         """Its text without the cutoff."""
         if not self.action:
-            return self.metric.name
+            return f"{self.metric.name}{self._own_minutes and f'(minutes={self._own_minutes})'}"
         is_plain = re.fullmatch(r"[\w.:-]+( [\w.:-]+)*", self.action)
         action = self.action if is_plain else f"'{self.action}'"
         turned = self.metric.better != ONLINE[self.metric.name].better
         return f"{self.metric.name}({action}{f', better={self.metric.better}' if turned else ''})"
+
+    @property
+    def _own_minutes(self) -> str:
+        """Its minutes, where they are not the usual ones; else empty."""
+        return "" if self.minutes in (None, MINUTES) else str(self.minutes)
+
+    @property
+    def of_visits(self) -> bool:
+        """Whether it says what a visit does from search to search."""
+        return self.metric.needs in ("visit", "timed session")
+
+    @property
+    def of_success(self) -> bool:
+        """Whether it says what succeeded."""
+        read = self.metric.numerator + self.metric.denominator
+        return "success" in read or self.of_visits
 
     @property
     def of_clicks(self) -> bool:
@@ -304,16 +361,18 @@ class Online:
     @property
     def column(self) -> str:
         """The name of its columns."""
-        name = f"{self.metric.name}_{self.word}" if self.action else self.metric.name
-        return column_at_cutoff(name, self.k)
+        words = [self.metric.name, self.word] if self.action or self._own_minutes else []
+        return column_at_cutoff("_".join(words) or self.metric.name, self.k)
 
     @property
     def word(self) -> str:
-        """Its action as a part of a name; what a name cannot tell is told by a hash.
+        """Its setting as a part of a name; what a name cannot tell is told by a hash.
 
         >>> online("action_rate(Add to cart)").word, online("action_rate(购买)").word
         ('add_to_cart', '4b4ca9dc')
         """
+        if self.minutes is not None:
+            return f"minutes{self.minutes}"
         word = re.sub(r"[^a-z0-9]+", "_", self.action.casefold()).strip("_")
         if self.action.isascii() and len(word) <= _LONGEST_WORD:
             return word
@@ -372,7 +431,22 @@ def online(text: str) -> Online:
         if match["settings"] is not None:
             raise SpecError(f"online metric {text!r}: {metric.name} takes no settings")
         return Online(metric, k)
+    if metric.setting == "minutes":
+        return _of_minutes(metric, match["settings"], text)
     return _of_action(metric, match["settings"] or "", text)
+
+
+def _of_minutes(metric: OnlineMetric, settings: str | None, text: str) -> Online:
+    """A metric of what follows within some minutes."""
+    match = re.fullmatch(r"\s*(?:minutes\s*=)?\s*(\d{1,4})\s*", settings or str(MINUTES), re.I)
+    minutes = int(match[1]) if match else 0
+    if not 0 < minutes <= LONGEST_GAP:
+        raise SpecError(
+            f"online metric {text!r}: minutes must be a whole number from 1 to {LONGEST_GAP}, like "
+            f"{metric.name}(minutes=10)"
+        )
+    title = metric.title.replace(f"{MINUTES} minutes", many(minutes, "minute"))
+    return Online(replace(metric, title=title), None, "", minutes)
 
 
 def _of_action(metric: OnlineMetric, settings: str, text: str) -> Online:

@@ -41,7 +41,7 @@ def click_metrics(
     """Metrics of lists, and those of a click log itself."""
     from sqlmetrics.catalog.online import ONLINE
 
-    names = [f"{metric.name}(" if metric.setting else metric.name for metric in ONLINE.values()]
+    names = [name + "(" * (metric.setting == "action") for name, metric in ONLINE.items()]
     return [*_items(names, begun), *metrics(context, option, begun)]
 
 

@@ -64,8 +64,10 @@ def _online() -> list[Record]:
 
 
 def _online_spelled(metric: OnlineMetric) -> str:
+    if metric.setting == "action":
+        return f"{metric.name}(ACTION)"
     if metric.setting:
-        return f"{metric.name}({metric.setting.upper()})"
+        return f"{metric.name}, {metric.name}({metric.setting}=N)"
     return f"{metric.name}, {metric.name}@k" if metric.cut else metric.name
 
 

@@ -46,12 +46,14 @@ class ClickTables(LogRows):
         keeps_positions: Whether `item_positions` is a table, since propensities are estimated
             from it.
         propensities: How often positions are looked at, if that is known.
+        begins_requests: Whether it is asked when requests without an impression began.
         leaves_own_out: Whether pooled labels of a request are learned from the others alone.
     """
 
     views: frozenset[str] = frozenset()
     keeps_positions: bool = False
     propensities: PropensityCurve | None = None
+    begins_requests: bool = False
     leaves_own_out: bool = False
 
     def stages(self, *names: str) -> list[Stage]:
@@ -205,7 +207,9 @@ class ClickTables(LogRows):
         days = self.clicks.evaluation
         return self._stage(
             "requests",
-            columns=list(self.names.request_columns(begun=self.bots_by_day)),
+            columns=list(
+                self.names.request_columns(begun=self.bots_by_day or self.begins_requests)
+            ),
             relation=self.relation("requests"),
             request=self.names.request("requests"),
             conditions=[
@@ -306,6 +310,7 @@ class ClickTables(LogRows):
             deduplicated=DEDUPLICATED if self._moves_out else "",
             has_stays=self.names.has_stays,
             has_amounts=self.names.has_amounts,
+            has_times=self.names.has_times,
             reasons=event_reasons(self.clicks.cleaning, self.names),
             day_number=self.names.day_number("events_read.happened_at"),
         )

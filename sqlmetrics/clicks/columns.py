@@ -64,6 +64,20 @@ class Names:
         """Whether it is known of which session a request is."""
         return "session" in self.impressions
 
+    def has_visits(self, *roles: str) -> bool:
+        """Whether times and these roles are known of all requests, also of those without a result.
+
+        Args:
+            roles: Like `query` and `session`.
+        """
+        tables = [self.impressions, *([self.requests] if self.requests else [])]
+        return self.has_times and all({"time", *roles} <= table.keys() for table in tables)
+
+    @property
+    def visitor(self) -> str:
+        """Whose searches are one visit: a session, where the log has them, else a user."""
+        return "session" if self.has_sessions else "user"
+
     @property
     def has_amounts(self) -> bool:
         """Whether it is known what was paid."""

@@ -65,6 +65,10 @@ def check_has(tables: ClickTables, online_measures: Sequence[Online]) -> None:
     names = tables.names
     has = {"requests": tables.requests is not None, "time": names.has_times, "": True}
     has |= {"session": names.has_sessions, "amount": names.has_amounts, "dwell": names.has_stays}
+    has |= {
+        "visit": names.has_visits("query", names.visitor),
+        "timed session": names.has_visits("session"),
+    }
     lacks = [measure for measure in online_measures if not has[measure.metric.needs]]
     if lacks:
         needs = "; ".join(f"{measure} needs {NEEDS[measure.metric.needs]}" for measure in lacks)
@@ -78,10 +82,12 @@ def per_request(tables: ClickTables, online_measures: Sequence[Online]) -> Itera
         tables: The stages of the log.
         online_measures: The online metrics that read it.
     """
+    visited = any(measure.of_visits for measure in online_measures)
+    tables = replace(tables, begins_requests=visited)
     requests = ("requests",) if tables.requests is not None else ()
     request_stages = ("orderly_requests", "irregular_impressions")
     read = request_stages if tables.counts_requests else (tables.evaluates,)
-    yield from tables.stages(*requests, *read, "answers")
+    yield from tables.stages(*requests, *read, "answers", *["clean_impressions"] * visited)
     facts = tables.rows.facts
     shown_columns = list(_shown(facts, cutoffs(online_measures)))
     answer_columns = [
@@ -123,13 +129,45 @@ def per_request(tables: ClickTables, online_measures: Sequence[Online]) -> Itera
             *(_of_nothing(column.name, facts) for column in columns),
         ],
     }
-    if not tables.names.has_sessions:
-        yield Stage(PER_REQUEST, "clicks/per_request", view)
-        return
-    yield Stage("per_answered_request", "clicks/per_request", view)
-    keys = [*["day"] * tables.clicks.daily, "system", SESSION]
-    windows = {"in_order": Window(keys, ["request_id asc"]), "session": Window(keys, [])}
-    yield Stage(PER_REQUEST, "clicks/sessions", windows | {"from": "per_answered_request"})
+    names = [PER_REQUEST]
+    if visited:
+        names = ["per_visited_request", *names]
+    if tables.names.has_sessions:
+        names = ["per_answered_request", *names]
+    yield Stage(names[0], "clicks/per_request", view)
+    keys = [*["day"] * tables.clicks.daily, "system"]
+    if tables.names.has_sessions:
+        session = [*keys, SESSION]
+        windows = {"in_order": Window(session, ["request_id asc"]), "session": Window(session, [])}
+        yield Stage(names[1], "clicks/sessions", windows | {"from": names[0]})
+    if visited:
+        yield from _visits(tables, keys, online_measures)
+
+
+def _visits(
+    tables: ClickTables, keys: Sequence[str], online_measures: Sequence[Online]
+) -> Iterator[Stage]:
+    """The stages to what a visit does before and after each of its searches."""
+    of_session = tables.names.has_sessions
+    visit = [*keys, "visit_id"]
+    yield Stage("searches", "clicks/searches", {"of": tables.of, "requests": bool(tables.requests)})
+    view = {
+        "from": "per_visited_request",
+        "keys": keys,
+        "visit": f"per_visited_request.{SESSION}" if of_session else "searches.user_id",
+        "next": Window(
+            visit, ["started_at asc", "request_id asc"], frame="1 following", until="1 following"
+        ),
+        "whole": Window(visit),
+        "backwards": Window(visit, ["started_at desc", "request_id desc"]),
+    }
+    yield Stage("visits", "clicks/visits", view)
+    reformulated = {
+        f"reformulated_{measure.word}": measure.minutes * 60_000_000
+        for measure in online_measures
+        if measure.minutes is not None
+    }
+    yield Stage(PER_REQUEST, "clicks/visited", {"from": view["from"], "reformulated": reformulated})
 
 
 def _bought(tables: ClickTables, online_measures: Sequence[Online]) -> Iterator[Column]:
@@ -143,8 +181,23 @@ def _bought(tables: ClickTables, online_measures: Sequence[Online]) -> Iterator[
         yield Column(tables.names.at.total("amount"), "revenue")
 
 
+_SUCCESS = {
+    "seconds_to_success": ("min", "seconds_after"),
+    "first_success_at": ("min", "happened_at"),
+    "last_success_at": ("max", "happened_at"),
+}
+"""What is known of the success of a request -> the aggregate, and of what."""
+
+
+def _read(measure: Online) -> Sequence[str]:
+    """The columns of success that a metric reads."""
+    if measure.of_visits:
+        return ["first_success_at", "last_success_at"]
+    return [name for name in _SUCCESS if name in measure.added[0]]
+
+
 def _measured(tables: ClickTables, online_measures: Sequence[Online]) -> Stage | None:
-    """What metrics of single actions read of a request; None if there is no such metric.
+    """What metrics of actions, and of success, read of a request; None if there is none.
 
     Repeated actions count as the cleaning has it: once, and then with the largest amount.
     """
@@ -162,9 +215,21 @@ def _measured(tables: ClickTables, online_measures: Sequence[Online]) -> Stage |
             is_once = tables.clicks.cleaning.deduplicate
             of_items[amount] = Column(f"max({paid})" if is_once else total(paid), amount)
             columns[amount] = Column(total(amount), amount)
+    success = tables.clicks.success_actions
+    is_success = f"action in ({', '.join(map(literal, success))})"
+    for name, read in _SUCCESS.items():
+        aggregate, value = read
+        if any(name in _read(measure) for measure in online_measures):
+            of_items[name] = Column(f"{aggregate}(case when {is_success} then {value} end)", name)
+            columns[name] = Column(f"{aggregate}({name})", name)
     if not columns:
         return None
-    actions = dict.fromkeys(measure.action for measure in online_measures if measure.action)
+    actions = dict.fromkeys(
+        action
+        for measure in online_measures
+        for action in ([measure.action] if measure.action else success)
+        if measure.action or any(name in _read(measure) for name in _SUCCESS)
+    )
     view = {
         "columns": [*columns.values()],
         "of_items": [*of_items.values()],

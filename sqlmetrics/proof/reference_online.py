@@ -26,6 +26,9 @@ class Request:
         clicks: The clicks, one an item.
         bought: The items that were bought.
         paid: What was paid for each of them.
+        query: What was asked; empty if that is not known.
+        at: When, in seconds.
+        bought_after: Seconds from the request to what was bought.
     """
 
     name: str
@@ -34,6 +37,9 @@ class Request:
     clicks: tuple[Click, ...] = ()
     bought: tuple[str, ...] = ()
     paid: tuple[float, ...] = ()
+    query: str = ""
+    at: float = 0
+    bought_after: float = 60
 
     @property
     def ranks(self) -> list[int]:
@@ -43,6 +49,11 @@ class Request:
     def did(self, action: str) -> bool:
         """Whether there was a `click` or a `purchase`."""
         return bool({"click": self.clicks, "purchase": self.bought}[action])
+
+    def successes(self, actions: Sequence[str]) -> list[float]:
+        """After how many seconds there was a success, by `click`, `purchase` or both."""
+        clicks = [click.after for click in self.clicks] if "click" in actions else []
+        return clicks + [self.bought_after for _ in self.bought if "purchase" in actions]
 
     def down_to(self, k: int | None) -> Request:
         """The request with its first k positions alone; None for all."""
@@ -102,8 +113,61 @@ OF_ACTIONS: Mapping[str, Callable[[Request, str], Part]] = {
 """Online metric of an action -> what a request adds; only purchases have amounts."""
 
 
+def _time_to_success(request: Request, actions: Sequence[str]) -> Part:
+    seconds = request.successes(actions)
+    return (min(seconds), 1) if seconds else (0, 0)
+
+
+def _reformulation(
+    request: Request, visit: Sequence[Request], actions: Sequence[str], minutes: int
+) -> Part:
+    """1 where the visit's next search asks something else so soon, and nothing succeeded before."""
+    later = visit[visit.index(request) + 1 :]
+    if not later or not (request.query and later[0].query) or later[0].query == request.query:
+        return 0, 1
+    gap = later[0].at - request.at
+    before = [seconds for seconds in request.successes(actions) if seconds <= gap]
+    return gap <= 60 * minutes and not before, 1
+
+
+def _exit(request: Request, visit: Sequence[Request], actions: Sequence[str]) -> Part:
+    """1 at the last search of a visit, where nothing succeeded since it began."""
+    if request is not visit[-1]:
+        return 0, 0
+    moments = [other.at + after for other in visit for after in other.successes(actions)]
+    return not any(moment >= request.at for moment in moments), 1
+
+
+def visit_parts(
+    metric: str, requests: Sequence[Request], actions: Sequence[str], minutes: int = 5
+) -> Iterator[Part]:
+    """What each request adds to a metric of success, and of what follows a search.
+
+    Args:
+        metric: `time_to_success`, `reformulation_rate` or `search_exit_rate`.
+        requests: Those of the log; a session is a visit.
+        actions: Those that are a success.
+        minutes: Within how many minutes another query is a reformulation.
+    """
+    for request in requests:
+        visit = sorted(
+            (other for other in requests if other.session == request.session),
+            key=lambda other: (other.at, other.name),
+        )
+        if metric == "time_to_success":
+            yield _time_to_success(request, actions)
+        elif metric == "reformulation_rate":
+            yield _reformulation(request, visit, actions, minutes)
+        else:
+            yield _exit(request, visit, actions)
+
+
 def online_parts(
-    metric: str, requests: Sequence[Request], k: int | None = None, action: str = ""
+    metric: str,
+    requests: Sequence[Request],
+    k: int | None = None,
+    action: str = "",
+    minutes: int | None = None,
 ) -> Iterator[Part]:
     """What each request adds to an online metric; that of sessions counts at their first one.
 
@@ -112,7 +176,11 @@ def online_parts(
         requests: Those of the log, each session's in the order of their ids.
         k: The cutoff, None for all positions.
         action: `click` or `purchase`, where the metric is of one.
+        minutes: Within how many minutes, where the metric is of some.
     """
+    if metric in ("time_to_success", "reformulation_rate", "search_exit_rate"):
+        yield from visit_parts(metric, requests, ["click"], minutes or 5)
+        return
     if action:
         yield from (OF_ACTIONS[metric](request, action) for request in requests)
         return

@@ -69,7 +69,8 @@ class Clicks(Model):
     experiment: ClickExperiment | None = None
     """Variants that users were assigned to, and when to ship one (`clicks experiment`)."""
     success_actions: tuple[str, ...] = Field(default=(CLICK,), min_length=1)
-    """The actions of which one makes a session a success, for `session_success`."""
+    """The actions of which one is a success, for `session_success`, `time_to_success` and what
+    follows a search."""
     time_zone: str | None = None
     """Whose days count, and whose hours for `bots_of: day`: a name like Asia/Tokyo. Times without a
     zone are of UTC. Default: UTC."""
@@ -152,8 +153,9 @@ class Clicks(Model):
         ]
         if lacks:
             raise ValueError(f"success_actions need log.columns.actions.{lacks[0]}")
-        if self.success_actions != (CLICK,) and self.columns and self.columns.session is None:
-            raise ValueError(f"success_actions need {self._place}.columns.session")
+        columns = self.columns
+        if self.success_actions != (CLICK,) and columns and not (columns.session or columns.time):
+            raise ValueError(f"success_actions need {self._place}.columns.session, or time")
         return self
 
     @model_validator(mode="after")

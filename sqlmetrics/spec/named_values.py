@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from sqlmetrics.catalog.online import online
@@ -55,7 +56,9 @@ def named_in(spec: Spec) -> Iterator[NamedValue]:
     for threshold in spec.checks:
         yield from _of_check(threshold)
     measures = [online(text) for text in spec.online]
-    for measure in [measure for measure in measures if measure.of_clicks][:1]:
+    success = spec.clicks.success_actions if spec.clicks else ()
+    of_clicks = (m for m in measures if m.of_clicks or (m.of_success and CLICK in success))
+    for measure in islice(of_clicks, 1):
         yield NamedValue(f"the metric {measure}", ACTION, CLICK)
     for measure in measures:
         if measure.action:

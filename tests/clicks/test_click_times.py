@@ -678,6 +678,7 @@ def test_every_metric_says_what_is_better() -> None:
     assert {one.better for one in (*listed(), *ONLINE.values())} == {"higher", "lower", "none"}
     assert {name for name in names if direction(name) < 0} == {
         *("abandonment", "zero_result_rate", "first_click_rank", "time_to_first_click"),
+        *("time_to_success", "reformulation_rate", "search_exit_rate"),
         *("first_rank", "mean_rank", "gini", "ils", "arp", "hole", "p_skip", "first_purchase_rank"),
     }
     assert {name for name in names if direction(name) == 0} == {

@@ -141,7 +141,9 @@ def test_what_sessions_need_is_told() -> None:
     del log["impressions"]["columns"]["session"]
     with pytest.raises(sm.SpecError, match=r"session_success needs a column of sessions"):
         sm.evaluate_clicks(sm.Spec(clicks=log, metrics=["session_success"]))
-    with pytest.raises(sm.SpecError, match=r"success_actions need impressions\.columns\.session"):
+    del log["impressions"]["columns"]["time"]
+    lacking = r"success_actions need impressions\.columns\.session, or time"
+    with pytest.raises(sm.SpecError, match=lacking):
         sm.Spec(clicks={**log, "success_actions": ["save"]}, metrics=["ctr"])
     columns = {"session": "visit", "clicked": "clicked"}
     wide = {"log": {"relation": "log", "columns": columns}, "success_actions": ["save"]}

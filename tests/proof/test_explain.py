@@ -369,6 +369,10 @@ BY_HAND = {
     "average_order_value": (19, 1),
     "searches_per_session": (5, 3),
     "session_success": (2, 3),
+    "time_to_success": (2408, 3),
+    "reformulation_rate": (1, 5),
+    "reformulation_rate(minutes=2)": (0, 5),
+    "search_exit_rate": (1, 3),
     "action_rate(click)": (3, 5),
     "action_rate(purchase)": (1, 5),
     "mean_amount(purchase)": (19, 1),
@@ -386,6 +390,10 @@ CHANGED_BY_HAND = {
     ("purchases", "requests: none"): "1 4 0.2500",
     ("session_success", "success_actions: [purchase]"): "1 3 0.3333",
     ("action_rate(purchase)", "requests: none"): "1 4 0.2500",
+    ("time_to_success", "success_actions: [purchase]"): "60 1 60.0000",
+    ("reformulation_rate", "requests: none"): "0 4 0.0000",
+    ("search_exit_rate", "success_actions: [purchase]"): "2 3 0.6667",
+    ("search_exit_rate", "cleaning: {attribution_window: 30m}"): "2 3 0.6667",
     ("time_to_first_click", "cleaning: {attribution_window: 30m}"): "8 2 4.0000",
 }
 """Online metric, other keys of clicks -> the sums and the value then."""
@@ -395,7 +403,8 @@ def test_every_online_metric_has_sums_by_hand() -> None:
     assert {online(text).metric.name for text in BY_HAND} == {*ONLINE}
     for text, sums in BY_HAND.items():
         asked = online(text)
-        parts = online_parts(asked.metric.name, LOG, asked.k, asked.action)
+        name = asked.metric.name
+        parts = online_parts(name, LOG, asked.k, asked.action, asked.minutes)
         assert tuple(map(sum, zip(*parts, strict=True))) == sums
 
 

@@ -30,8 +30,12 @@ _UBI = {
 }
 """Role -> the column that has it in User Behavior Insights."""
 
-_ROLES = {"requests": "results"}
-"""What a metric needs of a log -> the role of its column, where it is called otherwise."""
+_ROLES = {
+    "requests": ["results"],
+    "visit": ["time", "query", "session", "user"],
+    "timed session": ["time", "session"],
+}
+"""What a metric needs of a log -> the roles of its columns, where they are called otherwise."""
 
 _SHOWN = ("request", "query", "item", "position", "action")
 """Roles that decide what was shown, and what was done with it."""
@@ -134,9 +138,9 @@ def _online(clicks: Clicks, metric: Online) -> tuple[Sequence[str], Sequence[str
     actions = [CLICK] if metric.of_clicks else []
     actions += [PURCHASE] if metric.of_purchases else []
     actions += [metric.action] if metric.action else []
-    actions += clicks.success_actions if metric.metric.needs == "session" else []
+    actions += clicks.success_actions if metric.of_success else []
     needs = metric.metric.needs
-    return actions, [_ROLES.get(needs, needs)] if needs else []
+    return actions, _ROLES.get(needs, [needs] if needs else [])
 
 
 def _metric(clicks: Clicks, actions: Sequence[str], roles: Sequence[str]) -> Iterator[SourceColumn]:

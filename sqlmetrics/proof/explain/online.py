@@ -84,17 +84,21 @@ def _sql(measure: Online, compiled: Compiled) -> Iterator[str]:
 def _worked(measure: Online, example: OnlineExample) -> Iterator[str]:
     yield "Example: a small click log, one row per request"
     names = ["request", "session", "shown", "clicked", "bought", "numerator", "denominator"]
+    if measure.of_visits:
+        names[2:3] = ["asked", "at"]
     rows = [
-        (*_told(request), *map(number, part))
+        (*_told(request, of_visits=measure.of_visits), *map(number, part))
         for request, part in zip(LOG, example.parts, strict=True)
     ]
-    yield Table(names, rows, 5).text()
+    yield Table(names, rows, len(names) - 2).text()
+    if measure.of_visits:
+        yield "asked desk, at 120: the query desk, after 120 minutes"
     yield (
         "clicked d:3s/40s: a click on item d after 3 seconds, and a stay of 40 seconds\n"
         "bought d:19: item d, for an amount of 19"
     )
     sums = [number(sum(column)) for column in zip(*example.parts, strict=True)]
-    steps = zip(names[5:], zip(*example.parts, strict=True), sums, strict=True)
+    steps = zip(names[-2:], zip(*example.parts, strict=True), sums, strict=True)
     lines = [
         hung(name, f"{' + '.join(map(number, terms))} = {total}", 18)
         for name, terms, total in steps
@@ -112,7 +116,8 @@ def _worked(measure: Online, example: OnlineExample) -> Iterator[str]:
         yield paragraph("Same result with ", same)
 
 
-def _told(request: Request) -> tuple[str, ...]:
+def _told(request: Request, *, of_visits: bool) -> tuple[str, ...]:
     clicks = " ".join(f"{c.item}:{c.after:g}s/{c.stay:g}s" for c in request.clicks)
     bought = (f"{i}:{paid:g}" for i, paid in zip(request.bought, request.paid, strict=True))
-    return request.name, request.session, " ".join(request.shown), clicks, " ".join(bought)
+    lists = [request.query, f"{request.at / 60:g}"] if of_visits else [" ".join(request.shown)]
+    return request.name, request.session, *lists, clicks, " ".join(bought)

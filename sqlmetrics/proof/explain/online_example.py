@@ -16,14 +16,20 @@ from sqlmetrics.proof.explain.arithmetic import number
 from sqlmetrics.proof.reference_online import Click, Part, Request, online_parts
 from sqlmetrics.spec.spec import Spec
 
+HOUR = 3600
+
 LOG = (
-    Request("r1", "s1", ("a", "b", "c", "d"), (Click("d", 3, 40), Click("b", 8, 2)), ("d",), (19,)),
-    Request("r2", "s1"),
-    Request("r3", "s2", ("a", "b", "c")),
-    Request("r4", "s3", ("a", "e"), (Click("a", 5, 30),)),
-    Request("r5", "s3", ("b", "c", "a"), (Click("c", 2400, 12),)),
+    Request(
+        *("r1", "s1", ("a", "b", "c", "d"), (Click("d", 3, 40), Click("b", 8, 2)), ("d",), (19,)),
+        *("lamp", 3 * 60),
+    ),
+    Request("r2", "s1", query="lmap"),
+    Request("r3", "s2", ("a", "b", "c"), query="desk", at=2 * HOUR),
+    Request("r4", "s3", ("a", "e"), (Click("a", 5, 30),), query="sofa", at=3 * HOUR),
+    Request("r5", "s3", ("b", "c", "a"), (Click("c", 2400, 12),), query="bed", at=4 * HOUR),
 )
-"""Requests of three visits: one has no result, one no click, one a click after 40 minutes."""
+"""Requests of three visits: one has no result, and three minutes later its query is corrected; one
+has no click, one a click after 40 minutes."""
 
 START = datetime(2026, 1, 1, 8)
 
@@ -36,9 +42,9 @@ SETTINGS = (
 """Keys of `clicks` that make other numbers of the log."""
 
 COLUMNS: Mapping[str, Mapping[str, str]] = {
-    "impressions": {"session": "session_id", "time": "shown_at"},
+    "impressions": {"query": "query_text", "session": "session_id", "time": "shown_at"},
     "events": {"time": "happened_at", "dwell": "dwell_seconds", "amount": "amount"},
-    "requests": {"session": "session_id", "time": "asked_at"},
+    "requests": {"query": "query_text", "session": "session_id", "time": "asked_at"},
 }
 """The tables of the log, and their columns with names of their own."""
 
@@ -76,7 +82,9 @@ def worked_online(measure: Online, evaluated: Evaluated) -> OnlineExample:
         measure: The metric.
         evaluated: What evaluates the online metrics of a spec's log.
     """
-    parts = tuple(online_parts(measure.metric.name, LOG, measure.k, measure.action))
+    parts = tuple(
+        online_parts(measure.metric.name, LOG, measure.k, measure.action, measure.minutes)
+    )
     cuts = [Online(measure.metric, k) for k in (1, 2, None)] if measure.metric.cut else []
     (first_measure, *other_measures) = dict.fromkeys([measure, *cuts])
     rows = list(_rows(first_measure, *other_measures, by=evaluated))
@@ -125,9 +133,13 @@ def online_spec(*measures: Online, tables: Mapping[str, Mapping[str, Any]], text
 def log_tables() -> dict[str, dict[str, Any]]:
     """The log as tables."""
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in COLUMNS}
-    for hour, request in enumerate(LOG):
-        timestamp = START + timedelta(hours=hour)
-        key = {"request_id": request.name, "session_id": request.session}
+    for request in LOG:
+        timestamp = START + timedelta(seconds=request.at)
+        key = {
+            "request_id": request.name,
+            "session_id": request.session,
+            "query_text": request.query,
+        }
         rows["requests"].append({**key, "asked_at": timestamp})
         for position, item in enumerate(request.shown, start=1):
             impression = {**key, "item_id": item, "position": position, "shown_at": timestamp}
@@ -136,7 +148,7 @@ def log_tables() -> dict[str, dict[str, Any]]:
             (click.item, "click", click.after, click.stay, None) for click in request.clicks
         ]
         for item, paid in zip(request.bought, request.paid, strict=True):
-            acts.append((item, "purchase", 60, 0, float(paid)))
+            acts.append((item, "purchase", request.bought_after, 0, float(paid)))
         for item, action, after, stay, amount in acts:
             happened = timestamp + timedelta(seconds=after)
             rows["events"].append(
