@@ -28,7 +28,7 @@ def combine(
     rankings: Any = None,
     metrics: str | Sequence[str] = (),
     per: str | None = None,
-    k: int = 10,
+    k: int | None = None,
     level: float = CONFIDENCE,
     max_rounds: int = 500,
     into: str | None = None,
@@ -61,7 +61,7 @@ def combine(
         per: `system`: calibrated takes what a grade is worth apart for each group of systems that
             show the pair in their top `k`, so that a judge which favours a system does so no more.
             Needs rankings with a column of systems.
-        k: The last rank of the rankings that `per` looks at.
+        k: The last rank of the rankings that `per` looks at. Default: 10.
         level: The coverage of the intervals of these.
         max_rounds: After so many rounds dawid_skene ends at the latest.
         into: A table of the database that the labels are written to, and stay in.
@@ -97,8 +97,7 @@ def combine(
     check_level("the confidence level", level)
     check_count("max_rounds", max_rounds)
     methods = _methods(method)
-    check_count("k", k)
-    _check_per(per, methods, rankings)
+    _check_per(per, k, methods, rankings)
     if rankings is not None and not metrics and per is None:
         raise SpecError(
             "rankings are for metrics of their systems, or for labels per system; give metrics "
@@ -110,7 +109,7 @@ def combine(
         raise SpecError(f"into takes the labels of one method, given {', '.join(methods)}")
     question = Question("combine", labels, judges, judge, rankings, metrics, arguments)
     with question.opened(connection, check=check) as (panel, plan, engine):
-        counts = PairCounts(panel, (), None, k, engine)
+        counts = PairCounts(panel, (), None, k or 10, engine)
         lists = plan if per else None
         if lists and SYSTEM not in lists.shape.keys:
             raise SpecError(
@@ -150,8 +149,12 @@ def _methods(method: Any) -> tuple[str, ...]:
     return methods
 
 
-def _check_per(per: Any, methods: Sequence[str], rankings: Any) -> None:
-    """Raise SpecError if labels cannot depend on systems."""
+def _check_per(per: Any, k: Any, methods: Sequence[str], rankings: Any) -> None:
+    """Raise SpecError if labels cannot depend on systems, or a depth is for nothing."""
+    if k is not None:
+        check_count("k", k)
+    if per is None and k is not None:
+        raise SpecError("k is the depth that per='system' looks at; add it (--per system)")
     if per is None:
         return
     if per != SYSTEM:

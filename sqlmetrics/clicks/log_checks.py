@@ -239,10 +239,13 @@ def _of_positions(clicks: Clicks, kinds: Mapping[str, str]) -> Iterator[_Rule]:
         return
     name = source.columns.position
     kind = kinds.get(name.casefold(), "")
-    yield from _of_position(identifier(name), name, source.first_position, kind)
+    table = "log" if clicks.log else "impressions"
+    yield from _of_position(identifier(name), name, source.first_position, kind, table)
 
 
-def _of_position(column: str, name: str, first: object, kind: str) -> Iterator[_Rule]:
+def _of_position(
+    column: str, name: str, first: object, kind: str, table: str = ""
+) -> Iterator[_Rule]:
     leave_out = "fix these rows, or leave them out with where"
     if kind.startswith(TEXTS):
         yield _Rule(_no_number("position"), column, name)
@@ -252,7 +255,8 @@ def _of_position(column: str, name: str, first: object, kind: str) -> Iterator[_
     below = RowCheck("position", _THERE + "{number} < 0", "is negative", leave_out)
     yield _Rule(below, column, name)
     if first == 1:
-        remedy = "set first_position: 0, or each if some lists start at 0 and some at 1"
+        key = f"clicks.{table}.first_position"
+        remedy = f"set {key}: 0, or {key}: each if some lists start at 0 and some at 1"
         zero = RowCheck("position", _THERE + "{number} = 0", "is 0, but lists start at 1", remedy)
         yield _Rule(zero, column, name)
 

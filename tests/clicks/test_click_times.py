@@ -504,7 +504,7 @@ def wide(positions: Sequence[Any], **more: Any) -> Row:
     ("positions", "told"),
     [
         ([0, 1, 2], "position is 0, but lists start at 1 in 1 row"),
-        (["0", "1", "2"], "set first_position: 0, or each if some lists start at 0"),
+        (["0", "1", "2"], "set clicks.log.first_position: 0, or clicks.log.first_position: each"),
         ([1.0, 1.4, 2.0], "position is not a whole number in 1 row"),
         ([-1, 1, 2], "position is negative in 1 row"),
         (["1", "2", "last"], "position is not a number in 1 row"),
@@ -528,7 +528,7 @@ def test_lists_that_start_at_0_say_so(tmp_path: Path) -> None:
     )
     done = CliRunner().invoke(cli, ["clicks", str(tmp_path / "log.yml")])
     assert isinstance(done.exception, sm.InputError)
-    assert "set first_position: 0" in str(done.exception)
+    assert "first_position: 0" in str(done.exception)
 
 
 def two_tables(actions: Sequence[str], **more: Any) -> Row:

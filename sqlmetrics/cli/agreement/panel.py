@@ -52,9 +52,7 @@ def depth_option(use: str) -> Callable[[Callable[..., None]], Callable[..., None
         "-k",
         "k",
         type=int,
-        default=10,
-        show_default=True,
-        help=f"Number of top ranks of the rankings {use}.",
+        help=f"Number of top ranks of the rankings {use}.  [default: 10]",
     )
 
 
