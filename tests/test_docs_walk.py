@@ -21,8 +21,10 @@ from pathlib import Path
 
 import click
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 from command import sqlmetrics
+from conftest import peer
 from documentation import OWN_STATE, PAGES, ROOT
 from engines.starting import Servers
 from marked import by_turns, long
@@ -317,6 +319,10 @@ def prepare(page: str, folder: Path) -> None:
         (folder / "pull-request" / "spec.yml").write_text(spec)
         profile = "outputs: {dev: {type: duckdb, path: shop.duckdb}}\ntarget: dev\n"
         (folder / "ci" / "profiles.yml").write_text(profile)
+    if page == "lakehouse.md":
+        for table in ("rankings", "labels"):
+            rows = pq.read_table(folder / f"{table}.parquet")
+            peer("deltalake").write_deltalake(str(folder / "lake" / table), rows)
     if page == "clicks.md":  # which makes it
         (folder / "search.yml").unlink()
     (folder / "labels.csv").write_text("query_id,item_id,grade\nq1,i1,1\n")

@@ -82,13 +82,14 @@ def relation_of(source: Source, role: str) -> Relation:
     return relation
 
 
-def relation_in(source: Source, role: str, engine: Database) -> Relation:
+def relation_in(source: Source, role: str, engine: Database, name: str = "") -> Relation:
     """The relation of a source; what no text can name is registered in a DuckDB.
 
     Args:
         source: A relation, a query, a file, a table of a lakehouse, or data in memory.
         role: `rankings`, `labels` ...; of a click log, `clicks_events` ...
         engine: The DuckDB that reads it.
+        name: What it is registered as; default: its role.
 
     Raises:
         InputError: If it cannot be read.
@@ -97,10 +98,10 @@ def relation_in(source: Source, role: str, engine: Database) -> Relation:
         from sqlmetrics.evaluation.inputs.arrow import arrow_of
 
         data = arrow_of(source.data, role, source.columns)
-        return Relation("table", engine.register(f"sqlmetrics_{role}", data), ordered=True)
+        return Relation("table", engine.register(f"sqlmetrics_{name or role}", data), ordered=True)
     if source.file is not None and is_lake_table(source.file):
         data = lake_table(source.file, role.removeprefix("clicks_"))
-        return Relation("table", engine.register(f"sqlmetrics_{role}", data))
+        return Relation("table", engine.register(f"sqlmetrics_{name or role}", data))
     return relation_of(source, role)
 
 

@@ -223,7 +223,7 @@ def _with_table(
         return None
     with nullcontext(engine) if is_there else connect() as reader:
         lists = RankedLists.model_validate(source_fields)
-        source = source_text(relation_in(lists, "traces", reader))
+        source = source_text(relation_in(lists, "rankings", reader, "traces"))
         columns = reader.columns(source)
         if are_mlflow_traces(columns):
             source = f"({unpacked(source, reader)}) as mlflow_traces"
