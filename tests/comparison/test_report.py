@@ -240,10 +240,12 @@ def test_each_word_is_used_and_each_that_is_used_is_there() -> None:
         "funnel",
         "unit",
         "counted",
+        "experiment_verdict",
+        "experiment_state",
     }  # of names in lists
     by_parts = {f"{one.__name__}.{part}" for one in MAKERS + LATER for part in _PARTS}
     sections = ("contributions", "funnel", "weights", "surface", "variants")
-    sections += ("judges", "judge_bias", "judge_systems")
+    sections += ("judges", "judge_bias", "judge_systems", "experiment", "experiment_days")
     by_parts |= {f"{section}.{part}" for section in sections for part in _PARTS}
     idle = {key for key in known - used - by_parts if key.partition(".")[0] not in made}
     assert idle == set()

@@ -339,3 +339,39 @@ def test_a_check_of_an_experiment_that_cannot_be(check: dict[str, Any], message:
     plain = spec.having(clicks=spec.clicks.model_copy(update={"experiment": None}))  # type: ignore[union-attr]
     with pytest.raises(sm.SpecError, match="experiment: primary: the spec has none; add clicks"):
         plain.having(checks=[{"experiment": "primary"}])
+
+
+@by_turns(4)
+def test_a_report_draws_the_nights_that_runs_have_written() -> None:
+    spec = spec_of(guardrails=[{"metric": "abandonment", "max_drop_pct": 5}]).having(baseline="A")
+    with connect() as engine:
+        loaded(engine, log_rows(600))
+        fresh = sm.report(spec, connection=engine)
+        night(spec, engine, 0, DAYS)
+        stored = sm.report(spec, connection=engine, language="zh")
+        early = sm.report(spec, connection=engine, end="2026-01-04")
+        uneven = spec_of(variants=["A", "B"], shares={"A": 9, "B": 1})
+        night(uneven, engine, 0, DAYS)
+        nothing = sm.report(uneven, connection=engine)
+    keys = ["experiment", "experiment_days-B", "experiment_days-C"]
+    by_key = {picture.key: picture for picture in fresh.pictures}
+    assert [key for key in by_key if key.startswith("experiment")] == keys
+    for picture in stored.pictures:
+        if picture.key in by_key and picture.key.startswith("experiment"):
+            assert [*picture.chart.rows] == [*by_key[picture.key].chart.rows]
+    limits = {row["label"]: row["limit"] for row in by_key["experiment"].chart.rows}
+    assert limits == {"B · ctr@1": None, "C · ctr@1": None} | dict.fromkeys(
+        ["B · abandonment", "C · abandonment"], 0.05
+    )
+    text = by_key["experiment"].sentence(fresh.words)
+    assert "B against A: ship. ctr@1 +" in text
+    assert "C against A: not yet. ctr@1" in text
+    assert "6 in several variants left out" in text
+    assert "上线" in stored.plot("experiment").sentence(stored.words)
+    assert any("come from m_experiment, up to 2026-01-04" in note for note in stored.content.notes)
+    assert [*fresh.content.notes][-2:] == [*stored.content.notes][-2:]
+    assert "Up to 2026-01-03, 3 days" in early.plot("experiment").sentence(early.words)
+    refused = nothing.plot("experiment")
+    assert "B against A: no verdict. ctr@1 has no number" in refused.sentence(nothing.words)
+    assert ([*refused.chart.rows], len(refused.cells)) == ([], 2)
+    assert all("experiment_days" not in picture.key for picture in nothing.pictures)

@@ -35,6 +35,7 @@ from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.jobs.days import on_days
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.click_experiment import ClickExperiment
+from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import Days, day_of
 from sqlmetrics.spec.named_values import named_in
 from sqlmetrics.spec.spec import Spec
@@ -65,7 +66,7 @@ def experiment(spec: Spec, connection: Any = None) -> Experiment:
         SpecError: If the spec has no experiment, or the log lacks what a metric needs.
         InputError: If a variant has no request.
     """
-    settings = _settings(spec)
+    _, settings = _asked(spec)
     with (
         experiment_log(spec, connect(connection)) as ratios,
         keeping(ratios.log.engine, [ratios.step]),
@@ -74,18 +75,23 @@ def experiment(spec: Spec, connection: Any = None) -> Experiment:
         return look.result()
 
 
-def _settings(spec: Spec) -> ClickExperiment:
+def _asked(spec: Spec) -> tuple[Clicks, ClickExperiment]:
+    """The log of a spec, and its experiment.
+
+    Raises:
+        SpecError: If there is none.
+    """
     if spec.clicks is None or spec.clicks.experiment is None:
         raise SpecError(
             "the spec has no experiment; add clicks: {experiment: {variants: [old, new], control: "
             "old, primary: ctr@5}}"
         )
-    return spec.clicks.experiment
+    return spec.clicks, spec.clicks.experiment
 
 
 @contextmanager
 def experiment_log(
-    spec: Spec, engine: Database, until: date | None = None, *, only_days: bool = False
+    spec: Spec, engine: Database, until: date | None = None, *, by_day: bool = False
 ) -> Iterator[OnlineRatios]:
     """The metrics of a spec's experiment, before what requests add to them is kept.
 
@@ -93,26 +99,24 @@ def experiment_log(
         spec: A spec with a click log and its experiment.
         engine: The database that holds the log.
         until: The day before which reading ends; by default that of the experiment.
-        only_days: Whether only requests of its days are read.
+        by_day: Whether each request has its day, and only those of its days are read.
     """
-    settings = _settings(spec)
+    clicks, settings = _asked(spec)
     of_log = {"metrics": settings.metrics, "online": (), "by": (), "baseline": settings.control}
     before = period(settings.days_before) if settings.days_before else None
     start = before.days.start if before else settings.start
     end = min(filter(None, (until, settings.end)), default=None)
     read = Days(start=start, end=end) if start or end else None
     dated = on_days(spec.having(**of_log), read).spec
-    clicks = dated.clicks
-    if clicks is None:
-        raise ValueError("a spec with an experiment has clicks")
-    if clicks.columns is not None and clicks.columns.time is not None:
+    clicks = dated.clicks or clicks
+    if by_day or (clicks.columns is not None and clicks.columns.time is not None):
         clicks = clicks.model_copy(update={"daily": True})
     options = Options(metrics=(), days=settings.days, before=before)
     names = named_in(dated)
     with (
         engine,
         engine.reading(),
-        cleaned_log(clicks, engine, names=names, only_days=only_days and read is not None) as log,
+        cleaned_log(clicks, engine, names=names, only_days=by_day and read is not None) as log,
     ):
         yield ratios_of(log, dated, options, settings.flags)
 

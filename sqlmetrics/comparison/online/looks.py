@@ -56,7 +56,8 @@ def looks(
     settings = spec.clicks.experiment if spec.clicks else None
     if settings is None or not _is_on(settings, looked_at):
         return [], []
-    with experiment_log(spec, engine, _until(looked_at), only_days=True) as whole:
+    by_day = looked_at.day is None
+    with experiment_log(spec, engine, _until(looked_at), by_day=by_day) as whole:
         nights = _Nights(spec, settings, whole)
         if looked_at.day is not None:
             with keeping(engine, [whole.step]):

@@ -16,13 +16,13 @@ ALL = "all"
 
 
 class Addition(Protocol):
-    """The result of another command that has pictures for a report: a sweep, judges."""
+    """What has pictures for a report beside its numbers: a sweep, judges, an experiment."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know."""
 
-    def pictures(self, words: Any) -> Sequence[Any]:
+    def pictures(self, words: Any) -> Iterable[Any]:
         """What a report shows of it, in the language of the words."""
 
 

@@ -111,7 +111,7 @@ def days(content: Content, words: Words) -> Picture | None:
     parameters: dict[str, Any] = {
         "changes": changed,
         "deploys": marks(content, shown_days),
-        "domain": _domain(points),
+        "domain": day_domain(points),
         "words": {"baseline": content.baseline},
     }
     return Picture(
@@ -122,7 +122,7 @@ def days(content: Content, words: Words) -> Picture | None:
         1,
         pair(content, words)
         | {"lines": describe_markers(content, shown_days, words, changed=bool(changed))},
-        left_out=words("days.cut") if _is_cut(points, parameters["domain"]) else "",
+        left_out=words("days.cut") if is_cut(points, parameters["domain"]) else "",
     )
 
 
@@ -130,14 +130,14 @@ _OWN = ("difference", "ci_low", "ci_high")
 _RUNNING = ("running", "running_low", "running_high")
 
 
-def _domain(points: Sequence[Row]) -> list[float]:
+def day_domain(points: Sequence[Row]) -> list[float]:
     """From the lowest end of a day's interval to the highest one: the band begins far wider."""
     low, high = min(0.0, *(r["ci_low"] for r in points)), max(0.0, *(r["ci_high"] for r in points))
     room = 0.08 * (high - low) or 0.01
     return [low - room, high + room]
 
 
-def _is_cut(points: Sequence[Row], domain: Sequence[float]) -> bool:
+def is_cut(points: Sequence[Row], domain: Sequence[float]) -> bool:
     """Whether the band of a day ends outside the axis."""
     low, high = domain
     return any(row["running_low"] < low or row["running_high"] > high for row in points)

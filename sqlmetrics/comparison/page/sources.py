@@ -18,6 +18,7 @@ from sqlmetrics.comparison.page.click_log import logged, of_click_result
 from sqlmetrics.comparison.page.content import Addition, Content
 from sqlmetrics.comparison.page.deploys import deploys_of
 from sqlmetrics.comparison.page.evaluation import evaluated, leading, of_result
+from sqlmetrics.comparison.page.experiment import nights_of
 from sqlmetrics.comparison.page.fact_table import is_there, stored
 from sqlmetrics.comparison.page.report import Report
 from sqlmetrics.comparison.report.comparison import Comparison, check_has_baseline, check_interval
@@ -157,7 +158,8 @@ def _content(
         metrics = subject.in_our_words(options.metrics)
         changed: dict[str, Any] = {"metrics": metrics, "online": ()} if metrics else {}
         changed |= {"by": options.by} if options.by else {}
-        return logged(subject.having(**changed), options, engine, check=check)
+        content = logged(subject.having(**changed), options, engine, check=check)
+        return content.adding(nights_of(subject, options.days, engine, fresh=fresh))
     if not (fresh or options.metrics or options.by) and is_there(subject, engine):
         return stored(subject, options, engine)
     options = options if options.by else replace(options, by=subject.by)
