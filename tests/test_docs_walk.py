@@ -518,6 +518,8 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--end 2026-01-02",
         f"leaderboard rankings labels -m mrr {RANKED} --start 2026-01-01 --end 2026-01-02 "
         "--table topics PLACE",
+        f"leaderboard rankings.parquet labels.parquet -m mrr {RANKED} --start 2026-01-01 "
+        "--end 2026-01-02 --other-labels labels.parquet --table labels",
     ),
     "foretell": (
         "foretell experiments.parquet --online online -m ndcg@10,mrr --lower-is-better mrr "

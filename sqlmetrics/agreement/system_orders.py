@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from math import fsum
 from typing import Any
 
@@ -17,35 +16,13 @@ from sqlmetrics.comparison.compare import compare
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.evaluate import evaluate
-from sqlmetrics.stats import TIED
 from sqlmetrics.stats.estimate import Estimate, ratio_of_sums
 from sqlmetrics.stats.nonparametric import spearman
+from sqlmetrics.stats.rank_correlation import kendall, sign
 from sqlmetrics.tables.tabular import Row
 
 _P = 0.9
 """How likely a reader of the order of systems goes on to the next one."""
-
-
-def kendall(xs: Sequence[float], ys: Sequence[float]) -> float | None:
-    """Kendall's tau-b: pairs in the same order less those in the other, corrected for ties.
-
-    Returns:
-        From -1 to 1; None if there are fewer than 2 values, or one side has all the same.
-
-    >>> kendall([1, 2, 3], [1, 3, 2])
-    0.3333333333333333
-    """
-    signs = [
-        (_sign(a, b), _sign(c, d)) for (a, c), (b, d) in combinations(zip(xs, ys, strict=True), 2)
-    ]
-    n_first, n_second = (sum(pair[side] != 0 for pair in signs) for side in (0, 1))
-    if not n_first or not n_second:
-        return None
-    return float(sum(x * y for x, y in signs) / (n_first * n_second) ** 0.5)
-
-
-def _sign(value: float, other: float) -> int:
-    return 0 if abs(value - other) <= TIED else 1 if value > other else -1
 
 
 def rank_biased_overlap(xs: Sequence[float], ys: Sequence[float]) -> float | None:
@@ -70,7 +47,7 @@ def rank_biased_overlap(xs: Sequence[float], ys: Sequence[float]) -> float | Non
     n = len(xs)
     if n < 2:
         return None
-    ranks, other_ranks = ([sum(_sign(y, x) > 0 for y in side) for x in side] for side in (xs, ys))
+    ranks, other_ranks = ([sum(sign(y, x) > 0 for y in side) for x in side] for side in (xs, ys))
     agreements = []
     for depth in range(1, n + 1):
         pairs = [(a < depth, b < depth) for a, b in zip(ranks, other_ranks, strict=True)]

@@ -142,6 +142,8 @@ VERBS: dict[str, int] = {
     "leaderboard {day} -m {metrics}": 0,
     "leaderboard {day} -m {metrics} --table pairs": 0,
     "leaderboard {day} -m {metrics} --table topics": 0,
+    "leaderboard {day} -m {metrics} --table metrics": 0,
+    "leaderboard {day} -m {metrics} --table discrimination": 0,
     "leaderboard {day} -m {metrics} --methods": 0,
     "foretell experiments.csv --online ctr@5": 0,
     "clicks clicks.yml": 0,

@@ -330,3 +330,96 @@ def test_topics_and_variances_are_those_of_the_values() -> None:
     assert variance["reliability"] == pytest.approx(system / (system + residual / 30), abs=1e-12)
     n = variance["n_topics_needed"]
     assert system / (system + residual / n) >= 0.95 > system / (system + residual / (n - 1))
+
+
+@by_turns(2)
+def test_orders_and_verdicts_of_metrics_and_labels_are_those_of_rows_and_pairs() -> None:
+    from sqlmetrics.stats.bootstrap import expanded, resampled_counts
+    from sqlmetrics.stats.estimate import percentile_interval
+    from sqlmetrics.stats.rank_correlation import kendall
+
+    rankings, labels = world()
+    changed = [row | {"grade": row["grade"] * (row["item_id"] > 1)} for row in labels.to_pylist()]
+    others = pa.Table.from_pylist([row for row in changed if row["query_id"] != "t3"])
+    arguments: dict[str, Any] = {"other_labels": others, "replicates": 100}
+    metrics = ["ndcg@5", "first_rank"]
+    first = sm.leaderboard(rankings, labels, metrics, test="t", **arguments)
+    other = sm.leaderboard(rankings, others, metrics, test="t")
+
+    def means(board: sm.Leaderboard, metric: str) -> list[float]:
+        sign = -1 if metric == "first_rank" else 1
+        values = {row["system"]: sign * row["value"] for row in board if row["metric"] == metric}
+        return [values[system] for system in sorted(values)]
+
+    def verdicts(board: sm.Leaderboard, metric: str) -> list[int]:
+        sign = -1 if metric == "first_rank" else 1
+        return [
+            (pair["p_adjusted"] < 0.05) * (1 if sign * pair["difference"] > 0 else -1)
+            for pair in board.pairs
+            if pair["metric"] == metric
+        ]
+
+    (by_metric,) = first.to_arrow("metrics").to_pylist()
+    by_label = first.to_arrow("labels").to_pylist()
+    assert [row["metric"] for row in by_label] == ["ndcg@5", "first_rank"]
+    sides = [(by_metric, first, "ndcg@5", first, "first_rank")]
+    sides += [(row, first, row["metric"], other, row["metric"]) for row in by_label]
+    for row, board, metric, other_board, other_metric in sides:
+        expected = kendall(means(board, metric), means(other_board, other_metric))
+        assert row["kendall_tau"] == pytest.approx(expected, abs=1e-12)
+        pairs = [
+            *zip(verdicts(board, metric), verdicts(other_board, other_metric), strict=True),
+        ]
+        counts = {
+            "n_pairs": len(pairs),
+            "n_agreed": sum(x * y > 0 for x, y in pairs),
+            "n_opposite": sum(x * y < 0 for x, y in pairs),
+            "n_first_only": sum(x != 0 == y for x, y in pairs),
+            "n_other_only": sum(x == 0 != y for x, y in pairs),
+        }
+        assert {name: row[name] for name in counts} == counts
+    for row in first.to_arrow("discrimination").to_pylist():
+        is_different = [verdict != 0 for verdict in verdicts(first, row["metric"])]
+        assert (row["n_different"], row["n_pairs"]) == (sum(is_different), 10)
+        assert row["discriminative_power"] == sum(is_different) / 10
+    values = {
+        name: values_of(rankings, table, "ndcg@5")
+        for name, table in (("labels", labels), ("others", others))
+    }
+    taus = []
+    topics = [*dict.fromkeys(t for of in values.values() for t in of["s0"])]
+    for counts in resampled_counts(len(topics), 100, 1).tolist():
+        n = dict(zip(topics, counts, strict=True))
+        orders = [
+            [sum(n[t] * v for t, v in by_topic[s].items()) / sum(n[t] for t in by_topic[s])]
+            for by_topic in values.values()
+            for s in sorted(by_topic)
+        ]
+        taus.append(kendall([x for (x,) in orders[:5]], [x for (x,) in orders[5:]]) or 0.0)
+    low, high = percentile_interval(iter(taus), expanded(0.95, len(topics)))
+    ends = [by_label[0][f"kendall_tau_{end}"] for end in ("low", "high")]
+    assert ends == pytest.approx([low, high], abs=1e-12)
+    words = " ".join(first.text().split())
+    assert "by the other labels the order by ndcg@5 has Kendall's tau" in words
+    assert "topics by both labels 29, by the first alone 1, by the other 0" in words
+
+
+def test_labels_of_another_year_have_their_own_topics_and_a_spec_its_own_labels() -> None:
+    rankings, labels = world(3, 24)
+    early = [f"t{number}" for number in range(12)]
+    is_early = pa.compute.is_in(labels["query_id"], pa.array(early))
+    years = [labels.filter(is_early), labels.filter(pa.compute.invert(is_early))]
+    board = sm.leaderboard(rankings, years[0], "ndcg@5", other_labels=years[1])
+    (row,) = board.to_arrow("labels").to_pylist()
+    assert (row["n_systems"], row["n_pairs"]) == (3, 3)
+    assert row["kendall_tau_low"] <= row["kendall_tau_high"]
+    assert "by both labels 0, by the first alone 12, by the other 12" in " ".join(
+        board.text().split()
+    )
+    alone = sm.leaderboard(rankings, years[0], "mrr", other_labels=years[1], systems=["s1"])
+    (row,) = alone.to_arrow("labels").to_pylist()
+    assert (row["kendall_tau"], row["tau_ap"], row["n_systems"]) == (None, None, 1)
+    assert alone.to_arrow("metrics").num_rows == 0
+    spec = sm.Spec(name="s", rankings={"file": "a.csv"}, labels={"file": "b.csv"}, metrics=["mrr"])
+    with pytest.raises(sm.SpecError, match="other_labels: a spec names its own labels"):
+        sm.leaderboard(spec, other_labels=labels)

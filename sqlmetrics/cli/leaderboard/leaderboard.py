@@ -9,8 +9,8 @@ import click
 from sqlmetrics.cli.common import error_options
 from sqlmetrics.cli.evaluation_options import METRIC, given_options, metrics_option, table_options
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.cli.options.command import OUTPUT, STATISTICS, Command, option
-from sqlmetrics.cli.options.parameters import items_option, seed_option, sql_option
+from sqlmetrics.cli.options.command import INPUT_DATA, OUTPUT, STATISTICS, Command, option
+from sqlmetrics.cli.options.parameters import INPUT, items_option, seed_option, sql_option
 from sqlmetrics.cli.output import emit, format_of, output_options, write
 from sqlmetrics.cli.systems import (
     FORMATS,
@@ -24,7 +24,7 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.tables.table import terminal_width, wrapped
 
 TESTS = ("tukey", "t", "wilcoxon", "randomization")
-TABLES = ("rows", "pairs", "topics", "variances")
+TABLES = ("rows", "pairs", "topics", "variances", "metrics", "labels", "discrimination")
 CORRECTIONS = ("holm", "bonferroni", "bh", "none")
 
 
@@ -50,6 +50,13 @@ CORRECTIONS = ("holm", "bonferroni", "bh", "none")
     "--unjudged-share/--no-unjudged-share",
     default=True,
     help="Show the share of items without a label, where there are some.",
+)
+@option(
+    "--other-labels",
+    type=INPUT,
+    metavar="TABLE",
+    help="Other labels, of another judge or year; see --table labels.",
+    heading=INPUT_DATA,
 )
 @option(
     "--replicates",
@@ -98,6 +105,7 @@ def leaderboard(
     sqlmetrics leaderboard runs/*.txt qrels.txt -m map,P_10 --out table.tex
     sqlmetrics leaderboard runs/*.txt qrels.txt -m map --methods
     sqlmetrics leaderboard runs/*.txt qrels.txt -m map --table topics
+    sqlmetrics leaderboard runs/*.txt qrels.txt -m map,P_10 --table metrics
     sqlmetrics leaderboard track.yml --baseline prod --test t --correction bh
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.comparison.leaderboard.leaderboard import leaderboard as ordered
@@ -105,6 +113,8 @@ def leaderboard(
     if methods and (sql or output or shown_table):
         raise SpecError("--methods prints a paragraph; leave --sql, --table and -o out")
     form = "table" if methods else format_of(output, out, FORMATS, ("metric", "system"))
+    if shown_table == "labels" and "other_labels" not in arguments:
+        raise click.UsageError("--table labels compares two tables of labels; give --other-labels")
     rankings, labels = sources(tables, labels)
     if spec_of(rankings) is None and "metrics" not in arguments:
         raise click.UsageError("no metric to order by; name some, like -m ndcg@10,recall@100,mrr")
@@ -114,6 +124,8 @@ def leaderboard(
         is_shown = out is None and terminal_width()
         write((wrapped([paragraph]) if is_shown else paragraph) + "\n", out)
         return
+    if shown_table == "metrics" and len(board.headings) < 2:
+        raise SpecError("--table metrics compares metrics with one another; name two or more (-m)")
     if shown_table and not sql:
         table = board.table_of(shown_table)
         texts = {"table": table.text, "markdown": table.markdown, "html": table.html}

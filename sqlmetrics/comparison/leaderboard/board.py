@@ -9,6 +9,12 @@ from typing import ClassVar
 
 import sqlmetrics
 from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.comparison.leaderboard.orders import (
+    DISCRIMINATION_KINDS,
+    LABEL_KINDS,
+    METRIC_KINDS,
+    Orders,
+)
 from sqlmetrics.comparison.leaderboard.pairs import TUKEY, PairTests, Test
 from sqlmetrics.comparison.leaderboard.topics import TOPIC_KINDS, VARIANCE_KINDS
 from sqlmetrics.spec.spec import Spec
@@ -138,6 +144,7 @@ class Leaderboard(Tabular):
         pairs: One row per metric and pair of systems, with the difference and p-values.
         topics: One row per metric and topic, hardest first: mean, spread and ends over systems.
         variances: One row per metric: variance by system and topic, and the topics that it takes.
+        orders: The orders by each metric, for `metrics`, `labels` and `discrimination`.
         headings: Metric -> what it was called by who asked for it.
         sort_by: The metric that orders the table.
         baseline: The system that the others are compared with; None for the best of each metric.
@@ -150,6 +157,7 @@ class Leaderboard(Tabular):
     pairs: tuple[Row, ...]
     topics: tuple[Row, ...]
     variances: tuple[Row, ...]
+    orders: Orders
     headings: Mapping[str, str]
     sort_by: str
     baseline: str | None
@@ -162,6 +170,9 @@ class Leaderboard(Tabular):
         "pairs": PAIR_KINDS,
         "topics": TOPIC_KINDS,
         "variances": VARIANCE_KINDS,
+        "metrics": METRIC_KINDS,
+        "labels": LABEL_KINDS,
+        "discrimination": DISCRIMINATION_KINDS,
     }
 
     def __iter__(self) -> Iterator[Row]:
@@ -175,7 +186,10 @@ class Leaderboard(Tabular):
         return [{name: row.get(name) for name in KINDS} for row in self.rows]
 
     def _arrow_tables(self) -> ArrowTables:
-        return arrow_tables([self.rows, self.pairs, self.topics, self.variances], self._schemas)
+        orders = self.orders
+        late_rows = [orders.metric_rows(), orders.label_rows(), orders.discrimination_rows()]
+        rows = [self.rows, self.pairs, self.topics, self.variances, *late_rows]
+        return arrow_tables(rows, self._schemas)
 
     def methods_text(self) -> str:
         """A paragraph for a paper: metrics, conventions, tests, the number of topics."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import date
 from itertools import combinations
 from typing import Any, Unpack
@@ -14,6 +15,7 @@ from sqlmetrics.comparison.all_pairs import group_letters
 from sqlmetrics.comparison.compare import asked_plan
 from sqlmetrics.comparison.findings import comparable, left_out
 from sqlmetrics.comparison.leaderboard.board import KINDS, Leaderboard, Methods
+from sqlmetrics.comparison.leaderboard.orders import Order, Orders
 from sqlmetrics.comparison.leaderboard.pairs import TUKEY, PairTests, Test, pair_tests
 from sqlmetrics.comparison.leaderboard.scores import Scores, rank_intervals, ranks, scores_of
 from sqlmetrics.comparison.leaderboard.topics import topic_rows, variance_rows
@@ -46,6 +48,7 @@ def leaderboard(
     correction: str | None = None,
     level: float = CONFIDENCE,
     unjudged_share: bool = True,
+    other_labels: Any = None,
     replicates: int = REPLICATES,
     seed: int = 1,
     start: str | date | None = None,
@@ -76,6 +79,8 @@ def leaderboard(
         level: The confidence level of groups, verdicts and rank intervals.
         unjudged_share: Whether to compute the share of items without a label, at the cutoff of
             each metric.
+        other_labels: Other labels of the same queries, such as those of another judge or of
+            another year: the table `labels` says how alike both order the systems.
         replicates: The number of bootstrap samples of topics, and of swaps of a randomization test.
         seed: The random seed of both.
         start: The first day. Default: the first day of the data.
@@ -118,13 +123,23 @@ def leaderboard(
         baseline=baseline,
         level=level,
     )
-    with inputs.opened(connection) as engine, asked_plan(inputs, options, engine) as (plan, _):
-        measures, notes = comparable(plan)
-        spec = plan.spec
-        if unjudged_share:
-            texts = [text for measure in plan.measures for text in _judged_counts(measure)]
-            spec = spec.having(metrics=(*spec.metrics, *texts))
-        result = run(spec, plan.shape.at, engine, check=check)
+    if other_labels is not None and isinstance(rankings, Spec):
+        raise SpecError(
+            "other_labels: a spec names its own labels; give the rankings and both tables of labels"
+        )
+    with inputs.opened(connection) as engine:
+        with asked_plan(inputs, options, engine) as (plan, _):
+            measures, notes = comparable(plan)
+            spec = plan.spec
+            if unjudged_share:
+                texts = [text for measure in plan.measures for text in _judged_counts(measure)]
+                spec = spec.having(metrics=(*spec.metrics, *texts))
+            result = run(spec, plan.shape.at, engine, check=check)
+        other_result = None
+        if other_labels is not None:
+            other_inputs = replace(inputs, labels=other_labels)
+            with asked_plan(other_inputs, options, engine) as (other_plan, _):
+                other_result = run(other_plan.spec, other_plan.shape.at, engine, check=check)
     summary = {(row["metric"], row["k"], row["system"]): row for row in result.to_dicts()}
     names = [*dict.fromkeys(system for _, _, system in summary)]
     options.check_systems(names)
@@ -141,6 +156,14 @@ def leaderboard(
         tests[scores.measure] = pair_test
         rows += _standings(scores, pair_test, counts, level, baseline)
         pairs += _pair_rows(scores, pair_test)
+    other_scores = scores_of(other_result.per_query(), measures, names) if other_result else []
+    orders = Orders(
+        orders=[Order(scores, tests[scores.measure]) for scores in found_scores],
+        other_orders=[Order(scores, pair_tests(scores, wanted_test)) for scores in other_scores],
+        replicates=replicates,
+        seed=seed,
+        level=level,
+    )
     for measure in plan.measures:
         if measure not in measures:
             rows += [
@@ -153,6 +176,7 @@ def leaderboard(
         pairs=tuple(pairs),
         topics=tuple(row for scores in found_scores for row in topic_rows(scores)),
         variances=tuple(row for scores in found_scores for row in variance_rows(scores)),
+        orders=orders,
         headings=_headings(plan.spec, options.metrics, plan.measures),
         sort_by=str(order_measure),
         baseline=baseline,
@@ -168,9 +192,10 @@ def leaderboard(
             *left_out(plan.spec),
             *_missing_notes(summary, measures[0], names, plan.spec.options["missing"]),
             *_test_notes(found_scores, tests, test),
+            *orders.label_notes(str(order_measure)),
             *sample_note(check),
         ),
-        executed_sql=result.executed_sql,
+        executed_sql=result.executed_sql + (other_result.executed_sql if other_result else ""),
     )
 
 
