@@ -520,6 +520,8 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--table topics PLACE",
         f"leaderboard rankings.parquet labels.parquet -m mrr {RANKED} --start 2026-01-01 "
         "--end 2026-01-02 --other-labels labels.parquet --table labels",
+        f"leaderboard rankings.parquet labels.parquet -m mrr {RANKED} --start 2026-01-01 "
+        "--end 2026-01-02 --pool-depth 2 --team '^.' --table contributions",
     ),
     "foretell": (
         "foretell experiments.parquet --online online -m ndcg@10,mrr --lower-is-better mrr "

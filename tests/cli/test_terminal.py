@@ -144,6 +144,7 @@ VERBS: dict[str, int] = {
     "leaderboard {day} -m {metrics} --table topics": 0,
     "leaderboard {day} -m {metrics} --table metrics": 0,
     "leaderboard {day} -m {metrics} --table discrimination": 0,
+    "leaderboard {day} -m {metrics} --pool-depth 3 --table contributions": 0,
     "leaderboard {day} -m {metrics} --methods": 0,
     "foretell experiments.csv --online ctr@5": 0,
     "clicks clicks.yml": 0,

@@ -243,6 +243,10 @@ def test_where_there_is_little_to_rank_it_says_so() -> None:
         ({"baseline": "s9"}, "unknown system 's9'"),
         ({"metrics": "auc"}, "auc is not compared"),
         ({"weight": "w"}, "queries have weights"),
+        ({"team": "s"}, "give its depth"),
+        ({"pool_depth": 0}, "pool_depth must be"),
+        ({"pool_depth": 5, "team": "^x"}, "'\\^x' finds no team in the system 's0'"),
+        ({"pool_depth": 5, "team": "("}, "no regular expression"),
         ({"date": "day"}, "a leaderboard is of one day, but the rankings have 2"),
     ],
 )
@@ -423,3 +427,66 @@ def test_labels_of_another_year_have_their_own_topics_and_a_spec_its_own_labels(
     spec = sm.Spec(name="s", rankings={"file": "a.csv"}, labels={"file": "b.csv"}, metrics=["mrr"])
     with pytest.raises(sm.SpecError, match="other_labels: a spec names its own labels"):
         sm.leaderboard(spec, other_labels=labels)
+
+
+@by_turns(3)
+def test_a_system_without_its_team_s_items_is_its_evaluation_by_the_other_labels() -> None:
+    chance = random.Random(1)
+    grades = {(q, i): chance.choice((0, 0, 1, 2)) for q in range(5) for i in range(20)}
+    shown = {
+        (system, q): chance.sample(range(20), 8)
+        for system in ("a:1", "a:2", "b's")
+        for q in range(5)
+        if (system, q) != ("b's", 4)
+    }
+    rankings = pa.Table.from_pylist(
+        [
+            {"system": system, "query_id": f"1:{q}", "item_id": i, "score": -(rank // 2)}
+            for (system, q), items in shown.items()
+            for rank, i in enumerate(items)
+        ]
+    )
+    labels = [{"query_id": f"1:{q}", "item_id": i, "grade": g} for (q, i), g in grades.items()]
+    metrics = ["ap", "ndcg@5", "first_rank"]
+    tables = rankings, pa.Table.from_pylist(labels), metrics
+    for pattern in (None, "^[ab]"):
+        board = sm.leaderboard(*tables, pool_depth=4, team=pattern, ties="input_order")
+        items = board.to_arrow("contributed_items").to_pylist()
+        pool: dict[tuple[str, int], set[str]] = {}
+        for (system, q), ids in shown.items():
+            for i in ids[:4]:
+                pool.setdefault((f"1:{q}", i), set()).add(system[0] if pattern else system)
+        alone = {key: min(teams) for key, teams in pool.items() if len(teams) == 1}
+        assert {(row["topic"], int(row["item"])): row["team"] for row in items} == alone
+        rows = board.to_arrow("contributions").to_pylist()
+        assert len(rows) == 9
+        value_by_key = {(row["metric"], row["system"]): row["value"] for row in board}
+        for system in ("a:1", "a:2", "b's"):
+            team = system[0] if pattern else system
+            theirs = {key for key, name in alone.items() if name == team}
+            kept = [row for row in labels if (row["query_id"], row["item_id"]) not in theirs]
+            result = sm.evaluate(
+                rankings, pa.Table.from_pylist(kept), metrics, system="system", ties="input_order"
+            )
+            expected = {r["metric"]: r["value"] for r in result.to_dicts() if r["system"] == system}
+            for row in (row for row in rows if row["system"] == system):
+                value = expected[row["metric"].partition("@")[0]]
+                assert row["value_without"] == pytest.approx(value, abs=1e-12)
+                assert row["value"] == value_by_key[row["metric"], system]
+                sign = -1 if row["metric"] == "first_rank" else 1
+                better = [
+                    other
+                    for (metric, name), other in value_by_key.items()
+                    if metric == row["metric"] and name != system and sign * (other - value) > 1e-9
+                ]
+                assert row["rank_without"] == 1 + len(better)
+                grade_by_key = {(f"1:{q}", i): grade for (q, i), grade in grades.items()}
+                assert row["n_labelled"] == len(theirs)
+                assert row["n_relevant"] == sum(grade_by_key[key] >= 1 for key in theirs)
+                assert row["n_topics"] == len({query for query, _ in theirs})
+        assert "at pool depth 4 one team alone contributed" in " ".join(board.text().split())
+    same = {name: rankings.filter(pa.compute.equal(rankings["system"], "a:1")) for name in "xy"}
+    same = {name: run.drop_columns(["system"]) for name, run in same.items()}
+    board = sm.leaderboard(same, *tables[1:], pool_depth=4)
+    assert {row["difference"] for row in board.to_arrow("contributions").to_pylist()} == {0.0}
+    assert "contributed 0 relevant items" in " ".join(board.text().split())

@@ -24,7 +24,10 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.tables.table import terminal_width, wrapped
 
 TESTS = ("tukey", "t", "wilcoxon", "randomization")
-TABLES = ("rows", "pairs", "topics", "variances", "metrics", "labels", "discrimination")
+TABLES = (
+    *("rows", "pairs", "topics", "variances", "metrics", "labels", "discrimination"),
+    *("contributions", "contributed_items"),
+)
 CORRECTIONS = ("holm", "bonferroni", "bh", "none")
 
 
@@ -59,6 +62,17 @@ CORRECTIONS = ("holm", "bonferroni", "bh", "none")
     heading=INPUT_DATA,
 )
 @option(
+    "--pool-depth",
+    type=int,
+    metavar="N",
+    help="Depth of the judged pool: leave out who contributed an item alone.",
+)
+@option(
+    "--team",
+    metavar="REGEX",
+    help="Finds the team in a system's name, for --pool-depth.  [default: each its own]",
+)
+@option(
     "--replicates",
     type=int,
     default=1_000,
@@ -71,7 +85,8 @@ CORRECTIONS = ("holm", "bonferroni", "bh", "none")
     "--table",
     "shown_table",
     type=click.Choice(TABLES),
-    help="Print the rows of one table in place of the leaderboard.",
+    metavar="TABLE",
+    help=f"Print the rows of one table in place of the leaderboard: {', '.join(TABLES)}.",
     heading=OUTPUT,
 )
 @option("--methods", is_flag=True, help="Print only the paragraph to cite.", heading=OUTPUT)
@@ -106,6 +121,7 @@ def leaderboard(
     sqlmetrics leaderboard runs/*.txt qrels.txt -m map --methods
     sqlmetrics leaderboard runs/*.txt qrels.txt -m map --table topics
     sqlmetrics leaderboard runs/*.txt qrels.txt -m map,P_10 --table metrics
+    sqlmetrics leaderboard runs/*.txt qrels.txt -m map --pool-depth 100
     sqlmetrics leaderboard track.yml --baseline prod --test t --correction bh
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.comparison.leaderboard.leaderboard import leaderboard as ordered
@@ -115,6 +131,8 @@ def leaderboard(
     form = "table" if methods else format_of(output, out, FORMATS, ("metric", "system"))
     if shown_table == "labels" and "other_labels" not in arguments:
         raise click.UsageError("--table labels compares two tables of labels; give --other-labels")
+    if str(shown_table).startswith("contribut") and "pool_depth" not in arguments:
+        raise click.UsageError(f"--table {shown_table} is of a pool; give its --pool-depth")
     rankings, labels = sources(tables, labels)
     if spec_of(rankings) is None and "metrics" not in arguments:
         raise click.UsageError("no metric to order by; name some, like -m ndcg@10,recall@100,mrr")

@@ -9,6 +9,11 @@ from typing import ClassVar
 
 import sqlmetrics
 from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.comparison.leaderboard.contributions import (
+    CONTRIBUTION_KINDS,
+    ITEM_KINDS,
+    Contributions,
+)
 from sqlmetrics.comparison.leaderboard.orders import (
     DISCRIMINATION_KINDS,
     LABEL_KINDS,
@@ -145,6 +150,7 @@ class Leaderboard(Tabular):
         topics: One row per metric and topic, hardest first: mean, spread and ends over systems.
         variances: One row per metric: variance by system and topic, and the topics that it takes.
         orders: The orders by each metric, for `metrics`, `labels` and `discrimination`.
+        contributions: What teams contributed to the pool alone, and their systems without.
         headings: Metric -> what it was called by who asked for it.
         sort_by: The metric that orders the table.
         baseline: The system that the others are compared with; None for the best of each metric.
@@ -158,6 +164,7 @@ class Leaderboard(Tabular):
     topics: tuple[Row, ...]
     variances: tuple[Row, ...]
     orders: Orders
+    contributions: Contributions
     headings: Mapping[str, str]
     sort_by: str
     baseline: str | None
@@ -173,6 +180,8 @@ class Leaderboard(Tabular):
         "metrics": METRIC_KINDS,
         "labels": LABEL_KINDS,
         "discrimination": DISCRIMINATION_KINDS,
+        "contributions": CONTRIBUTION_KINDS,
+        "contributed_items": ITEM_KINDS,
     }
 
     def __iter__(self) -> Iterator[Row]:
@@ -188,7 +197,8 @@ class Leaderboard(Tabular):
     def _arrow_tables(self) -> ArrowTables:
         orders = self.orders
         late_rows = [orders.metric_rows(), orders.label_rows(), orders.discrimination_rows()]
-        rows = [self.rows, self.pairs, self.topics, self.variances, *late_rows]
+        pooled = [self.contributions.rows, self.contributions.items]
+        rows = [self.rows, self.pairs, self.topics, self.variances, *late_rows, *pooled]
         return arrow_tables(rows, self._schemas)
 
     def methods_text(self) -> str:

@@ -15,6 +15,7 @@ from sqlmetrics.comparison.all_pairs import group_letters
 from sqlmetrics.comparison.compare import asked_plan
 from sqlmetrics.comparison.findings import comparable, left_out
 from sqlmetrics.comparison.leaderboard.board import KINDS, Leaderboard, Methods
+from sqlmetrics.comparison.leaderboard.contributions import Contributions, contributions
 from sqlmetrics.comparison.leaderboard.orders import Order, Orders
 from sqlmetrics.comparison.leaderboard.pairs import TUKEY, PairTests, Test, pair_tests
 from sqlmetrics.comparison.leaderboard.scores import Scores, rank_intervals, ranks, scores_of
@@ -24,6 +25,7 @@ from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.arguments import check_count, check_level
 from sqlmetrics.evaluation.checks.sample import note as sample_note
 from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
+from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.spec.spec import Spec
@@ -49,6 +51,8 @@ def leaderboard(
     level: float = CONFIDENCE,
     unjudged_share: bool = True,
     other_labels: Any = None,
+    pool_depth: int | None = None,
+    team: str | None = None,
     replicates: int = REPLICATES,
     seed: int = 1,
     start: str | date | None = None,
@@ -81,6 +85,10 @@ def leaderboard(
             each metric.
         other_labels: Other labels of the same queries, such as those of another judge or of
             another year: the table `labels` says how alike both order the systems.
+        pool_depth: The depth of the pool that was judged. The table `contributions` then says how
+            each system does if the items are unjudged that it alone has above that depth.
+        team: A regular expression that finds the team in the name of a system, by its first group
+            if it has one: systems of a team are left out together. Default: each is a team.
         replicates: The number of bootstrap samples of topics, and of swaps of a randomization test.
         seed: The random seed of both.
         start: The first day. Default: the first day of the data.
@@ -123,10 +131,7 @@ def leaderboard(
         baseline=baseline,
         level=level,
     )
-    if other_labels is not None and isinstance(rankings, Spec):
-        raise SpecError(
-            "other_labels: a spec names its own labels; give the rankings and both tables of labels"
-        )
+    _check_labels(rankings, other_labels, pool_depth, team)
     with inputs.opened(connection) as engine:
         with asked_plan(inputs, options, engine) as (plan, _):
             measures, notes = comparable(plan)
@@ -135,17 +140,19 @@ def leaderboard(
                 texts = [text for measure in plan.measures for text in _judged_counts(measure)]
                 spec = spec.having(metrics=(*spec.metrics, *texts))
             result = run(spec, plan.shape.at, engine, check=check)
-        other_result = None
+            names, summary = _systems(result, options)
+            _check_weights([row for row in summary.values() if row["system"] in names], measures)
+            found_scores = scores_of(result.per_query(), measures, names)
+            pooled = Contributions()
+            if pool_depth is not None:
+                pooled = contributions(plan, engine, found_scores, pool_depth, team)
+        other_scores, other_sql = [], ""
         if other_labels is not None:
-            other_inputs = replace(inputs, labels=other_labels)
-            with asked_plan(other_inputs, options, engine) as (other_plan, _):
+            others = replace(inputs, labels=other_labels)
+            with asked_plan(others, options, engine) as (other_plan, _):
                 other_result = run(other_plan.spec, other_plan.shape.at, engine, check=check)
-    summary = {(row["metric"], row["k"], row["system"]): row for row in result.to_dicts()}
-    names = [*dict.fromkeys(system for _, _, system in summary)]
-    options.check_systems(names)
-    names = [name for name in names if name in (systems or names) or name == baseline]
-    _check_weights([row for row in summary.values() if row["system"] in names], measures)
-    found_scores = scores_of(result.per_query(), measures, names)
+            other_scores = scores_of(other_result.per_query(), measures, names)
+            other_sql = other_result.executed_sql
     order_measure = _order_measure(plan.spec, sort_by, measures)
     counts = resampled_counts(len(found_scores[0].topics), replicates, seed)
     rows: list[Row] = []
@@ -156,7 +163,6 @@ def leaderboard(
         tests[scores.measure] = pair_test
         rows += _standings(scores, pair_test, counts, level, baseline)
         pairs += _pair_rows(scores, pair_test)
-    other_scores = scores_of(other_result.per_query(), measures, names) if other_result else []
     orders = Orders(
         orders=[Order(scores, tests[scores.measure]) for scores in found_scores],
         other_orders=[Order(scores, pair_tests(scores, wanted_test)) for scores in other_scores],
@@ -177,6 +183,7 @@ def leaderboard(
         topics=tuple(row for scores in found_scores for row in topic_rows(scores)),
         variances=tuple(row for scores in found_scores for row in variance_rows(scores)),
         orders=orders,
+        contributions=pooled,
         headings=_headings(plan.spec, options.metrics, plan.measures),
         sort_by=str(order_measure),
         baseline=baseline,
@@ -193,10 +200,38 @@ def leaderboard(
             *_missing_notes(summary, measures[0], names, plan.spec.options["missing"]),
             *_test_notes(found_scores, tests, test),
             *orders.label_notes(str(order_measure)),
+            *pooled.notes(str(order_measure)),
             *sample_note(check),
         ),
-        executed_sql=result.executed_sql + (other_result.executed_sql if other_result else ""),
+        executed_sql=result.executed_sql + pooled.executed_sql + other_sql,
     )
+
+
+def _check_labels(
+    rankings: Any, other_labels: Any, pool_depth: int | None, team: str | None
+) -> None:
+    """Raise SpecError for what is wrong with other labels, or with a pool."""
+    if pool_depth is not None:
+        check_count("pool_depth", pool_depth, 1)
+    elif team is not None:
+        raise SpecError("team says whose items are left out of a pool; give its depth (pool_depth)")
+    if other_labels is not None and isinstance(rankings, Spec):
+        raise SpecError(
+            "other_labels: a spec names its own labels; give the rankings and both tables of labels"
+        )
+
+
+def _systems(result: Result, options: Options) -> tuple[list[str], Mapping[tuple[Any, ...], Row]]:
+    """The systems that are ordered, and the summary by metric, cutoff and system.
+
+    Raises:
+        SpecError: If one that was named is nowhere in the data.
+    """
+    summary = {(row["metric"], row["k"], row["system"]): row for row in result.to_dicts()}
+    names = [*dict.fromkeys(system for _, _, system in summary)]
+    options.check_systems(names)
+    wanted = {*(options.systems or names), options.baseline}
+    return [name for name in names if name in wanted], summary
 
 
 def _judged_counts(measure: Measure) -> tuple[str, str]:
