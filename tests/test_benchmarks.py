@@ -60,6 +60,7 @@ SMALL = {
     "dashboards": "{folder}/facts.duckdb --days 20",
     "days": "--requests 2000 --runs 1",
     "days ": "--data rankings --rows 40000 --runs 1",
+    "experiment_nights": "--rows 20000",
     "experiments": "--experiments 5 --users 200 --days 3",
     "fusion": "--rows 1e4 --evaluations 1",
     "growth": "--engine chdb --rows 1e4 --memory 1GB",

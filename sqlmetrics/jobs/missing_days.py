@@ -162,7 +162,7 @@ def parts(
     missing, again = _wanted(spec, engine, days, backfill=backfill, lookback=lookback)
     lacking = lacking_metrics(spec, engine) if backfill and not recompute else {}
     metrics_by_day = {
-        day: None if day in again else lacking.get(day) for day in sorted(missing | again)
+        day: None if day in again else lacking.get(day) or None for day in sorted(missing | again)
     }
     longest = batch_days or (USUAL_BATCH if backfill else 0)
     return [
@@ -259,8 +259,30 @@ def _days_of_rankings(spec: Spec, engine: Database, days: Days | None) -> set[da
 
 
 def done_days(spec: Spec, engine: Database) -> set[date]:
-    """The days of which the fact table has all of a spec's metrics."""
-    return {day for day, lacks in lacking_metrics(spec, engine).items() if not lacks}
+    """The days of which the tables have all of a spec's metrics, and its experiment."""
+    computed_days = {day for day, lacks in lacking_metrics(spec, engine).items() if not lacks}
+    return computed_days - _days_without_looks(spec, engine, computed_days)
+
+
+def _days_without_looks(spec: Spec, engine: Database, days: Set[date]) -> set[date]:
+    """Those of some days on which the spec's experiment is on, and of which it has no row."""
+    experiment = spec.clicks.experiment if spec.clicks else None
+    if experiment is None or not days:
+        return set()
+    name = targets(spec)["experiment"]
+    with engine:
+        rows = (
+            engine.rows(
+                f"select distinct metric_date\nfrom {relation(name)}\n"
+                f"where spec = {literal(spec.title)}"
+            )
+            if engine.find(name)
+            else []
+        )
+    looked_at = {day_of(day) for (day,) in rows}
+    return {
+        day for day in days - looked_at if experiment.days is None or _is_in(day, experiment.days)
+    }
 
 
 def lacking_metrics(spec: Spec, engine: Database) -> dict[date, frozenset[Metric]]:

@@ -324,6 +324,18 @@ def test_checks_fail_where_a_guardrail_or_the_sample_ratio_is_broken() -> None:
         assert (lost.rule, lost.status) == ("has a row", "FAILED")
 
 
+@by_turns(3)
+def test_a_backfill_looks_at_days_that_were_computed_before_the_experiment_was_said() -> None:
+    spec = spec_of(variants=["A", "B"], start="2026-01-02")
+    plain = spec.having(clicks=spec.clicks.model_copy(update={"experiment": None}))  # type: ignore[union-attr]
+    with connect() as engine:
+        loaded(engine, log_rows(120))
+        sm.run(plain, engine, start="2026-01-01", end="2026-01-04")
+        (first, *others) = sm.run(spec, engine, backfill=True)
+        assert (first.rows["experiment"], others) == (3 * 2 * 2, [])
+        assert sm.run(spec, engine, backfill=True) == []
+
+
 @pytest.mark.parametrize(
     ("check", "message"),
     [
