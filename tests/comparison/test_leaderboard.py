@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import random
+import sqlite3
 import statistics
+from contextlib import closing
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -490,3 +492,23 @@ def test_a_system_without_its_team_s_items_is_its_evaluation_by_the_other_labels
     board = sm.leaderboard(same, *tables[1:], pool_depth=4)
     assert {row["difference"] for row in board.to_arrow("contributions").to_pylist()} == {0.0}
     assert "contributed 0 relevant items" in " ".join(board.text().split())
+
+
+@by_turns(1)
+def test_contributions_are_the_same_numbers_in_sqlite(tmp_path: Path) -> None:
+    rankings, labels = world(3, 8)
+    place = tmp_path / "track.sqlite"
+    with closing(sqlite3.connect(place)) as database:
+        for name, table in (("rankings", rankings), ("labels", labels)):
+            database.execute(f"create table {name} ({', '.join(table.column_names)})")
+            marks = ", ".join("?" * table.num_columns)
+            rows = [tuple(row.values()) for row in table.to_pylist()]
+            database.executemany(f"insert into {name} values ({marks})", rows)
+        database.commit()
+    asked: dict[str, Any] = {"metrics": ["ap", "ndcg@5"], "pool_depth": 2, "team": "[01]|2"}
+    expected = sm.leaderboard(rankings, labels, **asked).to_arrow("contributions").to_pylist()
+    board = sm.leaderboard("rankings", "labels", connection=f"sqlite:///{place}", **asked)
+    rows = board.to_arrow("contributions").to_pylist()
+    assert any(row["n_labelled"] for row in rows)
+    for row, other in zip(rows, expected, strict=True):
+        assert row == {name: pytest.approx(value, abs=1e-9) for name, value in other.items()}

@@ -116,7 +116,7 @@ class _WithoutContributions(Plan):
         rankings, labels = names["rankings"], names["labels"]
         whole = {rankings: f"all_{rankings}", labels: f"all_{labels}"}
         stages = {stage.name: stage for stage in super().inputs}
-        key = "cast(left_out.number as varchar) || ':' || left_out.query_id"
+        key = "concat(cast(left_out.number as varchar), concat(':', left_out.query_id))"
         lists = {
             "about": "their lists, each under a query of its own",
             "columns": self._columns(stages[rankings], whole[rankings], key),
