@@ -28,6 +28,7 @@ class OnlineMetric:
         cut: Whether it has a cutoff.
         needs: What the log must have, a name of `NEEDS`, or empty.
         setting: What stands between parentheses, `action` or `minutes`; empty for nothing.
+        spreads: Whether requests have values of it that quantiles can be taken of.
     """
 
     name: str
@@ -39,6 +40,7 @@ class OnlineMetric:
     cut: bool = False
     needs: str = ""
     setting: str = ""
+    spreads: bool = False
     count = False
 
     @property
@@ -161,6 +163,7 @@ ONLINE: Mapping[str, OnlineMetric] = {
             "lower",
             "seconds",
             needs="time",
+            spreads=True,
         ),
         OnlineMetric(
             "long_click_rate",
@@ -212,6 +215,7 @@ ONLINE: Mapping[str, OnlineMetric] = {
             "higher",
             "amount",
             needs="amount",
+            spreads=True,
         ),
         OnlineMetric(
             "searches_per_session",
@@ -241,6 +245,7 @@ ONLINE: Mapping[str, OnlineMetric] = {
             "lower",
             "seconds",
             needs="time",
+            spreads=True,
         ),
         OnlineMetric(
             "reformulation_rate",
@@ -280,6 +285,7 @@ ONLINE: Mapping[str, OnlineMetric] = {
             "amount",
             needs="amount",
             setting="action",
+            spreads=True,
         ),
     )
 }
@@ -311,12 +317,14 @@ class Online:
         k: Its cutoff, None for all positions.
         action: The action that it is of; empty if it takes none.
         minutes: Within how many minutes; None if it takes none.
+        quantile: Which quantile of requests it is, between 0 and 1; None for the mean.
     """
 
     metric: OnlineMetric
     k: int | None = None
     action: str = ""
     minutes: int | None = None
+    quantile: float | None = None
 
     def __str__(self) -> str:
         return at_cutoff(self.name, self.k)
@@ -324,12 +332,15 @@ class Online:
     @property
     def name(self) -> str:
         """Its text without the cutoff."""
-        if not self.action:
-            return f"{self.metric.name}{self._own_minutes and f'(minutes={self._own_minutes})'}"
         is_plain = re.fullmatch(r"[\w.:-]+( [\w.:-]+)*", self.action)
-        action = self.action if is_plain else f"'{self.action}'"
-        turned = self.metric.better != ONLINE[self.metric.name].better
-        return f"{self.metric.name}({action}{f', better={self.metric.better}' if turned else ''})"
+        turned = self.action and self.metric.better != ONLINE[self.metric.name].better
+        settings = [
+            *([self.action if is_plain else f"'{self.action}'"] if self.action else []),
+            *([f"minutes={self._own_minutes}"] if self._own_minutes else []),
+            *([f"quantile={self.quantile:g}"] if self.quantile is not None else []),
+            *([f"better={self.metric.better}"] if turned else []),
+        ]
+        return f"{self.metric.name}({', '.join(settings)})" if settings else self.metric.name
 
     @property
     def _own_minutes(self) -> str:
@@ -361,8 +372,10 @@ class Online:
     @property
     def column(self) -> str:
         """The name of its columns."""
-        words = [self.metric.name, self.word] if self.action or self._own_minutes else []
-        return column_at_cutoff("_".join(words) or self.metric.name, self.k)
+        words = [self.metric.name, *([self.word] if self.action or self._own_minutes else [])]
+        if self.quantile is not None:
+            words.append(f"quantile_{self.quantile:g}".replace(".", "p"))
+        return column_at_cutoff("_".join(words), self.k)
 
     @property
     def word(self) -> str:
@@ -427,57 +440,81 @@ def online(text: str) -> Online:
     metric, k = ONLINE[name], int(match["k"]) if match["k"] else None
     if k is not None and (not metric.cut or not k):
         raise SpecError(f"online metric {text!r}: {metric.name} does not take this cutoff")
-    if not metric.setting:
-        if match["settings"] is not None:
-            raise SpecError(f"online metric {text!r}: {metric.name} takes no settings")
+    if match["settings"] is None and not metric.setting:
         return Online(metric, k)
-    if metric.setting == "minutes":
-        return _of_minutes(metric, match["settings"], text)
-    return _of_action(metric, match["settings"] or "", text)
+    return _with_settings(metric, _settings(metric, match["settings"] or "", text), text)
 
 
-def _of_minutes(metric: OnlineMetric, settings: str | None, text: str) -> Online:
-    """A metric of what follows within some minutes."""
-    match = re.fullmatch(r"\s*(?:minutes\s*=)?\s*(\d{1,4})\s*", settings or str(MINUTES), re.I)
-    minutes = int(match[1]) if match else 0
-    if not 0 < minutes <= LONGEST_GAP:
-        raise SpecError(
-            f"online metric {text!r}: minutes must be a whole number from 1 to {LONGEST_GAP}, like "
-            f"{metric.name}(minutes=10)"
-        )
-    title = metric.title.replace(f"{MINUTES} minutes", many(minutes, "minute"))
-    return Online(replace(metric, title=title), None, "", minutes)
+def _settings(metric: OnlineMetric, text: str, whole: str) -> dict[str, str]:
+    """Setting -> what is written for it; the first needs no name.
 
-
-def _of_action(metric: OnlineMetric, settings: str, text: str) -> Online:
-    """A metric of an action of the log."""
+    Raises:
+        SpecError: If the metric has no such setting, or one is given twice.
+    """
+    known = [
+        *([metric.setting] if metric.setting else []),
+        *(["better"] if metric.setting == "action" else []),
+        *(["quantile"] if metric.spreads else []),
+    ]
+    if not known:
+        raise SpecError(f"online metric {whole!r}: {metric.name} takes no settings")
     place, value_by_key = 0, dict[str, str]()
-    while place < len(settings):
-        part = _SETTING.match(settings, place)
-        key = (part["key"] or "action").casefold() if part else ""
+    while place < len(text):
+        part = _SETTING.match(text, place)
+        key = (part["key"] or known[0]).casefold() if part else ""
         if part is None or key in value_by_key:
-            raise SpecError(
-                f"online metric {text!r}: write {metric.name}(add_to_cart), or "
-                f"{metric.name}('add to cart', better=higher)"
-            )
-        if key not in ("action", "better"):
-            raise SpecError(
-                f"online metric {text!r}: {unknown('setting', key, ('action', 'better'))}"
-            )
+            forms = {"action": f"{metric.example}, or {metric.name}('add to cart', better=higher)"}
+            form = forms.get(known[0], f"{metric.name}({known[0]}=...)")
+            raise SpecError(f"online metric {whole!r}: write {form}")
+        if key not in known:
+            raise SpecError(f"online metric {whole!r}: {unknown('setting', key, known)}")
         quoted = part["quoted"]
         value_by_key[key] = (part["plain"] if quoted is None else quoted).strip()
         place = part.end()
-    action = value_by_key.get("action", "")
-    if not action or len(action) > LONGEST_ACTION:
-        problem = f"name an action of the log, like {metric.name}(add_to_cart)"
-        if action:
-            problem = f"an action has at most {LONGEST_ACTION} letters, given {len(action)}"
+    return value_by_key
+
+
+def _with_settings(metric: OnlineMetric, value_by_key: Mapping[str, str], text: str) -> Online:
+    """A metric with its settings.
+
+    Raises:
+        SpecError: If a value is wrong, or an action is missing.
+    """
+    values = {"better": metric.better, **value_by_key}
+    if metric.setting == "minutes":
+        values.setdefault("minutes", str(MINUTES))
+    if problem := _setting_problem(metric, values):
         raise SpecError(f"online metric {text!r}: {problem}")
-    better = value_by_key.get("better", metric.better).casefold()
-    if better not in BETTERS:
-        raise SpecError(f"online metric {text!r}: {unknown('value of better', better, BETTERS)}")
+    action, better = values.get("action", ""), values["better"].casefold()
     title = metric.title.replace("an action", f"the action {action}")
-    return Online(replace(metric, better=better, title=title), None, action)
+    minutes, quantile = None, None
+    if "minutes" in values:
+        minutes = int(values["minutes"])
+        title = title.replace(f"{MINUTES} minutes", many(minutes, "minute"))
+    if "quantile" in values:
+        quantile = float(values["quantile"])
+        title = f"the quantile {quantile:g} over requests, not the mean: {title}"
+    return Online(replace(metric, better=better, title=title), None, action, minutes, quantile)
+
+
+def _setting_problem(metric: OnlineMetric, values: Mapping[str, str]) -> str:
+    """What is wrong with the settings of a metric; empty if nothing."""
+    action, minutes = values.get("action", ""), values.get("minutes", "1")
+    if metric.setting == "action" and not action:
+        return f"name an action of the log, like {metric.name}(add_to_cart)"
+    if len(action) > LONGEST_ACTION:
+        return f"an action has at most {LONGEST_ACTION} letters, given {len(action)}"
+    if values["better"].casefold() not in BETTERS:
+        return unknown("value of better", values["better"], BETTERS)
+    if not (re.fullmatch(r"[0-9]{1,4}", minutes) and 0 < int(minutes) <= LONGEST_GAP):
+        return (
+            f"minutes must be a whole number from 1 to {LONGEST_GAP}, like "
+            f"{metric.name}(minutes=10)"
+        )
+    quantile = values.get("quantile", ".5")
+    if not (re.fullmatch(r"0?\.[0-9]{1,6}", quantile) and float(quantile) > 0):
+        return f"a quantile is above 0 and below 1, like {metric.name}(quantile=0.9)"
+    return ""
 
 
 def cutoffs(metrics: Sequence[Online]) -> list[int]:

@@ -37,6 +37,12 @@ def sums(
     Raises:
         SpecError: If the log has not what a metric needs.
     """
+    if spread := [str(measure) for measure in online_measures if measure.quantile is not None]:
+        raise SpecError(
+            f"{', '.join(spread)}: quantiles of days and segments do not add up, so only "
+            "comparisons and experiments have them: sqlmetrics compare SPEC -m METRIC, or "
+            "clicks.experiment"
+        )
     check_has(tables, online_measures)
     daily = tables.clicks.daily
     keys = ["day", "system"] if daily else ["system"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,27 @@ def visit_parts(
             yield _reformulation(request, visit, actions, minutes)
         else:
             yield _exit(request, visit, actions)
+
+
+def quantile_of_users(users: Iterable[Sequence[float]], p: Fraction) -> tuple[float, float]:
+    """A quantile of the values of all users of a system, and its variance over users.
+
+    Args:
+        users: The values of each user.
+        p: Which quantile.
+    """
+    by_user = list(users)
+    values = sorted(value for user_values in by_user for value in user_values)
+    n, n_users = len(values), len(by_user)
+    reach = 1.96 * math.sqrt(p * (1 - p) * n)
+    at, low, high = (
+        min(n, max(1, math.ceil(place))) for place in (p * n, p * n - reach, p * n + reach)
+    )
+    quantile = values[at - 1]
+    slope = n * (values[high - 1] - values[low - 1]) / (high - low)
+    share = sum(value <= quantile for value in values) / n
+    moved = [sum(slope * (share - (value <= quantile)) for value in part) for part in by_user]
+    return quantile, sum(x * x for x in moved) / n**2 * n_users / (n_users - 1)
 
 
 def online_parts(

@@ -122,7 +122,8 @@ def numbers_of(
     online_metrics = [
         metric
         for metric in online_metrics
-        if metric.metric.needs in ("", "requests", "time", "amount", "dwell")
+        if metric.quantile is None
+        and metric.metric.needs in ("", "requests", "time", "amount", "dwell")
     ]
     result, rates = None, _Rates(log, spec, online_metrics)
     if not spec.metrics:

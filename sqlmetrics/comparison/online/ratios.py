@@ -12,6 +12,7 @@ from sqlmetrics.catalog.online import is_online, online
 from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.comparison import findings
 from sqlmetrics.comparison.design import system_sides
+from sqlmetrics.comparison.online.quantiles import LINEAR, linearised
 from sqlmetrics.comparison.online.units import OnlineTerm, Unit, units
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.periods import Period
@@ -119,9 +120,8 @@ class OnlineRatios:
             system: The system that the periods are of.
         """
         before = self.options.before
-        translation = self.log.engine.translation
         sides = Sides(
-            self.terms,
+            [term for term in self.terms if term.measure.quantile is None],
             baseline,
             tuple(systems),
             self.table,
@@ -129,15 +129,18 @@ class OnlineRatios:
             self.options.dates,
             system,
             paired=False,
-            translation=translation,
+            translation=self.log.engine.translation,
             days=self.compared if self.table == self.units else "",
             earlier=Earlier(self.units, before.condition) if before else None,
         )
-        moments_by_key: dict[Key, SampleMoments] = {}
-        for first in range(0, len(self.terms), PART):
-            part = replace(sides, terms=self.terms[first : first + PART])
-            centres = self._read(part.centres())
-            moments_by_key |= part.read(self._read(part.query()), centres)
+        moments_by_key = self._moments(sides)
+        if spread := [term for term in self.terms if term.measure.quantile is not None]:
+            engine, compared = self.log.engine, (baseline, *systems)
+            step = linearised(spread, self.table, compared, sides.days, engine)
+            self.statements.append(step.statement(engine.translation))
+            with step.there(engine):
+                linear = replace(sides, terms=spread, units=LINEAR, by=(), days="", earlier=None)
+                moments_by_key |= self._moments(linear)
         return [
             self._row(
                 term, (name, *segment), baseline, moments_by_key.get((name, *segment, *term.key))
@@ -145,7 +148,17 @@ class OnlineRatios:
             for segment in of_segments(moments_by_key)
             for name in systems
             for term in self.terms
+            if segment == (ALL, ALL) or term.measure.quantile is None
         ]
+
+    def _moments(self, sides: Sides) -> dict[Key, SampleMoments]:
+        """The sums of ratios, a few at a time."""
+        moments_by_key: dict[Key, SampleMoments] = {}
+        for first in range(0, len(sides.terms), PART):
+            part = replace(sides, terms=sides.terms[first : first + PART])
+            centres = self._read(part.centres())
+            moments_by_key |= part.read(self._read(part.query()), centres)
+        return moments_by_key
 
     @property
     def compared(self) -> str:
@@ -194,12 +207,31 @@ class OnlineRatios:
     def notes(self) -> Iterator[str]:
         """What is independent, and how the error of a ratio is computed."""
         unit, plural = self.unit.names
-        metrics = ", ".join(str(term.measure) for term in self.terms)
+        names = {
+            is_spread: ", ".join(
+                str(term.measure)
+                for term in self.terms
+                if (term.measure.quantile is not None) == is_spread
+            )
+            for is_spread in (False, True)
+        }
         alone = "" if self.unit.is_request else f" (a request of no known {unit} counts as one)"
-        yield (
-            f"{metrics}: ratios of sums over {plural}{alone}, with intervals by the delta method; "
-            "those of relative differences by that of the logarithm"
-        )
+        relative = "those of relative differences by that of the logarithm"
+        if names[False]:
+            yield (
+                f"{names[False]}: ratios of sums over {plural}{alone}, with intervals by the delta "
+                f"method; {relative}"
+            )
+        if names[True]:
+            alike = [
+                *["adjusted for no covariate"] * self.options.has_covariate,
+                *["of all requests alone, not of segments"] * bool(self.by),
+            ]
+            yield (
+                f"{names[True]}: quantiles over requests, with intervals by the delta method over "
+                f"{plural}{alone}, where order statistics tell the density; {relative}"
+                f"{'; ' * bool(alike)}{', '.join(alike)}"
+            )
         yield from self.of_covariate()
 
     def of_covariate(self) -> Iterator[str]:
@@ -287,6 +319,12 @@ def ratios_of(
             "columns.segments of the log"
         )
     terms = tuple(OnlineTerm(online(text)) for text in dict.fromkeys(spec.online))
+    spread = [str(term.measure) for term in terms if term.measure.quantile is not None]
+    if spread and options.dates:
+        raise SpecError(
+            f"{', '.join(spread)}: quantiles are compared between systems, not between days; leave "
+            "out the dates, or the quantile"
+        )
     unit = Unit.of(tables, options.cluster or spec.cluster)
     if options.before and unit.names[0] in ("session", "request"):
         raise SpecError(

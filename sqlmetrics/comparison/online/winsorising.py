@@ -45,7 +45,8 @@ def winsorised(
     if quantile is None:
         yield ratios, []
         return
-    terms = [term for term in ratios.terms if term.measure.metric.needs == "amount"]
+    amounts = [term for term in ratios.terms if term.measure.metric.needs == "amount"]
+    terms = [term for term in amounts if term.measure.quantile is None]
     if not terms:
         raise SpecError(
             "experiment: winsorise cuts amounts, and no metric is of one; leave it out, or name "
