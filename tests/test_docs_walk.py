@@ -492,6 +492,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "compare search.yml --systems prod,cand --test randomization PLACE",
         "compare search.yml --systems prod --dates 2026-01-01,2026-01-02 --paired",
         "compare search.yml --systems prod,cand --covariate 2026-01-01",
+        "compare search.yml --systems prod,cand --winsorise .9 2",
         "compare search.yml --systems cand -m ndcg --baseline-values theirs.csv",
         f"compare rankings labels -m mrr {RANKED} --unpaired PLACE",
         "compare search.yml --connection dev --profiles profiles.yml",

@@ -102,6 +102,13 @@ TESTS = ("t", "randomization", "bootstrap", "wilcoxon")
     heading="Reports",
 )
 @option(
+    "--winsorise",
+    type=float,
+    metavar="QUANTILE",
+    help="Cut what users of a click log paid at this quantile, like 0.99.",
+    heading=STATISTICS,
+)
+@option(
     "--fail-on",
     type=click.Choice(FAIL_ON),
     help="Exit with 1 if a verdict is worse; if it is worse or unclear; or if it is not better.",

@@ -20,6 +20,7 @@ from sqlmetrics.comparison.counterfactual.question import check_fits, estimates_
 from sqlmetrics.comparison.design import design, one_system
 from sqlmetrics.comparison.earlier_run import opened_values
 from sqlmetrics.comparison.online.ratios import OnlineRatios, compares_online, online_ratios
+from sqlmetrics.comparison.online.winsorising import NO_AMOUNT, winsorised
 from sqlmetrics.comparison.options import FailOn, Movers, Options, check_fail_on
 from sqlmetrics.comparison.periods import period, periods_asked
 from sqlmetrics.comparison.report.comparison import Comparison, check_interval, fails
@@ -79,6 +80,7 @@ def compare(
     movers: int | str = 0,
     fail_on: FailOn | None = None,
     all_pairs: bool = False,
+    winsorise: float | None = None,
     start: str | date | None = None,
     end: str | date | None = None,
     connection: Any = None,
@@ -139,6 +141,8 @@ def compare(
         all_pairs: Whether to compare every pair of systems instead of each with a baseline.
             P-values are adjusted over all pairs and metrics; the result prints as leaderboards with
             groups of systems that do not differ, and has one row per pair.
+        winsorise: Cut what a user paid at this quantile of all who paid, like 0.99, in metrics of
+            amounts of a click log. Default: cut nothing.
         start: The first day. Default: the first day of the data.
         end: The day after the last one. Default: all days of the data.
         connection: The database that holds the tables; see `evaluate`.
@@ -190,6 +194,7 @@ def compare(
         movers=Movers.parse(movers),
         fail_on=fail_on,
         all_pairs=all_pairs,
+        winsorise=winsorise,
         metrics=metric_texts(metrics),
         days=days_between(start, end, zone),
         paired=_is_paired(paired, unpaired),
@@ -236,6 +241,8 @@ def _compared(
         inputs.check_spec_alone()
         with connect(connection) as engine, engine.reading():
             return _compared_log(inputs.rankings, options, engine, check=check)
+    if options.winsorise is not None:
+        raise SpecError(NO_AMOUNT)
     if options.contributions:
         contributing.check(options.by if options.lists_slices else ())
     with (
@@ -277,16 +284,18 @@ def _compared_log(
         clicks = clicks.model_copy(update={"daily": True})
     with (
         cleaned_log(clicks, engine, names=named_in(spec)) as log,
-        online_ratios(log, spec, options) as online,
+        online_ratios(log, spec, options) as whole,
+        winsorised(whole, options.named_systems(spec.baseline), options.winsorise) as (online, cut),
     ):
         if not spec.metrics:
-            return online.comparison()
+            comparison = online.comparison()
+            return replace(comparison, notes=(*comparison.notes, *cut))
         with log.views() as shown_lists:
             tables = replace(opened(spec, engine), shown_lists=shown_lists)
             plan = planned(spec, tables)
             with executing(plan, engine, check=check, per_query=False, execution=USUALLY) as script:
                 comparison = comparison_of(plan, options, script, engine, online)
-                notes = (*log.label_notes, *comparison.notes, *sample_note(check))
+                notes = (*log.label_notes, *comparison.notes, *cut, *sample_note(check))
                 return replace(comparison, notes=notes)
 
 

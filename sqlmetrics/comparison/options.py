@@ -101,6 +101,16 @@ class Options:
     before: Period | None = None
     stored: Stored | None = None
     all_pairs: bool = False
+    winsorise: float | None = None
+
+    def named_systems(self, baseline: str | None) -> tuple[str, ...]:
+        """The systems that are named, and their baseline; none if all are compared.
+
+        Args:
+            baseline: That of the spec.
+        """
+        named = self.baseline or baseline
+        return (*self.systems, *([named] if named else [])) if self.systems else ()
 
     def check_systems(self, systems: Iterable[str]) -> None:
         """Raise InputError for a system or a baseline that is named, and is none of these."""

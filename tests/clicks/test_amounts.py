@@ -135,3 +135,18 @@ def test_revenue_is_compared_by_users() -> None:
         (B["revenue_per_request"], A["revenue_per_request"])
     )
     assert row["sentence"].endswith("over 4 users)")
+
+
+def test_amounts_are_cut_where_a_comparison_says_so() -> None:
+    """Of two users who paid, the median is 25.5, so 40 counts as that; a quantile is not cut."""
+    metrics = ["revenue_per_request", "average_order_value(quantile=0.9)", "conversion_rate"]
+    cut = sm.compare(spec_of(DONE, metrics), winsorise=0.5)
+    assert cut["revenue_per_request"]["value"] == pytest.approx(25.5 / 3)
+    assert cut["revenue_per_request"]["baseline_value"] == pytest.approx(25.5 / 3)
+    assert cut["average_order_value(quantile=0.9)"]["value"] == 40
+    assert cut["conversion_rate"]["value"] == pytest.approx(2 / 3)
+    assert "1 of 2 users with an amount counts as 25.5000, the quantile 0.5" in cut.notes[-1]
+    with pytest.raises(sm.SpecError, match="winsorise cuts amounts of a click log, and no metric"):
+        sm.compare(spec_of(DONE, ["ctr"]), winsorise=0.5)
+    with pytest.raises(sm.SpecError, match=r"above 0 and below 1, like 0\.99; given 1"):
+        sm.compare(spec_of(DONE, metrics), winsorise=1)

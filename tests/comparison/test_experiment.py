@@ -273,7 +273,7 @@ def test_amounts_of_a_user_are_cut_at_a_quantile(name: str, servers: Servers) ->
         assert numbers == pytest.approx(expected, rel=1e-9)
     n_cut = sum(total > cap for total in paid)
     assert f"revenue_per_request of {n_cut} of {len(paid)} users with an" in " ".join(found.notes)
-    with pytest.raises(sm.SpecError, match="winsorise cuts amounts, and no metric is of one"):
+    with pytest.raises(sm.SpecError, match="winsorise cuts amounts of a click log, and no"):
         verdict(rows, winsorise=0.9)
 
 

@@ -19,6 +19,11 @@ from sqlmetrics.tables.table import many
 CUT = "sqlmetrics_winsorised_units"
 """The table of requests whose amounts are cut."""
 
+NO_AMOUNT = (
+    "winsorise cuts amounts of a click log, and no metric is of one; leave it out, or name "
+    "revenue_per_request or average_order_value"
+)
+
 USER = "coalesce(user_id, request_id)"
 
 
@@ -33,7 +38,7 @@ def winsorised(
 
     Args:
         ratios: The ratios.
-        systems: Those that are compared.
+        systems: Those that are compared; none for all.
         quantile: Between 0 and 1; None to cut nothing.
 
     Yields:
@@ -48,13 +53,13 @@ def winsorised(
     amounts = [term for term in ratios.terms if term.measure.metric.needs == "amount"]
     terms = [term for term in amounts if term.measure.quantile is None]
     if not terms:
+        raise SpecError(NO_AMOUNT)
+    if not 0 < quantile < 1:
         raise SpecError(
-            "experiment: winsorise cuts amounts, and no metric is of one; leave it out, or name "
-            "revenue_per_request or average_order_value"
+            f"winsorise is a quantile above 0 and below 1, like 0.99; given {quantile:g}"
         )
-    where = f"system in ({', '.join(map(literal, systems))})"
-    if ratios.compared:
-        where += f"\n    and {ratios.compared}"
+    in_systems = f"system in ({', '.join(map(literal, systems))})" if systems else ""
+    where = "\n    and ".join(filter(None, (in_systems, ratios.compared)))
     engine, notes, cuts = ratios.log.engine, list[str](), dict[str, Column]()
     for term in terms:
         for cap, n_below, n in engine.rows(_cap(term, where, quantile)):
@@ -65,7 +70,9 @@ def winsorised(
                 f"winsorised: {term.measure} of {n - n_below:,} of {many(n, *ratios.unit.names)} "
                 f"with an amount counts as {number(cap)}, the quantile {quantile:g}"
             )
-    with Step(CUT, _cut(ratios, terms, cuts)).there(engine):
+    step = Step(CUT, _cut(ratios, terms, cuts))
+    ratios.statements.append(step.statement(engine.translation))
+    with step.there(engine):
         yield replace(ratios, units=CUT, table=CUT), notes
 
 
