@@ -53,6 +53,7 @@ def test_contenders_agree_on_every_shape(shape: str, tmp_path: Path) -> None:
 
 
 SMALL = {
+    "agreement_coverage": "--worlds 2",
     "bits": "sqlite postgres --case weights",
     "click_models": "--impressions 2000 --seeds 1 --shares 0.5",
     "cost": "--rows 10000 --runs 1 --only checks",
@@ -67,6 +68,7 @@ SMALL = {
     "leaderboards": "--tracks 3",
     "interleaving": "--requests 200 --seeds 1 --gaps 0.3",
     "nights": "duckdb --days 1",
+    "prediction_powered": "--worlds 2",
     "proxies": "--programmes 2 --sizes 20",
     "reconcile": "--queries 2 --tools 0",
     "trace": "",
