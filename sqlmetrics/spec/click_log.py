@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
-from sqlmetrics.catalog.online import is_online
+from sqlmetrics.catalog.online import is_online, online
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.click_cleaning import NEEDS, Cleaning
 from sqlmetrics.spec.click_columns import (
@@ -363,6 +363,25 @@ RANKS = "sqlmetrics_click_ranks"
 """The ranks of what was answered, as far as positions tell them."""
 
 
+def _texts(value: Any) -> Any:
+    """What is written as a text or as a list of them, as a list; anything else as it is."""
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else value
+
+
+def _each_once(texts: Iterable[Any]) -> tuple[Any, ...]:
+    """Online metrics that `metrics` and `online` both name, or spell in two ways, once."""
+    text_by_metric: dict[Any, Any] = {}
+    for text in texts:
+        try:
+            name = str(online(text))
+        except (SpecError, TypeError, AttributeError):  # which is told where the spec is read
+            name = text
+        text_by_metric.setdefault(name, text)
+    return tuple(text_by_metric.values())
+
+
 def lowered(values: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a spec with a click log, as those of one with rankings and labels.
 
@@ -373,10 +392,10 @@ def lowered(values: Mapping[str, Any]) -> dict[str, Any]:
     if own_tables and not _is_lowered(values.get("rankings")):
         raise SpecError(f"clicks replace rankings and labels; leave out {', '.join(own_tables)}")
     log = _read(values["clicks"])
-    metrics = values.get("metrics", ())
-    metrics = (metrics,) if isinstance(metrics, str) else metrics
+    metrics, of_log = _texts(values.get("metrics")), _texts(values.get("online"))
     conventions = values.get("conventions") or {}
-    is_read = isinstance(metrics, list | tuple) and isinstance(conventions, Mapping)
+    are_lists = isinstance(metrics, list | tuple) and isinstance(of_log, list | tuple)
+    is_read = are_lists and isinstance(conventions, Mapping)
     if log is None or not is_read:  # what is wrong is told where the spec is read
         return {**values, "rankings": {"relation": RANKINGS}}
     columns = {"score": "score"} | _named(log)
@@ -394,7 +413,7 @@ def lowered(values: Mapping[str, Any]) -> dict[str, Any]:
         "rankings": {"relation": RANKINGS, "columns": columns},
         "labels": {"relation": LABELS},
         "metrics": tuple(metric for metric in metrics if not is_online(metric)),
-        "online": (*values.get("online", ()), *filter(is_online, metrics)),
+        "online": _each_once([*of_log, *filter(is_online, metrics)]),
         # a request is a list of one system: no other one misses it
         "conventions": {"missing": "drop", **conventions},
     }
