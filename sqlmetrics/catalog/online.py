@@ -382,7 +382,7 @@ class Online:
         """Its setting as a part of a name; what a name cannot tell is told by a hash.
 
         >>> online("action_rate(Add to cart)").word, online("action_rate(购买)").word
-        ('add_to_cart', '4b4ca9dc')
+        ('add_to_cart', 'cc6f86bd')
         """
         if self.minutes is not None:
             return f"minutes{self.minutes}"
