@@ -379,6 +379,8 @@ def test_a_report_draws_the_nights_that_runs_have_written() -> None:
     assert "B against A: ship. ctr@1 +" in text
     assert "C against A: not yet. ctr@1" in text
     assert "6 in several variants left out" in text
+    assert "The experiment, up to 2026-01-" in fresh.headline
+    assert ": ship (B). The experiment" in fresh.headline
     assert "上线" in stored.plot("experiment").sentence(stored.words)
     assert any("come from m_experiment, up to 2026-01-04" in note for note in stored.content.notes)
     assert [*fresh.content.notes][-2:] == [*stored.content.notes][-2:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.stats import CONFIDENCE
@@ -24,6 +24,14 @@ class Addition(Protocol):
 
     def pictures(self, words: Any) -> Iterable[Any]:
         """What a report shows of it, in the language of the words."""
+
+
+@runtime_checkable
+class Verdict(Addition, Protocol):
+    """An addition that decides something, which stands below the headline."""
+
+    def sentences(self, words: Any) -> Iterable[str]:
+        """What it decides, in the language of the words."""
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,15 @@ class ExperimentNights:
         day = max((str(row["metric_date"]) for row in running), default="")
         return [row for row in running if str(row["metric_date"]) == day]
 
+    def sentences(self, words: Words) -> Iterator[str]:
+        """The verdict on each variant, which the difference of a fixed test does not give."""
+        for row in self.last:
+            if row["role"] == PRIMARY:
+                verdict = _verdict_word(row, words)
+                yield words(
+                    "experiment.headline", system=row["system"], verdict=verdict, day=_day(row)
+                )
+
     def pictures(self, words: Words) -> Iterator[Picture]:
         """What a report shows of it."""
         if not self.last:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from sqlmetrics.comparison.page.content import ALL, Content
+from sqlmetrics.comparison.page.content import ALL, Content, Verdict
 from sqlmetrics.comparison.page.means import pooled
 from sqlmetrics.comparison.page.stages import describe_losses
 from sqlmetrics.comparison.page.words import Words, number, signed
@@ -40,7 +40,9 @@ def headline(content: Content, words: Words) -> list[str]:
     ]
     if funnel_rows:
         sentences = [*sentences, describe_losses(funnel_rows, words)]
-    return [*sentences, *_of_log(content, words), *_of_labels(content, words)]
+    verdicts = [addition for addition in content.additions if isinstance(addition, Verdict)]
+    decided = [sentence for verdict in verdicts for sentence in verdict.sentences(words)]
+    return [*sentences, *decided, *_of_log(content, words), *_of_labels(content, words)]
 
 
 def _of_log(content: Content, words: Words) -> list[str]:
