@@ -302,6 +302,7 @@ def test_uninstall_removes_what_runs_made_and_nothing_else(engine: Database) -> 
             "metrics_archive": 120,
             "metrics_of_queries_archive": 32,
         }
+        engine.execute("create view metrics_apart as select 1 as metrics, 'from metrics' as told")
         engine.execute("create view metrics_yours as select * from metrics_latest")
         with pytest.raises(sm.SpecError, match="metrics_yours reads metrics_latest"):
             uninstall(engine, found, job())
@@ -310,6 +311,7 @@ def test_uninstall_removes_what_runs_made_and_nothing_else(engine: Database) -> 
         with pytest.raises(sm.SpecError, match="a run has written in the meantime"):
             uninstall(engine, found, job())
         uninstall(engine, made_by_runs(job(), engine), job())
+        engine.execute("drop view metrics_apart")
         assert there() == before
         with pytest.raises(NoDataError):
             made_by_runs(job(), engine)

@@ -11,9 +11,13 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.spec_views import bounded, own_name
 from sqlmetrics.jobs.views import NAMES, wide
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.dialect import Dialect
 from sqlmetrics.sql.dialects import DIALECTS
 from sqlmetrics.sql.template import identifier, literal, parts
 from sqlmetrics.sql.translation import Translation
+
+_CREATE = re.compile(r"\s*create\s.*?\sas\s+(?=\(|select\b|with\b|from\b)", re.DOTALL)
+"""How the text of a view begins where a database lists the statement that made it."""
 
 TABLE, VIEW, FUNCTION, MACRO = "table", "view", "function", "macro"
 
@@ -170,18 +174,38 @@ def dependents(engine: Database, names: Sequence[str]) -> list[str]:
         for schema, view, text in _views(engine)
         if (schema, view) not in name_by_key
         for key in name_by_key
-        if _reads(text, schema, key)
+        if _reads(text, schema, key, engine.translation.dialect)
     ]
 
 
-def _reads(text: str, of_view: str, key: tuple[str, str]) -> bool:
-    """Whether the text of a view names a table or view, in its schema or without one.
+def _reads(text: str, of_view: str, key: tuple[str, str], dialect: Dialect) -> bool:
+    """Whether a view reads a table or view, by its name in its schema or without one.
+
+    A column may be called like the table: where the name stands, the grammar tells.
 
     Args:
-        text: The text.
+        text: The text of the view.
         of_view: The schema of the view.
         key: The schema and the name of the table.
+        dialect: Whose words the text has.
     """
+    return _names(text, of_view, key) and _is_read(text, of_view, key, dialect)
+
+
+def _is_read(text: str, of_view: str, key: tuple[str, str], dialect: Dialect) -> bool:
+    """Whether a table is among those that a text reads; yes where the text cannot be parsed."""
+    from sqlmetrics.sql.transpile import tables_of
+
+    tables = tables_of(_CREATE.sub("", text), dialect)
+    places = [parts(table) for table in tables or ()]
+    return tables is None or any(
+        ((place[-2] if place[1:] else of_view).casefold(), place[-1].casefold()) == key
+        for place in places
+    )
+
+
+def _names(text: str, of_view: str, key: tuple[str, str]) -> bool:
+    """Whether the name stands anywhere in a text."""
     schema, name = key
     matches = re.finditer(
         rf'(?:["`]?(\w+)["`]?\.)?(?<![\w])["`]?{re.escape(name)}["`]?(?!\w)', text
