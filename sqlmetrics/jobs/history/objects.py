@@ -197,7 +197,7 @@ def _is_read(text: str, of_view: str, key: tuple[str, str], dialect: Dialect) ->
     from sqlmetrics.sql.transpile import tables_of
 
     tables = tables_of(_CREATE.sub("", text), dialect)
-    places = [parts(table) for table in tables or ()]
+    places = [parts(table.replace("`", '"')) for table in tables or ()]
     return tables is None or any(
         ((place[-2] if place[1:] else of_view).casefold(), place[-1].casefold()) == key
         for place in places
