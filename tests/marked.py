@@ -84,7 +84,7 @@ def left_to_others(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     off = list(items)
     if is_all() or not is_seeded() or len({_test(item) for item in off}) <= FEW:
         return []
-    return [item for item in off if not keep(f"long {_test(item)}", 0.4)]
+    return [item for item in off if not keep(f"long {item.nodeid}", 0.4)]
 
 
 def _test(item: pytest.Item) -> str:
