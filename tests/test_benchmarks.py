@@ -70,6 +70,7 @@ SMALL = {
     "nights": "duckdb --days 1",
     "prediction_powered": "--worlds 2",
     "proxies": "--programmes 2 --sizes 20",
+    "quantiles": "--logs 2",
     "reconcile": "--queries 2 --tools 0",
     "trace": "",
     "spark_days": "--rows 20000 --runs 1",
