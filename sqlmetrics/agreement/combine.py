@@ -97,6 +97,8 @@ def combine(
     check_level("the confidence level", level)
     check_count("max_rounds", max_rounds)
     methods = _methods(method)
+    depth = 10 if k is None else k
+    check_count("k", depth)
     _check_per(per, k, methods, rankings)
     if rankings is not None and not metrics and per is None:
         raise SpecError(
@@ -109,7 +111,7 @@ def combine(
         raise SpecError(f"into takes the labels of one method, given {', '.join(methods)}")
     question = Question("combine", labels, judges, judge, rankings, metrics, arguments)
     with question.opened(connection, check=check) as (panel, plan, engine):
-        counts = PairCounts(panel, (), None, k or 10, engine)
+        counts = PairCounts(panel, (), None, depth, engine)
         lists = plan if per else None
         if lists and SYSTEM not in lists.shape.keys:
             raise SpecError(
@@ -151,11 +153,9 @@ def _methods(method: Any) -> tuple[str, ...]:
 
 def _check_per(per: Any, k: Any, methods: Sequence[str], rankings: Any) -> None:
     """Raise SpecError if labels cannot depend on systems, or a depth is for nothing."""
-    if k is not None:
-        check_count("k", k)
-    if per is None and k is not None:
-        raise SpecError("k is the depth that per='system' looks at; add it (--per system)")
     if per is None:
+        if k is not None:
+            raise SpecError("k is the depth that per='system' looks at; add it (--per system)")
         return
     if per != SYSTEM:
         raise SpecError(unknown("per", shortened(str(per)), (SYSTEM,)))

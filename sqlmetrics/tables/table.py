@@ -394,10 +394,10 @@ def has_colors() -> bool:
 def metric_value(value: float | None, decimals: int = DECIMALS) -> str:
     """A metric's value for a cell.
 
-    >>> metric_value(0.5), metric_value(None), metric_value(0.5, 2)
-    ('0.5000', '-', '0.50')
+    >>> metric_value(0.5), metric_value(None), metric_value(0.5, 2), metric_value(-1e-17)
+    ('0.5000', '-', '0.50', '0.0000')
     """
-    return "-" if value is None else f"{value:.{decimals}f}"
+    return "-" if value is None else f"{value:z.{decimals}f}"
 
 
 def many(count: int, noun: str, nouns: str = "") -> str:

@@ -134,6 +134,7 @@ def test_grades_are_worth_what_they_are_where_the_same_systems_show_the_pair() -
             "needs the systems of the rankings",
         ),
         ({"per": None}, "or per='system'"),
+        ({"per": None, "k": 3}, "k is the depth that per='system' looks at"),
         ({"system": "systm"}, "did you mean 'system'"),
         ({"k": 0}, "k must be 1 or more"),
     ):

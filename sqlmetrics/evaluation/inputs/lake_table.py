@@ -83,9 +83,7 @@ def _iceberg(folder: Path) -> Any:
     table = StaticTable.from_metadata(str(_metadata(folder)))
     scan = table.scan()
     tasks = list(scan.plan_files())
-    is_changed = (
-        len(table.metadata.schemas) > 1 or "schema.name-mapping.default" in table.properties
-    )
+    is_changed = len(table.metadata.schemas) > 1 or _NAME_MAPPING in table.properties
     if not tasks or is_changed or any(task.delete_files for task in tasks):
         return scan.to_arrow()
     from pyarrow import dataset
