@@ -480,6 +480,27 @@ def test_comments_in_files_of_trec(tmp_path: Path) -> None:
         sm.evaluate(comments, qrels, "mrr")
 
 
+def test_ids_with_blanks_in_files_of_trec(tmp_path: Path) -> None:
+    """Tabs between the fields of each line let ids have them; without, the line is told."""
+    rows = [
+        ("q 1", "Q0", "red  shoe", "1", "2", "my run"),
+        ("q 1", "Q0", "hat", "2", "1", "my run"),
+    ]
+    grades = [("q 1", "0", "hat", "1")]
+    run, qrels, blanks, mixed = (tmp_path / name for name in ("run", "qrels", "blanks", "mixed"))
+    run.write_text("\n".join(map("\t".join, rows)))
+    qrels.write_text("# judged\n" + "\r\n".join(map(" \t ".join, grades)) + "\r\n")
+    for tables in ((run, qrels), (qrels, run)):
+        result = sm.evaluate(*tables, "mrr", system="system")
+        assert [(row["system"], row["value"]) for row in result.to_dicts()] == [("my run", 0.5)]
+    assert result.per_query()["query_id"].to_pylist() == ["q 1"]
+    blanks.write_text("\n".join(map(" ".join, rows)))
+    mixed.write_text("q\tQ0\thay\t1\t2\trun\nq Q0 red hat 2 1 run\n")
+    for file, line in ((blanks, "q 1 Q0 red shoe 1 2 my run"), (mixed, "q Q0 red hat 2 1 run")):
+        with pytest.raises(sm.InputError, match=f"in the line '{line}', and .* put tabs between"):
+            sm.evaluate(file, qrels, "mrr")
+
+
 @by_turns(0.5)
 def test_packed_files_are_read_like_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By every command; a system is called as its file is without the endings."""

@@ -72,6 +72,9 @@ TREC = {
 }
 
 
+RUN, QRELS = 6, 4
+"""How many fields a line of TREC has; a run has more where its name has blanks."""
+
 SPECS = (".yml", ".yaml")
 """Endings of the files of specs: no tables, though those of TREC have any ending."""
 
@@ -79,6 +82,16 @@ SPECS = (".yml", ".yaml")
 def holds_row(line: str) -> bool:
     """Whether a line of TREC is neither empty nor a comment."""
     return line.strip()[:1] not in ("", "#")
+
+
+def fields_of(line: str) -> list[str]:
+    r"""The fields of a line of TREC: between blanks, or between tabs if there are as many as it takes.
+
+    >>> fields_of("q 0 d 1"), fields_of("q\t0\tred shoe\t1")
+    (['q', '0', 'd', '1'], ['q', '0', 'red shoe', '1'])
+    """
+    fields = [field.strip() for field in line.strip().split("\t")]
+    return fields if len(fields) in (RUN, QRELS) else line.split()
 
 
 def format_of(path: str, role: str) -> Format:

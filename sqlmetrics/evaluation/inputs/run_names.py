@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
+from math import isfinite
 from pathlib import Path, PurePath
 
 from sqlmetrics.errors import InputError
-from sqlmetrics.evaluation.inputs.formats import FORMATS, holds_row
+from sqlmetrics.evaluation.inputs.formats import FORMATS, RUN, fields_of, holds_row
 from sqlmetrics.evaluation.inputs.packed_file import is_packed, unpack
 from sqlmetrics.evaluation.inputs.pipes import is_pipe
 from sqlmetrics.spec.source import REMOTE, is_query
@@ -129,30 +130,58 @@ def expanded(path: str) -> Sequence[str]:
 
 
 LINES = 100
-"""As many lines of a run tell whether the blanks in them are those of its name."""
+"""So many lines of a file of TREC tell what is between its fields, and whether runs have blanks."""
 
 
 def have_blanks(files: Sequence[str]) -> bool:
     """Whether runs of TREC have names with blanks: each line of a file has the same.
 
     What differs from line to line is no part of a name, as to trec_eval.
+
+    Raises:
+        InputError: If a line has a blank in an id.
     """
-    tags = [_tags(file) for file in files]
-    return all(len(one_file) <= 1 for one_file in tags) and any(
-        len(tag) > 1 for one_file in tags for tag in one_file
+    names = []
+    for file in files:
+        rows = [fields_of(row) for row in _first_rows(file)]
+        if row := next((row for row in rows if len(row) > RUN and not _is_number(row[3])), None):
+            raise InputError(
+                f"rankings: {file!r} has {len(row)} fields in the line {' '.join(row)!r}, and the "
+                "fourth, the rank, is not a number; if ids have blanks, put tabs between the fields"
+            )
+        names.append({tuple(row[5:]) for row in rows})
+    return all(len(file_names) <= 1 for file_names in names) and any(
+        len(name) > 1 for file_names in names for name in file_names
     )
 
 
-def _tags(file: str) -> set[tuple[str, ...]]:
-    """The words from the sixth on in the first lines of a file; none of what cannot be read."""
+def have_tabs(files: Sequence[str], n_fields: int) -> bool:
+    """Whether tabs alone separate the fields in files of TREC, so that ids may have blanks.
+
+    Args:
+        files: The files; all must be of the same kind.
+        n_fields: How many fields a line has.
+    """
+    rows = [row for file in files for row in _first_rows(file)]
+    return bool(rows) and all(row.count("\t") == n_fields - 1 for row in rows)
+
+
+def _first_rows(file: str) -> list[str]:
+    """The first lines of a file of TREC, but comments; none of what cannot be read."""
     path = re.sub(r"\[([*?[])\]", r"\1", file)
     if is_pipe(path) or not os.path.isfile(path):
-        return set()
+        return []
     path = unpack(path, "rankings") if is_packed(path) else path
     reader = gzip.open if path.casefold().endswith(".gz") else open
     with suppress(OSError, EOFError, zlib.error, ValueError), reader(path, "rt") as lines:
-        return {tuple(str(line).split()[5:]) for line in islice(lines, LINES) if holds_row(line)}
-    return set()
+        return [str(line).strip() for line in islice(lines, LINES) if holds_row(str(line))]
+    return []
+
+
+def _is_number(text: str) -> bool:
+    with suppress(ValueError):
+        return isfinite(float(text))
+    return False
 
 
 def is_run_glob(path: str) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.inputs.foreign import refuse_foreign
-from sqlmetrics.evaluation.inputs.formats import FORMATS, TREC, format_of
+from sqlmetrics.evaluation.inputs.formats import FORMATS, QRELS, RUN, TREC, format_of
 from sqlmetrics.evaluation.inputs.header import Header, header_of
 from sqlmetrics.evaluation.inputs.json_dict import dict_in
 from sqlmetrics.evaluation.inputs.lake_table import is_lake_table, lake_kind, lake_table
@@ -20,7 +20,7 @@ from sqlmetrics.evaluation.inputs.names import NAMES, plain
 from sqlmetrics.evaluation.inputs.packed_file import is_packed
 from sqlmetrics.evaluation.inputs.paths import existing, files, first_file
 from sqlmetrics.evaluation.inputs.pipes import is_pipe
-from sqlmetrics.evaluation.inputs.run_names import expanded, have_blanks
+from sqlmetrics.evaluation.inputs.run_names import expanded, have_blanks, have_tabs
 from sqlmetrics.plan.plan import with_fused
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.source import (
@@ -165,6 +165,10 @@ def _file(source: Source, path: str, role: str) -> Relation:
     if form is TREC["rankings"]:
         has_blanks = have_blanks(expanded(relation.place))
         relation = replace(_with_file(source, relation), has_blanks=has_blanks)
+    if form in TREC.values():
+        n_fields = RUN if form is TREC["rankings"] else QRELS
+        has_tabs = have_tabs(expanded(relation.place), n_fields)
+        relation = replace(relation, separator="\t" if has_tabs else "")
     return _separated(source, relation, form.separator) if form.separator else relation
 
 

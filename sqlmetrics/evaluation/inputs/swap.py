@@ -12,16 +12,13 @@ from typing import Any
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SqlmetricsError
-from sqlmetrics.evaluation.inputs.formats import FORMATS, holds_row
+from sqlmetrics.evaluation.inputs.formats import FORMATS, QRELS, RUN, fields_of, holds_row
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
 from sqlmetrics.evaluation.inputs.packed_file import is_packed, unpack
 from sqlmetrics.evaluation.inputs.pipes import is_pipe, save_pipe
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation, source_text, typed
-
-RUN, QRELS = 6, 4
-"""How many fields a line of TREC has; a run has more where its name has blanks."""
 
 _SUFFIXES = tuple(suffix for form in FORMATS.values() for suffix in form.suffixes)
 
@@ -106,7 +103,7 @@ def _first_line(input_table: Any, role: str) -> list[str]:
     with suppress(OSError, EOFError, zlib.error, ValueError):
         reader = gzip.open if text.endswith(".gz") else open
         with reader(text, "rt", encoding="utf-8") as lines:
-            return next((line.split() for line in lines if holds_row(line)), [])
+            return next((fields_of(line) for line in lines if holds_row(line)), [])
     return []
 
 
