@@ -85,7 +85,7 @@ def holds_row(line: str) -> bool:
 
 
 def fields_of(line: str) -> list[str]:
-    r"""The fields of a line of TREC: between blanks, or between tabs if there are as many as it takes.
+    r"""The fields of a line of TREC: between blanks, or between tabs where these suffice.
 
     >>> fields_of("q 0 d 1"), fields_of("q\t0\tred shoe\t1")
     (['q', '0', 'd', '1'], ['q', '0', 'red shoe', '1'])
