@@ -37,6 +37,8 @@ SUFFIXES = {
     ".feather": "feather",
     ".html": "html",
     ".tex": "latex",
+    ".svg": "svg",
+    ".png": "png",
 }
 """Endings of names that say a format; any other says none."""
 
@@ -63,6 +65,9 @@ def out_option(command: Callable[..., None]) -> Callable[..., None]:
     decorator = option("--out", metavar="FILE", heading=OUTPUT, help=about)
     return decorator(overwrite_option(command))
 
+
+UNPRINTED = ("parquet", "svg", "png")
+"""Formats that no terminal shows."""
 
 PER_QUERY = ("system", "query_id")
 SUMMARY = ("spec", "metric_date", "system")
@@ -108,8 +113,8 @@ def _format(output: str | None, out: str | None, formats: Sequence[str]) -> str:
         raise SpecError(
             f"--out {out}: {suffix_format} is not written here; there is {format_names} (-o)"
         )
-    if "parquet" in (output, suffix_format) and out is None:
-        raise SpecError("parquet is binary: say where to write it with --out FILE")
+    if (unprinted := output or suffix_format) in UNPRINTED and out is None:
+        raise SpecError(f"{unprinted} is not for a terminal: say where to write it with --out FILE")
     return output or suffix_format or formats[0]
 
 

@@ -6,6 +6,7 @@ LOOKED_AT = 4096
 
 DUCKDB, SQLITE = "a DuckDB database", "an SQLite database"
 PARQUET, ARROW, GZIP = "Parquet", "Arrow or Feather", "compressed by gzip"
+PNG = "a PNG picture"
 ZIP, EXCEL = "a spreadsheet or another archive", "a spreadsheet of old Excel"
 ORC, AVRO = "ORC", "Avro"
 ZSTD, BZIP2, XZ = "compressed by zstd", "compressed by bzip2", "compressed by xz"
@@ -17,6 +18,7 @@ SIGNATURES = (
     (0, b"SQLite format 3\0", SQLITE),
     (0, b"PAR1", PARQUET),
     (0, b"ARROW1", ARROW),
+    (0, b"\x89PNG", PNG),
     (0, b"PK\x03\x04", ZIP),
     (0, b"\xd0\xcf\x11\xe0", EXCEL),
     (0, b"ORC", ORC),

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sqlmetrics.engines.file_kinds import DUCKDB, PARQUET, SQLITE, TEXT, kind_of, start_of
+from sqlmetrics.engines.file_kinds import DUCKDB, PARQUET, PNG, SQLITE, TEXT, kind_of, start_of
 from sqlmetrics.errors import EngineError, SpecError
 
 IsOurs = Callable[[Path, Path], bool]
@@ -230,6 +230,8 @@ def _may_be_ours(file: Path, start: bytes) -> bool:
         return True
     if PARQUET in (kind := kind_of(old), kind_of(start)):
         return kind == PARQUET and begins_alike(file, file)
+    if kind_of(start) == PNG:
+        return kind == PNG
     is_alike = _mark(start) in ("", _mark(old)) and kind == TEXT
     return is_alike and {*_first_words(start)} <= {*_first_words(old)}
 
@@ -349,6 +351,8 @@ def opening(form: str, columns: Iterable[str] = ()) -> bytes:
     """
     if form in ("json", "jsonl"):
         return ("[{" + ", ".join(f'"{name}": 0' for name in columns)).encode()
+    if form == "png":
+        return b"\x89PNG"
     starts = {"csv": ",".join(columns), "html": "<", "latex": "\\", "parquet": "PAR1"}
     return starts.get(form, "").encode()
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
+import re
+import shutil
 import sqlite3
 import statistics
+import subprocess
 from contextlib import closing
 from fractions import Fraction
 from functools import cache
@@ -22,6 +26,7 @@ from marked import by_turns
 import sqlmetrics as sm
 from sqlmetrics.comparison.all_pairs import group_letters
 from sqlmetrics.stats import studentized_range
+from sqlmetrics.stats.student import f_quantile
 
 METRICS = ["mrr", "P_3", "ndcg@5"]
 
@@ -136,6 +141,9 @@ def test_the_studentized_range_is_scipy_s() -> None:
     for count, df in ((2, 1), (3, 10), (10, 99), (60, 59 * 49), (100, 99 * 249)):
         expected = stats.studentized_range.sf(q, count, df)
         assert studentized_range.tail(q, count, df) == pytest.approx(expected, abs=1e-9)
+    for p, df, df_below in ((0.025, 1, 3), (0.5, 4, 116), (0.975, 59, 2891), (0.999, 2, 30_000)):
+        quantile = stats.f.ppf(p, df, df_below)
+        assert f_quantile(p, df, df_below) == pytest.approx(quantile, rel=1e-9)
 
 
 @by_turns(1.8)
@@ -245,7 +253,11 @@ def test_where_there_is_little_to_rank_it_says_so() -> None:
         ({"baseline": "s9"}, "unknown system 's9'"),
         ({"metrics": "auc"}, "auc is not compared"),
         ({"weight": "w"}, "queries have weights"),
-        ({"team": "s"}, "give its depth"),
+        ({"team": "s"}, "give the depth of the pool"),
+        ({"marks": "first"}, "marks: unknown reference 'first'; known: baseline, best, team"),
+        ({"marks": "team"}, "give team, such as"),
+        ({"marks": "baseline"}, "name it"),
+        ({"marks": "best", "baseline": "s0"}, "marks=best compares with no baseline"),
         ({"pool_depth": 0}, "pool_depth must be"),
         ({"pool_depth": 5, "team": "^x"}, "'\\^x' finds no team in the system 's0'"),
         ({"pool_depth": 5, "team": "("}, "no regular expression"),
@@ -284,6 +296,78 @@ def test_sixty_systems_are_a_longtable_that_is_whole(tmp_path: Path) -> None:
     page = board.sortable_html()
     assert page.count("<tr>") == 61
     assert page.count("<script>") == 1
+
+
+@pytest.mark.long
+def test_tables_for_a_paper_compile(tmp_path: Path) -> None:
+    """By LaTeX as it is, with names that have its signs; a page and more, and with siunitx."""
+    if not shutil.which("pdflatex"):
+        pytest.skip("no pdflatex (texlive-latex-recommended, texlive-science)")
+    rankings, labels = world(60, 12)
+    odd = pa.array([{"s1": "a_b & 50% #1", "s2": "\\x{y}^~$"}.get(s, s) for s in systems(rankings)])
+    rankings = rankings.set_column(0, "system", odd)
+    names = [*pa.compute.unique(odd).to_pylist()]
+    question = {"metrics": ["mrr", "P_3", "num_rel_ret"], "preset": "trec_eval", "marks": "best"}
+    boards = [sm.leaderboard(rankings, labels, systems=names[:n], **question) for n in (5, 60)]
+    tables = [board.latex(siunitx=siunitx) for board in boards for siunitx in (False, True)]
+    lines = [r"\documentclass{article}", r"\usepackage[T1]{fontenc}"]
+    lines += [r"\usepackage{booktabs,longtable,siunitx}", r"\begin{document}"]
+    text = "\n\n".join([*lines, *tables, r"\end{document}"])
+    (tmp_path / "paper.tex").write_text(text, encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    compiled = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert compiled.returncode == 0, compiled.stdout[-2000:]
+    assert (tmp_path / "paper.pdf").stat().st_size
+
+
+def systems(rankings: Any) -> list[str]:
+    """The system of each row."""
+    return list(rankings["system"].to_pylist())
+
+
+@by_turns(1)
+def test_marks_compare_with_the_best_of_all_or_of_the_team() -> None:
+    """Each system with the reference of its row, by the test of their pair."""
+    rankings, labels = world(5, 30)
+    teams = {"s0": "ares", "s1": "hera", "s2": "hera", "s3": "zeus", "s4": "ares"}
+    named = [f"{teams[s]}-{s}" for s in systems(rankings)]
+    rankings = rankings.set_column(0, "system", pa.array(named))
+    for marks, arguments in (("best", {}), ("team", {"team": "^[^-]+"})):
+        board = sm.leaderboard(rankings, labels, "ndcg@5", marks=marks, **arguments)
+        pairs = {frozenset((p["system"], p["other_system"])): p for p in board.pairs}
+        for row in board:
+            team = row["system"].partition("-")[0]
+            rivals = [r for r in board if marks == "best" or r["system"].startswith(team)]
+            assert row["reference"] == min(rivals, key=lambda r: r["rank"])["system"]
+            if row["system"] != row["reference"]:
+                pair = pairs[frozenset((row["system"], row["reference"]))]
+                assert row["p_adjusted"] == pair["p_adjusted"]
+                assert row["verdict"] == ("worse" if pair["p_adjusted"] < 0.05 else "unclear")
+        worse = [row["system"] for row in board if row["verdict"] == "worse"]
+        lines = board.text().splitlines()
+        assert [line.split()[0] for line in lines if re.search(r"\d [a-e]+- ", line)] == worse
+        assert worse
+        assert f"- worse than the best{' of its team' * (marks == 'team')}" in " ".join(lines)
+
+
+@by_turns(2)
+def test_pictures_are_of_the_rows_and_replace_only_their_own(tmp_path: Path) -> None:
+    pytest.importorskip("vl_convert")
+    board = sm.leaderboard(*world(3, 70), "mrr", pool_depth=2)
+    for name, n in (("rows", 3), ("topics", 60), ("contributions", 3)):
+        file = board.save_plot(name, tmp_path / f"{name}.json")
+        drawn = json.loads(file.read_text())
+        assert len(drawn["data"]["values"]) == n
+        assert board.save_plot(name, tmp_path / f"{name}.svg").read_text().startswith("<svg")
+    ranked = json.loads((tmp_path / "rows.json").read_text())["data"]["values"]
+    assert [(row["label"], row["low"], row["high"]) for row in ranked] == [
+        (row["system"], row["rank_low"], row["rank_high"]) for row in board
+    ]
+    with pytest.raises(sm.SpecError, match="unknown table 'pairs'; known: contributions, rows"):
+        board.save_plot("pairs", tmp_path / "pairs.svg")
+    Path(tmp_path / "notes.svg").write_text("mine")
+    with pytest.raises(sm.SpecError, match="already exists"):
+        board.save_plot("rows", tmp_path / "notes.svg")
 
 
 @by_turns(2)
@@ -334,6 +418,13 @@ def test_topics_and_variances_are_those_of_the_values() -> None:
     expected = (max(0, system), max(0, topic), residual)
     assert [variance[name] for name in names] == pytest.approx(expected, abs=1e-12)
     assert variance["reliability"] == pytest.approx(system / (system + residual / 30), abs=1e-12)
+    of_systems = 30 * statistics.variance(means)
+    f_values = [f_quantile(p, 4, 4 * 29) for p in (0.975, 0.025)]
+    low, high = (1 - f * residual / of_systems for f in f_values)
+    ends = [variance["reliability_low"], variance["reliability_high"]]
+    assert ends == pytest.approx([max(0, low), high], abs=1e-9)
+    assert variance["n_topics_high"] is None  # the reliability may be 0
+    assert variance["n_topics_low"] == math.ceil(30 * 19 * (1 - high) / high)
     n = variance["n_topics_needed"]
     assert system / (system + residual / n) >= 0.95 > system / (system + residual / (n - 1))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from sqlmetrics.cli.common import error_options
+from sqlmetrics.cli.common import error_options, overwrites
 from sqlmetrics.cli.evaluation_options import METRIC, given_options, metrics_option, table_options
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.options.command import INPUT_DATA, OUTPUT, STATISTICS, Command, option
@@ -28,6 +29,8 @@ TABLES = (
     *("rows", "pairs", "topics", "variances", "metrics", "labels", "discrimination"),
     *("contributions", "contributed_items"),
 )
+REFERENCES = ("baseline", "best", "team")
+PICTURES = ("svg", "png")
 CORRECTIONS = ("holm", "bonferroni", "bh", "none")
 
 
@@ -35,6 +38,13 @@ CORRECTIONS = ("holm", "bonferroni", "bh", "none")
 @metrics_option(f"{METRIC}  [default: the metrics of SPEC]")
 @baseline_options("the best of each metric")
 @option("--sort-by", metavar="METRIC", help="Metric that orders the rows.  [default: the first]")
+@option(
+    "--marks",
+    type=click.Choice(REFERENCES),
+    help="Mark systems that differ from the baseline, the best, or the best of their team.  "
+    "[default: baseline, if there is one]",
+    heading=STATISTICS,
+)
 @option(
     "--test",
     type=click.Choice(TESTS),
@@ -70,7 +80,8 @@ CORRECTIONS = ("holm", "bonferroni", "bh", "none")
 @option(
     "--team",
     metavar="REGEX",
-    help="Finds the team in a system's name, for --pool-depth.  [default: each its own]",
+    help="Finds the team in a system's name, for --pool-depth and --marks team.  "
+    "[default: each its own]",
 )
 @option(
     "--replicates",
@@ -89,12 +100,18 @@ CORRECTIONS = ("holm", "bonferroni", "bh", "none")
     help=f"Print the rows of one table in place of the leaderboard: {', '.join(TABLES)}.",
     heading=OUTPUT,
 )
+@option(
+    "--siunitx",
+    is_flag=True,
+    help="With -o latex, align values by columns of siunitx.",
+    heading=OUTPUT,
+)
 @option("--methods", is_flag=True, help="Print only the paragraph to cite.", heading=OUTPUT)
 @sql_option
 @items_option
 @table_options
 @place_options
-@output_options(FORMATS)
+@output_options((*FORMATS, *PICTURES))
 @error_options
 @given_options
 def leaderboard(
@@ -103,6 +120,7 @@ def leaderboard(
     labels: str | None,
     location: Location,
     methods: bool,
+    siunitx: bool,
     shown_table: str | None,
     sql: bool,
     output: str | None,
@@ -128,11 +146,12 @@ def leaderboard(
 
     if methods and (sql or output or shown_table):
         raise SpecError("--methods prints a paragraph; leave --sql, --table and -o out")
-    form = "table" if methods else format_of(output, out, FORMATS, ("metric", "system"))
-    if shown_table == "labels" and "other_labels" not in arguments:
-        raise click.UsageError("--table labels compares two tables of labels; give --other-labels")
-    if str(shown_table).startswith("contribut") and "pool_depth" not in arguments:
-        raise click.UsageError(f"--table {shown_table} is of a pool; give its --pool-depth")
+    form = (
+        "table" if methods else format_of(output, out, (*FORMATS, *PICTURES), ("metric", "system"))
+    )
+    _check_table(shown_table, arguments)
+    if siunitx and form != "latex":
+        raise click.UsageError("--siunitx is of LaTeX; add -o latex, or leave it out")
     rankings, labels = sources(tables, labels)
     if spec_of(rankings) is None and "metrics" not in arguments:
         raise click.UsageError("no metric to order by; name some, like -m ndcg@10,recall@100,mrr")
@@ -144,9 +163,21 @@ def leaderboard(
         return
     if shown_table == "metrics" and len(board.headings) < 2:
         raise SpecError("--table metrics compares metrics with one another; name two or more (-m)")
+    if form in PICTURES and not sql:
+        board.save_plot(shown_table or "rows", str(out), overwrite=overwrites())
+        return
     if shown_table and not sql:
         table = board.table_of(shown_table)
         texts = {"table": table.text, "markdown": table.markdown, "html": table.html}
         emit(lambda: board.to_arrow(shown_table), {**texts, "latex": table.latex}, form, out)
         return
-    answer(board, form, out, sql=sql, texts={"html": board.sortable_html})
+    texts = {"html": board.sortable_html, "latex": lambda: board.latex(siunitx=siunitx)}
+    answer(board, form, out, sql=sql, texts=texts)
+
+
+def _check_table(shown_table: str | None, arguments: Mapping[str, Any]) -> None:
+    """Raise UsageError if a table needs an option that is not there."""
+    if shown_table == "labels" and "other_labels" not in arguments:
+        raise click.UsageError("--table labels compares two tables of labels; give --other-labels")
+    if str(shown_table).startswith("contribut") and "pool_depth" not in arguments:
+        raise click.UsageError(f"--table {shown_table} is of a pool; give its --pool-depth")

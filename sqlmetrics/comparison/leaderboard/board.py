@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar
 
 import sqlmetrics
@@ -54,8 +55,15 @@ PAIR_KINDS = {
     **dict.fromkeys(("difference", "p_value", "p_adjusted"), "double"),
 }
 
+REFERENCES = {
+    "baseline": "+ better, - worse than {baseline}",
+    "best": "- worse than the best",
+    "team": "- worse than the best of its team",
+}
+"""What marks compare with -> what they mean."""
+
 MARKS = {"better": "+", "worse": "-"}
-"""Verdict -> the mark behind a value, if there is a baseline."""
+"""Verdict -> the mark behind a value."""
 
 TEST_NAMES = {
     TUKEY: "Tukey's HSD test over all pairs of systems (two-way analysis of variance by system and "
@@ -153,6 +161,7 @@ class Leaderboard(Tabular):
         contributions: What teams contributed to the pool alone, and their systems without.
         headings: Metric -> what it was called by who asked for it.
         sort_by: The metric that orders the table.
+        marks: What marks compare with, one of REFERENCES; None if there are none.
         baseline: The system that the others are compared with; None for the best of each metric.
         methods: How the numbers came about.
         notes: Sentences that a reader should know.
@@ -167,6 +176,7 @@ class Leaderboard(Tabular):
     contributions: Contributions
     headings: Mapping[str, str]
     sort_by: str
+    marks: str | None
     baseline: str | None
     methods: Methods
     notes: tuple[str, ...]
@@ -234,7 +244,7 @@ class Leaderboard(Tabular):
             columns[heading] = [_cell(_ends(row)) for row in sorted_rows]
         for metric, heading in self.headings.items():
             metric_rows = [rows[metric, name] for name in self._order]
-            columns[heading] = _value_cells(metric_rows, has_marks=bool(self.baseline))
+            columns[heading] = _value_cells(metric_rows, has_marks=bool(self.marks))
             if metric in self._shows_unjudged:
                 shares = [row["unjudged"] for row in metric_rows]
                 columns[f"unjudged {heading}"] = [
@@ -252,8 +262,8 @@ class Leaderboard(Tabular):
             lines.append(
                 f"systems that share a letter do not differ ({words}, {self.methods.error} level)"
             )
-        if self.baseline:
-            lines.append(f"+ better, - worse than {printable(self.baseline)}")
+        if self.marks:
+            lines.append(REFERENCES[self.marks].format(baseline=printable(self.baseline or "")))
         return ["; ".join(lines), *(f"note: {note}" for note in self.notes)]
 
     def table(self) -> Table:
@@ -282,6 +292,32 @@ class Leaderboard(Tabular):
         n_labels = sum(kind == "string" for kind in [*self._schemas[name].values()][:2])
         return Table(rows.column_names, texts, n_labels=n_labels)
 
+    def save_plot(self, name: str, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write a picture of one table: .svg, .png, or .json for its Vega-Lite specification.
+
+        It is of the metric that orders the rows.
+
+        Args:
+            name: `rows` (ranks with their intervals), `topics` or `contributions`.
+            path: The file.
+            overwrite: Whether to replace a file that is no such picture, too.
+
+        Raises:
+            SpecError: If there is no such picture, a file is in the way, or the extra `report` is
+                not installed.
+        """
+        from sqlmetrics.comparison.leaderboard.pictures import picture
+        from sqlmetrics.comparison.page.report import save
+        from sqlmetrics.comparison.page.words import Words
+
+        interval = f"{100 * self.methods.test.level:g} %"
+        tables = {"topics": self.topics, "contributions": self.contributions.rows}
+        rows = [row for row in tables.get(name, self.rows) if row["metric"] == self.sort_by]
+        chart = picture(name, rows, self.headings[self.sort_by], interval)
+        file = Path(path)
+        save(file, chart.as_file(file.suffix.casefold(), Words()), overwrite=overwrite)
+        return file
+
     def _blocks(self) -> Iterator[Block]:
         yield replace(self.table(), notes=())
         yield wrapped(self._notes())
@@ -291,13 +327,25 @@ class Leaderboard(Tabular):
         table = self.table()
         return replace(table, notes=()).html() + _SORT + html_notes(table.notes)
 
-    def latex(self) -> str:
-        """A table for a paper by booktabs, groups as superscripts; a long one breaks pages."""
+    def latex(self, *, siunitx: bool = False) -> str:
+        """A table for a paper by booktabs, groups as superscripts; a long one breaks pages.
+
+        Args:
+            siunitx: Whether values stand in columns of siunitx, which align their points.
+        """
         columns = self._columns()
-        body = [[cell.latex for cell in row] for row in zip(*columns.values(), strict=True)]
-        form = "".join("l" if cells[0].is_value else "r" for cells in columns.values())
-        notes = [r"needs \usepackage{booktabs}", *self._notes(), self.methods_text()]
-        return latex_table("l" + form[1:], [*map(latex_text, columns)], body, notes)
+        body = [
+            [cell.aligned if siunitx else cell.latex for cell in row]
+            for row in zip(*columns.values(), strict=True)
+        ]
+        forms = [_form(cells, siunitx=siunitx) for cells in columns.values()]
+        headings = [
+            f"{{{latex_text(name)}}}" if form.startswith("S") else latex_text(name)
+            for name, form in zip(columns, forms, strict=True)
+        ]
+        packages = "booktabs,siunitx" if siunitx else "booktabs"
+        notes = [rf"needs \usepackage{{{packages}}}", *self._notes(), self.methods_text()]
+        return latex_table("l" + "".join(forms[1:]), headings, body, notes)
 
 
 @dataclass(frozen=True)
@@ -307,12 +355,14 @@ class Cell:
     Attributes:
         text: For a terminal.
         latex: For a paper.
+        aligned: The same in a column of siunitx.
         is_value: Whether it is the value of a metric.
         is_best: Whether no system has a better one.
     """
 
     text: str
     latex: str
+    aligned: str
     is_value: bool = False
     is_best: bool = False
 
@@ -324,12 +374,30 @@ def _plain_text(value: object) -> str:
 
 
 def _cell(text: str) -> Cell:
-    return Cell(text, latex_text(text))
+    return Cell(text, latex_text(text), latex_text(text))
+
+
+def _form(cells: Sequence[Cell], *, siunitx: bool) -> str:
+    """The alignment of a column in LaTeX."""
+    if not cells[0].is_value:
+        return "r"
+    if not siunitx:
+        return "l"
+    parts = [cell.text.split()[0].partition(".") for cell in cells if "{" not in cell.aligned[:1]]
+    sign = "-" if any(whole.startswith("-") for whole, _, _ in parts) else ""
+    whole = max((len(whole.lstrip("-")) for whole, _, _ in parts), default=1)
+    decimals = max((len(decimals) for _, _, decimals in parts), default=0)
+    ends = max((cell.text.partition(" ")[2].strip() for cell in cells), key=len)
+    space = rf",table-space-text-post={{\textsuperscript{{{ends}}}}}" if ends else ""
+    return f"S[table-format={sign}{whole}.{decimals},detect-weight{space}]"
 
 
 def _ends(row: Row) -> str:
     low, high = row["rank_low"], row["rank_high"]
     return str(low) if low == high else f"{low}-{high}"
+
+
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
 def _value_cells(rows: Sequence[Row], *, has_marks: bool) -> list[Cell]:
@@ -343,8 +411,14 @@ def _value_cells(rows: Sequence[Row], *, has_marks: bool) -> list[Cell]:
         value, is_best = metric_value(row["value"]), row.get("rank") == 1 and len(rows) > 1
         number = rf"\textbf{{{value}}}" if is_best else value
         above = rf"\textsuperscript{{{end}}}" if end else ""
+        aligned = rf"\bfseries {value}" if is_best else value
+        aligned = (
+            f"{aligned}{f'{{{above}}}' if above else ''}"
+            if _NUMBER.fullmatch(value)
+            else f"{{{number + above}}}"
+        )
         text = f"{value} {end.ljust(width)}" if width else value
-        cells.append(Cell(text, number + above, is_value=True, is_best=is_best))
+        cells.append(Cell(text, number + above, aligned, is_value=True, is_best=is_best))
     return cells
 
 

@@ -14,8 +14,12 @@ from sqlmetrics.catalog.measure import Measure, metric_texts
 from sqlmetrics.comparison.all_pairs import group_letters
 from sqlmetrics.comparison.compare import asked_plan
 from sqlmetrics.comparison.findings import comparable, left_out
-from sqlmetrics.comparison.leaderboard.board import KINDS, Leaderboard, Methods
-from sqlmetrics.comparison.leaderboard.contributions import Contributions, contributions
+from sqlmetrics.comparison.leaderboard.board import KINDS, REFERENCES, Leaderboard, Methods
+from sqlmetrics.comparison.leaderboard.contributions import (
+    Contributions,
+    contributions,
+    team_by_system,
+)
 from sqlmetrics.comparison.leaderboard.orders import Order, Orders
 from sqlmetrics.comparison.leaderboard.pairs import TUKEY, PairTests, Test, pair_tests
 from sqlmetrics.comparison.leaderboard.scores import Scores, rank_intervals, ranks, scores_of
@@ -46,6 +50,7 @@ def leaderboard(
     systems: Sequence[str] = (),
     sort_by: str | None = None,
     baseline: str | None = None,
+    marks: str | None = None,
     test: str = TUKEY,
     correction: str | None = None,
     level: float = CONFIDENCE,
@@ -75,6 +80,9 @@ def leaderboard(
         systems: The systems to include. Default: all.
         sort_by: The metric that orders the rows. Default: the first one.
         baseline: The system that the others are compared with. Default: the best of each metric.
+        marks: What `+` and `-` behind a value compare with: `baseline`, `best` (of the metric) or
+            `team` (the best system of its own team, see `team`). Default: the baseline, if there is
+            one, else there are no marks.
         test: What tells two systems apart: `tukey` (Tukey's HSD over all pairs; topics are blocks,
             and only those count that have a value of each system), `t` (paired), `wilcoxon`, or
             `randomization` (swaps the two systems at random within a topic).
@@ -88,7 +96,8 @@ def leaderboard(
         pool_depth: The depth of the pool that was judged. The table `contributions` then says how
             each system does if the items are unjudged that it alone has above that depth.
         team: A regular expression that finds the team in the name of a system, by its first group
-            if it has one: systems of a team are left out together. Default: each is a team.
+            if it has one: systems of a team are left out of the pool together, and marked against
+            the best of them. Default: each is a team.
         replicates: The number of bootstrap samples of topics, and of swaps of a randomization test.
         seed: The random seed of both.
         start: The first day. Default: the first day of the data.
@@ -131,7 +140,8 @@ def leaderboard(
         baseline=baseline,
         level=level,
     )
-    _check_labels(rankings, other_labels, pool_depth, team)
+    _check_labels(rankings, other_labels, pool_depth)
+    marks = _marks(marks, baseline, team, pool_depth)
     with inputs.opened(connection) as engine:
         with asked_plan(inputs, options, engine) as (plan, _):
             measures, notes = comparable(plan)
@@ -158,10 +168,11 @@ def leaderboard(
     rows: list[Row] = []
     pairs: list[Row] = []
     tests: dict[Measure, PairTests] = {}
+    teams = team_by_system(found_scores[0].systems, team) if marks == "team" else {}
     for scores in found_scores:
         pair_test = pair_tests(scores, wanted_test)
         tests[scores.measure] = pair_test
-        rows += _standings(scores, pair_test, counts, level, baseline)
+        rows += _standings(scores, pair_test, counts, level, baseline=baseline, teams=teams)
         pairs += _pair_rows(scores, pair_test)
     orders = Orders(
         orders=[Order(scores, tests[scores.measure]) for scores in found_scores],
@@ -181,11 +192,12 @@ def leaderboard(
         rows=tuple(rows),
         pairs=tuple(pairs),
         topics=tuple(row for scores in found_scores for row in topic_rows(scores)),
-        variances=tuple(row for scores in found_scores for row in variance_rows(scores)),
+        variances=tuple(row for scores in found_scores for row in variance_rows(scores, level)),
         orders=orders,
         contributions=pooled,
         headings=_headings(plan.spec, options.metrics, plan.measures),
         sort_by=str(order_measure),
+        marks=marks,
         baseline=baseline,
         methods=Methods(
             spec=plan.spec,
@@ -207,18 +219,39 @@ def leaderboard(
     )
 
 
-def _check_labels(
-    rankings: Any, other_labels: Any, pool_depth: int | None, team: str | None
-) -> None:
+def _check_labels(rankings: Any, other_labels: Any, pool_depth: int | None) -> None:
     """Raise SpecError for what is wrong with other labels, or with a pool."""
     if pool_depth is not None:
         check_count("pool_depth", pool_depth, 1)
-    elif team is not None:
-        raise SpecError("team says whose items are left out of a pool; give its depth (pool_depth)")
     if other_labels is not None and isinstance(rankings, Spec):
         raise SpecError(
             "other_labels: a spec names its own labels; give the rankings and both tables of labels"
         )
+
+
+def _marks(
+    marks: str | None, baseline: str | None, team: str | None, pool_depth: int | None
+) -> str | None:
+    """What marks compare with, one of REFERENCES; None if there are none.
+
+    Raises:
+        SpecError: If it is none of these, or what it needs is not there.
+    """
+    marks = marks or ("baseline" if baseline else None)
+    if marks is not None and marks not in REFERENCES:
+        raise SpecError(f"marks: {unknown('reference', marks, [*REFERENCES])}")
+    if baseline and marks != "baseline":
+        raise SpecError(f"marks={marks} compares with no baseline; leave one of the two out")
+    if marks == "baseline" and not baseline:
+        raise SpecError("marks=baseline compares with a system; name it (baseline)")
+    if marks == "team" and team is None:
+        raise SpecError("marks=team needs to know the teams; give team, such as '^[a-z]+'")
+    if team is not None and marks != "team" and pool_depth is None:
+        raise SpecError(
+            "team says whose items are left out of a pool, and whose best system marks compare "
+            "with; give the depth of the pool (pool_depth), or marks=team"
+        )
+    return marks
 
 
 def _systems(result: Result, options: Options) -> tuple[list[str], Mapping[tuple[Any, ...], Row]]:
@@ -267,9 +300,18 @@ def _order_measure(spec: Spec, sort_by: str | None, measures: Sequence[Measure])
 
 
 def _standings(
-    scores: Scores, pair_test: PairTests, counts: Any, level: float, baseline: str | None
+    scores: Scores,
+    pair_test: PairTests,
+    counts: Any,
+    level: float,
+    *,
+    baseline: str | None,
+    teams: Mapping[str, str],
 ) -> Iterator[Row]:
-    """A row per system: its rank, how sure that is, its group, and it beside the reference."""
+    """A row per system: its rank, how sure that is, its group, and it beside the reference.
+
+    That is the baseline; the best system of its team, if there are teams; or the best of all.
+    """
     import numpy as np
 
     means, error = scores.means, 1 - level
@@ -287,8 +329,11 @@ def _standings(
     is_tested = pair_test.has_any
     letters = group_letters(names, different) if is_tested else {}
     is_higher = pair_test.differences * sign > 0
-    reference = scores.systems.index(baseline) if baseline else order[0]
+    best = {teams.get(scores.systems[i]): i for i in reversed(order)}
     for i in order:
+        reference = best[teams.get(scores.systems[i])]
+        if baseline:
+            reference = scores.systems.index(baseline)
         is_reference, p_adjusted = i == reference, pair_test.adjusted[i][reference]
         verdict = None
         if not is_reference and not math.isnan(p_adjusted):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -110,29 +108,3 @@ def find_picture(pictures: Sequence[Picture], name: str) -> Picture:
     if not matches:
         raise SpecError(unknown("chart", name, [picture.key for picture in pictures]))
     return matches[0]
-
-
-def chart_json(picture: Picture, words: Words) -> bytes:
-    """The Vega-Lite specification as a file, which says who wrote it."""
-    spec = {**picture.chart.spec(words), "usermeta": {"made by": "sqlmetrics report"}}
-    return (json.dumps(spec, ensure_ascii=False, indent=1) + "\n").encode()
-
-
-def render_picture(picture: Picture, ending: str, words: Words) -> bytes:
-    """A picture as a file: `.svg` or `.png`.
-
-    Raises:
-        SpecError: If there is nothing to draw with.
-    """
-    if ending == ".json":
-        return chart_json(picture, words)
-    if ending == ".svg":
-        return f"{picture.chart.svg(words)}\n<!-- sqlmetrics report -->\n".encode()
-    return _signed(picture.chart.png(words))
-
-
-def _signed(png: bytes) -> bytes:
-    """A PNG that says in a comment who wrote it, before the 12 bytes of its end."""
-    chunk = b"tEXtComment\0sqlmetrics report"
-    size, check = len(chunk) - 4, zlib.crc32(chunk)
-    return png[:-12] + size.to_bytes(4) + chunk + check.to_bytes(4) + png[-12:]

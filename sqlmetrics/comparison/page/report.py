@@ -158,7 +158,7 @@ class Report:
                 extra `report` is needed but not installed.
         """
         file = Path(path)
-        _save(file, self._bytes(file), overwrite=overwrite)
+        save(file, self._bytes(file), overwrite=overwrite)
         return file
 
     def save_charts(self, folder: str | Path, *, overwrite: bool = False) -> list[Path]:
@@ -174,7 +174,7 @@ class Report:
         names = {f"{picture.key}.vl.json": picture for picture in self.pictures}
         with output_folder(folder, overwrite=overwrite, is_ours=has_mark(MARK)) as staging_folder:
             for name, picture in names.items():
-                (staging_folder / name).write_bytes(formats.chart_json(picture, self.words))
+                (staging_folder / name).write_bytes(picture.chart.as_file(".json", self.words))
         return [Path(folder) / name for name in names]
 
     def save_plot(self, name: str, path: str | Path, *, overwrite: bool = False) -> Path:
@@ -189,8 +189,8 @@ class Report:
             SpecError: The errors of `save`, or if there is no such chart.
         """
         file, picture = Path(path), self.plot(name)
-        content = formats.render_picture(picture, file.suffix.casefold(), self.words)
-        _save(file, content, overwrite=overwrite)
+        content = picture.chart.as_file(file.suffix.casefold(), self.words)
+        save(file, content, overwrite=overwrite)
         return file
 
     def _bytes(self, file: Path) -> bytes:
@@ -198,7 +198,7 @@ class Report:
         ending = file.suffix.casefold()
         if ending in (".png", ".svg"):
             first = self.pictures[0].key if self.pictures else ""
-            return formats.render_picture(self.plot(first), ending, self.words)
+            return self.plot(first).chart.as_file(ending, self.words)
         texts = {
             ".html": lambda: self.html,
             ".md": lambda: f"<!-- sqlmetrics report -->\n{self.markdown}",
@@ -234,7 +234,12 @@ def refuse_foreign(file: Path, *, overwrite: bool) -> None:
         )
 
 
-def _save(file: Path, content: bytes, *, overwrite: bool) -> None:
+def save(file: Path, content: bytes, *, overwrite: bool) -> None:
+    """Write a file of a report, or a picture.
+
+    Raises:
+        SpecError: If a file that no report wrote is in the way.
+    """
     refuse_foreign(file, overwrite=overwrite)
     with writing_to(file.parent), output_file(file, overwrite=True) as staging_file:
         staging_file.write_bytes(content)
