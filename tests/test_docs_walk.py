@@ -501,7 +501,8 @@ CELLS: dict[str, tuple[str, ...]] = {
         f"leaderboard rankings.parquet labels.parquet -m ndcg@10,mrr {RANKED} --baseline prod "
         "--sort-by mrr --test t --correction bh --replicates 200 --seed 2 --confidence 0.9 "
         "--systems prod,cand --preset trec_eval -c missing=drop --where 'score > -1' "
-        "--start 2026-01-01 --end 2026-01-02 --skip-input-checks --no-unjudged-share -o latex --siunitx",
+        "--start 2026-01-01 --end 2026-01-02 --skip-input-checks --no-unjudged-share -o latex "
+        "--siunitx",
         f"leaderboard rankings.parquet --labels labels.parquet -m mrr {RANKED} --weight traffic "
         "--queries queries.parquet --start 2026-01-01 --end 2026-01-02 --check-share .5 2",
         "leaderboard a=runs.csv b=runs.csv words.csv -m mrr,strec@3 --query qid --item doc "
