@@ -681,6 +681,7 @@ CELLS: dict[str, tuple[str, ...]] = {
     "sheet": (
         "sheet files.yml -k 3 --limit 2 --out s.csv --excel --labelled-queries",
         "sheet files.yml --sql --skip-input-checks",
+        "sheet files.yml -k 3 --order move-to-front --per-query 2 --share prod=2 --rel 2",
         "sheet runs.parquet --labels labels.parquet --queries queries.parquet "
         "--items items.parquet -k 2",
         "sample files.yml --size 4 --out sample.csv",

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlmetrics.annotation.pool import rankings_alone, stages
+from sqlmetrics.annotation.pool import lot, rankings_alone, stages
 from sqlmetrics.annotation.sample import DEPTH, DESIGN, ITEM, TRAFFIC, WEIGHT, Key, Sample
 from sqlmetrics.annotation.texts import QueryContext, check_rankings, facts
 from sqlmetrics.engines.database import Database
@@ -245,7 +245,7 @@ class _Frame:
         columns = [
             *(f"pool.{key}" for key in self.keys),
             *(f"query_units.{name}" for name in (*self.strata, *self.carried)),
-            Column(self._hashed("pool.", self.keys), "lot"),
+            Column(lot(self.plan, self.seed, self.keys, "pool."), "lot"),
         ]
         about = "one row per pair: the stratum of its query and its random number"
         joined = {"about": about, "columns": columns, "from": "pool", "to": "query_units"}
@@ -272,22 +272,13 @@ class _Frame:
             columns.append(Column(f"coalesce({name}, {literal(UNKNOWN)})", name))
         if self.traffic:
             columns.append(Column(_CLASS, TRAFFIC))
-        lot = [] if self.k else [Column(self._hashed("", keys), "lot")]
+        lots = [] if self.k else [Column(lot(self.plan, self.seed, keys), "lot")]
         view = {
             "about": f"one row per query: its stratum{'' if self.k else ' and its random number'}",
-            "columns": [*columns, *self.carried, *lot],
+            "columns": [*columns, *self.carried, *lots],
             "from": "queries_by_traffic" if self.traffic else "population",
         }
         return Stage("query_units" if self.k else "units", "annotation/units", view)
-
-    def _hashed(self, prefix: str, keys: Sequence[str]) -> str:
-        """The lot of a query or a pair; the same on every engine."""
-        translation = self.plan.translation
-        texts = {"metric_date": f"cast({prefix}metric_date as varchar)"}
-        key_sql = " || '|' || ".join(texts.get(key, f"{prefix}{key}") for key in keys)
-        return translation.expression(
-            translation.dialect.hashed, f"{literal(f'{self.seed}|')} || {key_sql}"
-        )
 
     def _allocation(self, strata: Sequence[Sequence[Any]]) -> Stage:
         names = [*self.strata, *DESIGN[:2]]

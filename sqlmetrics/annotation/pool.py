@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlmetrics.annotation.texts import facts
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.sql.stage import Column, Stage
+from sqlmetrics.sql.template import literal
 
 
 def stages(plan: Plan, *, with_labels: bool = True, with_grades: bool = False) -> list[Stage]:
@@ -38,6 +39,21 @@ def stages(plan: Plan, *, with_labels: bool = True, with_grades: bool = False) -
     inputs = plan.inputs if with_labels else without_labels(plan, plan.inputs)
     view = {**ranked.view, "columns": columns, "where": ""}
     return [*inputs, *before, Stage("ranked", "ranked", view)]
+
+
+def lot(plan: Plan, seed: int, keys: Sequence[str], prefix: str = "") -> str:
+    """The random number of a query or a pair; the same on every engine.
+
+    Args:
+        plan: The plan of the evaluation.
+        seed: Another seed gives other numbers.
+        keys: The columns that it is identified by.
+        prefix: What stands before the names of the columns.
+    """
+    texts = {"metric_date": f"cast({prefix}metric_date as varchar)"}
+    key_sql = " || '|' || ".join(texts.get(key, f"{prefix}{key}") for key in keys)
+    translation = plan.translation
+    return translation.expression(translation.dialect.hashed, f"{literal(f'{seed}|')} || {key_sql}")
 
 
 def rankings_alone(plan: Plan) -> list[Stage]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
 from sqlmetrics.annotation import csv_file, pool
+from sqlmetrics.annotation.queue import TURN, Queue
 from sqlmetrics.annotation.sample import Sample
 from sqlmetrics.annotation.texts import check_rankings, facts, texts
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.output_files import GRADED
-from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.arguments import check_count
 from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.plan.plan import Plan, plan
@@ -24,7 +25,7 @@ IDS = ("metric_date", "query_id", "item_id")
 TEXTS = ("query_text", "item_title")
 WORTH = ("best_rank", "n_lists", "value")
 GRADE, KEY = GRADED
-COLUMNS = (*IDS, *TEXTS, *WORTH, GRADE, KEY)
+COLUMNS = (*IDS, *TEXTS, *WORTH, TURN, GRADE, KEY)
 """All columns that a sheet can have, in their order."""
 
 ROUNDING = 1e9
@@ -39,17 +40,25 @@ class Sheet:
         names: The columns, among COLUMNS.
         rows: One row per query and item (and day, where labels have one).
         executed_sql: The query that found them.
+        notes: What people should know of them.
     """
 
     names: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     executed_sql: str
+    notes: tuple[str, ...] = ()
 
     @property
     def n_formulas(self) -> int:
         """How many rows have an id that a spreadsheet would take for a formula."""
         places = [self.names.index(name) for name in IDS[1:]]
         return sum(any(csv_file.is_formula(row[index]) for index in places) for row in self.rows)
+
+    def keyed(self, name: str) -> list[tuple[Any, Any]]:
+        """The query (and day) of each row, and its value in a column."""
+        places = [self.names.index(key) for key in IDS[:2] if key in self.names]
+        column = self.names.index(name)
+        return [(tuple(row[place] for place in places), row[column]) for row in self.rows]
 
     def __str__(self) -> str:
         """The sheet as CSV: ids exactly as they are, an empty grade, and a key of the ids."""
@@ -67,12 +76,12 @@ def unjudged(
     engine: Database,
     k: int,
     *,
-    limit: int | None = None,
+    queue: Queue | None = None,
     labelled_queries: bool = False,
     check: bool | float = True,
     has_labels: bool = True,
 ) -> Sheet:
-    """The items without a label in the top k of any list, the most valuable first.
+    """The items without a label in the top k of any list, the most valuable first or in turns.
 
     The value of a query's item is the sum, over the lists (systems and days) that show it
     in their top k, of discount(rank) x weight of the query: what the sum of DCG@k over all
@@ -84,27 +93,30 @@ def unjudged(
         spec: The evaluation.
         engine: Where the tables are.
         k: How many items of each list are looked at, 1 or more.
-        limit: How many rows at most; None for all.
+        queue: How many rows, and in what order; None for all, the most valuable first.
         labelled_queries: Whether to leave out queries that have no label at all, which
             no mean over labelled queries counts.
         check: Whether to look for bad input first.
         has_labels: Whether there are labels yet; else no item has one.
 
     Raises:
-        SpecError: If k or limit is not 1 or more.
+        SpecError: If k is not 1 or more, or the queue is of a number or system that is none.
         InputError: If the data would give wrong numbers.
     """
-    _at_least_one("k", k)
-    _at_least_one("limit", 1 if limit is None else limit)
+    check_count("k", k)
+    queue = queue or Queue()
+    queue.check()
     the_plan = plan(spec, opened(spec, engine))
     if check:
         checks.check(
             the_plan, engine, ignored_tables=() if has_labels else ("labels", "both tables")
         )
-    rows = _unjudged_stage(the_plan, k, labelled_queries)
-    return _sheet(
-        the_plan, engine, [*pool.stages(the_plan, with_labels=has_labels), rows], WORTH, limit
-    )
+    queue.check_systems(the_plan, engine)
+    lists = pool.stages(the_plan, with_labels=has_labels, with_grades=queue.reads_grades)
+    shown = _unjudged_stage(the_plan, k, labelled_queries, queue)
+    rows = queue.placed(the_plan, shown, _rounded("shown.value"))
+    made = _sheet(the_plan, engine, [*queue.lists(the_plan, lists), *rows], WORTH, queue)
+    return replace(made, notes=tuple(queue.notes(made.keyed(TURN), k))) if queue.has_turns else made
 
 
 def of_sample(spec: Spec, engine: Database, k: int, sample: Sample) -> Sheet:
@@ -124,7 +136,7 @@ def of_sample(spec: Spec, engine: Database, k: int, sample: Sample) -> Sheet:
         SpecError: If k is not 1 or more, or the sample has days and the spec has none, or
             the other way round.
     """
-    _at_least_one("k", k)
+    check_count("k", k)
     the_plan = plan(spec, opened(spec, engine))
     check_rankings(the_plan, engine)
     sampled = sample.stage(the_plan, engine)
@@ -140,7 +152,7 @@ def of_sample(spec: Spec, engine: Database, k: int, sample: Sample) -> Sheet:
     return _sheet(the_plan, engine, [*stages, rows])
 
 
-def _unjudged_stage(the_plan: Plan, k: int, labelled_queries: bool) -> Stage:
+def _unjudged_stage(the_plan: Plan, k: int, labelled_queries: bool, queue: Queue) -> Stage:
     context = facts(the_plan.shape, "ranked")
     discount = OPTIONS["discount"].choice(the_plan.spec.options["discount"])
     value_sql = discount.sql.format(rank="rnk")
@@ -161,6 +173,7 @@ def _unjudged_stage(the_plan: Plan, k: int, labelled_queries: bool) -> Stage:
             Column("min(rnk)", "best_rank"),
             Column("count(*)", "n_lists"),
             Column(f"sum({value_sql})", "value"),
+            *queue.columns,
         ],
         "joins": {f"left join {name}": on for name, on in joins.items()},
         "where": where,
@@ -173,9 +186,10 @@ def _sheet(
     engine: Database,
     stages: list[Stage],
     value_columns: tuple[str, ...] = (),
-    limit: int | None = None,
+    queue: Queue | None = None,
 ) -> Sheet:
     """The rows of the stage `pool`, with texts."""
+    queue = queue or Queue()
     lookups = texts(the_plan, engine)
     keys = [name for name in IDS if name in (*the_plan.shape.label_keys, "item_id")]
     stages = [*lookups.values(), *stages]
@@ -183,12 +197,17 @@ def _sheet(
     columns += [
         Column(f"{lookups[name].name}.{name}" if name in lookups else "''", name) for name in TEXTS
     ]
-    columns += [Column(_rounded(name), name) for name in value_columns]
+    columns += [
+        Column(_rounded(f"pool.{name}") if name == "value" else f"pool.{name}", name)
+        for name in (*value_columns, *([TURN] if queue.has_turns else []))
+    ]
+    by_value = ["value desc"] if value_columns and not queue.has_turns else []
     view = {
         "columns": columns,
         "joins": _text_joins(lookups),
-        "order": [*(["value desc"] if value_columns else []), *(f"pool.{key} asc" for key in keys)],
-        "limit": limit,
+        "where": queue.where,
+        "order": [*by_value, *queue.sorters, *(f"pool.{key} asc" for key in keys)],
+        "limit": queue.limit,
     }
     sql = with_stages(stages, print_template("annotation/sheet", view))
     rows = tuple(engine.rows(sql))
@@ -199,10 +218,8 @@ def _keys(the_plan: Plan, stage: str) -> list[str]:
     return [f"{stage}.{key}" for key in (*the_plan.shape.label_keys, "item_id")]
 
 
-def _rounded(name: str) -> str:
-    if name != "value":
-        return f"pool.{name}"
-    return f"floor(pool.value * {ROUNDING:.0e} + 0.5e0) / {ROUNDING:.0e}".replace("e+0", "e")
+def _rounded(column: str) -> str:
+    return f"floor({column} * {ROUNDING:.0e} + 0.5e0) / {ROUNDING:.0e}".replace("e+0", "e")
 
 
 def _text_joins(lookups: Mapping[str, Stage]) -> dict[str, list[str]]:
@@ -214,8 +231,3 @@ def _cell(name: str, value: Any) -> object:
     if name in TEXTS:
         return csv_file.escape_formula(value)
     return value.isoformat() if isinstance(value, date) else value
-
-
-def _at_least_one(name: str, value: int) -> None:
-    if value < 1:
-        raise SpecError(f"{name} must be 1 or more, given {value}")

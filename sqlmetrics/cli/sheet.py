@@ -27,10 +27,13 @@ from sqlmetrics.cli.systems import sources, spec_of
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
+    from sqlmetrics.annotation.queue import Queue
     from sqlmetrics.annotation.sample import Sample
     from sqlmetrics.annotation.sheet import Sheet
 
 CONFLICTS = ("error", "keep")
+POOL = "Pool"
+ORDERS = ("value", "depth", "move-to-front")
 
 
 @click.command(cls=Command)
@@ -45,7 +48,38 @@ CONFLICTS = ("error", "keep")
     help="Depth: number of items of each list to consider.  [default: 10, or that of sampled "
     "pairs]",
 )
-@option("--limit", type=int, metavar="N", help="Number of rows to print, most valuable first.")
+@option("--limit", type=int, metavar="N", help="Number of rows to print, the first ones.")
+@option(
+    "--per-query",
+    type=int,
+    metavar="N",
+    help="Number of rows to print per query, the first ones.",
+    heading=POOL,
+)
+@option(
+    "--order",
+    type=click.Choice(ORDERS),
+    default=ORDERS[0],
+    show_default=True,
+    help="What comes first: the most valuable items; the highest ranks; or the items of lists "
+    "that have had few items without a relevant label so far.",
+    heading=POOL,
+)
+@option(
+    "--share",
+    "shares",
+    multiple=True,
+    metavar="SYSTEM=X",
+    help="Go X times as deep into the lists of a system. May be repeated.  [default: 1]",
+    heading=POOL,
+)
+@option(
+    "--rel",
+    type=float,
+    metavar="GRADE",
+    help="With --order move-to-front: lowest relevant grade.  [default: 1]",
+    heading=POOL,
+)
 @option("--labelled-queries", is_flag=True, help="Include only queries that have a label.")
 @option(
     "--sample",
@@ -72,6 +106,10 @@ def sheet(
     labels: str | None,
     k: int | None,
     limit: int | None,
+    per_query: int | None,
+    order: str,
+    shares: tuple[str, ...],
+    rel: float | None,
     sample: str | None,
     location: Location,
     out: str | None,
@@ -85,35 +123,38 @@ def sheet(
     The input is SPEC, or RANKINGS and LABELS as for evaluate; the labels need not exist yet.
 
     The most valuable items come first: the column value is how much DCG, summed over all lists,
-    would grow if the gain of the item were 1. People fill in the column grade; sheet-import adds
-    the grades to the labels.
+    would grow if the gain of the item were 1. --order depth makes a pool that is fair to all
+    systems instead. People fill in the column grade; sheet-import adds the grades to the labels.
 
     \b
     sqlmetrics sheet search.yml -k 10 --limit 500 --out sheet.csv
+    sqlmetrics sheet runs/*.trec -k 100 --order depth --limit 5000 --out sheet.csv
     sqlmetrics sheet runs/*.trec --labels qrels.txt -k 10 --out sheet.csv
     sqlmetrics sheet search.yml -k 10 --sample sample.csv --out sheet.csv
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.annotation import sheet as sheets
     from sqlmetrics.annotation.csv_file import MARK
     from sqlmetrics.annotation.question import asked_spec
+    from sqlmetrics.annotation.queue import Queue
     from sqlmetrics.annotation.sample import Sample
 
     format_of(None, out, ("csv",), ("query_id", "item_id"))
     check = arguments.pop("check")
     depth = 10 if k is None else k
+    queue = Queue(order, limit, per_query, dict(map(_share, shares)), rel)
     rankings, labels = sources(tables, labels, needs_labels=False)
     with location.reading(spec_of(rankings)) as engine:
         sheet_spec, missing = asked_spec(rankings, labels, engine, arguments)
         if sample is not None:
             drawn_sample = Sample.read(sample)
-            _check_of_sample(drawn_sample, k, limit, labelled_queries=labelled_queries)
+            _check_of_sample(drawn_sample, k, queue, labelled_queries=labelled_queries)
             labelling_sheet = sheets.of_sample(sheet_spec, engine, depth, drawn_sample)
         else:
             labelling_sheet = sheets.unjudged(
                 sheet_spec,
                 engine,
                 depth,
-                limit=limit,
+                queue=queue,
                 labelled_queries=labelled_queries,
                 check=check,
                 has_labels=not missing,
@@ -129,11 +170,27 @@ def sheet(
     write(text, out)
 
 
+def _share(text: str) -> tuple[str, float]:
+    """The system and the number of a text like bm25=2; the system may have an equals sign."""
+    system, _, share = text.rpartition("=")
+    try:
+        return system.strip(), float(share if system.strip() else "")
+    except ValueError:
+        raise SpecError(f"--share takes SYSTEM=X like bm25=2, given {text!r}") from None
+
+
 def _check_of_sample(
-    sample: Sample, k: int | None, limit: int | None, *, labelled_queries: bool
+    sample: Sample, k: int | None, queue: Queue, *, labelled_queries: bool
 ) -> None:
     """Raise SpecError for an option that would leave out some of the sample's items."""
-    options = {"--limit": limit is not None, "--labelled-queries": labelled_queries}
+    options = {
+        "--limit": queue.limit is not None,
+        "--per-query": queue.per_query is not None,
+        f"--order {queue.order}": queue.has_turns,
+        "--share": bool(queue.shares),
+        "--rel": queue.rel is not None,
+        "--labelled-queries": labelled_queries,
+    }
     if needless := [name for name, is_given in options.items() if is_given]:
         raise SpecError(
             f"{' and '.join(needless)}: the sheet of a sample has all of its items, which its "
@@ -194,6 +251,8 @@ def sheet_import(
 def _say(labelling_sheet: Sheet) -> None:
     """Counts and warnings, on stderr."""
     say(f"{len(labelling_sheet.rows):,} rows to grade")
+    for note in labelling_sheet.notes:
+        say(f"note: {note}")
     if labelling_sheet.n_formulas:
         say(
             f"warning: {labelling_sheet.n_formulas:,} rows have an id that begins with "

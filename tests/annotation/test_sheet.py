@@ -20,6 +20,7 @@ import sqlmetrics as sm
 from sqlmetrics.annotation import csv_file, graded_sheet, sheet
 from sqlmetrics.annotation.draw import draw
 from sqlmetrics.annotation.import_grades import ImportReport, add
+from sqlmetrics.annotation.queue import Queue
 from sqlmetrics.engines.database import connect
 
 pytestmark = by_turns(0.2)
@@ -95,11 +96,11 @@ def test_the_most_valuable_pairs_come_first() -> None:
 
 def test_k_limit_and_labelled_queries() -> None:
     assert [row[:2] for row in rows_of(world(), 1)] == [("q1", "b"), ("q2", "a"), ("q3", "a")]
-    assert [row[:2] for row in rows_of(world(), limit=2)] == [("q1", "b"), ("q2", "a")]
+    assert [row[:2] for row in rows_of(world(), queue=Queue(limit=2))] == [("q1", "b"), ("q2", "a")]
     only = rows_of(world(), labelled_queries=True)
     assert [row[:2] for row in only] == [("q1", "b"), ("q1", "c")]
-    for wrong in ({"k": 0}, {"limit": 0}):
-        with pytest.raises(sm.SpecError, match="must be 1 or more, given 0"):
+    for wrong in ({"k": 0}, {"queue": Queue(limit=0)}):
+        with pytest.raises(sm.SpecError, match="must be 1 or more, a whole number, given 0"):
             rows_of(world(), **wrong)
 
 
@@ -174,12 +175,15 @@ def test_the_sql_is_readable() -> None:
     weighted = {"score": "score", "system": "model", "weight": "w"}
     spec = world(rankings={"data": world().rankings.data, "columns": weighted})
     with connect() as engine:
-        sql = sheet.unjudged(spec, engine, 2, limit=3, labelled_queries=True).executed_sql
+        few = Queue(limit=3)
+        sql = sheet.unjudged(spec, engine, 2, queue=few, labelled_queries=True).executed_sql
+        shares = Queue("move-to-front", 3, 2, {"old": 0.5, "new": 2}, 2.5)
+        turns = sheet.unjudged(spec, engine, 2, queue=shares).executed_sql
         drawn = draw(spec, engine, 3, by=["model"], traffic=True).executed_sql
     assert "\npool as (\n" in sql
     assert "\nunits as (\n" in drawn
     assert sql.endswith("limit 3")
-    for text in (sql, drawn):
+    for text in (sql, turns, drawn):
         assert max(map(len, text.splitlines())) <= 88
         assert not re.search(r"\n\n\n| \n", text)
         for order in re.findall(r"order by ([^\n]+)", text):
