@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from sqlmetrics.comparison.query_explanation import QueryExplanation, explain_query
     from sqlmetrics.comparison.report.comparison import Comparison
     from sqlmetrics.comparison.stored_comparison import compare_stored
+    from sqlmetrics.comparison.track.result import Track
+    from sqlmetrics.comparison.track.track import track
     from sqlmetrics.engines.database import connect
     from sqlmetrics.errors import (
         CheckError,
@@ -85,6 +87,7 @@ __all__ = [
     "StreamingMetric",
     "Sweep",
     "TieAudit",
+    "Track",
     "abstention",
     "agree",
     "check",
@@ -113,6 +116,7 @@ __all__ = [
     "run",
     "simulate",
     "tie_audit",
+    "track",
     "validate",
     "verify",
 ]
@@ -141,6 +145,7 @@ _HOMES = {
     "StreamingMetric": "evaluation.streaming.metric",
     "Sweep": "fusion.sweep_result",
     "TieAudit": "proof.ties",
+    "Track": "comparison.track.result",
     "abstention": "evaluation.abstention",
     "agree": "agreement.agree",
     "combine": "agreement.combine",
@@ -164,6 +169,7 @@ _HOMES = {
     "report": "comparison.page.sources",
     "simulate": "clicks.simulation.simulate",
     "tie_audit": "proof.ties",
+    "track": "comparison.track.track",
 }
 """Public name -> its module; `api` has the others."""
 

@@ -46,6 +46,10 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "leaderboard.leaderboard.leaderboard",
             "Order systems by a metric: ranks, groups, a table to publish.",
         ),
+        "track": (
+            "track.track.track",
+            "Check the uploads of a shared task; refresh its leaderboard.",
+        ),
         "foretell": (
             "proxies.foretell.foretell",
             "Find the offline metric that foretells an online one.",

@@ -750,15 +750,17 @@ def _option(name: str, value: Any) -> list[str]:
     return [problem for element in value for problem in problems_of(name, element)]
 
 
-def sentences(error: ValidationError, *path: str) -> list[str]:
+def sentences(error: ValidationError, *path: str, model: type[Model] | None = None) -> list[str]:
     """What pydantic found wrong, in our words.
 
     Args:
         error: What it raised.
         path: Where in a spec the model stands, like `rankings`; nothing for a spec.
+        model: The model of the whole file. Default: a spec.
     """
     problems = [{**problem, "loc": (*path, *problem["loc"])} for problem in error.errors()]
-    return list(dict.fromkeys(map(_sentence, _telling(problems))))
+    texts = (_sentence(problem, model or Spec) for problem in _telling(problems))
+    return list(dict.fromkeys(texts))
 
 
 def _telling(problems: list[Any]) -> list[Any]:
@@ -767,12 +769,12 @@ def _telling(problems: list[Any]) -> list[Any]:
     return [p for p in problems if p["type"] != "too_short" or p["loc"][0] not in nested_keys]
 
 
-def _sentence(problem: Any) -> str:
+def _sentence(problem: Any, model: type[Model]) -> str:
     """One of pydantic's errors in our words."""
     *places, last = problem["loc"] or ("spec",)
     where = ".".join(str(part) for part in problem["loc"]) or "spec"
     if problem["type"] == "extra_forbidden":
-        return _unknown_key(places, last)
+        return _unknown_key(model, places, last)
     message = _SENTENCES.get(problem["type"])
     if message is None:
         message = problem["msg"].removeprefix("Value error, ").replace("{", "{{").replace("}", "}}")
@@ -782,8 +784,7 @@ def _sentence(problem: Any) -> str:
     return f"{where}{mark} " + message.format(given=problem["input"], **problem.get("ctx", {}))
 
 
-def _unknown_key(places: list[Any], key: object) -> str:
-    model: Any = Spec
+def _unknown_key(model: Any, places: list[Any], key: object) -> str:
     for section in (part for part in places if isinstance(part, str)):  # of a list, what it is of
         model = model.model_fields[section].annotation
         model = next((kind for kind in get_args(model) if kind is not type(None)), model)

@@ -19,7 +19,7 @@ from sqlmetrics.sql.template import folder
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
     """Jinja for HTML: all that comes from data is escaped."""
     return Environment(
         loader=FileSystemLoader(folder() / ROOM),
@@ -40,7 +40,7 @@ def page(content: Content, pictures: Sequence[Picture], words: Words, version: s
         version: Of the package.
     """
     return (
-        _environment()
+        environment()
         .get_template("page.html.jinja")
         .render(
             **_parts(content, pictures, words),

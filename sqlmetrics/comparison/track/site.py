@@ -1,0 +1,239 @@
+"""What a refresh writes: the page and its CSV for all, and a report to each team."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import sqlmetrics
+from sqlmetrics.comparison.leaderboard.board import Leaderboard, letter_ranges
+from sqlmetrics.comparison.page.charts import COLORS
+from sqlmetrics.comparison.page.page import environment
+from sqlmetrics.comparison.track.ledger import TIME, Entry
+from sqlmetrics.comparison.track.result import Track, Verdict
+from sqlmetrics.comparison.track.track_file import TrackFile
+from sqlmetrics.engines.output_files import (
+    begins_alike,
+    check_output,
+    has_mark,
+    output_folder,
+    refuse_existing,
+)
+from sqlmetrics.sql.relation import file_title
+from sqlmetrics.tables.table import Table, many, printable
+from sqlmetrics.tables.tabular import Row
+
+MARK = b'<meta name="generator" content="sqlmetrics track">'
+"""What stands in each page."""
+
+HEADING = "sqlmetrics track report"
+"""How a report begins."""
+
+
+def write_reports(result: Track, track_file: TrackFile, *, overwrite: bool) -> None:
+    """Write a report to each team: `<team>.txt`, in the folder of reports."""
+    verdicts_by_team: dict[str, list[Verdict]] = {}
+    for verdict in result.verdicts:
+        verdicts_by_team.setdefault(verdict.upload.team, []).append(verdict)
+    with output_folder(track_file.reports, overwrite=overwrite) as staging:
+        for team, verdicts in verdicts_by_team.items():
+            blocks = _report(team, verdicts, result, track_file)
+            text = "\n\n".join(filter(None, blocks)) + "\n"
+            (staging / f"{team}.txt").write_text(text, encoding="utf-8", newline="")
+
+
+def _report(
+    team: str, verdicts: Sequence[Verdict], result: Track, track_file: TrackFile
+) -> Iterator[str]:
+    """What a team is told of its uploads."""
+    accepted = [verdict for verdict in verdicts if verdict.is_accepted]
+    refused = [verdict for verdict in verdicts if not verdict.is_accepted]
+    yield f"{HEADING}: {printable(track_file.track)}, team {team}"
+    yield f"{many(len(accepted), 'run')} accepted, {len(refused):,} refused"
+    if accepted:
+        values = [result.values[verdict.upload.system] for verdict in accepted]
+        rows = [
+            [verdict.upload.run, _time(verdict.uploaded), *of_run.values()]
+            for verdict, of_run in zip(accepted, values, strict=True)
+        ]
+        headings = result.leaderboard.headings if result.leaderboard else {}
+        columns = ["run", "uploaded (UTC)", *(headings[metric] for metric in values[0])]
+        yield Table(columns, rows, n_labels=2).text(full_width=True)
+    for verdict in refused:
+        when = f", uploaded {_time(verdict.uploaded)} UTC" if verdict.uploaded else ""
+        yield f"refused: {printable(verdict.upload.file)}{when}"
+        yield from map(str, verdict.problems)
+
+
+def check_site(out: Path, *, overwrite: bool) -> None:
+    """Raise SpecError for a page or table that no refresh wrote, before anything is computed."""
+    page = out / "index.html"
+    check_output(out / "leaderboard.csv", b"rank,team,run", overwrite=overwrite)
+    if page.exists() and not overwrite and not has_mark(MARK)(page, page):
+        refuse_existing([page])
+
+
+def write_site(
+    result: Track, track_file: TrackFile, history: Iterable[Entry], out: Path, *, overwrite: bool
+) -> None:
+    """Write the page and its table, which are all that is published."""
+    board = result.leaderboard
+    rows = [*_rows(result, board)] if board else []
+    metric = track_file.metrics[0]
+    view = {
+        "title": track_file.track,
+        **_words(result, track_file, rows),
+        "metric": metric,
+        "columns": _columns(rows, board),
+        "rows": [{"cells": row, "is_first": row["rank"] == "1"} for row in rows],
+        "history": _history(history, metric, is_lower=_is_lower(track_file)),
+        "light": {name: color for color, (name, _) in COLORS.items()},
+        "dark": dict(COLORS.values()),
+        "version": sqlmetrics.__version__,
+    }
+    with output_folder(out, overwrite=overwrite, is_ours=_is_ours) as staging:
+        page = environment().get_template("track.html.jinja").render(view)
+        (staging / "index.html").write_text(page, encoding="utf-8", newline="")
+        with (staging / "leaderboard.csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow([*rows[0]] if rows else ["rank", "team", "run"])
+            writer.writerows(row.values() for row in rows)
+
+
+def _is_ours(file: Path, new: Path) -> bool:
+    return has_mark(MARK)(file, new) if file.suffix == ".html" else begins_alike(file, new)
+
+
+def _is_lower(track_file: TrackFile) -> bool:
+    return track_file.spec.measures[0].metric.better == "lower"
+
+
+def _rows(result: Track, board: Leaderboard) -> Iterator[dict[str, str]]:
+    """The rows of the page and of the CSV: texts alone, with values rounded."""
+    verdicts = {
+        verdict.upload.system: verdict for verdict in result.verdicts if verdict.is_accepted
+    }
+    by_metric: dict[str, dict[str, Row]] = {}
+    for row in board.rows:
+        by_metric.setdefault(row["metric"], {})[row["system"]] = row
+    for system, row in by_metric[board.sort_by].items():
+        verdict = verdicts[system]
+        cells = {
+            "rank": "-" if row["rank"] is None else str(row["rank"]),
+            "team": verdict.upload.team,
+            "run": verdict.upload.run,
+        }
+        for metric in (board.sort_by, *(name for name in board.headings if name != board.sort_by)):
+            heading = board.headings[metric]
+            cells[heading] = result.values[system][metric]
+            if any(of_system["group"] for of_system in by_metric[metric].values()):
+                letters = letter_ranges(by_metric[metric][system]["group"] or "")
+                cells[f"group {heading}"] = letters
+            if metric == board.sort_by and row["rank_low"] is not None:
+                ends = dict.fromkeys((row["rank_low"], row["rank_high"]))
+                cells[f"rank {100 * board.methods.test.level:g} %"] = "-".join(map(str, ends))
+        yield {**cells, "uploaded (UTC)": _time(verdict.uploaded)}
+
+
+def _time(uploaded: str) -> str:
+    """A time of the ledger as people read it."""
+    return uploaded[:16].replace("T", " ")
+
+
+def _columns(rows: Sequence[Mapping[str, str]], board: Leaderboard | None) -> list[Any]:
+    kinds = {"team": "name", "run": "name", "uploaded (UTC)": "time"}
+    numbers = {"rank", *(board.headings.values() if board else ())}
+    return [
+        {
+            "key": title,
+            "title": "group" if title.startswith("group ") else title,
+            "is_number": title in numbers or title.startswith("rank "),
+            "kind": kinds.get(title, "group"),
+        }
+        for title in (rows[0] if rows else ())
+    ]
+
+
+def _words(
+    result: Track, track_file: TrackFile, rows: Sequence[Mapping[str, str]]
+) -> dict[str, Any]:
+    """The sentences of the page."""
+    board, metric = result.leaderboard, track_file.metrics[0]
+    if board is None:
+        paragraphs = ["Judgments are hidden."]
+        return {"headline": "No upload is accepted yet", "counts": "", "paragraphs": paragraphs}
+    leaders = [row for row in rows if row["rank"] == "1"]
+    names = " and ".join(f"{row['team']}: {row['run']}" for row in leaders[:3])
+    accepted = [verdict for verdict in result.verdicts if verdict.is_accepted]
+    n_teams = len({verdict.upload.team for verdict in accepted})
+    last = max(verdict.uploaded for verdict in accepted)
+    shown = " The best run of each team is shown." if track_file.public.show == "teams" else ""
+    decimals = many(track_file.public.decimals, "decimal")
+    about = f"Ordered by {metric}; click a heading to sort by it.{shown}"
+    if any(row["group"] for row in board.rows):
+        about += " Runs that share a letter of a group do not differ."
+    return {
+        "headline": f"The best {metric} is {leaders[0][metric]}, of {names}",
+        "counts": f"{many(len(accepted), 'run')} of {many(n_teams, 'team')}; the last upload was "
+        f"on {_time(last)} UTC.",
+        "about": about,
+        "paragraphs": [
+            board.methods_text(),
+            f"Values are rounded to {decimals}; ranks, intervals and groups are made of all "
+            "digits. Judgments are hidden: nothing on this page is of a single topic.",
+        ],
+    }
+
+
+def _history(entries: Iterable[Entry], metric: str, *, is_lower: bool) -> dict[str, Any]:
+    """The uploads that were better than all before them, and where they stand in the chart."""
+    sign = -1 if is_lower else 1
+    # of those of one time the best comes first
+    ordered = sorted(entries, key=lambda entry: (entry.uploaded, -sign * float(entry.value)))
+    best: list[Entry] = []
+    for entry in ordered:
+        if not best or sign * (float(entry.value) - float(best[-1].value)) > 0:
+            best.append(entry)
+    if not best:
+        return {"rows": []}
+    rows = [
+        {
+            "uploaded": _time(entry.uploaded),
+            "team": entry.team,
+            "run": file_title(entry.file),
+            "value": entry.value,
+        }
+        for entry in reversed(best)
+    ]
+    about = (
+        f"{len(best):,} uploads were better than all before them: {metric} went from "
+        f"{best[0].value} to {best[-1].value}."
+    )
+    if len(best) < 2:
+        return {"rows": rows, "about": "No later upload was better.", "dots": []}
+    return {"rows": rows, "about": about, **_chart(best, ordered[-1].uploaded)}
+
+
+def _chart(best: Sequence[Entry], last: str) -> dict[str, Any]:
+    """Steps in a square of 100: time to the right, the value upwards."""
+    seconds = [datetime.strptime(entry.uploaded, TIME).timestamp() for entry in best]
+    seconds.append(datetime.strptime(last, TIME).timestamp())
+    numbers = [float(entry.value) for entry in best]
+    low, high = min(numbers), max(numbers)
+    span = seconds[-1] - seconds[0]
+    across = [f"{100 * (second - seconds[0]) / span:.2f}" for second in seconds]
+    down = [f"{100 * (high - number) / (high - low):.2f}" for number in numbers]
+    steps = "".join(f"V{y}H{x}" for x, y in zip(across[1:], down, strict=True))
+    return {
+        "line": f"M{across[0]} {down[0]}{steps}",
+        "dots": [f"{x} {y}" for x, y in zip(across, down, strict=False)],
+        "scale": [max(best, key=_number).value, min(best, key=_number).value],
+        "days": [best[0].uploaded[:10], last[:10]],
+    }
+
+
+def _number(entry: Entry) -> float:
+    return float(entry.value)

@@ -1,0 +1,256 @@
+"""The uploads of a track: found in the folders of teams, read once, and checked line by line."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import re
+import stat
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
+
+from sqlmetrics.comparison.track.ledger import TIME
+from sqlmetrics.comparison.track.track_file import TrackFile
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem
+from sqlmetrics.sql.relation import file_title
+from sqlmetrics.sql.stage import print_template
+from sqlmetrics.sql.template import literal
+from sqlmetrics.tables.table import many, printable
+
+UNFINISHED = re.compile(r"\..*|.*~|.*\.(part|partial|filepart|crdownload|tmp)", re.IGNORECASE)
+"""Names of files that are hidden, or still being uploaded."""
+
+MEGABYTE = 1_000_000
+LONGEST_TEAM = 200
+"""So many bytes may the name of a team have, of which that of its report is made."""
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file of a team.
+
+    Attributes:
+        team: The team.
+        file: The name of the file.
+        modified: When it was last modified, as `TIME`.
+        sha256: The hash of its bytes; empty if it was not read.
+        staged: Its text, unpacked, as a file of ours; None if it cannot be read.
+        problem: Why it cannot be read, if it cannot.
+    """
+
+    team: str
+    file: str
+    modified: str = ""
+    sha256: str = ""
+    staged: Path | None = None
+    problem: Problem | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What makes an upload: other bytes under the same name are another one."""
+        return self.team, self.file, self.sha256
+
+    @property
+    def run(self) -> str:
+        """The name of the run."""
+        return file_title(self.file)
+
+    @property
+    def rows(self) -> Path | None:
+        """Its rows as a Parquet file of ours, once it is checked."""
+        return self.staged and self.staged.with_suffix(".parquet")
+
+    @property
+    def system(self) -> str:
+        """What its system is called: two teams may have runs of one name."""
+        return f"{self.team}/{self.run}"
+
+
+def uploads_of(track_file: TrackFile, staging: Path, notes: list[str]) -> Iterator[Upload]:
+    """The uploads of all teams; what is none is noted.
+
+    Args:
+        track_file: The track.
+        staging: The folder into which their texts are written.
+        notes: What is noted.
+
+    Raises:
+        SpecError: If there is no folder of uploads.
+    """
+    folder = Path(track_file.uploads)
+    if not folder.is_dir():
+        raise SpecError(f"uploads: there is no folder {track_file.uploads!r}")
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        shown = printable(entry.name)
+        if UNFINISHED.fullmatch(entry.name):
+            continue
+        if not entry.is_dir(follow_symlinks=False):
+            notes.append(f"{shown} is ignored: it is not the folder of a team")
+        elif shown != entry.name or len(os.fsencode(entry.name)) > LONGEST_TEAM:
+            notes.append(
+                f"{shown} is ignored: the name of a team is at most {LONGEST_TEAM} bytes long, and "
+                "printable"
+            )
+        else:
+            yield from _of_team(Path(entry.path), track_file.limits.megabytes, staging, notes)
+
+
+def _of_team(folder: Path, megabytes: int, staging: Path, notes: list[str]) -> Iterator[Upload]:
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        shown = f"{folder.name}/{printable(entry.name)}"
+        if UNFINISHED.fullmatch(entry.name):
+            notes.append(f"{shown} is ignored: it is hidden or still being uploaded")
+        elif entry.is_dir(follow_symlinks=False):
+            notes.append(f"{shown} is ignored: it is a folder; uploads stand in that of the team")
+        else:
+            yield _read(folder, entry.name, megabytes, staging)
+
+
+def _read(folder: Path, name: str, megabytes: int, staging: Path) -> Upload:
+    """A file as it is now, with its text beside the others."""
+    upload = Upload(folder.name, name)
+    try:
+        content, modified = _content(folder / name, megabytes)
+        sha256 = hashlib.sha256(content).hexdigest()
+        upload = replace(upload, modified=modified.strftime(TIME), sha256=sha256)
+        text = _text(_unpacked(content, name, megabytes), name)
+    except InputError as error:
+        return replace(upload, problem=error.details[0])
+    staged = staging / f"{len(os.listdir(staging))}.txt"
+    staged.write_text(text, encoding="utf-8", newline="")
+    return replace(upload, staged=staged)
+
+
+def _unreadable(name: str, what: str, remedy: str) -> InputError:
+    return InputError([Problem(printable(name), what, 1, remedy=remedy)])
+
+
+def _within(content: bytes, name: str, megabytes: int) -> bytes:
+    if len(content) > megabytes * MEGABYTE:
+        remedy = "upload fewer items per topic"
+        raise _unreadable(name, f"is larger than {megabytes:,} MB", remedy)
+    return content
+
+
+def _content(path: Path, megabytes: int) -> tuple[bytes, datetime]:
+    """The bytes of a file and when it was modified; no link is followed, no pipe waited for.
+
+    Raises:
+        InputError: If it cannot be read, or is too large.
+    """
+    try:
+        number = os.open(path, _FLAGS)
+    except OSError as error:
+        reason = "a link is not followed" if path.is_symlink() else error.strerror
+        raise _unreadable(path.name, f"cannot be read: {reason}", "upload the file anew") from None
+    with open(number, "rb") as file:
+        state = os.fstat(number)
+        if not stat.S_ISREG(state.st_mode):
+            raise _unreadable(path.name, "cannot be read: it is no file", "upload a text file")
+        content = _within(file.read(megabytes * MEGABYTE + 1), path.name, megabytes)
+        return content, datetime.fromtimestamp(state.st_mtime, UTC)
+
+
+def _unpacked(content: bytes, name: str, megabytes: int) -> bytes:
+    """The same without gzip, if the name says so; no more is unpacked than the limit."""
+    if not name.casefold().endswith(".gz"):
+        return content
+    try:
+        with gzip.open(BytesIO(content)) as packed:
+            return _within(packed.read(megabytes * MEGABYTE + 1), name, megabytes)
+    except (OSError, EOFError, zlib.error):
+        remedy = "upload it again, or as text"
+        raise _unreadable(name, "cannot be unpacked by gzip", remedy) from None
+
+
+def _text(content: bytes, name: str) -> str:
+    try:
+        text = content.decode("utf-8-sig")
+        what, end = "has a NUL character", content.find(b"\0")
+    except UnicodeDecodeError as error:
+        text, what, end = "", "is not UTF-8", error.start
+    if end >= 0:
+        line = content.count(b"\n", 0, end) + 1
+        raise _unreadable(name, f"{what} in line {line:,}", "upload text, or text packed by gzip")
+    return text
+
+
+_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""How a file of others is opened: no link is followed, no pipe is waited for."""
+
+_LINE = "topic Q0 item rank score run"
+
+_PROBLEMS = {
+    "fields": ("row", "without six fields", f"write {_LINE} in each line, with blanks between"),
+    "rank": ("row", "without a whole number as the rank", f"write {_LINE} in each line"),
+    "score": ("row", "without a finite number as the score", f"write {_LINE} in each line"),
+    "run": ("row", "of another run than {run}", "name the file like the run, its sixth field"),
+    "repeated": ("item", "more than once in a list", "leave the second one out"),
+    "order": ("item", "below others with a lower score", "sort by score, highest first, and rank"),
+    "depth": ("topic", "with more than {depth} items", "leave the last ones out"),
+    "unknown": ("topic", "that the track does not have", "leave them out"),
+    "missing": ("topic", "without an item", "answer each; without any match, by one item"),
+}
+"""Problem -> what is counted, what is wrong with it, what to do."""
+
+_OF_ROWS = {"fields", "rank", "score"}
+"""Problems for which the others cannot be told."""
+
+
+def problems_of(
+    upload: Upload, track_file: TrackFile, topics: Path, engine: Database
+) -> list[Problem]:
+    """What is wrong with an upload, beside limits.
+
+    Args:
+        upload: The upload.
+        track_file: What it must be.
+        topics: A file of the topics.
+        engine: Where it is read.
+    """
+    shown = printable(upload.file)
+    if upload.problem:
+        return [upload.problem]
+    if not re.fullmatch(track_file.naming, upload.run):
+        what = f"the name {upload.run!r} does not match {track_file.naming}"
+        return [Problem(shown, what, 1, remedy="rename the file and the run in it")]
+    rows = print_template("comparison/upload_rows", {"file": str(upload.staged)})
+    engine.execute(f"copy (\n{rows}\n) to {literal(str(upload.rows))} (format parquet)")
+    view = {
+        "file": str(upload.rows),
+        "topics": str(topics),
+        "depth": track_file.limits.depth,
+        "examples": EXAMPLES,
+        "name": upload.run if track_file.run_tag == "same" else "",
+    }
+    found_rows: dict[str, list[tuple[int, int | None, str]]] = {}
+    for problem, count, line, detail in engine.rows(
+        print_template("comparison/upload_problems", view)
+    ):
+        found_rows.setdefault(problem, []).append((count, line, detail))
+    names = _OF_ROWS & {*found_rows} or {*found_rows}
+    return [
+        _problem(name, found_rows[name], shown, upload.run, track_file.limits.depth)
+        for name in _PROBLEMS
+        if name in names
+    ]
+
+
+def _problem(
+    name: str, rows: Sequence[tuple[int, int | None, str]], shown: str, run: str, depth: int
+) -> Problem:
+    noun, what, remedy = _PROBLEMS[name]
+    count = rows[0][0]
+    text = f"{many(count, noun)} {what.format(run=run, depth=f'{depth:,}')}"
+    if name == "missing":
+        return Problem(shown, text, count, [noun], [[detail] for _, _, detail in rows], remedy)
+    examples = [[f"{line:,}", detail] for _, line, detail in rows]
+    heading = {"run": "run", "unknown": "topic"}.get(name, "text")
+    return Problem(shown, text, count, ["line", heading], examples, remedy)
