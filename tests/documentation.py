@@ -12,6 +12,7 @@ OWN_STATE += [
     ROOT / "docs" / "tutorial.md",
     ROOT / "docs" / "compare.md",
     ROOT / "docs" / "foretell.md",
+    ROOT / "docs" / "track.md",
     ROOT / "docs" / "counterfactual.md",
     ROOT / "docs" / "counterfactual-policies.md",
     ROOT / "README.md",

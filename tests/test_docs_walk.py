@@ -156,6 +156,9 @@ def _texts(
     """The files of text: TREC, a spreadsheet's CSV, another tool's values, UBI."""
     (folder / "run.txt").write_text("".join(f"{q} Q0 {i} 1 {s} prod\n" for q, i, s in runs))
     (folder / "qrels.txt").write_text("".join(f"{q} 0 {i} {g}\n" for q, i, g in labels))
+    (folder / "uploads" / "ace").mkdir(parents=True)
+    shutil.copy(folder / "run.txt", folder / "uploads" / "ace" / "prod.txt")
+    (folder / "uploads.yml").write_text("track: tea\nlabels: qrels.txt\nmetrics: mrr\n")
     lines = [f"{q};{i};{str(s).replace('.', ',')}" for q, i, s in runs]
     (folder / "runs.csv").write_text("\n".join(["qid;doc;value", *lines]))
     words = ["low", "mid", "high"]
@@ -524,6 +527,10 @@ CELLS: dict[str, tuple[str, ...]] = {
         "--end 2026-01-02 --other-labels labels.parquet --table labels",
         f"leaderboard rankings.parquet labels.parquet -m mrr {RANKED} --start 2026-01-01 "
         "--end 2026-01-02 --pool-depth 2 --marks team --team '^.' --table contributions",
+    ),
+    "track": (
+        "track uploads.yml --out site --overwrite",
+        "track uploads.yml --quiet --errors json --debug --log-format json",
     ),
     "foretell": (
         "foretell experiments.parquet --online online -m ndcg@10,mrr --lower-is-better mrr "

@@ -97,6 +97,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for place, metric in enumerate(("ctr@5", *METRICS))
         )
     )
+    (folder / "uploads" / "a long name of a team").mkdir(parents=True)
+    (folder / "uploads" / "a long name of a team" / "run-of-may.txt").write_text("q0 Q0 i1 1\n")
+    (folder / "uploads.yml").write_text("track: t\nlabels: labels.parquet\nmetrics: mrr\n")
     sqlmetrics("simulate", "log", "--requests", "200", "--days", "3", folder=folder)
     sqlmetrics("run", "spec.yml", "--db", "shop.duckdb", folder=folder)
     sqlmetrics("sample", "spec.yml", "--size", "2", "--out", "sample.csv", folder=folder)
@@ -146,6 +149,7 @@ VERBS: dict[str, int] = {
     "leaderboard {day} -m {metrics} --table discrimination": 0,
     "leaderboard {day} -m {metrics} --pool-depth 3 --table contributions": 0,
     "leaderboard {day} -m {metrics} --methods": 0,
+    "track uploads.yml": 0,
     "foretell experiments.csv --online ctr@5": 0,
     "clicks clicks.yml": 0,
     "clicks clicks.yml --per-query": 0,

@@ -35,6 +35,9 @@ from sqlmetrics.comparison.diagnosis.diagnosis import Finding
 from sqlmetrics.comparison.diagnosis.rules import RULES
 from sqlmetrics.comparison.funnel.source_table import SourceFunnel
 from sqlmetrics.comparison.online.verdict import Experiment, MetricResult
+from sqlmetrics.comparison.track.result import Decision
+from sqlmetrics.comparison.track.uploads import Upload
+from sqlmetrics.evaluation.checks.problem import Problem
 from sqlmetrics.jobs.checks.verdict import Verdict, Verdicts
 from sqlmetrics.proof.doctor import examine
 from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
@@ -166,6 +169,13 @@ def _explained() -> sm.QueryExplanation:
     return sm.QueryExplanation("shop", "q1", BAD, DAY, "old", lists, rows, ("a note",))
 
 
+def _uploaded() -> sm.Track:
+    upload = Upload(BAD, f"{BAD}.txt", "2026-05-01T09:00:00Z", "0" * 64)
+    problem = Problem(BAD, "has no row", 1, remedy="add one")
+    decision = Decision(upload, upload.modified, "refused", (problem,))
+    return sm.Track((decision,), None, {}, ("a note",))
+
+
 PAST = pa.Table.from_pylist(
     [
         {"experiment": i, "metric": metric, "difference": i % 7 * (i + x), "standard_error": 0.2}
@@ -178,6 +188,7 @@ RESULTS: dict[type[Tabular], Callable[[], Tabular]] = {
     sm.Result: _evaluated,
     sm.Comparison: lambda: sm.compare(LISTS, LABELS, "mrr", baseline="old", movers=1),
     sm.Leaderboard: lambda: sm.leaderboard(LISTS, LABELS, "mrr"),
+    sm.Track: _uploaded,
     sm.ProxyMetrics: lambda: sm.foretell(PAST, "ctr", replicates=100),
     sm.Funnel: _staged,
     SourceFunnel: _of_sources,

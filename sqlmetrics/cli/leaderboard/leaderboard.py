@@ -140,7 +140,7 @@ def leaderboard(
     sqlmetrics leaderboard runs/*.txt qrels.txt -m map --table topics
     sqlmetrics leaderboard runs/*.txt qrels.txt -m map,P_10 --table metrics
     sqlmetrics leaderboard runs/*.txt qrels.txt -m map --pool-depth 100
-    sqlmetrics leaderboard track.yml --baseline prod --test t --correction bh
+    sqlmetrics leaderboard search.yml --baseline prod --test t --correction bh
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.comparison.leaderboard.leaderboard import leaderboard as ordered
 

@@ -1,4 +1,4 @@
-"""What a refresh of a track found: each upload with its verdict."""
+"""What a refresh of a track found: each upload, accepted or refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = dict.fromkeys(("team", "run", "file", "uploaded", "status", "problems"),
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Decision:
     """An upload, and whether it is accepted.
 
     Attributes:
@@ -55,13 +55,13 @@ class Track(Tabular):
     """The uploads of a shared task after a refresh; it prints as a table.
 
     Attributes:
-        verdicts: The uploads in the order of teams and time.
+        decisions: The uploads in the order of teams and time.
         leaderboard: The accepted runs, with all digits; None if there is none.
         values: System (`team/run`) -> metric as it is written -> value, rounded.
         notes: What is no upload, and what the evaluation noted. Not for teams.
     """
 
-    verdicts: tuple[Verdict, ...]
+    decisions: tuple[Decision, ...]
     leaderboard: Leaderboard | None
     values: Mapping[str, Mapping[str, str]]
     notes: tuple[str, ...]
@@ -72,28 +72,25 @@ class Track(Tabular):
         return iter(self.to_dicts())
 
     def __len__(self) -> int:
-        return len(self.verdicts)
+        return len(self.decisions)
 
     def to_dicts(self) -> list[Row]:
         """A dict per upload: team, run, file, uploaded, status, problems."""
-        return [verdict.to_dict() for verdict in self.verdicts]
+        return [decision.to_dict() for decision in self.decisions]
 
     @property
     def summary(self) -> str:
         """How many uploads there are, in a sentence."""
-        n_accepted = sum(verdict.is_accepted for verdict in self.verdicts)
-        n_teams = len({verdict.upload.team for verdict in self.verdicts})
+        n_accepted = sum(decision.is_accepted for decision in self.decisions)
+        n_teams = len({decision.upload.team for decision in self.decisions})
         return (
-            f"{many(len(self.verdicts), 'upload')} of {many(n_teams, 'team')}: "
-            f"{n_accepted:,} accepted, {len(self.verdicts) - n_accepted:,} refused"
+            f"{many(len(self.decisions), 'upload')} of {many(n_teams, 'team')}: "
+            f"{n_accepted:,} accepted, {len(self.decisions) - n_accepted:,} refused"
         )
 
     def _blocks(self) -> Iterator[Block]:
-        columns = ["team", "file", "status", "problems"]
-        rows = [
-            [printable(row[name]) if row[name] else "" for name in columns]
-            for row in self.to_dicts()
-        ]
+        names = ["team", "file", "status", "problems"]
+        rows = [[printable(row[name] or "") for name in names] for row in self.to_dicts()]
         if rows:
-            yield Table(columns, rows)
+            yield Table(["team", "upload", *names[2:]], rows)
         yield wrapped([self.summary, *(f"note: {note}" for note in self.notes)])

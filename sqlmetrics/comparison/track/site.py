@@ -13,7 +13,7 @@ from sqlmetrics.comparison.leaderboard.board import Leaderboard, letter_ranges
 from sqlmetrics.comparison.page.charts import COLORS
 from sqlmetrics.comparison.page.page import environment
 from sqlmetrics.comparison.track.ledger import TIME, Entry
-from sqlmetrics.comparison.track.result import Track, Verdict
+from sqlmetrics.comparison.track.result import Decision, Track
 from sqlmetrics.comparison.track.track_file import TrackFile
 from sqlmetrics.engines.output_files import (
     begins_alike,
@@ -35,37 +35,37 @@ HEADING = "sqlmetrics track report"
 
 def write_reports(result: Track, track_file: TrackFile, *, overwrite: bool) -> None:
     """Write a report to each team: `<team>.txt`, in the folder of reports."""
-    verdicts_by_team: dict[str, list[Verdict]] = {}
-    for verdict in result.verdicts:
-        verdicts_by_team.setdefault(verdict.upload.team, []).append(verdict)
+    decisions_by_team: dict[str, list[Decision]] = {}
+    for decision in result.decisions:
+        decisions_by_team.setdefault(decision.upload.team, []).append(decision)
     with output_folder(track_file.reports, overwrite=overwrite) as staging:
-        for team, verdicts in verdicts_by_team.items():
-            blocks = _report(team, verdicts, result, track_file)
+        for team, decisions in decisions_by_team.items():
+            blocks = _report(team, decisions, result, track_file)
             text = "\n\n".join(filter(None, blocks)) + "\n"
             (staging / f"{team}.txt").write_text(text, encoding="utf-8", newline="")
 
 
 def _report(
-    team: str, verdicts: Sequence[Verdict], result: Track, track_file: TrackFile
+    team: str, decisions: Sequence[Decision], result: Track, track_file: TrackFile
 ) -> Iterator[str]:
     """What a team is told of its uploads."""
-    accepted = [verdict for verdict in verdicts if verdict.is_accepted]
-    refused = [verdict for verdict in verdicts if not verdict.is_accepted]
+    accepted = [decision for decision in decisions if decision.is_accepted]
+    refused = [decision for decision in decisions if not decision.is_accepted]
     yield f"{HEADING}: {printable(track_file.track)}, team {team}"
     yield f"{many(len(accepted), 'run')} accepted, {len(refused):,} refused"
     if accepted:
-        values = [result.values[verdict.upload.system] for verdict in accepted]
+        values = [result.values[decision.upload.system] for decision in accepted]
         rows = [
-            [verdict.upload.run, _time(verdict.uploaded), *of_run.values()]
-            for verdict, of_run in zip(accepted, values, strict=True)
+            [decision.upload.run, _time(decision.uploaded), *of_run.values()]
+            for decision, of_run in zip(accepted, values, strict=True)
         ]
         headings = result.leaderboard.headings if result.leaderboard else {}
         columns = ["run", "uploaded (UTC)", *(headings[metric] for metric in values[0])]
         yield Table(columns, rows, n_labels=2).text(full_width=True)
-    for verdict in refused:
-        when = f", uploaded {_time(verdict.uploaded)} UTC" if verdict.uploaded else ""
-        yield f"refused: {printable(verdict.upload.file)}{when}"
-        yield from map(str, verdict.problems)
+    for decision in refused:
+        when = f", uploaded {_time(decision.uploaded)} UTC" if decision.uploaded else ""
+        yield f"refused: {printable(decision.upload.file)}{when}"
+        yield from map(str, decision.problems)
 
 
 def check_site(out: Path, *, overwrite: bool) -> None:
@@ -87,8 +87,8 @@ def write_site(
         "title": track_file.track,
         **_words(result, track_file, rows),
         "metric": metric,
-        "columns": _columns(rows, board),
-        "rows": [{"cells": row, "is_first": row["rank"] == "1"} for row in rows],
+        "columns": [*_columns(rows, board)],
+        "is_first": [row["rank"] == "1" for row in rows],
         "history": _history(history, metric, is_lower=_is_lower(track_file)),
         "light": {name: color for color, (name, _) in COLORS.items()},
         "dark": dict(COLORS.values()),
@@ -113,18 +113,18 @@ def _is_lower(track_file: TrackFile) -> bool:
 
 def _rows(result: Track, board: Leaderboard) -> Iterator[dict[str, str]]:
     """The rows of the page and of the CSV: texts alone, with values rounded."""
-    verdicts = {
-        verdict.upload.system: verdict for verdict in result.verdicts if verdict.is_accepted
+    decisions = {
+        decision.upload.system: decision for decision in result.decisions if decision.is_accepted
     }
     by_metric: dict[str, dict[str, Row]] = {}
     for row in board.rows:
         by_metric.setdefault(row["metric"], {})[row["system"]] = row
     for system, row in by_metric[board.sort_by].items():
-        verdict = verdicts[system]
+        decision = decisions[system]
         cells = {
             "rank": "-" if row["rank"] is None else str(row["rank"]),
-            "team": verdict.upload.team,
-            "run": verdict.upload.run,
+            "team": decision.upload.team,
+            "run": decision.upload.run,
         }
         for metric in (board.sort_by, *(name for name in board.headings if name != board.sort_by)):
             heading = board.headings[metric]
@@ -133,9 +133,8 @@ def _rows(result: Track, board: Leaderboard) -> Iterator[dict[str, str]]:
                 letters = letter_ranges(by_metric[metric][system]["group"] or "")
                 cells[f"group {heading}"] = letters
             if metric == board.sort_by and row["rank_low"] is not None:
-                ends = dict.fromkeys((row["rank_low"], row["rank_high"]))
-                cells[f"rank {100 * board.methods.test.level:g} %"] = "-".join(map(str, ends))
-        yield {**cells, "uploaded (UTC)": _time(verdict.uploaded)}
+                cells |= {end: str(row[end]) for end in ("rank_low", "rank_high")}
+        yield {**cells, "uploaded": decision.uploaded}
 
 
 def _time(uploaded: str) -> str:
@@ -143,18 +142,26 @@ def _time(uploaded: str) -> str:
     return uploaded[:16].replace("T", " ")
 
 
-def _columns(rows: Sequence[Mapping[str, str]], board: Leaderboard | None) -> list[Any]:
-    kinds = {"team": "name", "run": "name", "uploaded (UTC)": "time"}
-    numbers = {"rank", *(board.headings.values() if board else ())}
-    return [
-        {
-            "key": title,
-            "title": "group" if title.startswith("group ") else title,
-            "is_number": title in numbers or title.startswith("rank "),
-            "kind": kinds.get(title, "group"),
-        }
-        for title in (rows[0] if rows else ())
-    ]
+def _columns(rows: Sequence[Mapping[str, str]], board: Leaderboard | None) -> Iterator[Row]:
+    """The columns of the page: the heading, how it looks, and what stands in it."""
+    for name in rows[0] if board and rows else ():
+        column: Row = {"title": name, "kind": "number", "cells": [row[name] for row in rows]}
+        if name in ("team", "run"):
+            column |= {"kind": "name"}
+        elif name.startswith("group "):
+            column |= {"title": "group", "kind": "group"}
+        elif name == "uploaded":
+            times = [_time(row[name]) for row in rows]
+            column |= {"title": "uploaded (UTC)", "kind": "time", "cells": times}
+        elif name == "rank_low":
+            ends = [dict.fromkeys((row["rank_low"], row["rank_high"])) for row in rows]
+            level = board.methods.test.level if board else 0
+            column |= {
+                "title": f"rank {100 * level:g} %",
+                "cells": ["-".join(pair) for pair in ends],
+            }
+        if name != "rank_high":
+            yield column
 
 
 def _words(
@@ -167,9 +174,9 @@ def _words(
         return {"headline": "No upload is accepted yet", "counts": "", "paragraphs": paragraphs}
     leaders = [row for row in rows if row["rank"] == "1"]
     names = " and ".join(f"{row['team']}: {row['run']}" for row in leaders[:3])
-    accepted = [verdict for verdict in result.verdicts if verdict.is_accepted]
-    n_teams = len({verdict.upload.team for verdict in accepted})
-    last = max(verdict.uploaded for verdict in accepted)
+    accepted = [decision for decision in result.decisions if decision.is_accepted]
+    n_teams = len({decision.upload.team for decision in accepted})
+    last = max(decision.uploaded for decision in accepted)
     shown = " The best run of each team is shown." if track_file.public.show == "teams" else ""
     decimals = many(track_file.public.decimals, "decimal")
     about = f"Ordered by {metric}; click a heading to sort by it.{shown}"

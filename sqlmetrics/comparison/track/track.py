@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from sqlmetrics.comparison.leaderboard.board import Leaderboard
 from sqlmetrics.comparison.leaderboard.leaderboard import leaderboard
 from sqlmetrics.comparison.track.ledger import ACCEPTED, REFUSED, TIME, Entry, Ledger
-from sqlmetrics.comparison.track.result import Track, Verdict
+from sqlmetrics.comparison.track.result import Decision, Track
 from sqlmetrics.comparison.track.site import check_site, write_reports, write_site
 from sqlmetrics.comparison.track.track_file import Limits, TrackFile
 from sqlmetrics.comparison.track.uploads import Upload, problems_of, uploads_of
@@ -63,20 +63,20 @@ def track(path: str | Path, *, out: str | Path = "site", overwrite: bool = False
         topics = Path(folder, "topics.txt")
         topics.write_text("\n".join(_topics(track_file, engine)), encoding="utf-8", newline="")
         uploads = [*uploads_of(track_file, staging, notes)]
-        verdicts = _verdicts(uploads, entries, track_file, topics, engine)
-        verdicts, board = _evaluated(verdicts, track_file)
+        decisions = _decisions(uploads, entries, track_file, topics, engine)
+        decisions, board = _evaluated(decisions, track_file)
         values = _values(board, track_file.public.decimals)
         if board and track_file.public.show == "teams":
-            board = _board(_best(verdicts, board), track_file)
+            board = _board(_best(decisions, board), track_file)
     metric = str(track_file.spec.measures[0])
-    for verdict in verdicts:
-        upload = verdict.upload
+    for decision in decisions:
+        upload = decision.upload
         if upload.sha256:
-            value = values.get(upload.system, {}).get(metric, "") if verdict.is_accepted else ""
+            value = values.get(upload.system, {}).get(metric, "") if decision.is_accepted else ""
             of_metric = (metric if value else "", value)
-            entries[upload.key] = Entry(verdict.uploaded, *upload.key, verdict.status, *of_metric)
+            entries[upload.key] = Entry(decision.uploaded, *upload.key, decision.status, *of_metric)
     result = Track(
-        verdicts=tuple(sorted(verdicts, key=lambda verdict: verdict.upload.key[:2])),
+        decisions=tuple(sorted(decisions, key=lambda decision: decision.upload.key[:2])),
         leaderboard=board,
         values=values,
         notes=(*notes, *(board.notes if board else ())),
@@ -136,13 +136,13 @@ def _topics(track_file: TrackFile, engine: Database) -> list[str]:
     return topics
 
 
-def _verdicts(
+def _decisions(
     uploads: Sequence[Upload],
     entries: Mapping[tuple[str, str, str], Entry],
     track_file: TrackFile,
     topics: Path,
     engine: Database,
-) -> list[Verdict]:
+) -> list[Decision]:
     """The uploads in the order of time, with what is wrong with each."""
     now = datetime.now(UTC).strftime(TIME)
     is_first_seen = track_file.upload_time == "first_seen"
@@ -157,13 +157,13 @@ def _verdicts(
     for key, entry in entries.items():
         if entry.status == ACCEPTED and key not in times:
             rules.count(entry.team, entry.uploaded)
-    verdicts = []
+    decisions = []
     for upload in sorted(uploads, key=lambda upload: (times.get(upload.key, ""), upload.key)):
         uploaded = times.get(upload.key, "")
         problems = problems_of(upload, track_file, topics, engine) or rules.check(upload, uploaded)
         status = REFUSED if problems else ACCEPTED
-        verdicts.append(Verdict(upload, uploaded, status, tuple(problems)))
-    return verdicts
+        decisions.append(Decision(upload, uploaded, status, tuple(problems)))
+    return decisions
 
 
 class _Rules:
@@ -205,41 +205,41 @@ class _Rules:
             (limits.uploads_per_day, uploaded[:10], f"on {uploaded[:10]} (UTC)"),
         ):
             if limit is not None and self._counts[team, day] >= limit:
-                yield f"{many(limit, 'upload')} of a team {of_time} are accepted, not more", ""
+                yield f"no more than {many(limit, 'upload')} {of_time} may be accepted", ""
 
 
 def _evaluated(
-    verdicts: list[Verdict], track_file: TrackFile
-) -> tuple[list[Verdict], Leaderboard | None]:
+    decisions: list[Decision], track_file: TrackFile
+) -> tuple[list[Decision], Leaderboard | None]:
     """The accepted runs in order, without those that the conventions refuse, such as ties."""
     try:
-        return verdicts, _board(verdicts, track_file)
+        return decisions, _board(decisions, track_file)
     except InputError:
-        judged = [_alone(verdict, track_file) for verdict in verdicts]
-        if judged == verdicts:
+        judged = [_alone(decision, track_file) for decision in decisions]
+        if judged == decisions:
             raise
         return judged, _board(judged, track_file)
 
 
-def _alone(verdict: Verdict, track_file: TrackFile) -> Verdict:
+def _alone(decision: Decision, track_file: TrackFile) -> Decision:
     """An upload that is refused if it cannot be evaluated by itself, and the labels can."""
     try:
-        _board([verdict], track_file)
+        _board([decision], track_file)
     except InputError as error:
         problems = [problem for problem in error.details if isinstance(problem, Problem)]
         if {problem.table for problem in problems} == {"rankings"}:
-            in_report = {"table": printable(verdict.upload.file), "remedy": OF_TRACK}
-            problems = [replace(problem, **in_report) for problem in problems]
-            return replace(verdict, status=REFUSED, problems=tuple(problems))
-    return verdict
+            name = printable(decision.upload.file)
+            problems = [replace(problem, table=name, remedy=OF_TRACK) for problem in problems]
+            return replace(decision, status=REFUSED, problems=tuple(problems))
+    return decision
 
 
-def _board(verdicts: Iterable[Verdict], track_file: TrackFile) -> Leaderboard | None:
+def _board(decisions: Iterable[Decision], track_file: TrackFile) -> Leaderboard | None:
     """The accepted runs in order; None if there is none."""
     runs = {
-        verdict.upload.system: str(verdict.upload.rows)
-        for verdict in verdicts
-        if verdict.is_accepted
+        decision.upload.system: str(decision.upload.rows)
+        for decision in decisions
+        if decision.is_accepted
     }
     if not runs:
         return None
@@ -253,14 +253,14 @@ def _board(verdicts: Iterable[Verdict], track_file: TrackFile) -> Leaderboard | 
     )
 
 
-def _best(verdicts: Sequence[Verdict], board: Leaderboard) -> list[Verdict]:
+def _best(decisions: Sequence[Decision], board: Leaderboard) -> list[Decision]:
     """The first run of each team."""
-    by_system = {verdict.upload.system: verdict for verdict in verdicts if verdict.is_accepted}
-    best: dict[str, Verdict] = {}
+    by_system = {decision.upload.system: decision for decision in decisions if decision.is_accepted}
+    best: dict[str, Decision] = {}
     for row in board.rows:
         if row["metric"] == board.sort_by:
-            verdict = by_system[row["system"]]
-            best.setdefault(verdict.upload.team, verdict)
+            decision = by_system[row["system"]]
+            best.setdefault(decision.upload.team, decision)
     return [*best.values()]
 
 

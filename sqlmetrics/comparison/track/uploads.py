@@ -21,7 +21,6 @@ from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem
 from sqlmetrics.sql.relation import file_title
 from sqlmetrics.sql.stage import print_template
-from sqlmetrics.sql.template import literal
 from sqlmetrics.tables.table import many, printable
 
 UNFINISHED = re.compile(r"\..*|.*~|.*\.(part|partial|filepart|crdownload|tmp)", re.IGNORECASE)
@@ -200,9 +199,6 @@ _PROBLEMS = {
 }
 """Problem -> what is counted, what is wrong with it, what to do."""
 
-_OF_ROWS = {"fields", "rank", "score"}
-"""Problems for which the others cannot be told."""
-
 
 def problems_of(
     upload: Upload, track_file: TrackFile, topics: Path, engine: Database
@@ -221,8 +217,8 @@ def problems_of(
     if not re.fullmatch(track_file.naming, upload.run):
         what = f"the name {upload.run!r} does not match {track_file.naming}"
         return [Problem(shown, what, 1, remedy="rename the file and the run in it")]
-    rows = print_template("comparison/upload_rows", {"file": str(upload.staged)})
-    engine.execute(f"copy (\n{rows}\n) to {literal(str(upload.rows))} (format parquet)")
+    files = {"file": str(upload.staged), "rows": str(upload.rows)}
+    engine.execute(print_template("comparison/upload_rows", files))
     view = {
         "file": str(upload.rows),
         "topics": str(topics),
@@ -235,11 +231,10 @@ def problems_of(
         print_template("comparison/upload_problems", view)
     ):
         found_rows.setdefault(problem, []).append((count, line, detail))
-    names = _OF_ROWS & {*found_rows} or {*found_rows}
     return [
         _problem(name, found_rows[name], shown, upload.run, track_file.limits.depth)
         for name in _PROBLEMS
-        if name in names
+        if name in found_rows
     ]
 
 
