@@ -29,7 +29,7 @@ NAMED = re.compile(r"\s*(?P<name>[^\W\d]\w*)\s*=(?!=)\s*(?P<formula>.+?)\s*", re
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?(?![\w.]))"
-    r"|(?P<metric>[^\W\d]\w*(?:\.\d+)?(?:\s*\([^()]*\))?(?:\s*@\s*\d*\.?\d+)?)|(?P<mark>[-+*/()]))\s*",
+    r"|(?P<metric>\d*[^\W\d]\w*(?:\.\d+)?(?:\s*\([^()]*\))?(?:\s*@\s*\d*\.?\d+)?)|(?P<mark>[-+*/()]))\s*",
     re.IGNORECASE,
 )
 _MARKS: Mapping[type, str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}

@@ -57,6 +57,13 @@ WITH_SETTINGS: Mapping[str, tuple[str, Mapping[str, object]]] = {
 
 The shortest one that fits is a measure's own name, however it was asked for."""
 
+READ_AS: Mapping[str, tuple[str, Mapping[str, object]]] = {
+    **WITH_SETTINGS,
+    "relative_p": ("precision", {"precision_denominator": "min_k_r"}),
+    "relative_precision": ("precision", {"precision_denominator": "min_k_r"}),
+}
+"""These and more, by which a metric with settings is asked for, but not called."""
+
 AT_RECALL = re.compile(
     r"\s*iprec(?:_at_recall_|(?:\((?P<inside>.*)\))?\s*@\s*)(?P<level>[01]?\.\d+)\s*",
     re.IGNORECASE,
@@ -211,7 +218,7 @@ def parse_beside(text: str, files: Mapping[str, Metric]) -> Measure:
     if named := NAMED.fullmatch(text):
         return _composite(named["name"], named["formula"], text, files)
     written_name, written_settings, k = _split(function_named(text, files), text, files)
-    name, implied_settings = WITH_SETTINGS.get(written_name.casefold(), (written_name, {}))
+    name, implied_settings = READ_AS.get(written_name.casefold(), (written_name, {}))
     settings = _translated({**implied_settings, **written_settings})
     metric = of_column(_named(name, settings, k, text, files), settings, text)
     problems = _setting_problems(metric, settings, text) + _cutoff_problems(metric, k, text)
@@ -223,7 +230,7 @@ def parse_beside(text: str, files: Mapping[str, Metric]) -> Measure:
 
 def name_problem(name: str) -> str:
     """Why a metric of the user's own cannot have a name; empty if it can."""
-    if name in {*ONLINE, *WITH_SETTINGS, *GROUPS} or _is_metric(name) or _is_metric(f"{name}@1"):
+    if name in {*ONLINE, *READ_AS, *GROUPS} or _is_metric(name) or _is_metric(f"{name}@1"):
         return f"{name!r} already has a meaning here; choose another name"
     if len(name) > LONGEST_NAME or not re.fullmatch(r"[a-z_][a-z0-9_]*", name):
         return f"a name has at most {LONGEST_NAME} characters: a to z, digits and _"
@@ -343,7 +350,8 @@ def _split(
         )
     trec = re.fullmatch(r"\s*([A-Za-z]\w*?)(_at_|[_.])(\d{1,10})\s*", text, re.IGNORECASE)
     is_cut = trec and (trec[2] != "." or trec[1].casefold() in DOTTED)
-    if trec and is_cut and metric_of(trec[1], files) and not metric_of(text, files):
+    is_name = trec and (trec[1].casefold() in READ_AS or metric_of(trec[1], files))
+    if trec and is_cut and is_name and not metric_of(text, files):
         return trec[1], {}, int(trec[3])
     body, at_sign, cutoff = text.rpartition("@") if re.search(r"@[^)]*$", text) else (text, "", "")
     if at_sign and not re.fullmatch(r"\s*\d{1,10}\s*", cutoff):
@@ -352,7 +360,7 @@ def _split(
             f"metric {given!r}: the cutoff must be a whole number from 1 to {LARGEST_CUTOFF}"
             + (f"; {hint}" if hint else "")
         )
-    match = re.fullmatch(r"\s*([^\W\d]\w*)\s*(?:\((.*)\))?\s*", body, re.DOTALL)
+    match = re.fullmatch(r"\s*(\d*[^\W\d]\w*)\s*(?:\((.*)\))?\s*", body, re.DOTALL)
     if match is None:
         hint = whose(given)
         advice = f"; {hint}" if hint else "; write it like ndcg@10 or recall(rel=2)@50"
@@ -428,7 +436,7 @@ def _unknown_metric(
         return f"{name} is a metric of click logs: sqlmetrics clicks SPEC -m {name}"
     if hint:
         return f"unknown metric {name!r}; {hint}"
-    near = nearest(name, [*known_names, *aliases, *ONLINE])
+    near = nearest(name, [*known_names, *READ_AS, *aliases, *ONLINE])
     suggestion = spelled_otherwise(name, k) or (aliases.get(near, near) if near else None)
     guess = ";" if suggestion is None else f"; did you mean {suggestion!r}?"
     return f"unknown metric {name!r}{guess} known: {', '.join(sorted(known_names))}"

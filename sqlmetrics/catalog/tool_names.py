@@ -41,7 +41,7 @@ AT_K = (
 CATBOOST = re.compile(r"(?P<name>\w+?(?::type=exp)?)(?:[:;]top=(?P<k>\d{1,10}))?", re.IGNORECASE)
 """`NDCG:type=Exp;top=10`."""
 
-DOTTED = ("p", "recall", "success", "ndcg_cut", "map_cut")
+DOTTED = ("p", "recall", "success", "ndcg_cut", "map_cut", "relative_p")
 """Names that everywhere may have their cutoff behind a dot, as trec_eval writes it."""
 
 NO_SETTINGS = ("judged_only=false", "relative=false", "min_rel=0", "normalize=true")
@@ -84,7 +84,8 @@ class ToolNames:
             if match is None:
                 continue
             parts = {name: part for name, part in match.groupdict().items() if part is not None}
-            name, cutoffs = parts["name"].casefold(), self._cutoffs(parts)
+            name, parts = self._by_setting(parts)
+            cutoffs = self._cutoffs(parts)
             self._refuse(text, name, parts)
             names_at_cutoff = [self.names.get(f"{name}@k") if k else None for k in cutoffs]
             our_names = [
@@ -97,6 +98,15 @@ class ToolNames:
                 ]
         return []
 
+    def _by_setting(self, parts: dict[str, str]) -> tuple[str, dict[str, str]]:
+        """The name, with the setting that makes it another metric, and the parts without that."""
+        name, settings = parts["name"].casefold(), _written_settings(parts)
+        for index, setting in enumerate(settings):
+            if (key := f"{name}({_plain(setting)})") in self.names:
+                others = [*settings[:index], *settings[index + 1 :]]
+                return key, {**parts, "settings": ",".join(others)}
+        return name, parts
+
     def _cutoffs(self, parts: Mapping[str, str]) -> Sequence[str]:
         """The cutoffs, or levels of recall, that a text names; one empty text if it has none."""
         if several := parts.get("levels") or parts.get("cutoffs"):
@@ -107,7 +117,7 @@ class ToolNames:
         """Raise SpecError if it is a name for what is not here."""
         is_cut = "k" in parts or "cutoffs" in parts
         graded = f"{name}-l" if int(parts.get("rel", 1)) != 1 else ""
-        settings = [setting.replace(" ", "").casefold() for setting in _settings(parts)]
+        settings = [_plain(setting) for setting in _settings(parts)]
         setting_names = [f"{name}({setting.partition('=')[0]})" for setting in settings]
         for key in (*settings, *setting_names, graded, *[f"{name}@k"] * is_cut, name):
             if (reason := self.missing.get(key)) == "":
@@ -132,10 +142,20 @@ def _ours(name: str, parts: Mapping[str, str], cutoff: str) -> str:
     return name + f"({joined_settings})" * bool(joined_settings) + f"@{cutoff}" * bool(cutoff)
 
 
+def _plain(setting: str) -> str:
+    """A setting without spaces and capitals: `relative=true`."""
+    return setting.replace(" ", "").casefold()
+
+
+def _written_settings(parts: Mapping[str, str]) -> list[str]:
+    """The settings between the parentheses of a text."""
+    return re.split(r",(?![^{]*\})", parts.get("settings", ""))
+
+
 def _settings(parts: Mapping[str, str]) -> Iterator[str]:
     """The settings in a text, in our notation."""
-    for setting in re.split(r",(?![^{]*\})", parts.get("settings", "")):
-        if setting.replace(" ", "").casefold() not in NO_SETTINGS:
+    for setting in _written_settings(parts):
+        if _plain(setting) not in NO_SETTINGS:
             yield setting.strip()
     if "p" in parts:
         yield f"p=0.{parts['p']}"
@@ -237,11 +257,6 @@ TOOLS = (
         missing={
             "gm_map": _none("the geometric mean of AP", "ap"),
             "gm_bpref": _none("the geometric mean of bpref", "bpref"),
-            "11pt_avg": _none(
-                "the mean precision at 11 levels of recall", "iprec(recall=0.5)", "ap"
-            ),
-            "set_map": _none("set_P x set_recall", "set_precision", "set_recall"),
-            "set_relative_p": _none("set_P / the best that it could be", "set_precision"),
             "set_f@k": "takes beta squared behind this name; write set_f(beta=2) for set_F_4",
             "rprec_mult": _none("precision at multiples of R", "rprec"),
             "utility": _none("a sum of relevant and other items", "num_rel_ret"),
@@ -287,12 +302,14 @@ TOOLS = (
             "bpref": "bpref",
             "judged": "judged",
             "setp": "set_precision",
+            "setp(relative=true)": "set_relative_precision",
             "setr": "set_recall",
             "setf": "set_f",
             "err": "err(max_grade=4)",
             "rbp": "rbp",
             "infap": "infap",
             "compat": "compat",
+            "accuracy": "list_auc",
             "bpm": "bpm",
             "sdcg": "sdcg",
             "inst": "inst@1000",
@@ -302,12 +319,8 @@ TOOLS = (
             "judged_only=true": "leaves out what is not judged; here that holds for all metrics: "
             "give unjudged=condensed",
             "setf(beta)": "takes beta squared by this name; write set_f(beta=2) for SetF(beta=4)",
-            "relative=true": _none("SetP / the best that it could be", "set_precision"),
-            "setrelp": _none("SetP / the best that it could be", "set_precision"),
-            "setap": _none("SetP x SetR", "set_precision", "set_recall"),
             "normalize=false": "divides by the weights of all depths then; write compat(p=0.95), "
             "which is divided by what the ideal order has",
-            "accuracy": _none("the chance to order two items rightly", "list_auc"),
             **dict.fromkeys(
                 ("nerr8", "nerr9", "nerr10", "nerr11"), _none("a normalized ERR", "err", "nerr_ia")
             ),

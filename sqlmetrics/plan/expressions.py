@@ -67,11 +67,11 @@ class MetricContext:
             if part in choice.adds:
                 yield choice.adds[part].format_map(_Fields(self))
 
-    def by(self, option: str) -> str:
-        """The text of an option's choice, with the metric's own parts in it."""
+    def by(self, option: str, **fields: str) -> str:
+        """The text of an option's choice, with the metric's own parts in it, or other fields."""
         choice = self.choice(option)
         text = choice.uncut if choice.uncut and self.k is None else choice.sql
-        return text.format_map(_Fields(self))
+        return text.format_map(_Fields(self, **fields))
 
     def choice(self, option: str) -> Choice:
         """What holds for the metric."""
@@ -424,8 +424,8 @@ class RowContext(MetricContext):
 class _Fields(dict[str, str]):
     """The fields of a choice's text, made when they are met."""
 
-    def __init__(self, view: MetricContext) -> None:
-        super().__init__()
+    def __init__(self, view: MetricContext, **fields: str) -> None:
+        super().__init__(fields)
         self._view = view
 
     def __missing__(self, name: str) -> str:

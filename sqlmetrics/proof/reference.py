@@ -343,6 +343,23 @@ def set_f(grades: Grades, labels: Grades, *, beta: float, rel: float) -> Value:
     return (1 + beta**2) * exact * recall_value / (beta**2 * exact + recall_value) if exact else 0.0
 
 
+def set_relative_precision(grades: Grades, labels: Grades, *, rel: float) -> Value:
+    """Precision of the list / the highest that a list of its length can have."""
+    relevant = n_relevant(labels, rel)
+    if not relevant or not grades:
+        return 0.0 if relevant else None
+    return len(hit_ranks(grades, None, rel)) / len(grades) / min(1, relevant / len(grades))
+
+
+def set_ap(grades: Grades, labels: Grades, *, rel: float) -> Value:
+    """Precision of the list x its recall."""
+    recall_value, exact = (
+        set_recall(grades, labels, rel=rel),
+        set_precision(grades, labels, rel=rel),
+    )
+    return None if recall_value is None or exact is None else recall_value * exact
+
+
 def set_hit(grades: Grades, labels: Grades, *, rel: float) -> Value:
     """1 if any relevant item is in the list."""
     return 1.0 if hit_ranks(grades, None, rel) else 0.0
@@ -706,6 +723,25 @@ def best_precision(
     hit_counts = [len(hit_ranks(grades, rank, rel)) for rank in range(1, len(grades[:k]) + 1)]
     precisions = (hits / rank for rank, hits in enumerate(hit_counts, start=1) if hits >= enough)
     return max(precisions, default=0.0)
+
+
+def eleven_point_ap(
+    grades: Grades, labels: Grades, *, k: int | None, rel: float, recall_level: str
+) -> Value:
+    """Interpolated precision, at 11 levels of recall."""
+    if not n_relevant(labels, rel):
+        return None
+    return best_precisions(grades, labels, k=k, rel=rel, recall_level=recall_level)
+
+
+def best_precisions(
+    grades: Grades, labels: Grades, *, k: int | None, rel: float, recall_level: str
+) -> Value:
+    """The best precision from a level of recall on, at 0, 0.1 and so on to 1."""
+    settings: dict[str, Any] = {"k": k, "rel": rel, "recall_level": recall_level}
+    levels = [tenth / 10 for tenth in range(11)]
+    found = [best_precision(grades, labels, recall=level, **settings) for level in levels]
+    return math.fsum(value or 0.0 for value in found) / len(levels)
 
 
 def overlap(items: Ids, other: Ids, *, k: int) -> Value:

@@ -395,7 +395,7 @@ PROBLEMS = [
     ("", "cannot be read; write it like ndcg@10"),
     ("@10", "cannot be read; write it like ndcg@10"),
     ("ndcg@10@20", "cannot be read; write it like ndcg@10"),
-    ("2ndcg", "cannot be read; write it like ndcg@10"),
+    ("2ndcg", "did you mean 'ndcg'?"),
     ("ndcg; drop table x", "cannot be read; write it like ndcg@10"),
     ("zzz@10", r"unknown metric 'zzz'; known: alpha_dcg, "),
     # the cutoff

@@ -135,8 +135,9 @@ PYTREC_EVAL: Mapping[int, Mapping[str, str]] = {
         text: text
         for text in (
             *("map", "ndcg", "recip_rank", "Rprec", "bpref"),
+            *("11pt_avg", "set_map", "set_relative_P"),
             *("num_q", "num_ret", "num_rel", "num_rel_ret"),
-            *at("map_cut_", "ndcg_cut_", "P_", "recall_", "success_"),
+            *at("map_cut_", "ndcg_cut_", "P_", "recall_", "success_", "relative_P_"),
         )
     },
     2: {
@@ -144,6 +145,9 @@ PYTREC_EVAL: Mapping[int, Mapping[str, str]] = {
         "mrr(rel=2)": "recip_rank",
         "rprec(rel=2)": "Rprec",
         "bpref(rel=2)": "bpref",
+        "eleven_point_ap(rel=2)": "11pt_avg",
+        "set_ap(rel=2)": "set_map",
+        "set_relative_precision(rel=2)": "set_relative_P",
         "num_rel(rel=2)": "num_rel",
         "num_rel_ret(rel=2)": "num_rel_ret",
         **pairs("ap(rel=2)@", "map_cut_"),

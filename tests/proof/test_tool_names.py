@@ -10,6 +10,8 @@ import csv
 import re
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -49,6 +51,14 @@ SPELLINGS = [
     ("trec_eval_9", "set_F", "set_f"),
     ("trec_eval_9", "relative_P_5", "precision(precision_denominator=min_k_r)@5"),
     ("trec_eval_9", "iprec_at_recall_.10", "iprec"),
+    ("trec_eval", "11pt_avg", "eleven_point_ap"),
+    ("trec_eval", "set_map", "set_ap"),
+    ("trec_eval", "set_relative_P", "set_relative_precision"),
+    ("trec_eval", "relative_P.10", "precision(precision_denominator=min_k_r)@10"),
+    ("ir_measures", "SetP(rel=2, relative=True)", "set_relative_precision(rel=2)"),
+    ("ir_measures", "SetRelP", "set_relative_precision"),
+    ("ir_measures", "SetAP(rel=2)", "set_ap(rel=2)"),
+    ("ir_measures", "Accuracy(rel=2)@10", "list_auc(rel=2)@10"),
     ("ir_measures", "SetP(rel=2)", "set_precision(rel=2)"),
     ("ir_measures", "SetF(rel=2)", "set_f(rel=2)"),
     ("ir_measures", "P(judged_only=False)@5", "precision@5"),
@@ -118,10 +128,8 @@ REFUSED = [
     ("ranx", "ndcg@10-l2", "takes lower grades out of the gains too"),
     ("ranx", "r-precision@5", "passes over the cutoff"),
     ("trec_eval", "gm_map", "the geometric mean of AP .* nearest: ap"),
-    ("trec_eval", "11pt_avg", "11 levels of recall .* nearest: iprec"),
     ("trec_eval_9", "set_F_2", r"takes beta squared .* set_f\(beta=2\) for set_F_4"),
     ("trec_eval_9", "official", "has several by this name"),
-    ("ir_measures", "SetP(relative=True)", "nearest: set_precision"),
     ("ir_measures", "AP(rel=2, judged_only=True)", "give unjudged=condensed"),
     ("ir_measures", "SetF(beta=2.0)", r"takes beta squared .* set_f\(beta=2\) for SetF\(beta=4\)"),
     ("trec_eval", "prefs_simp", "nearest: pnr"),
@@ -130,6 +138,7 @@ REFUSED = [
     ("house", "rbp.95", r"ranx has rbp\(rbp_of=grade, p=0.95\) by this name"),
     ("house", "gm_map", "unknown metric 'gm_map'; trec_eval has the geometric mean of AP"),
     ("house", "set_P", "trec_eval has set_precision by this name: write that"),
+    ("house", "Accuracy@10", "ir_measures has list_auc@10 .* pyvespa and BEIR have hit@10"),
 ]
 
 
@@ -239,7 +248,7 @@ def test_every_measure_of_trec_eval_is_read_or_refused_by_name() -> None:
         told = refusal(name, "trec_eval_9")
         assert not told or "trec_eval has" in told
         read += [] if told else [name]
-    assert len(read) >= 17
+    assert len(read) >= 20
     labels = {
         query: {item: int(g) for item, g in own.items()} for query, own in known.labels.items()
     }
@@ -272,6 +281,7 @@ def test_every_measure_of_ir_measures_is_read_or_refused_by_name() -> None:
             tool.Bpref,
             tool.Success @ 3,
         ),
+        *(tool.SetAP, tool.SetAP(rel=2), tool.SetP(relative=True), tool.SetP(rel=2, relative=True)),
     ]
     texts = [str(measure) for measure in measures]
     ours = known.ours(texts, "ir_measures")
@@ -282,9 +292,26 @@ def test_every_measure_of_ir_measures_is_read_or_refused_by_name() -> None:
     ranked = {q: dict(own) for q, own in known.lists.items()}
     result = sm.evaluate(ranked, known.labels, measures, preset="ir_measures")
     assert result[str(tool.SetP)] == result["set_precision"]
+    for measure in (tool.Accuracy, tool.Accuracy(rel=2), tool.Accuracy @ 5):
+        theirs = {query: accuracy(tool, measure, known, query) for query in known.lists}
+        agree(known.ours([str(measure)], "ir_measures"), str(measure), theirs)
     squared = provider.calc([tool.SetF(beta=4.0)], known.labels, known.lists).per_query
     ours = known.ours(["set_f(beta=2)"], "ir_measures")
     agree(ours, "set_f(beta=2)", {row.query_id: row.value for row in squared})
+
+
+def accuracy(tool: ModuleType, measure: Any, known: Data, query: str) -> float:
+    """Accuracy of a query in ir_measures, beside a measure of another provider.
+
+    Alone it would have no row for a list without a relevant item, and leave it out of its mean.
+    Where all that counts is relevant, so that there is no pair, it divides by 0: 1 here.
+    """
+    measures, labels = [measure, tool.P @ 5], {query: known.labels[query]}
+    try:
+        rows = tool.iter_calc(measures, labels, {query: known.lists[query]})
+        return next(float(row.value) for row in rows if row.measure == measure)
+    except ZeroDivisionError:
+        return 1.0
 
 
 @pytest.mark.long

@@ -91,13 +91,13 @@ SPELLED = {
 
 OUTPUTS = {
     "out.test": Output("results.test", 28),
-    "out.test.a": Output("results.test", 63),  # the means of 62 measures, and num_q
-    "out.test.aq": Output("results.test", 62 * (3 + 1) + 1),
-    "out.test.aqc": Output("results.trunc", 62 * (3 + 1) + 1),
-    "out.test.aqcM": Output("results.trunc", 62 * (3 + 1) + 1, conventions={"depth": 100}),
+    "out.test.a": Output("results.test", 75),  # the means of 74 measures, and num_q
+    "out.test.aq": Output("results.test", 74 * (3 + 1) + 1),
+    "out.test.aqc": Output("results.trunc", 74 * (3 + 1) + 1),
+    "out.test.aqcM": Output("results.trunc", 74 * (3 + 1) + 1, conventions={"depth": 100}),
     "out.test.aql": Output(
         "results.test",
-        61 * (3 + 1) + 1,
+        73 * (3 + 1) + 1,
         qrels="qrels.rel_level",
         level=2,
         conventions={"negative_grades": "unjudged"},
