@@ -494,6 +494,9 @@ def test_ids_with_blanks_in_files_of_trec(tmp_path: Path) -> None:
         result = sm.evaluate(*tables, "mrr", system="system")
         assert [(row["system"], row["value"]) for row in result.to_dicts()] == [("my run", 0.5)]
     assert result.per_query()["query_id"].to_pylist() == ["q 1"]
+    run.write_text("\n".join(map("\t".join, [rows[0], (*rows[1][:5], "my other words")])))
+    result = sm.evaluate(run, qrels, "mrr", system="system")  # words that differ are no name's
+    assert [(row["system"], row["value"]) for row in result.to_dicts()] == [("my", 0.5)]
     blanks.write_text("\n".join(map(" ".join, rows)))
     mixed.write_text("q\tQ0\thay\t1\t2\trun\nq Q0 red hat 2 1 run\n")
     for file, line in ((blanks, "q 1 Q0 red shoe 1 2 my run"), (mixed, "q Q0 red hat 2 1 run")):

@@ -149,7 +149,7 @@ def have_blanks(files: Sequence[str]) -> bool:
                 f"rankings: {file!r} has {len(row)} fields in the line {' '.join(row)!r}, and the "
                 "fourth, the rank, is not a number; if ids have blanks, put tabs between the fields"
             )
-        names.append({tuple(row[5:]) for row in rows})
+        names.append({tuple(" ".join(row[5:]).split()) for row in rows})
     return all(len(file_names) <= 1 for file_names in names) and any(
         len(name) > 1 for file_names in names for name in file_names
     )
