@@ -689,6 +689,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "sheet files.yml -k 3 --limit 2 --out s.csv --excel --labelled-queries",
         "sheet files.yml --sql --skip-input-checks",
         "sheet files.yml -k 3 --order move-to-front --per-query 2 --share prod=2 --rel 2",
+        "sheet files.yml -k 3 --assessors ann,bob --overlap 0.5 --out sheets/",
         "sheet runs.parquet --labels labels.parquet --queries queries.parquet "
         "--items items.parquet -k 2",
         "sample files.yml --size 4 --out sample.csv",
@@ -700,7 +701,7 @@ CELLS: dict[str, tuple[str, ...]] = {
         "GRADE s.csv",
         "sheet-import s.csv --labels new.csv --new --conflicts keep --query query_id "
         "--item item_id --grade grade",
-        "sheet-import s.csv --labels other.csv --new --date ds",
+        "sheet-import s.csv --labels other.csv --new --date ds --judge who",
     ),
     "sample": (
         "sample runs.parquet --labels labels.parquet --size 4 --skip-bad",

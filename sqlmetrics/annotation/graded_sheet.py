@@ -9,13 +9,13 @@ from pathlib import Path
 
 from sqlmetrics.annotation import csv_file
 from sqlmetrics.annotation.csv_file import Records
-from sqlmetrics.annotation.sheet import COLUMNS, GRADE, IDS, KEY
+from sqlmetrics.annotation.sheet import ASSESSOR, COLUMNS, GRADE, IDS, KEY
 from sqlmetrics.engines.output_files import note_read
 from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.evaluation.checks.problem import Problem
 
 Key = tuple[str, ...]
-"""(query_id, item_id) of a label, or (metric_date, query_id, item_id)."""
+"""The ids of a label: a day, if labels have one, a query, an item, and who graded it, if known."""
 
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+")
 _EXAMPLES = 3
@@ -26,7 +26,8 @@ class GradedSheet:
     """The grades of a sheet.
 
     Attributes:
-        ids: The names of what identifies a label, as in `sheet.IDS`.
+        ids: The names of what identifies a grade: those of `sheet.IDS`, and `sheet.ASSESSOR` if
+            the sheet says who graded.
         grades: The grade of each key; 0 or more.
         n_ungraded: Rows without a grade: not graded yet.
     """
@@ -34,6 +35,58 @@ class GradedSheet:
     ids: tuple[str, ...]
     grades: dict[Key, float]
     n_ungraded: int
+
+    @property
+    def has_assessors(self) -> bool:
+        """Whether it is known who graded."""
+        return ASSESSOR in self.ids
+
+    def anonymous(self, labels: str) -> GradedSheet:
+        """The grades alone, for labels that do not say who graded.
+
+        Raises:
+            InputError: If two people graded a pair: such labels hold one grade of it.
+        """
+        names = self.ids[:-1]
+        graders: dict[Key, list[str]] = {}
+        for *key, assessor in self.grades:
+            graders.setdefault(tuple(key), []).append(assessor)
+        twice = [(*key, " and ".join(who)) for key, who in graders.items() if len(who) > 1]
+        if twice:
+            message = f"pairs that two assessors graded: {len(twice):,} of {len(graders):,}"
+            columns = (*names, "assessors")
+            raise InputError(
+                Problem(repr(labels), message, len(twice), columns, twice[:_EXAMPLES], _TWO)
+            )
+        grades = {key[:-1]: grade for key, grade in self.grades.items()}
+        return GradedSheet(names, grades, self.n_ungraded)
+
+
+def read_all(paths: Sequence[str]) -> GradedSheet:
+    """The grades of several sheets together.
+
+    Raises:
+        InputError: As `read` does, or if the sheets differ in their ids, or two have a pair.
+    """
+    sheets = [read(path) for path in paths]
+    problems = []
+    first: dict[Key, str] = {}
+    for path, sheet in zip(paths, sheets, strict=True):
+        if sheet.ids != sheets[0].ids:
+            problems.append(
+                f"{path!r} has the ids {', '.join(sheet.ids)}, but {paths[0]!r} has "
+                f"{', '.join(sheets[0].ids)}; import them one after the other"
+            )
+        repeated = [key for key in sheet.grades if first.setdefault(key, path) != path]
+        if repeated:
+            problems.append(
+                f"{path!r} and {first[repeated[0]]!r} both grade {', '.join(repeated[0])}; keep "
+                "one of the rows"
+            )
+    if problems:
+        raise InputError(problems)
+    grades = {key: grade for sheet in sheets for key, grade in sheet.grades.items()}
+    return GradedSheet(sheets[0].ids, grades, sum(sheet.n_ungraded for sheet in sheets))
 
 
 def read(path: str | Path) -> GradedSheet:
@@ -52,7 +105,7 @@ def read(path: str | Path) -> GradedSheet:
     problems = list(_row_problems(records, repr(str(path))))
     if problems:
         raise InputError(problems)
-    ids = tuple(name for name in IDS if name in records.names)
+    ids = _identity(records)
     texts = dict(zip(_of(records, ids), (text for (text,) in _of(records, (GRADE,))), strict=True))
     grades = {key: float(text) for key, text in texts.items() if text.strip()}
     return GradedSheet(ids, grades, len(texts) - len(grades))
@@ -70,7 +123,10 @@ def _column_problems(names: Sequence[str]) -> Iterator[str]:
 def _row_problems(records: Records, path: str) -> Iterator[Problem]:
     """The problems of the rows, one a kind."""
     ids = tuple(name for name in IDS if name in records.names)
-    keys, grades = _of(records, ids), [text.strip() for (text,) in _of(records, (GRADE,))]
+    keys, grades = (
+        _of(records, _identity(records)),
+        [text.strip() for (text,) in _of(records, (GRADE,))],
+    )
     rows_by_problem: dict[tuple[str, str], list[int]] = {}
     rows_by_problem["an id is empty", "fill it in or delete the row"] = [
         i for i, key in enumerate(keys) if not all(key)
@@ -78,7 +134,7 @@ def _row_problems(records: Records, path: str) -> Iterator[Problem]:
     if KEY in records.names:
         prints = [text for (text,) in _of(records, (KEY,))]
         rows_by_problem["some ids differ from those that were exported", _CHANGED] = [
-            i for i, key in enumerate(keys) if csv_file.fingerprint(*key) != prints[i]
+            i for i, key in enumerate(keys) if csv_file.fingerprint(*key[: len(ids)]) != prints[i]
         ]
     first: dict[Key, int] = {}
     rows_by_problem["a query and item appear twice", "keep one of the rows"] = [
@@ -96,17 +152,25 @@ _CHANGED = (
     "a spreadsheet drops leading zeros and rounds long numbers: open the sheet with its "
     "id columns as text"
 )
+_TWO = (
+    "labels with a column that says who graded hold both: import into another file (--new, .csv or "
+    ".parquet); combine makes one label of them"
+)
 _REMEDY = "write a grade such as 0, 1, 2 or 2.5; leave the cell empty if the item is not graded yet"
 
 
 def _problem(
     records: Records, path: str, problem: str, rows: Sequence[int], remedy: str
 ) -> Problem:
-    names = tuple(name for name in (*IDS, GRADE) if name in records.names)
+    names = (*_identity(records), GRADE)
     cells = _of(records, names)
     examples = [(records.lines[i], *cells[i]) for i in rows[:_EXAMPLES]]
     message = f"{problem}: {len(rows):,} of {len(cells):,} rows"
     return Problem(path, message, len(rows), ("line", *names), examples, remedy)
+
+
+def _identity(records: Records) -> tuple[str, ...]:
+    return tuple(name for name in (*IDS, ASSESSOR) if name in records.names)
 
 
 def _is_grade(text: str) -> bool:

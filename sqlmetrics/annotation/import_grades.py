@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlmetrics.annotation import graded_sheet, label_file
 from sqlmetrics.annotation.graded_sheet import GradedSheet, Key
+from sqlmetrics.annotation.sheet import ASSESSOR
 from sqlmetrics.catalog.option import plain
 from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.evaluation.arguments import listed
 from sqlmetrics.evaluation.checks.problem import Problem
 
 CONFLICTS = ("error", "keep")
 """What to do if a sheet and the labels disagree: refuse it, or keep the old grades."""
 
-NAMES = {"metric_date": "date", "query_id": "query", "item_id": "item"}
+NAMES = {"metric_date": "date", "query_id": "query", "item_id": "item", ASSESSOR: "judge"}
 """The columns of a sheet, by the roles that the labels' columns have."""
 
 
@@ -38,20 +40,22 @@ class ImportReport:
 
 
 def add(
-    sheet: str,
+    sheets: str | Sequence[str],
     labels: str,
     columns: Mapping[str, str],
     *,
     conflicts: str = "error",
     new: bool = False,
 ) -> ImportReport:
-    """Add the grades of a sheet to a file of labels, all of them or none.
+    """Add the grades of sheets to a file of labels, all of them or none.
+
+    If a sheet says who graded, so do the labels, if they are new or have a column for it.
 
     Args:
-        sheet: The graded sheet.
+        sheets: The graded sheet, or several.
         labels: The file of labels, CSV or Parquet.
-        columns: The labels' columns for `query`, `item`, `grade` and, if the sheet has
-            days, `date`.
+        columns: The labels' columns for `query`, `item`, `grade`, if the sheet has days `date`,
+            and if it says who graded `judge`.
         conflicts: One of CONFLICTS.
         new: Whether the file of labels is to be made.
 
@@ -59,11 +63,15 @@ def add(
         InputError: If the sheet is wrong, or disagrees with the labels.
         SpecError: If the file of labels cannot be read or written.
     """
-    graded = graded_sheet.read(sheet)
+    graded = graded_sheet.read_all(listed(sheets))
     if "metric_date" in graded.ids and "date" not in columns:
         raise SpecError("the sheet has days; name the day column of the labels with --date")
-    names = [columns[NAMES[name]] for name in graded.ids]
+    names = [columns[NAMES[name]] for name in graded.ids if name != ASSESSOR]
     file = label_file.opened(labels, names, columns["grade"], new=new)
+    if graded.has_assessors and file.has_column(columns["judge"]):
+        file = file.with_ids((*names, columns["judge"]))
+    elif graded.has_assessors:
+        graded = graded.anonymous(labels)
     rows = [] if new else file.rows()
     existing_grades: dict[Key, set[float | str]] = {}
     for key, grade in rows:

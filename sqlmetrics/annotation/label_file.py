@@ -43,6 +43,14 @@ class LabelFile(ABC):
     def write(self, path: Path, grades: Grades) -> None:
         """Write all old rows as they are, and the new ones behind them, to another path."""
 
+    @abstractmethod
+    def has_column(self, name: str) -> bool:
+        """Whether it has a column, or may have any since it is not there yet."""
+
+    def with_ids(self, ids: Sequence[str]) -> LabelFile:
+        """The same file, whose labels are identified by other columns."""
+        return type(self)(self.path, ids, self.grade, self.is_new)
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that a label needs."""
@@ -94,6 +102,10 @@ class LabelFile(ABC):
 class CsvLabels(LabelFile):
     """Labels in a CSV file; the bytes of its old rows stay as they are."""
 
+    def has_column(self, name: str) -> bool:
+        """Whether it has a column, or may have any since it is not there yet."""
+        return self.is_new or name in csv_file.read(self.path).names
+
     def rows(self) -> list[tuple[Key, str]]:
         """The key and the grade of every row, as texts."""
         records = csv_file.read(self.path)
@@ -119,6 +131,10 @@ class CsvLabels(LabelFile):
 
 class ParquetLabels(LabelFile):
     """Labels in a Parquet file; its columns keep their types."""
+
+    def has_column(self, name: str) -> bool:
+        """Whether it has a column, or may have any since it is not there yet."""
+        return self.is_new or name in self._table().column_names
 
     def rows(self) -> list[tuple[Key, str]]:
         """The key and the grade of every row, as texts."""
@@ -170,6 +186,10 @@ class ParquetLabels(LabelFile):
 class QrelsLabels(LabelFile):
     """Qrels of TREC, query, iteration, item and grade a line; old lines stay as they are."""
 
+    def has_column(self, name: str) -> bool:  # noqa: ARG002
+        """Whether it has a column, or may have any since it is not there yet."""
+        return False
+
     def rows(self) -> list[tuple[Key, str]]:
         """The key and the grade of every row, as texts."""
         rows: list[tuple[Key, str]] = []
@@ -186,22 +206,9 @@ class QrelsLabels(LabelFile):
 
     def write(self, path: Path, grades: Grades) -> None:
         """Write all old rows as they are, and the new ones behind them, to another path."""
-        if len(self.ids) > len(("query", "item")):
-            raise SpecError(
-                f"{str(self.path)!r}: the sheet has days, and qrels cannot hold them; give "
-                "labels as CSV or Parquet"
-            )
         old = self._text()
-        lines = []
-        for key, grade in _texts(grades):
-            odd = [text for text in key if text.split() != [text]]
-            if odd:
-                raise InputError(
-                    f"{str(self.path)!r}: an id in qrels cannot contain blanks, like {odd[0]!r}"
-                )
-            lines.append(f"{key[0]} 0 {key[1]} {grade}\n")
         joint = "\n" if old and not old.endswith("\n") else ""
-        path.write_bytes((old + joint + "".join(lines)).encode())
+        path.write_bytes((old + joint + qrels(grades, self.path)).encode())
 
     def _text(self) -> str:
         if self.is_new:
@@ -210,6 +217,33 @@ class QrelsLabels(LabelFile):
             return self.path.read_bytes().decode()
         except UnicodeDecodeError as error:
             raise InputError(f"cannot read {str(self.path)!r} as qrels: {error}") from None
+
+
+def qrels(grades: Grades, path: str | Path) -> str:
+    """Labels as qrels of TREC, a line for each.
+
+    Args:
+        grades: The grade of each query and item.
+        path: Where they go, for messages.
+
+    Raises:
+        SpecError: If labels have days.
+        InputError: If an id has a blank in it.
+    """
+    lines = []
+    for key, grade in _texts(grades):
+        if len(key) > len(("query", "item")):
+            raise SpecError(
+                f"{str(path)!r}: the labels have days, and qrels cannot hold them; give labels as "
+                "CSV or Parquet"
+            )
+        odd = [text for text in key if text.split() != [text]]
+        if odd:
+            raise InputError(
+                f"{str(path)!r}: an id in qrels cannot contain blanks, like {odd[0]!r}"
+            )
+        lines.append(f"{key[0]} 0 {key[1]} {grade}\n")
+    return "".join(lines)
 
 
 N_FIELDS = 4

@@ -25,7 +25,8 @@ IDS = ("metric_date", "query_id", "item_id")
 TEXTS = ("query_text", "item_title")
 WORTH = ("best_rank", "n_lists", "value")
 GRADE, KEY = GRADED
-COLUMNS = (*IDS, *TEXTS, *WORTH, TURN, GRADE, KEY)
+ASSESSOR = "assessor"
+COLUMNS = (ASSESSOR, *IDS, *TEXTS, *WORTH, TURN, GRADE, KEY)
 """All columns that a sheet can have, in their order."""
 
 ROUNDING = 1e9

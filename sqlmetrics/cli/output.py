@@ -37,6 +37,7 @@ SUFFIXES = {
     ".feather": "feather",
     ".html": "html",
     ".tex": "latex",
+    ".qrels": "qrels",
     ".svg": "svg",
     ".png": "png",
 }

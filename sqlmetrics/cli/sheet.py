@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlmetrics.cli.common import error_options, say
+from sqlmetrics.cli.common import error_options, overwrites, say, several_names
 from sqlmetrics.cli.evaluation_options import (
     check_option,
     column_option,
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from sqlmetrics.annotation.sheet import Sheet
 
 CONFLICTS = ("error", "keep")
-POOL = "Pool"
+POOL, PEOPLE = "Pool", "Assessors"
 ORDERS = ("value", "depth", "move-to-front")
 
 
@@ -87,6 +89,24 @@ ORDERS = ("value", "depth", "move-to-front")
     metavar="FILE",
     help="File of sampled queries; print all of their items.",
 )
+@option(
+    "--assessors",
+    multiple=True,
+    callback=several_names,
+    metavar="A,B",
+    help="People who grade, separated by commas; each query goes to one of them. With --out "
+    "FOLDER/, write a file for each.",
+    heading=PEOPLE,
+)
+@option(
+    "--overlap",
+    type=float,
+    default=0.0,
+    show_default=True,
+    metavar="SHARE",
+    help="Share of the pairs that go to a second assessor, such as 0.1.",
+    heading=PEOPLE,
+)
 @place_options
 @out_option
 @option(
@@ -111,6 +131,8 @@ def sheet(
     shares: tuple[str, ...],
     rel: float | None,
     sample: str | None,
+    assessors: tuple[str, ...],
+    overlap: float,
     location: Location,
     out: str | None,
     excel: bool,
@@ -131,14 +153,19 @@ def sheet(
     sqlmetrics sheet runs/*.trec -k 100 --order depth --limit 5000 --out sheet.csv
     sqlmetrics sheet runs/*.trec --labels qrels.txt -k 10 --out sheet.csv
     sqlmetrics sheet search.yml -k 10 --sample sample.csv --out sheet.csv
+    sqlmetrics sheet runs/*.trec --assessors ann,bob --overlap 0.1 --out sheets/
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.annotation import sheet as sheets
-    from sqlmetrics.annotation.csv_file import MARK
+    from sqlmetrics.annotation.assessors import Assessors
     from sqlmetrics.annotation.question import asked_spec
     from sqlmetrics.annotation.queue import Queue
     from sqlmetrics.annotation.sample import Sample
 
-    format_of(None, out, ("csv",), ("query_id", "item_id"))
+    people = Assessors(assessors, overlap)
+    people.check()
+    is_folder = bool(out and assessors and (out.endswith(("/", "\\")) or Path(out).is_dir()))
+    if not is_folder:
+        format_of(None, out, ("csv",), ("query_id", "item_id"))
     check = arguments.pop("check")
     depth = 10 if k is None else k
     queue = Queue(order, limit, per_query, dict(map(_share, shares)), rel)
@@ -161,13 +188,32 @@ def sheet(
             )
             if missing:
                 say(f"note: labels: {missing}, so no item is labelled yet")
+    if assessors:
+        labelling_sheet = people.dealt(labelling_sheet)
     _say(labelling_sheet)
-    text = (
-        f"{labelling_sheet.executed_sql}\n"
-        if sql
-        else (MARK if excel else "") + str(labelling_sheet)
-    )
-    write(text, out)
+    if sql:
+        write(f"{labelling_sheet.executed_sql}\n", None if is_folder else out)
+    elif is_folder and out:
+        _write_each(labelling_sheet, assessors, out, excel=excel)
+    else:
+        write(_text(labelling_sheet, excel=excel), out)
+
+
+def _text(labelling_sheet: Sheet, *, excel: bool) -> str:
+    from sqlmetrics.annotation.csv_file import MARK
+
+    return (MARK if excel else "") + str(labelling_sheet)
+
+
+def _write_each(labelling_sheet: Sheet, assessors: Sequence[str], out: str, *, excel: bool) -> None:
+    """Write the sheet of each assessor into a folder."""
+    from sqlmetrics.annotation.assessors import sheet_by_assessor
+    from sqlmetrics.engines.output_files import output_folder
+
+    with output_folder(out, overwrite=overwrites()) as folder:
+        for name, part in sheet_by_assessor(labelling_sheet, assessors).items():
+            path = folder / f"{name}.csv"
+            path.write_text(_text(part, excel=excel), encoding="utf-8", newline="")
 
 
 def _share(text: str) -> tuple[str, float]:
@@ -204,7 +250,7 @@ def _check_of_sample(
 
 
 @click.command("sheet-import", cls=Command)
-@click.argument("sheet", type=INPUT)
+@click.argument("sheets", type=INPUT, nargs=-1, required=True, metavar="SHEET...")
 @option(
     "--labels",
     required=True,
@@ -223,22 +269,38 @@ def _check_of_sample(
 @column_option("query", default="query_id")
 @column_option("item", default="item_id")
 @column_option("grade", default="grade")
+@option(
+    "--judge",
+    metavar="COLUMN",
+    default="assessor",
+    show_default=True,
+    help="Column of the labels for the assessor, of sheets that have one.",
+    heading=COLUMNS,
+)
 @option("--date", metavar="COLUMN", help="Day column of the labels.", heading=COLUMNS)
 @error_options
 def sheet_import(
-    *, sheet: str, labels: str, new: bool, conflicts: str, date: str | None, **columns: str
+    *,
+    sheets: tuple[str, ...],
+    labels: str,
+    new: bool,
+    conflicts: str,
+    date: str | None,
+    **columns: str,
 ) -> None:
-    """Add the grades of SHEET to a file of labels, all or nothing.
+    """Add the grades of one SHEET or several to a file of labels, all or nothing.
 
-    Rows without a grade are skipped. Existing labels are never removed.
+    Rows without a grade are skipped. Existing labels are never removed. The grades of assessors
+    keep their names if the labels are new or have a column for them.
 
     \b
     sqlmetrics sheet-import sheet.csv --labels labels.parquet
+    sqlmetrics sheet-import sheets/*.csv --labels judged.csv --new
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.annotation.import_grades import add
 
     column_by_role = columns | ({"date": date} if date else {})
-    import_report = add(sheet, labels, column_by_role, conflicts=conflicts, new=new)
+    import_report = add(sheets, labels, column_by_role, conflicts=conflicts, new=new)
     unchanged = f", {import_report.n_kept:,} kept as they were" if import_report.n_kept else ""
     click.echo(
         f"{labels}: {import_report.n_before:,} labels before, {import_report.n_added:,} added, "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,11 @@ from sqlmetrics.cli.options.command import Command, option
 from sqlmetrics.cli.options.parameters import confidence_option, sql_option
 from sqlmetrics.cli.output import format_of, output_options
 from sqlmetrics.cli.systems import FORMATS, answer, into_options, is_written, spec_of, write_into
+
+if TYPE_CHECKING:
+    from sqlmetrics.agreement.combination import Combination
+
+LABEL_FORMATS = (*FORMATS, "qrels")
 
 
 @click.command(cls=Command)
@@ -45,7 +50,7 @@ from sqlmetrics.cli.systems import FORMATS, answer, into_options, is_written, sp
 @sql_option
 @judged_options
 @place_options
-@output_options(FORMATS)
+@output_options(LABEL_FORMATS)
 @error_options
 @given_options
 def combine(
@@ -64,7 +69,7 @@ def combine(
     LABELS are those of agree: one table with a grade column per judge, or with a row per judge; or
     one table per judge. Prints what changes: for each judge how many of its labels, and with
     --rankings and -m the values and the order of systems. With --out or --into, writes the labels:
-    query_id, item_id, grade.
+    query_id, item_id, grade; --out FILE.qrels writes them as TREC does.
 
     \b
     sqlmetrics combine labels.csv --judges ann,bob,gpt --out majority.csv
@@ -75,7 +80,7 @@ def combine(
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.agreement.combine import combine as combined
 
-    form = format_of(output, out, FORMATS, ("metric_date", "query_id", "item_id"))
+    form = format_of(output, out, LABEL_FORMATS, ("metric_date", "query_id", "item_id"))
     elsewhere = {"--sql": sql, "-o": output, "--out": out}
     labels = labels_of(tables)
     if is_written(into, dry_run=dry_run, elsewhere=elsewhere):
@@ -83,4 +88,17 @@ def combine(
         return
     with location.reading(spec_of(labels)) as engine:
         combination = combined(labels, connection=engine, **arguments)
-    answer(combination, form, out, sql=sql)
+    answer(combination, form, out, sql=sql, texts={"qrels": lambda: _qrels(combination, out)})
+
+
+def _qrels(combination: Combination, out: str | None) -> str:
+    from sqlmetrics.annotation.label_file import qrels
+
+    rows = combination.table.to_pylist()
+    keys = [
+        name
+        for name in ("query_id", "item_id", "metric_date")
+        if name in combination.table.column_names
+    ]
+    grades = {tuple(str(row[key]) for key in keys): row["grade"] for row in rows}
+    return qrels(grades, out or "stdout").removesuffix("\n")
