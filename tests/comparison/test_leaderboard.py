@@ -150,6 +150,8 @@ def test_the_studentized_range_is_scipy_s() -> None:
 def test_rows_say_what_the_evaluation_and_the_pairs_say() -> None:
     rankings, labels = world()
     asked = [*METRICS, "first_rank", "num_rel_ret"]
+    formula = sm.leaderboard(rankings, labels, "north = mrr + P_3", preset="trec_eval")
+    assert formula.headings == {"north": "north"}
     board = sm.leaderboard(rankings, labels, asked, preset="trec_eval", baseline="s3")
     result = sm.evaluate(
         rankings, labels, [*asked, "num_judged@3", "num_ret@3"], system="system", preset="trec_eval"

@@ -79,7 +79,7 @@ def ledger(folder: Path) -> list[dict[str, str]]:
 
 
 def test_a_page_has_rounded_values_of_the_leaderboard_and_nothing_hidden(folder: Path) -> None:
-    refresh(folder)
+    result = refresh(folder)
     files = written(folder)
     assert {*files} == {
         *("site/index.html", "site/leaderboard.csv", "reports/uploads.csv"),
@@ -98,6 +98,9 @@ def test_a_page_has_rounded_values_of_the_leaderboard_and_nothing_hidden(folder:
     assert [f"{row['team']}/{row['run']}" for row in rows] == [
         row["system"] for row in board.rows if row["metric"] == "ndcg@5"
     ]
+    for row in result.leaderboard or ():
+        name = {"ap": "map"}.get(row["metric"], row["metric"])
+        assert row["value"] == pytest.approx(wanted[row["system"], name]["value"], abs=1e-12)
     for row in rows:
         for metric in ("ndcg@5", "map"):
             of_board = wanted[f"{row['team']}/{row['run']}", metric]
@@ -163,6 +166,8 @@ def test_bad_uploads_are_left_aside_with_their_reasons(folder: Path) -> None:
     put(folder, "blue", "new.txt.part", [])
     put(folder, "red team", ".hidden", [])
     put(folder, "red team", "same.txt", lines("bm25", 2))
+    tabs = [line.replace(" ", "\t").replace("item", "an item") for line in lines("tabs", 3)]
+    put(folder, "green", "tabs.tsv", tabs)
     (folder / "uploads" / "stray.txt").write_text("")
     (folder / "uploads" / "linked").symlink_to(folder)
     (folder / "track.yml").write_text(TRACK + "run_tag: any\n")
@@ -171,7 +176,10 @@ def test_bad_uploads_are_left_aside_with_their_reasons(folder: Path) -> None:
     assert found["blue", "tag.txt"]["status"] == "accepted"
     (folder / "track.yml").write_text(TRACK)
     result = refresh(folder)
-    assert {row["team"]: row["run"] for row in result if row["status"] == "accepted"} == TEAMS
+    assert {row["team"]: row["run"] for row in result if row["status"] == "accepted"} == {
+        **TEAMS,
+        "green": "tabs",
+    }
     report = (folder / "reports" / "blue.txt").read_text()
     for file, (_, problem, example) in BAD.items():
         part = report.partition(f"refused: {file.replace('deep.txt', 'deep.res')}")[2]

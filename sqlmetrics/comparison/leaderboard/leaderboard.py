@@ -10,6 +10,7 @@ from datetime import date
 from itertools import combinations
 from typing import Any, Unpack
 
+from sqlmetrics.catalog.arithmetic import NAMED
 from sqlmetrics.catalog.measure import Measure, metric_texts
 from sqlmetrics.comparison.all_pairs import group_letters
 from sqlmetrics.comparison.compare import asked_plan
@@ -398,7 +399,7 @@ def _headings(spec: Spec, texts: Sequence[str], measures: Sequence[Measure]) -> 
         with suppress(SpecError):
             name = str(spec.measure(text))
             if name in headings:
-                headings[name] = text
+                headings[name] = name if NAMED.match(text) else text  # not a whole formula
     return headings
 
 

@@ -103,8 +103,8 @@ class Ledger:
                 "a copy of it back, or move it away: then all uploads count as new"
             ) from None
 
-    def write(self, entries: Iterable[Entry]) -> None:
-        """Write it anew, in the order of time.
+    def write(self, entries: Iterable[Entry]) -> Ledger:
+        """Write it anew, in the order of time; what it then holds.
 
         Raises:
             SpecError: If another refresh has written it since it was read.
@@ -119,3 +119,4 @@ class Ledger:
             output_file(self.path, is_ours=lambda *_: True) as staging,
         ):
             staging.write_bytes(buffer.getvalue().encode())
+        return Ledger(self.path, buffer.getvalue())

@@ -12,7 +12,7 @@ import sqlmetrics
 from sqlmetrics.comparison.leaderboard.board import Leaderboard, letter_ranges
 from sqlmetrics.comparison.page.charts import COLORS
 from sqlmetrics.comparison.page.page import environment
-from sqlmetrics.comparison.track.ledger import TIME, Entry
+from sqlmetrics.comparison.track.ledger import Entry
 from sqlmetrics.comparison.track.result import Decision, Track
 from sqlmetrics.comparison.track.track_file import TrackFile
 from sqlmetrics.engines.output_files import (
@@ -82,14 +82,15 @@ def write_site(
     """Write the page and its table, which are all that is published."""
     board = result.leaderboard
     rows = [*_rows(result, board)] if board else []
-    metric = track_file.metrics[0]
+    measure = track_file.spec.measures[0]
+    metric = board.headings[board.sort_by] if board else str(measure)
     view = {
         "title": track_file.track,
-        **_words(result, track_file, rows),
+        **_words(result, track_file, metric, rows),
         "metric": metric,
         "columns": [*_columns(rows, board)],
         "is_first": [row["rank"] == "1" for row in rows],
-        "history": _history(history, metric, is_lower=_is_lower(track_file)),
+        "history": _history(history, metric, is_lower=measure.metric.better == "lower"),
         "light": {name: color for color, (name, _) in COLORS.items()},
         "dark": dict(COLORS.values()),
         "version": sqlmetrics.__version__,
@@ -105,10 +106,6 @@ def write_site(
 
 def _is_ours(file: Path, new: Path) -> bool:
     return has_mark(MARK)(file, new) if file.suffix == ".html" else begins_alike(file, new)
-
-
-def _is_lower(track_file: TrackFile) -> bool:
-    return track_file.spec.measures[0].metric.better == "lower"
 
 
 def _rows(result: Track, board: Leaderboard) -> Iterator[dict[str, str]]:
@@ -165,15 +162,18 @@ def _columns(rows: Sequence[Mapping[str, str]], board: Leaderboard | None) -> It
 
 
 def _words(
-    result: Track, track_file: TrackFile, rows: Sequence[Mapping[str, str]]
+    result: Track, track_file: TrackFile, metric: str, rows: Sequence[Mapping[str, str]]
 ) -> dict[str, Any]:
     """The sentences of the page."""
-    board, metric = result.leaderboard, track_file.metrics[0]
+    board = result.leaderboard
     if board is None:
         paragraphs = ["Judgments are hidden."]
         return {"headline": "No upload is accepted yet", "counts": "", "paragraphs": paragraphs}
     leaders = [row for row in rows if row["rank"] == "1"]
-    names = " and ".join(f"{row['team']}: {row['run']}" for row in leaders[:3])
+    headline = f"No run has a value of {metric}"
+    if leaders:
+        names = " and ".join(f"{row['team']}: {row['run']}" for row in leaders[:3])
+        headline = f"The best {metric} is {leaders[0][metric]}, of {names}"
     accepted = [decision for decision in result.decisions if decision.is_accepted]
     n_teams = len({decision.upload.team for decision in accepted})
     last = max(decision.uploaded for decision in accepted)
@@ -183,7 +183,7 @@ def _words(
     if any(row["group"] for row in board.rows):
         about += " Runs that share a letter of a group do not differ."
     return {
-        "headline": f"The best {metric} is {leaders[0][metric]}, of {names}",
+        "headline": headline,
         "counts": f"{many(len(accepted), 'run')} of {many(n_teams, 'team')}; the last upload was "
         f"on {_time(last)} UTC.",
         "about": about,
@@ -226,8 +226,8 @@ def _history(entries: Iterable[Entry], metric: str, *, is_lower: bool) -> dict[s
 
 def _chart(best: Sequence[Entry], last: str) -> dict[str, Any]:
     """Steps in a square of 100: time to the right, the value upwards."""
-    seconds = [datetime.strptime(entry.uploaded, TIME).timestamp() for entry in best]
-    seconds.append(datetime.strptime(last, TIME).timestamp())
+    times = [*(entry.uploaded for entry in best), last]
+    seconds = [datetime.fromisoformat(uploaded).timestamp() for uploaded in times]
     numbers = [float(entry.value) for entry in best]
     low, high = min(numbers), max(numbers)
     span = seconds[-1] - seconds[0]
@@ -237,10 +237,6 @@ def _chart(best: Sequence[Entry], last: str) -> dict[str, Any]:
     return {
         "line": f"M{across[0]} {down[0]}{steps}",
         "dots": [f"{x} {y}" for x, y in zip(across, down, strict=False)],
-        "scale": [max(best, key=_number).value, min(best, key=_number).value],
+        "scale": [best[numbers.index(high)].value, best[numbers.index(low)].value],
         "days": [best[0].uploaded[:10], last[:10]],
     }
-
-
-def _number(entry: Entry) -> float:
-    return float(entry.value)

@@ -64,25 +64,25 @@ def track(path: str | Path, *, out: str | Path = "site", overwrite: bool = False
         topics.write_text("\n".join(_topics(track_file, engine)), encoding="utf-8", newline="")
         uploads = [*uploads_of(track_file, staging, notes)]
         decisions = _decisions(uploads, entries, track_file, topics, engine)
+        entries = _entries(decisions) | entries
+        ledger = ledger.write(entries.values())  # times are kept, whatever comes of the evaluation
         decisions, board = _evaluated(decisions, track_file)
         values = _values(board, track_file.public.decimals)
         if board and track_file.public.show == "teams":
             board = _board(_best(decisions, board), track_file)
     metric = str(track_file.spec.measures[0])
-    for decision in decisions:
-        upload = decision.upload
-        if upload.sha256:
-            value = values.get(upload.system, {}).get(metric, "") if decision.is_accepted else ""
-            of_metric = (metric if value else "", value)
-            entries[upload.key] = Entry(decision.uploaded, *upload.key, decision.status, *of_metric)
+    entries |= _entries(decisions, metric, values)
+    ledger.write(entries.values())
     result = Track(
-        decisions=tuple(sorted(decisions, key=lambda decision: decision.upload.key[:2])),
+        decisions=tuple(sorted(decisions, key=lambda decision: decision.upload.key)),
         leaderboard=board,
         values=values,
         notes=(*notes, *(board.notes if board else ())),
     )
-    history = [entry for entry in entries.values() if entry.metric == metric]
-    ledger.write(entries.values())
+    teams = {upload.team for upload in uploads}
+    history = [
+        entry for entry in entries.values() if entry.metric == metric and entry.team in teams
+    ]
     write_reports(result, track_file, overwrite=overwrite)
     write_site(result, track_file, history, Path(out), overwrite=overwrite)
     return result
@@ -206,6 +206,22 @@ class _Rules:
         ):
             if limit is not None and self._counts[team, day] >= limit:
                 yield f"no more than {many(limit, 'upload')} {of_time} may be accepted", ""
+
+
+def _entries(
+    decisions: Iterable[Decision],
+    metric: str = "",
+    values: Mapping[str, Mapping[str, str]] | None = None,
+) -> dict[tuple[str, str, str], Entry]:
+    """What the ledger remembers of uploads that were read."""
+    entries = {}
+    for decision in decisions:
+        upload = decision.upload
+        value = (values or {}).get(upload.system, {}).get(metric, "")
+        of_metric = (metric, value) if decision.is_accepted and value != "-" else ("", "")
+        if upload.sha256:
+            entries[upload.key] = Entry(decision.uploaded, *upload.key, decision.status, *of_metric)
+    return entries
 
 
 def _evaluated(

@@ -116,7 +116,12 @@ class TrackFile(Model):
             track_file = cls(**values)
         except ValidationError as error:
             raise SpecError(sentences(error, model=cls)) from None
-        track_file.spec  # noqa: B018  # its metrics are checked before a file is looked at
+        spec = track_file.spec
+        if not spec.settings(spec.measures[0]).is_mean:
+            raise SpecError(
+                f"metrics: the first one orders the runs, but {spec.measures[0]} is no mean of "
+                "topics; put another one before it"
+            )
         note_read(track_file.uploads)
         return track_file
 

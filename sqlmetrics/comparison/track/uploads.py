@@ -13,12 +13,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 from sqlmetrics.comparison.track.ledger import TIME
 from sqlmetrics.comparison.track.track_file import TrackFile
 from sqlmetrics.engines.database import Database
-from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem
+from sqlmetrics.evaluation.inputs.formats import RUN
+from sqlmetrics.evaluation.inputs.run_names import have_tabs
 from sqlmetrics.sql.relation import file_title
 from sqlmetrics.sql.stage import print_template
 from sqlmetrics.tables.table import many, printable
@@ -86,7 +89,7 @@ def uploads_of(track_file: TrackFile, staging: Path, notes: list[str]) -> Iterat
     folder = Path(track_file.uploads)
     if not folder.is_dir():
         raise SpecError(f"uploads: there is no folder {track_file.uploads!r}")
-    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+    for entry in _entries(folder, notes):
         shown = printable(entry.name)
         if UNFINISHED.fullmatch(entry.name):
             continue
@@ -101,8 +104,17 @@ def uploads_of(track_file: TrackFile, staging: Path, notes: list[str]) -> Iterat
             yield from _of_team(Path(entry.path), track_file.limits.megabytes, staging, notes)
 
 
+def _entries(folder: Path, notes: list[str]) -> list[os.DirEntry[str]]:
+    """What is in a folder; nothing, and a note, if it cannot be read."""
+    try:
+        return sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        notes.append(f"{str(folder)!r} cannot be read: {error.strerror}")
+        return []
+
+
 def _of_team(folder: Path, megabytes: int, staging: Path, notes: list[str]) -> Iterator[Upload]:
-    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+    for entry in _entries(folder, notes):
         shown = f"{folder.name}/{printable(entry.name)}"
         if UNFINISHED.fullmatch(entry.name):
             notes.append(f"{shown} is ignored: it is hidden or still being uploaded")
@@ -116,6 +128,8 @@ def _read(folder: Path, name: str, megabytes: int, staging: Path) -> Upload:
     """A file as it is now, with its text beside the others."""
     upload = Upload(folder.name, name)
     try:
+        if printable(name) != name:
+            raise _unreadable(name, "has a name that is not printable", "give it another name")
         content, modified = _content(folder / name, megabytes)
         sha256 = hashlib.sha256(content).hexdigest()
         upload = replace(upload, modified=modified.strftime(TIME), sha256=sha256)
@@ -217,8 +231,16 @@ def problems_of(
     if not re.fullmatch(track_file.naming, upload.run):
         what = f"the name {upload.run!r} does not match {track_file.naming}"
         return [Problem(shown, what, 1, remedy="rename the file and the run in it")]
-    files = {"file": str(upload.staged), "rows": str(upload.rows)}
-    engine.execute(print_template("comparison/upload_rows", files))
+    separator = "\t" if have_tabs([str(upload.staged)], RUN) else ""
+    view: dict[str, Any] = {
+        "file": str(upload.staged),
+        "rows": str(upload.rows),
+        "relation": {"separator": separator},
+    }
+    try:
+        engine.execute(print_template("comparison/upload_rows", view))
+    except EngineError:  # the database has not the memory for such a text
+        return [Problem(shown, "cannot be read as lines", 1, remedy=f"write {_LINE} in each line")]
     view = {
         "file": str(upload.rows),
         "topics": str(topics),
