@@ -701,10 +701,11 @@ CELLS: dict[str, tuple[str, ...]] = {
         "GRADE s.csv",
         "sheet-import s.csv --labels new.csv --new --conflicts keep --query query_id "
         "--item item_id --grade grade",
-        "sheet-import s.csv --labels other.csv --new --date ds --judge who",
+        "sheet-import s.csv --labels other.csv --new --date ds --judge who --pooled",
     ),
     "sample": (
         "sample runs.parquet --labels labels.parquet --size 4 --skip-bad",
+        "sample files.yml --unit pair --rate 2=1 --rate 4=.5",
         "sample files.yml --size 12 --by country --traffic --share traffic --seed 2 --out s.csv",
         "sample search.yml --size 3 --sql --db shop.duckdb --unit pair -k 2",
         "sample runs.parquet --labels labels.parquet --queries queries.parquet --size 3",

@@ -5,17 +5,19 @@ every set of n of its N queries is as likely as any other (simple random samplin
 replacement; Cochran, Sampling Techniques, 3rd ed. 1977, ch. 2 and 5): each query draws the
 lot md5(seed | day | query id), and the n lowest lots are taken. Pairs of a query and an item are
 drawn in the same way, of those that a system shows in its top k; a pair is in the stratum of its
-query, so that its inclusion probability is that of all pairs of the stratum.
+query, so that its inclusion probability is that of all pairs of the stratum. With rates the best
+rank of its item makes strata, too, of which a share each is drawn.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlmetrics.annotation.pool import lot, rankings_alone, stages
+from sqlmetrics.annotation.rank_bands import RANKS, RankBands, check_rates, drawn
 from sqlmetrics.annotation.sample import DEPTH, DESIGN, ITEM, TRAFFIC, WEIGHT, Key, Sample
 from sqlmetrics.annotation.texts import QueryContext, check_rankings, facts
 from sqlmetrics.engines.database import Database
@@ -80,13 +82,14 @@ def allocate(
 def draw(
     spec: Spec,
     engine: Database,
-    size: int,
+    size: int | None,
     *,
     by: Sequence[str] = (),
     traffic: bool = False,
     seed: int = 1,
     share: str = "queries",
     k: int | None = None,
+    rates: Mapping[int, float] | None = None,
 ) -> Sample:
     """A stratified sample of the queries that the rankings have; with days, of (day, query).
 
@@ -97,33 +100,48 @@ def draw(
     Args:
         spec: The evaluation; its labels are not looked at.
         engine: Where the tables are.
-        size: Queries to draw; all of them if there are fewer.
+        size: Queries to draw; all of them if there are fewer. None with rates.
         by: Segments whose values make strata.
         traffic: Whether head, torso and tail make strata.
         seed: Another seed draws another sample.
         share: Allocate in proportion to `queries` or to `traffic`.
         k: Draw pairs of a query and an item instead, of those in the top k of a list.
+        rates: Draw pairs by the best rank of their item: last rank -> the share of the pairs down
+            to it, from the last rank above it on.
 
     Raises:
-        SpecError: If the size is too small, or traffic is asked for without weights.
+        SpecError: If the size is too small, a rate is no share, or traffic has no weights.
         InputError: If there is no query, or an id or a weight is missing or negative.
     """
+    check_rates(rates or {})
+    if rates:
+        k = max(rates)
     frame = _frame(spec, engine, by, traffic=traffic or share == "traffic", seed=seed, k=k)
-    frame = replace(frame, traffic=traffic)
+    frame = replace(frame, traffic=traffic, bands=RankBands.until(rates or ()))
     strata, count = frame.strata_rows(engine)
     populations = [row[-3] for row in strata]
-    shares = populations if share == "queries" else [row[-2] for row in strata]
-    sample_sizes = allocate(populations, size, shares, frame.units)
+    if rates:
+        sample_sizes = [drawn(rates, row[-4], row[-3], LEAST) for row in strata]
+    else:
+        shares = populations if share == "queries" else [row[-2] for row in strata]
+        sample_sizes = allocate(populations, size or 0, shares, frame.units)
     rows = [(*row[:-2], n) for row, n in zip(strata, sample_sizes, strict=True)]
     names, select = frame.select(rows)
     return Sample(names, tuple(engine.rows(select)), f"{count};\n\n{select};\n")
 
 
 def strata_sums(
-    spec: Spec, engine: Database, by: Sequence[str], *, traffic: bool, k: int | None = None
+    spec: Spec,
+    engine: Database,
+    by: Sequence[str],
+    *,
+    traffic: bool,
+    k: int | None = None,
+    bands: RankBands | None = None,
 ) -> dict[Key, tuple[int, float]]:
     """Stratum -> how many queries or pairs it has, and their weights; 1 each without weights."""
     frame = _frame(spec, engine, by, traffic=traffic, seed=1, k=k)
+    frame = replace(frame, bands=bands or RankBands())
     rows, _ = frame.strata_rows(engine)
     return {tuple(map(str, row[:-3])): (int(row[-3]), float(row[-2])) for row in rows}
 
@@ -163,6 +181,7 @@ class _Frame:
     traffic: bool
     seed: int
     k: int | None = None
+    bands: RankBands = field(default_factory=RankBands)
 
     @property
     def keys(self) -> list[str]:
@@ -184,6 +203,11 @@ class _Frame:
     @property
     def strata(self) -> list[str]:
         """The columns that make the strata."""
+        return [*self.query_strata, *([RANKS] if self.bands.bands else [])]
+
+    @property
+    def query_strata(self) -> list[str]:
+        """Those that a query is in."""
         return [*map(segment, self.plan.spec.by), *([TRAFFIC] if self.traffic else [])]
 
     @property
@@ -238,13 +262,15 @@ class _Frame:
         view = {
             "about": f"one row per query and item in the top {k} of a list",
             "keys": [f"ranked.{key}" for key in self.keys],
-            "columns": [],
+            "columns": [Column("min(rnk)", "best_rank")] if self.bands.bands else [],
             "joins": {},
             "where": [f"rnk <= {k}"],
         }
         columns = [
             *(f"pool.{key}" for key in self.keys),
-            *(f"query_units.{name}" for name in (*self.strata, *self.carried)),
+            *(f"query_units.{name}" for name in self.query_strata),
+            *([Column(self.bands.of("pool.best_rank"), RANKS)] if self.bands.bands else []),
+            *(f"query_units.{name}" for name in self.carried),
             Column(lot(self.plan, self.seed, self.keys, "pool."), "lot"),
         ]
         about = "one row per pair: the stratum of its query and its random number"

@@ -15,6 +15,7 @@ from sqlmetrics.annotation.estimator import SampleMean
 from sqlmetrics.annotation.frame import Frame, Only, values_of
 from sqlmetrics.annotation.llm_labels import LlmLabels, LlmValues
 from sqlmetrics.annotation.prediction_powered import PairedStratum, PoweredEstimate
+from sqlmetrics.annotation.rank_bands import RANKS
 from sqlmetrics.annotation.sample import WEIGHT, Key, Sample
 from sqlmetrics.annotation.sample_size import Precision
 from sqlmetrics.catalog.option import is_number
@@ -328,7 +329,8 @@ def _cells(mean_estimate: SampleMean) -> tuple[Any, ...]:
 
 
 def _segment(name: str, sample: Sample) -> str:
-    column_by_segment = {column.removeprefix("by_"): column for column in sample.strata_names}
+    columns = (column for column in sample.strata_names if column != RANKS)
+    column_by_segment = {column.removeprefix("by_"): column for column in columns}
     if name not in column_by_segment:
         raise SpecError(unknown("stratum column", name, column_by_segment))
     return column_by_segment[name]

@@ -29,12 +29,17 @@ class GradedSheet:
         ids: The names of what identifies a grade: those of `sheet.IDS`, and `sheet.ASSESSOR` if
             the sheet says who graded.
         grades: The grade of each key; 0 or more.
-        n_ungraded: Rows without a grade: not graded yet.
+        ungraded: The keys of the rows without a grade: not graded yet.
     """
 
     ids: tuple[str, ...]
     grades: dict[Key, float]
-    n_ungraded: int
+    ungraded: tuple[Key, ...]
+
+    @property
+    def n_ungraded(self) -> int:
+        """How many rows have no grade."""
+        return len(self.ungraded)
 
     @property
     def has_assessors(self) -> bool:
@@ -59,7 +64,7 @@ class GradedSheet:
                 Problem(repr(labels), message, len(twice), columns, twice[:_EXAMPLES], _TWO)
             )
         grades = {key[:-1]: grade for key, grade in self.grades.items()}
-        return GradedSheet(names, grades, self.n_ungraded)
+        return GradedSheet(names, grades, tuple(key[:-1] for key in self.ungraded))
 
 
 def read_all(paths: Sequence[str]) -> GradedSheet:
@@ -86,7 +91,8 @@ def read_all(paths: Sequence[str]) -> GradedSheet:
     if problems:
         raise InputError(problems)
     grades = {key: grade for sheet in sheets for key, grade in sheet.grades.items()}
-    return GradedSheet(sheets[0].ids, grades, sum(sheet.n_ungraded for sheet in sheets))
+    ungraded = tuple(key for sheet in sheets for key in sheet.ungraded)
+    return GradedSheet(sheets[0].ids, grades, ungraded)
 
 
 def read(path: str | Path) -> GradedSheet:
@@ -108,7 +114,7 @@ def read(path: str | Path) -> GradedSheet:
     ids = _identity(records)
     texts = dict(zip(_of(records, ids), (text for (text,) in _of(records, (GRADE,))), strict=True))
     grades = {key: float(text) for key, text in texts.items() if text.strip()}
-    return GradedSheet(ids, grades, len(texts) - len(grades))
+    return GradedSheet(ids, grades, tuple(key for key in texts if key not in grades))
 
 
 def _column_problems(names: Sequence[str]) -> Iterator[str]:

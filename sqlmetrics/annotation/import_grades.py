@@ -30,6 +30,7 @@ class ImportReport:
         n_known: Rows of the sheet that the labels had already, with the same grade.
         n_kept: Rows whose grade the labels have otherwise, and keep.
         n_ungraded: Rows without a grade.
+        n_pooled: Those of them that have a label now that says so.
     """
 
     n_before: int
@@ -37,6 +38,11 @@ class ImportReport:
     n_known: int
     n_kept: int
     n_ungraded: int
+    n_pooled: int = 0
+
+
+POOLED = -1.0
+"""The grade of an item that is in the pool and was not graded, as TREC writes it."""
 
 
 def add(
@@ -46,6 +52,7 @@ def add(
     *,
     conflicts: str = "error",
     new: bool = False,
+    pooled: bool = False,
 ) -> ImportReport:
     """Add the grades of sheets to a file of labels, all of them or none.
 
@@ -58,6 +65,7 @@ def add(
             and if it says who graded `judge`.
         conflicts: One of CONFLICTS.
         new: Whether the file of labels is to be made.
+        pooled: Whether rows without a grade become labels of the grade POOLED.
 
     Raises:
         InputError: If the sheet is wrong, or disagrees with the labels.
@@ -70,6 +78,11 @@ def add(
     file = label_file.opened(labels, names, columns["grade"], new=new)
     if graded.has_assessors and file.has_column(columns["judge"]):
         file = file.with_ids((*names, columns["judge"]))
+        if pooled:
+            raise SpecError(
+                f"--pooled is for labels with one grade a pair, and {labels!r} says who graded; "
+                "combine the grades first"
+            )
     elif graded.has_assessors:
         graded = graded.anonymous(labels)
     rows = [] if new else file.rows()
@@ -80,10 +93,13 @@ def add(
     if differing and conflicts == "error":
         raise InputError(_disagreeing(labels, graded, existing_grades, differing))
     fresh = {key: grade for key, grade in graded.grades.items() if key not in existing_grades}
-    if fresh or new:
-        file.grow(fresh)
+    unmarked = {*existing_grades, *graded.grades} if pooled else {*graded.ungraded}
+    marks = {key: POOLED for key in graded.ungraded if key not in unmarked}
+    if fresh or marks or new:
+        file.grow({**fresh, **marks})
     n_known = len(graded.grades) - len(fresh) - len(differing)
-    return ImportReport(len(rows), len(fresh), n_known, len(differing), graded.n_ungraded)
+    n_ungraded = sum(key not in marks for key in graded.ungraded)
+    return ImportReport(len(rows), len(fresh), n_known, len(differing), n_ungraded, len(marks))
 
 
 def _disagreeing(

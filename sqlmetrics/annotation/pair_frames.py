@@ -18,6 +18,7 @@ from sqlmetrics.annotation.estimator import Stratum
 from sqlmetrics.annotation.frame import Only
 from sqlmetrics.annotation.llm_labels import EVERY, LlmLabels, LlmValues
 from sqlmetrics.annotation.prediction_powered import PairedStratum
+from sqlmetrics.annotation.rank_bands import RANKS
 from sqlmetrics.annotation.sample import ITEM, TRAFFIC, WEIGHT, Key, Sample
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.engines.database import Database
@@ -70,7 +71,16 @@ def refuse(spec: Spec, sample: Sample, llm: LlmLabels | None) -> None:
                 f"{measure}: looks at ranks below {sample.depth}, from which no pair was drawn; "
                 f"take @{sample.depth} or less, or draw from deeper ranks (sample -k)"
             )
-    if llm is not None and llm.sample is not None:
+    if llm is not None:
+        _refuse_model(sample, llm)
+
+
+def _refuse_model(sample: Sample, llm: LlmLabels) -> None:
+    if RANKS in sample.names:
+        raise SpecError(
+            "labels of a model need pairs of all ranks drawn alike; draw them without --rate"
+        )
+    if llm.sample is not None:
         raise SpecError(
             "the model must have labelled the items of all queries where pairs were drawn; leave "
             "its sample out (--llm-sample)"
@@ -99,7 +109,7 @@ class PairFrames:
     @property
     def _strata(self) -> dict[str, Any]:
         names = self.sample.strata_names
-        by = [name.removeprefix("by_") for name in names if name != TRAFFIC]
+        by = [name.removeprefix("by_") for name in names if name not in (TRAFFIC, RANKS)]
         return {"by": by, "traffic": TRAFFIC in names}
 
     @cached_property
@@ -114,7 +124,8 @@ class PairFrames:
         Raises:
             InputError: If the rankings have other pairs than those that the sample was drawn from.
         """
-        pairs = strata_sums(self.spec, self.engine, **self._strata, k=self.sample.depth)
+        of_pairs = {**self._strata, "k": self.sample.depth, "bands": self.sample.bands}
+        pairs = strata_sums(self.spec, self.engine, **of_pairs)
         names = (*self.sample.strata_names, "stratum_size")
         for *columns, size in {*self.sample.of(names)}:
             existing, _ = pairs.get(tuple(map(str, columns)), (0, 0.0))
@@ -158,7 +169,8 @@ class PairFrames:
                 rows.setdefault(tuple(columns), [])
                 if self.graded[i]:
                     rows[tuple(columns)].append(i)
-        whole = sum(self.sizes[key][1 if traffic else 0] for key in rows)
+        n_names = len(names) - (RANKS in names)  # a query is in each range of ranks
+        whole = sum(self.sizes[key][traffic] for key in {key[:n_names] for key in rows})
         scale = sum(sizes.values()) / whole if whole else 0.0
         sums = self.model.sums(measure.column, traffic) if self.model else {}
         pairs = self.sample.texts(self.sample.unit_keys)

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from sqlmetrics.annotation import csv_file
+from sqlmetrics.annotation.rank_bands import RANKS, RankBands, is_band
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.output_files import note_read
 from sqlmetrics.errors import InputError, SpecError, unknown
@@ -45,10 +46,10 @@ class Sample:
 
     Attributes:
         names: The columns: `metric_date` if the rankings have days, `query_id`, of pairs `item_id`,
-            the strata (`by_<segment>`, `traffic`), `weight` if there is one, of pairs the last rank
-            that they were drawn from (`k`), then DESIGN: how many queries or pairs the stratum has
-            (N) and how many were drawn (n), the inclusion probability n / N and the sampling weight
-            N / n.
+            the strata (`by_<segment>`, `traffic`, of pairs `ranks`), `weight` if there is one, of
+            pairs the last rank that they were drawn from (`k`), then DESIGN: how many queries or
+            pairs the stratum has (N) and how many were drawn (n), the inclusion probability n / N
+            and the sampling weight N / n.
         rows: One row per sampled query or pair.
         executed_sql: The statements that drew it, empty if it was read from a file.
     """
@@ -113,6 +114,11 @@ class Sample:
         """The columns that make the strata."""
         return tuple(name for name in self.names if _is_stratum(name))
 
+    @cached_property
+    def bands(self) -> RankBands:
+        """The ranges of ranks that make strata of pairs; none if they do not."""
+        return RankBands.named(self.column(RANKS)) if RANKS in self.names else RankBands()
+
     def column(self, name: str) -> list[Any]:
         """The values of a column, in the order of the rows."""
         return [row[self.names.index(name)] for row in self.rows]
@@ -173,11 +179,11 @@ class Sample:
 
 
 def _is_stratum(name: str) -> bool:
-    return name == TRAFFIC or name.startswith("by_")
+    return name in (TRAFFIC, RANKS) or name.startswith("by_")
 
 
 def _column_problems(names: Sequence[str]) -> Iterator[str]:
-    columns = (*KEYS, ITEM, TRAFFIC, WEIGHT, DEPTH, *DESIGN, "by_<segment>")
+    columns = (*KEYS, ITEM, TRAFFIC, RANKS, WEIGHT, DEPTH, *DESIGN, "by_<segment>")
     for name in names:
         if name not in columns and not _is_stratum(name):
             yield unknown("column", name, columns)
@@ -196,6 +202,8 @@ def _value(name: str, text: str, where: str) -> Any:
             return date.fromisoformat(text)
         except ValueError:
             raise InputError(f"{where}: {name} is not a day like 2026-01-31: {text!r}") from None
+    if name == RANKS and not is_band(text):
+        raise InputError(f"{where}: {name} is not a range of ranks like 11-100: {text!r}")
     if name not in _NUMBERS:
         return text
     if not re.fullmatch(r"\d+" if _NUMBERS[name] is int else r"\d+(\.\d*)?(e[+-]?\d+)?", text):

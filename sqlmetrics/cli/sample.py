@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,12 +21,14 @@ from sqlmetrics.cli.options.parameters import (
 )
 from sqlmetrics.cli.output import emit_table, format_of, out_option, output_options, write
 from sqlmetrics.cli.systems import sources, spec_of
+from sqlmetrics.errors import SpecError
 from sqlmetrics.tables.table import many
 
 if TYPE_CHECKING:
     from sqlmetrics.engines.database import Database
     from sqlmetrics.spec.spec import Spec
 
+PAIRS = "Pairs"
 UNITS = {"query": "queries", "pair": "pairs"}
 SHARES = ("queries", "traffic")
 UNGRADED = ("error", "drop")
@@ -36,7 +39,7 @@ FORMATS = ("table", "json", "csv")
 @click.argument("tables", type=INPUT, nargs=-1, required=True, metavar="RANKINGS... LABELS | SPEC")
 @labels_option
 @queries_option
-@option("--size", type=int, required=True, metavar="N", help="Number of queries or pairs to draw.")
+@option("--size", type=int, metavar="N", help="Number of queries or pairs to draw.")
 @option(
     "--unit",
     type=click.Choice([*UNITS]),
@@ -49,6 +52,16 @@ FORMATS = ("table", "json", "csv")
     "k",
     type=int,
     help="With --unit pair: number of top ranks to draw items from.  [default: 10]",
+    heading=PAIRS,
+)
+@option(
+    "--rate",
+    "rates",
+    multiple=True,
+    metavar="RANK=SHARE",
+    help="With --unit pair, instead of --size: share of the pairs to draw down to a rank. May be "
+    "repeated.",
+    heading=PAIRS,
 )
 @option(
     "--by", multiple=True, metavar="COLUMN", help="Segment column to stratify by. May be repeated."
@@ -72,9 +85,10 @@ def sample(
     *,
     tables: tuple[str, ...],
     labels: str | None,
-    size: int,
+    size: int | None,
     unit: str,
     k: int | None,
+    rates: tuple[str, ...],
     by: tuple[str, ...],
     traffic: bool,
     share: str,
@@ -94,22 +108,32 @@ def sample(
     sqlmetrics sample search.yml --size 300 --by country --out sample.csv
     sqlmetrics sample run.parquet labels.parquet --size 300 --out sample.csv
     sqlmetrics sample search.yml --unit pair -k 10 --size 200 --out pairs.csv
+    sqlmetrics sample *.trec --unit pair --rate 10=1 --rate 100=0.1 --out p.csv
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.annotation.draw import draw
     from sqlmetrics.annotation.question import asked_spec
-    from sqlmetrics.errors import SpecError
 
     format_of(None, out, ("csv",), () if sql else ("query_id",))
     if k is not None and unit != "pair":
         raise SpecError("-k is of pairs; add --unit pair, or leave it out")
     depth = None if unit != "pair" else 10 if k is None else k
+    share_by_rank = dict(_rate(text) for text in rates)
+    _check_size(size, share_by_rank, unit, k, share)
     del arguments["check"]
     rankings, labels = sources(tables, labels, needs_labels=False)
     segments = {"by": by} if by and spec_of(rankings) is None else {}
     with location.reading(spec_of(rankings)) as engine, progress_bar("drawing a sample"):
         spec_sampled, _ = asked_spec(rankings, labels, engine, {**arguments, **segments})
         query_sample = draw(
-            spec_sampled, engine, size, by=by, traffic=traffic, seed=seed, share=share, k=depth
+            spec_sampled,
+            engine,
+            size,
+            by=by,
+            traffic=traffic,
+            seed=seed,
+            share=share,
+            k=depth,
+            rates=share_by_rank,
         )
     designs = set(query_sample.of((*query_sample.strata_names, "stratum_size")))
     population = sum(design[-1] for design in designs)
@@ -118,6 +142,37 @@ def sample(
         f"{many(len(designs), 'stratum', 'strata')}, seed {seed}"
     )
     write(query_sample.executed_sql if sql else str(query_sample), out)
+
+
+def _rate(text: str) -> tuple[int, float]:
+    """The last rank and the share of a text like 100=0.2."""
+    rank, _, share = text.partition("=")
+    try:
+        return int(rank), float(share)
+    except ValueError:
+        raise SpecError(f"--rate takes RANK=SHARE like 100=0.2, given {text!r}") from None
+
+
+def _check_size(
+    size: int | None, rates: Mapping[int, float], unit: str, k: int | None, share: str
+) -> None:
+    """Raise SpecError unless it is clear how much is drawn."""
+    if not rates:
+        if size is None:
+            raise SpecError("how many? give --size N; of pairs, --rate RANK=SHARE does, too")
+        return
+    if unit != "pair":
+        raise SpecError("--rate is of pairs; add --unit pair, or leave it out")
+    options = {
+        "--size": size is not None,
+        "-k": k is not None,
+        "--share": share != SHARES[0],
+    }
+    if needless := [name for name, is_given in options.items() if is_given]:
+        raise SpecError(
+            f"{' and '.join(needless)}: --rate says how much is drawn, and down to which rank; "
+            "leave one of them out"
+        )
 
 
 @click.command(cls=Command)
@@ -213,7 +268,6 @@ def estimate(
     from sqlmetrics.annotation import estimate as checkup
     from sqlmetrics.annotation.llm_labels import LlmLabels
     from sqlmetrics.annotation.sample import Sample
-    from sqlmetrics.errors import SpecError
     from sqlmetrics.spec.spec import Spec
 
     form = format_of(output, out, FORMATS, checkup.COLUMNS[:3])

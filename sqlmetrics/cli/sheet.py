@@ -266,6 +266,11 @@ def _check_of_sample(
     show_default=True,
     help="Treatment of a grade that differs from the label: error, or keep the label.",
 )
+@option(
+    "--pooled",
+    is_flag=True,
+    help="Add rows without a grade as -1: in the pool, not judged (see infap).",
+)
 @column_option("query", default="query_id")
 @column_option("item", default="item_id")
 @column_option("grade", default="grade")
@@ -285,6 +290,7 @@ def sheet_import(
     labels: str,
     new: bool,
     conflicts: str,
+    pooled: bool,
     date: str | None,
     **columns: str,
 ) -> None:
@@ -300,13 +306,14 @@ def sheet_import(
     from sqlmetrics.annotation.import_grades import add
 
     column_by_role = columns | ({"date": date} if date else {})
-    import_report = add(sheets, labels, column_by_role, conflicts=conflicts, new=new)
+    import_report = add(sheets, labels, column_by_role, conflicts=conflicts, new=new, pooled=pooled)
+    marked = f"{import_report.n_pooled:,} pooled without a grade, " if pooled else ""
     unchanged = f", {import_report.n_kept:,} kept as they were" if import_report.n_kept else ""
     click.echo(
         f"{labels}: {import_report.n_before:,} labels before, {import_report.n_added:,} added, "
         f"{import_report.n_known:,} known already{unchanged}, "
-        f"{import_report.n_ungraded:,} not graded yet; "
-        f"{import_report.n_before + import_report.n_added:,} labels now"
+        f"{marked}{import_report.n_ungraded:,} not graded yet; "
+        f"{import_report.n_before + import_report.n_added + import_report.n_pooled:,} labels now"
     )
 
 

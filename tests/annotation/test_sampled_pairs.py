@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command import sqlmetrics
-from marked import by_turns
+from engines.starting import Servers
+from marked import by_turns, engines
 
 import sqlmetrics as sm
 from sqlmetrics.annotation import estimator, prediction_powered
@@ -24,7 +25,7 @@ from sqlmetrics.annotation.llm_labels import LlmLabels
 from sqlmetrics.annotation.prediction_powered import PairedStratum
 from sqlmetrics.annotation.sample import Sample
 from sqlmetrics.annotation.sheet import of_sample
-from sqlmetrics.engines.database import connect
+from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.stats import student
 
 METRICS = ["dcg@3", "cg@2", "precision(rel=2)@3", "rbp(p=0.5)@3", "dcg(gain=linear)@1"]
@@ -319,3 +320,136 @@ def test_metrics_of_pairs_are_sums_of_items() -> None:
     parts = [sm.evaluate(rows, [label], METRICS) for label in labels if label["grade"]]
     for metric in METRICS:
         assert whole[metric] == pytest.approx(sum(part[metric] for part in parts), rel=1e-12)
+
+
+# -- by depth ---------------------------------------------------------------------------
+
+RATES = {2: 1.0, 3: 0.5, 6: 0.25}
+
+
+def banded(country: str | None = None) -> dict[str, list[tuple[str, str]]]:
+    """Range of ranks -> the pairs whose best rank is in it, by lot."""
+    country_of = {row["query_id"]: row["country"] for row in world()["queries"]}
+    pairs: dict[str, list[tuple[str, str]]] = {"1-2": [], "3-3": [], "4-6": []}
+    for pair, ranks in shown(6).items():
+        if country in (None, country_of[pair[0]]):
+            best = min(ranks.values())
+            pairs["1-2" if best < 3 else "3-3" if best == 3 else "4-6"].append(pair)
+    return {name: sorted(among, key=lot_of) for name, among in pairs.items()}
+
+
+def lot_of(pair: tuple[str, str]) -> tuple[str, ...]:
+    return hashlib.md5("|".join(("5", *pair)).encode()).hexdigest(), *pair
+
+
+@by_turns(1)
+@pytest.mark.parametrize("name", engines(["sqlite", "postgres"], now=["sqlite"]))
+def test_the_top_is_drawn_whole_and_a_share_of_the_rest(name: str, servers: Servers) -> None:
+    people, _ = specs()
+    with connect() as engine:
+        sample = draw(people, engine, None, by=["country"], seed=5, rates=RATES)
+    rows = sample.of((*KEYS, "by_country", "ranks", "stratum_size", "probability"))
+    for country in ("de", "fr"):
+        for (ranks, pairs), rate in zip(banded(country).items(), RATES.values(), strict=True):
+            drawn = [row for row in rows if row[2:4] == (country, ranks)]
+            n = math.floor(rate * len(pairs) + 0.5)
+            assert sorted(row[:2] for row in drawn) == sorted(pairs[:n])
+            assert {row[4:] for row in drawn} == {(len(pairs), n / len(pairs))}
+    assert {*sample.column("k")} == {6}
+    with servers.open(name) as engine:
+        again = draw(people, Database(engine), None, by=["country"], seed=5, rates=RATES)
+    assert str(again) == str(sample)
+
+
+@by_turns(2)
+def test_each_pair_counts_by_the_inverse_of_its_probability() -> None:
+    """Precision and DCG by plain Python; of pairs that are all drawn it is the evaluation."""
+    people, model = specs()
+    deep = people.having(metrics=["precision@6", "dcg@4"])
+    with connect() as engine:
+        sample = draw(people, engine, None, seed=5, rates=RATES)
+        rows = estimate(deep, engine, sample).table.to_pylist()
+        whole = draw(people, engine, None, by=["country"], rates=dict.fromkeys(RATES, 1.0))
+        exact = estimate(deep, engine, whole, by=["country"]).table.to_pylist()
+        with pytest.raises(sm.SpecError, match="drawn alike; draw them without --rate"):
+            estimate(deep, engine, sample, llm=LlmLabels(model))
+        with pytest.raises(sm.SpecError, match="unknown stratum column 'ranks'"):
+            estimate(deep, engine, sample, by=["ranks"])
+        result = sm.evaluate(
+            people.rankings.data, people.truth.data, ["precision@6", "dcg@4"], system="system"
+        )
+    grades = {(row["query_id"], row["item_id"]): row["grade"] for row in world()["labels"]}
+    existing, bands = shown(6), banded()
+
+    def addend(metric: str, system: str, pair: Any) -> float:
+        rank = existing[pair].get(system, 99)
+        if metric == "precision@6":
+            return (grades[pair] >= 1) * (rank <= 6) / 6
+        return (2 ** grades[pair] - 1) / math.log2(rank + 1) * (rank <= 4)
+
+    for row in rows:
+        total, variance = 0.0, 0.0
+        for pairs, rate in zip(bands.values(), RATES.values(), strict=True):
+            n, size = math.floor(rate * len(pairs) + 0.5), len(pairs)
+            values = [addend(row["metric"], row["system"], pair) for pair in pairs[:n]]
+            centre = sum(values) / n
+            total += size * centre / 40
+            spread = sum((value - centre) ** 2 for value in values) / (n - 1)
+            variance += (size / 40) ** 2 * (1 - n / size) * spread / n
+        if row["mean_over"] == "queries":
+            assert row["value"] == pytest.approx(total, rel=1e-12)
+            assert row["standard_error"] == pytest.approx(math.sqrt(variance), rel=1e-9)
+    means = {(row["system"], f"{row['metric']}@{row['k']}"): row for row in result.to_dicts()}
+    for row in exact:
+        if (row["mean_over"], row["segment_value"]) == ("queries", "all"):
+            wanted = means[row["system"], row["metric"]]["value"]
+            assert row["value"] == pytest.approx(wanted, rel=1e-12)
+            assert row["standard_error"] == pytest.approx(0, abs=1e-12)
+
+
+@by_turns(2)
+def test_infap_of_a_sample_of_the_pool(tmp_path: Path) -> None:
+    """Rows of the pool without a grade are -1, which infap reads; by hand."""
+    run = [f"q Q0 {item} 1 {9 - n} run\n" for n, item in enumerate("abcdef")]
+    (tmp_path / "a.run").write_text("".join(run))
+    line = ("sample", "a.run", "--unit", "pair", "--rate", "6=0.5", "--out", "pairs.csv")
+    sqlmetrics(*line, folder=tmp_path)
+    (tmp_path / "graded.csv").write_text("query_id,item_id,grade\nq,b,1\nq,c,0\nq,e,1\n")
+    sqlmetrics("sheet-import", "graded.csv", "--labels", "t.qrels", "--new", folder=tmp_path)
+    line = ("sheet", "a.run", "--labels", "t.qrels", "-k", "5", "--out", "pool.csv")
+    sqlmetrics(*line, folder=tmp_path)
+    line = ("sheet-import", "pool.csv", "--labels", "t.qrels", "--pooled")
+    assert "0 added, 0 known already, 2 pooled without a grade, 0 not graded yet; 5 labels now" in (
+        sqlmetrics(*line, folder=tmp_path).stdout
+    )
+    assert (tmp_path / "t.qrels").read_text().splitlines()[-1] == "q 0 d -1"
+    found = sm.evaluate(
+        str(tmp_path / "a.run"), str(tmp_path / "t.qrels"), "infap", negative_grades="unjudged"
+    )
+    # b: one pooled above, none judged; e: four pooled above, of two judged one is relevant
+    few = 0.00001
+    at_b = (1 + 1 * few / (2 * few)) / 2
+    at_e = (1 + 4 * (1 + few) / (2 + 2 * few)) / 5
+    assert found["infap"] == pytest.approx((at_b + at_e) / 2, rel=1e-12)
+    (tmp_path / "judged.csv").write_text("query_id,item_id,assessor,grade\nq,b,ann,1\n")
+    (tmp_path / "ann.csv").write_text("assessor,query_id,item_id,grade\nann,q,c,\n")
+    line = ("sheet-import", "ann.csv", "--labels", "judged.csv", "--pooled")
+    assert "combine the grades first" in sqlmetrics(*line, folder=tmp_path, expect=2).stderr
+    wrong = {
+        "--rate 6=0.5 --size 3": "--size: --rate says how much is drawn",
+        "--rate 6=0": "the rate down to rank 6 must be a share above 0",
+        "--rate 6": "--rate takes RANK=SHARE like 100=0.2, given '6'",
+        "--rate 0=1": "the rank of a rate must be 1 or more",
+        "": "how many? give --size N",
+    }
+    for words, said in wrong.items():
+        line = ("sample", "a.run", "--unit", "pair", *words.split())
+        assert said in sqlmetrics(*line, folder=tmp_path, expect=2).stderr
+    line = ("sample", "a.run", "--rate", "6=0.5")
+    assert "--rate is of pairs; add" in sqlmetrics(*line, folder=tmp_path, expect=2).stderr
+    odd = (tmp_path / "pairs.csv").read_text().replace('"1-6"', '"7"')
+    (tmp_path / "odd.csv").write_text(odd)
+    line = ("sheet", "a.run", "--sample", "odd.csv")
+    assert "ranks is not a range of ranks like 11-100: '7'" in (
+        sqlmetrics(*line, folder=tmp_path, expect=2).stderr
+    )
