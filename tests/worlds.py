@@ -374,7 +374,7 @@ def _with_formula(texts: list[str], options: Options) -> list[str]:
 
 
 _AVERAGES = (
-    *(" has no micro average", "only a mean can weigh queries"),
+    *(" has no micro average", "only a mean can weigh queries", "have no geometric mean"),
     *("a formula needs a plain mean", "has no value for a single query"),
 )
 """What refuses the average of one metric."""

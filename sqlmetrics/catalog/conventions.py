@@ -511,6 +511,11 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                 (
                     Choice("macro", "mean of the per-query values"),
                     Choice("micro", "sum of numerators / sum of denominators"),
+                    Choice(
+                        "geometric",
+                        "geometric mean of the per-query values, those below 0.00001 as 0.00001",
+                        geometric=True,
+                    ),
                     Choice("median", "median of the per-query values", quantile=0.5),
                     Choice("min", "smallest of the per-query values", quantile=0),
                     Choice("p10", "10th percentile of the per-query values", quantile=0.1),

@@ -64,7 +64,7 @@ class Conventions(TypedDict, total=False):
     missing: Literal["zero", "drop", "error"]
     absent_systems: Literal["skip", "missing"]
     no_relevant: Each[Literal["skip", "zero", "nan", "one", "one_if_empty"]]
-    average: Each[Literal["macro", "micro", "median", "min", "p10", "p90", "max"]]
+    average: Each[Literal["macro", "micro", "geometric", "median", "min", "p10", "p90", "max"]]
     average_over: Each[
         Literal[
             "labels",

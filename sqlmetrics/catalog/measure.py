@@ -26,7 +26,7 @@ from sqlmetrics.catalog.metric import (
     spellings,
 )
 from sqlmetrics.catalog.online import ONLINE
-from sqlmetrics.catalog.option import Value, is_number, plain
+from sqlmetrics.catalog.option import Choice, Value, is_number, plain
 from sqlmetrics.catalog.tool_names import DOTTED, called_by_tools, whose
 from sqlmetrics.errors import SpecError, nearest, unknown
 from sqlmetrics.sql.dialects import is_reserved
@@ -47,6 +47,8 @@ WITH_SETTINGS: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "err_ia": ("alpha_dcg", {"discount": "reciprocal"}),
     "nerr_ia": ("alpha_ndcg", {"discount": "reciprocal"}),
     "ncrr": ("ndcg", {"gain": "binary", "discount": "reciprocal"}),
+    "gm_map": ("ap", {"average": "geometric"}),
+    "gm_bpref": ("bpref", {"average": "geometric"}),
     "rbo_a": ("tied_rbo", {"rbo_ties": "a"}),
     "rbo_b": ("tied_rbo", {"rbo_ties": "b"}),
     "rbo_w": ("tied_rbo", {"rbo_ties": "w"}),
@@ -164,19 +166,44 @@ class Measure:
         return replace(self, k=None)
 
     @property
+    def _average(self) -> Choice | None:
+        """How its values of queries become one number, where its text says so."""
+        average = self.setting("average")
+        return None if average is None else OPTIONS["average"].choice(average)
+
+    @property
     def quantile(self) -> float | None:
         """Which quantile of the values of queries its summary is; None for a mean or a sum.
 
         >>> parse("ndcg(average=p10)@10").quantile
         0.1
         """
-        average = self.setting("average")
-        return None if average is None else OPTIONS["average"].choice(average).quantile
+        return None if self._average is None else self._average.quantile
+
+    @property
+    def is_geometric(self) -> bool:
+        """Whether its summary is the geometric mean of the values of queries.
+
+        >>> parse("gm_map").is_geometric, parse("map").is_geometric
+        (True, False)
+        """
+        return bool(self._average and self._average.geometric)
+
+    @property
+    def no_mean(self) -> str:
+        """What its summary is of the values of queries; empty for a mean or a sum.
+
+        >>> parse("ndcg(average=p10)@10").no_mean, parse("gm_map").no_mean, parse("map").no_mean
+        ('a quantile (p10)', 'the geometric mean', '')
+        """
+        if self.is_geometric:
+            return "the geometric mean"
+        return "" if self.quantile is None else f"a quantile ({self.setting('average')})"
 
     @property
     def adds_up(self) -> bool:
         """Whether its summary is made of sums, which can be put together over days."""
-        return self.quantile is None and not self.metric.pooled
+        return not (self.no_mean or self.metric.pooled)
 
     @property
     def formula(self) -> Measure:

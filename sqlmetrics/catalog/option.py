@@ -57,6 +57,7 @@ class Choice:
             in the mean.
         quantile: For `average`: the share of the values below the summary, from 0 to 1;
             None for a mean.
+        geometric: For `average`: whether it is the geometric mean.
         whole: For `number`: whether it is a whole one, from 1 on; else any finite number.
     """
 
@@ -76,7 +77,13 @@ class Choice:
     widens: bool = False
     adds: Mapping[str, str] = field(default_factory=dict, hash=False)
     quantile: float | None = None
+    geometric: bool = False
     whole: bool = True
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether it is made of sums over queries, which can be put together over days."""
+        return self.quantile is None and not self.geometric
 
 
 @dataclass(frozen=True)

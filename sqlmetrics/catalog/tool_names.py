@@ -255,8 +255,6 @@ TOOLS = (
             "iprec_at_recall": [f"{level / 10:.1f}" for level in range(11)],
         },
         missing={
-            "gm_map": _none("the geometric mean of AP", "ap"),
-            "gm_bpref": _none("the geometric mean of bpref", "bpref"),
             "set_f@k": "takes beta squared behind this name; write set_f(beta=2) for set_F_4",
             "rprec_mult": _none("precision at multiples of R", "rprec"),
             "utility": _none("a sum of relevant and other items", "num_rel_ret"),

@@ -138,10 +138,8 @@ def comparable(plan: Plan) -> tuple[list[Measure], list[str]]:
     for measure in plan.measures:
         if measure.metric.pooled:
             reason_by_measure[measure] = "a number for all lists together"
-        elif measure.quantile is not None:
-            reason_by_measure[measure] = (
-                f"a quantile ({measure.setting('average')}) of the values of queries"
-            )
+        elif measure.no_mean:
+            reason_by_measure[measure] = f"{measure.no_mean} of the values of queries"
         elif measure.metric.count:
             reason_by_measure[measure] = "a count"
         elif finals[measure].denominator:

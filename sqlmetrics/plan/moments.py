@@ -188,7 +188,7 @@ class Moments:
         return name if has_own or name in PAIRED else OWN[name]
 
 
-_FLOATS, _ROLLED_UP = ("sum_sq", "total"), {"is_pooled": "max"}
+_FLOATS, _ROLLED_UP = ("sum_sq", "sum_log", "total"), {"is_pooled": "max"}
 _SQUARES = {"sum_x2": ("x", "x"), "sum_w2": ("w", "w"), "sum_xw": ("x", "w")}
 _PAIRED_SQUARES = {
     "pair_w2": ("pair_w", "pair_w"),

@@ -15,6 +15,8 @@ from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import double, literal
 
 NO_DATE = "1970-01-01"
+_LOG = "ln(case when {0} <= 1e-5 then 1e-5 else {0} end)"
+"""What a value adds to a geometric mean, where it is one."""
 ALL = "all"
 
 
@@ -58,8 +60,18 @@ class Summary:
 
     @cached_property
     def _whole(self) -> bool:
-        """Whether some metric is a number of all queries together, which sums do not give."""
+        """Whether some metric is a number of all queries together, which does not add up."""
         return not all(measure.adds_up for measure in self.shape.spec.measures)
+
+    @cached_property
+    def _beside(self) -> bool:
+        """Whether some such number is computed beside the sums."""
+        return bool(self.needs.pooled or self.needs.quantiles)
+
+    @cached_property
+    def _geometric(self) -> bool:
+        """Whether some such number is a geometric mean, made of a sum of logarithms."""
+        return any(measure.is_geometric for measure in self.shape.spec.measures)
 
     @cached_property
     def _counts(self) -> bool:
@@ -96,6 +108,9 @@ class Summary:
             yield Column("1" if measure.metric.count else "0", "is_count")
         if self._whole:
             yield Column("0" if measure.adds_up else "1", "is_pooled")
+        if self._geometric:
+            text = _LOG.format(measure.column) if measure.is_geometric else "cast(null as double)"
+            yield Column(text, "metric_log")
         if self.needs.quantiles:
             quantile = measure.quantile
             text = "cast(null as double)" if quantile is None else double(quantile)
@@ -106,6 +121,7 @@ class Summary:
         if moments and moments.has_terms:
             flags = ["is_count"] * self._counts + ["is_pooled"] * self._whole
             parts = ("numerator", "denominator") if self._micro else ("metric_value", "1e0")
+            flags += ["metric_log"] * self._geometric
             carried_columns = [*flags, "is_missing", "metric_value"]
             yield moments.terms(carried_columns, parts)
             other_sums = {n: s for n, s in sums.items() if n not in ("numerator", "denominator")}
@@ -154,6 +170,8 @@ class Summary:
             sums["total"] = f"case when max(is_count) = 1 then {count} end"
         if self._whole:
             sums["is_pooled"] = "max(is_pooled)"
+        if self._geometric:
+            sums["sum_log"] = total("metric_log")
         return sums
 
     @property
@@ -164,7 +182,7 @@ class Summary:
 
     def _summary_stage(self) -> Stage:
         names = ("segment_name", "segment_value", "metric", "k")
-        prefix = "totals." if self._whole else ""
+        prefix = "totals." if self._beside else ""
         columns = [
             Column(literal(self.shape.spec.title), "spec"),
             *self._named_keys(prefix),
@@ -192,7 +210,10 @@ class Summary:
         if self._counts:
             value = f"coalesce(total, {value})"
         if self._whole:
-            value = f"case\n    when is_pooled = 1 then pooled_value\n    else {value}\nend"
+            wholes = ["exp(sum_log / nullif(n_queries, 0))"] * self._geometric
+            wholes += ["pooled_value"] * self._beside
+            whole = wholes[0] if len(wholes) == 1 else f"coalesce({', '.join(wholes)})"
+            value = f"case\n    when is_pooled = 1 then {whole}\n    else {value}\nend"
         yield Column(value, "value")
         for name in ("numerator", "denominator"):
             yield Column(self._added_up(name, counts=self._counts), name)

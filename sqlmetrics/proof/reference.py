@@ -1044,7 +1044,7 @@ class Question:
         arguments: Its keyword arguments.
         no_relevant: What an undefined value becomes: skip, zero, nan, one or
             one_if_empty. A metric for which that makes no sense has skip.
-        average: macro, micro, median, min, p10, p90 or max.
+        average: macro, micro, geometric, median, min, p10, p90 or max.
         average_over: labels, rankings, common, either, relevant, common_relevant, hits
             or relevant_shown.
         rounding: none, 2, 4 or floor2, for a query's value.

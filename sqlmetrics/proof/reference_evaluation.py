@@ -299,6 +299,10 @@ def _mean(question: Question, values: Mapping[Key, Value], world: World) -> Mean
     if question.average in SHARES:
         values_known = [value for value in counted_values if value is not None]
         return Mean(quantile(values_known, SHARES[question.average]), counted, skipped, absent)
+    if question.average == "geometric":
+        logs = [math.log(max(value, 0.00001)) for value in counted_values if value is not None]
+        mean = math.exp(math.fsum(logs) / len(logs)) if logs else None
+        return Mean(mean, counted, skipped, absent)
     total = sum(top) if any(map(math.isnan, top)) else math.fsum(top)
     mean = total / math.fsum(bottom) if math.fsum(bottom) else None
     return Mean(total if question.count else mean, counted, skipped, absent)

@@ -21,7 +21,7 @@ from pydantic import (
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read, resolve
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
 from sqlmetrics.catalog.measure import Measure, parse_beside, spelled_out, with_name
-from sqlmetrics.catalog.metric import Metric
+from sqlmetrics.catalog.metric import Metric, limits
 from sqlmetrics.catalog.metric_files import PACKAGE, MetricFiles
 from sqlmetrics.catalog.online import ONLINE, Online, is_online, online
 from sqlmetrics.catalog.option import Value, is_number
@@ -421,7 +421,11 @@ class Spec(Model):
             )
         if self._weighted and not measure.adds_up:
             problems.append(f"{measure} cannot be weighted; leave out the weight")
-        if settings.weighs and measure.quantile is not None:
+        if measure.is_geometric and (limits(measure.metric.range)[0] or 0) < 0:
+            problems.append(
+                f"{measure}: values below 0 have no geometric mean; leave out the average"
+            )
+        if settings.weighs and measure.no_mean:
             problems.append(
                 f"{measure}: only a mean can weigh queries; leave out the weight or the average"
             )
@@ -666,12 +670,11 @@ def _many(value: object) -> bool:
 def _spelled(name: str, value: Any) -> Any:
     """An option's value, read; in a list if it makes another number that has to say so.
 
-    A fact table's reader must see of a row that it is a median, and so does not add up.
+    A fact table's reader must see of a row that it is a median or so, and does not add up.
     """
     parsed = read(name, value)
     choices = OPTIONS[name].choices if name in OPTIONS else ()
-    is_quantile = any(c.name == parsed and c.quantile is not None for c in choices)
-    return (parsed,) if is_quantile else parsed
+    return parsed if all(c.adds_up for c in choices if c.name == parsed) else (parsed,)
 
 
 def _once_each(measure: Measure, name: str, values: tuple[Value, ...]) -> list[Measure]:

@@ -1,4 +1,4 @@
-"""A median, a least value or a percentile of the values of queries, beside their mean."""
+"""A median, a percentile or the geometric mean of the values of queries, beside their mean."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def _tables(seed: int = 1, queries: int = 57) -> tuple[pa.Table, pa.Table]:
 
 
 def test_numpy_and_the_database_have_the_same_quantiles() -> None:
-    asked = [f"{m}(average={a})" for m in ("ndcg", "first_rank") for a in SHARES]
+    averages = (*SHARES, "geometric")
+    asked = [f"{m}(average={a})" for m in ("ndcg", "first_rank") for a in averages]
     result = sm.evaluate(*_tables(), asked, system="system", date="date", by="country")
     country = {query: COUNTRIES[query % 3] for query in range(57)}
     lists = result.per_query().to_pylist()
@@ -45,7 +46,10 @@ def test_numpy_and_the_database_have_the_same_quantiles() -> None:
             and row["segment_value"] in ("all", country[int(one["query_id"])])
             and one[measure.column] is not None
         ]
-        wanted = np.percentile(values, SHARES[str(measure.setting("average"))])
+        if (average := str(measure.setting("average"))) == "geometric":
+            wanted = np.exp(np.log(np.maximum(values, 1e-5)).mean())
+        else:
+            wanted = np.percentile(values, SHARES[average])
         assert row["value"] == pytest.approx(wanted, rel=1e-12), row
         assert row["n_queries"] == len(values)
         assert (row["numerator"], row["denominator"], row["sum_sq"]) == (None, None, None)
@@ -77,13 +81,22 @@ def test_what_a_quantile_cannot_be_is_refused_with_the_reason() -> None:
     rankings, labels = _tables(queries=5)
     with pytest.raises(sm.SpecError, match="cannot be weighted; leave out the weight"):
         sm.evaluate(rankings, labels, "mrr(average=p10)", weight="score", system="system")
+    items = pa.table({"item_id": [*range(9)], "category": ["a"] * 9})
+    with pytest.raises(sm.SpecError, match="values below 0 have no geometric mean"):
+        sm.evaluate(rankings, labels, "ils(average=geometric)@3", items=items)
     with pytest.raises(sm.SpecError, match="only a mean can weigh queries"):
         sm.evaluate(rankings, labels, "gauc(average=p10, gauc_weight=positives)", system="system")
     for given in ({"metrics": "mrr(average=p10)"}, {"metrics": "mrr", "average": "p10"}):
-        with pytest.raises(sm.SpecError, match="is a quantile of the values of queries; Streaming"):
+        with pytest.raises(
+            sm.SpecError, match=r"is a quantile \(p10\) of the values of queries; S"
+        ):
             sm.StreamingMetric(**given)
-    with pytest.raises(sm.SpecError, match="is a quantile of them; leave out average"):
+    with pytest.raises(sm.SpecError, match="is the geometric mean of the values of queries; S"):
+        sm.StreamingMetric("gm_map")
+    with pytest.raises(sm.SpecError, match=r"is a quantile \(p10\) of them; leave out average"):
         sm.reconcile(rankings, labels, "mrr(average=p10)", 0.5, system="system", date="date")
-    told = sm.compare(rankings, labels, ["mrr", "mrr(average=min)"], system="system", date="date")
+    asked = ["mrr", "mrr(average=min)", "gm_map"]
+    told = sm.compare(rankings, labels, asked, system="system", date="date")
     assert any("it is a quantile (min) of the values of queries" in note for note in told.notes)
+    assert any("gm_map is not compared: it is the geometric mean" in note for note in told.notes)
     assert [row["metric"] for row in told] == ["mrr"]

@@ -40,7 +40,7 @@ def refuse(
             measure = measure.having("average", average_name)
         metric = measure.metric
         reasons = {
-            "is a quantile of the values of queries": measure.quantile is not None,
+            f"is {measure.no_mean} of the values of queries": bool(measure.no_mean),
             "is a number for all lists together": metric.pooled,
             "is a count": metric.count,
             "needs more than scores and labels": metric.needs

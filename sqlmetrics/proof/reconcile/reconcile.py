@@ -330,10 +330,10 @@ def _asks(spec: Spec, tables: Tables) -> None:
             f"reconcile needs a mean of per-query values, but {measure} is one number for "
             "all lists; evaluate it with each preset that may apply"
         )
-    if measure.quantile is not None:
+    if measure.no_mean:
         raise SpecError(
-            f"reconcile needs a mean of per-query values, but {measure} is a quantile of them; "
-            "leave out average, or evaluate it with each preset that may apply"
+            f"reconcile needs a mean of per-query values, but {measure} is {measure.no_mean} of "
+            "them; leave out average, or evaluate it with each preset that may apply"
         )
     if needed := [need for need in spec.needed if need != GROUPS]:
         need_texts = {
