@@ -40,6 +40,7 @@ GROUPS = {
         "dcg",
         "recall(recall_denominator=r)",
     ),
+    "iprec_at_recall": tuple(f"iprec(recall={tenth / 10:g})" for tenth in range(11)),
 }
 """Names for several metrics that say more side by side."""
 

@@ -119,7 +119,9 @@ def test_a_name_that_stands_for_several_cutoffs_is_all_of_them() -> None:
     assert [str(one) for one in spec("success", "trec_eval_9").measures] == [
         *("hit@1", "hit@5", "hit@10")
     ]
-    assert len(spec("iprec_at_recall", "trec_eval").measures) == 11
+    levels = spec("iprec_at_recall", "trec_eval").measures
+    assert len(levels) == 11
+    assert spec("iprec_at_recall", "house").measures == levels
     with pytest.raises(sm.SpecError, match=r"'P' needs a cutoff.*; set_precision has none"):
         spec("P", "house")
 
