@@ -47,7 +47,7 @@ def asked_spec(
         if missing:
             labels = pa.table({name: pa.array([], kind) for name, kind in _COLUMNS.items()})
             arguments = {name: value for name, value in arguments.items() if name not in _OF_LABELS}
-        spec, _ = question(engine, rankings, labels, USUAL, **arguments)
+        spec, _ = question(engine, rankings, labels, USUAL, **{**_ANY_GRADE, **arguments})
         spec = with_texts(spec, engine)
         if missing:
             return spec, missing
@@ -55,6 +55,9 @@ def asked_spec(
 
 
 _COLUMNS = {"query_id": pa.string(), "item_id": pa.string(), "grade": pa.float64()}
+_ANY_GRADE = {"negative_grades": "unjudged"}
+"""An item of the grade -1 is in a pool already: it is labelled, and not relevant."""
+
 _OF_LABELS = ("label_columns", "grade", "grades", "group")
 
 

@@ -423,6 +423,11 @@ def test_infap_of_a_sample_of_the_pool(tmp_path: Path) -> None:
         sqlmetrics(*line, folder=tmp_path).stdout
     )
     assert (tmp_path / "t.qrels").read_text().splitlines()[-1] == "q 0 d -1"
+    # what is in the pool is not asked again: only f, which is deeper
+    line = ("sheet", "a.run", "--labels", "t.qrels", "--order", "move-to-front")
+    done = sqlmetrics(*line, folder=tmp_path).stdout.splitlines()
+    assert [row.split(",")[1] for row in done[1:]] == ['"f"']
+    assert done[1].split(",")[7] == "4"  # a, c, d and f are not known to be relevant
     found = sm.evaluate(
         str(tmp_path / "a.run"), str(tmp_path / "t.qrels"), "infap", negative_grades="unjudged"
     )
