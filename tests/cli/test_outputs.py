@@ -143,7 +143,7 @@ def test_files_of_others_are_refused_before_anything_is_read(folder: Path) -> No
 
 
 def test_what_is_read_says_so_and_nothing_else_is_taken_for_it(folder: Path) -> None:
-    files = re.compile(r"TABLE|FILE|SPEC|LOG|RANKINGS|SHEET|SAMPLE|EVENTS")
+    files = re.compile(r"TABLE|FILE|SPEC|LOG|RANKINGS|SHEET|SAMPLE|EVENTS|EXPERIMENTS|YML")
     written = {"out", "junit", "profile", "openlineage", "into"}
     opened = {("db", "all"), ("file", "init"), ("file", "install"), ("values", "reconcile")}
     for name in cli.commands:
