@@ -88,6 +88,11 @@ class Driver(Statements):
         self._undo = ExitStack()
         self._entered = 0
 
+    @classmethod
+    def of(cls, connection: Any) -> Driver:
+        """The driver of a connection that the user has, which stays open."""
+        return cls(connection)
+
     def __enter__(self) -> Self:
         if not self._own:
             self._turn.acquire()

@@ -192,7 +192,7 @@ def open_driver(
         return _below_alchemy(connection)
     engine_info = _of_object(connection)
     with _driver(engine_info):
-        return cast(Driver, _class(engine_info)(connection))
+        return cast(Driver, _class(engine_info).of(connection))
 
 
 def _below_alchemy(connection: Any) -> Driver:

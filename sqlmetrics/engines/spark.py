@@ -1,4 +1,4 @@
-"""Spark: a session that the user hands over, classic or Connect, or one of its own."""
+"""Spark: a session that the user hands over, classic or Connect, or one of its own; and Sail."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from sqlmetrics.engines.failure import LOST, StatementError, first_line, one_lin
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
 from sqlmetrics.engines.waiting import waiting
+from sqlmetrics.errors import EngineError
 from sqlmetrics.sql.template import identifier, parts
 
 SETTINGS = {
@@ -61,6 +62,16 @@ _CAUSE = "Caused by: "
 STOPPED = "the SparkSession was stopped; give one that is running"
 
 _LOST = ("UNAVAILABLE", "stopped SparkContext", "Answer from Java side is empty")
+
+
+_STATES = {
+    "TABLE_OR_VIEW_NOT_FOUND": "42P01",
+    "UNRESOLVED_COLUMN": "42703",
+    "cannot resolve attribute": "42703",
+    "Cannot cast string": "22018",
+    "divide by zero": "22012",
+}
+"""Words of its errors -> the state of SQL, which it does not send."""
 
 
 @dataclass(frozen=True)
@@ -123,13 +134,24 @@ class Spark(Driver):
         builder = SparkSession.builder
         with url.opening():
             if url.scheme == "sc":
-                return cls(builder.remote(_remote(url)).getOrCreate(), is_owned=True)
+                return cls.of(builder.remote(_remote(url)).getOrCreate(), is_owned=True)
             master = url.host if url.port is None else f"spark://{url.host}:{url.port}"
             builder = builder.master(master or "local[*]")
             defaults = OWN if master.startswith("local") else {}
             for name, value in (defaults | dict(url.options)).items():
                 builder = builder.config(name, value)
             return cls(builder.getOrCreate(), is_owned=True)
+
+    @classmethod
+    def of(cls, connection: Any, *, is_owned: bool = False) -> Spark:
+        """By what its server says of itself: Sail has the version of the Spark it stands for."""
+        driver = cls(connection, is_owned=is_owned)
+        if not type(connection).__module__.startswith("pyspark.sql.connect"):
+            return driver
+        with driver._failing("select version()"):
+            ((version,),) = connection.sql("select version()").collect()
+        is_spark = str(version).startswith(str(connection.version))
+        return driver if is_spark else Sail(connection, is_owned=is_owned)
 
     def estimate(self, sql: str) -> str:
         """The size of what a query reads, by the statistics of its tables or files."""
@@ -164,7 +186,7 @@ class Spark(Driver):
         with self._failing(create):
             frame = self._connection.sql(create[keep_match.end() :]).persist()
             frame.count()
-            frame.createTempView(keep_match["name"])
+            self._view(frame, keep_match["name"])
         try:
             with self._dropped(drop):
                 yield
@@ -183,7 +205,7 @@ class Spark(Driver):
             raise ValueError(f"no table is kept by: {create}")
         with self._failing(create):
             frame = self._connection.sql(create[keep_match.end() :]).localCheckpoint()
-            frame.createTempView(keep_match["name"])
+            self._view(frame, keep_match["name"])
         with self._dropped(drop):
             yield
 
@@ -275,6 +297,10 @@ class Spark(Driver):
         context = getattr(self._connection, "_sc", None)  # Spark Connect has none
         return context is not None and context._jsc is None
 
+    def _view(self, frame: Any, name: str) -> None:
+        """Call a DataFrame by a quoted name until the session ends, or it is dropped."""
+        frame.createTempView(name)
+
     def reads(self, frame: Any) -> bool:
         """Whether a DataFrame is of this session."""
         return is_frame(frame) and frame.sparkSession is self._connection
@@ -286,7 +312,7 @@ class Spark(Driver):
             return super().register(name, data)
         free = identifier(self.free_name(name))
         with self._failing(f"-- a view of a DataFrame: {free}"):
-            data.createTempView(free)
+            self._view(data, free)
         self._frames[free] = data
         self._undo.callback(self._quietly, self._forget, free)
         return free
@@ -300,7 +326,7 @@ class Spark(Driver):
         with self._failing(f"-- loading {table.num_rows:,} rows into {target}"):
             frame = self._frame(table)
             if temporary:
-                frame.createTempView(target)
+                self._view(frame, target)
             else:
                 frame.write.saveAsTable(target)
 
@@ -329,6 +355,60 @@ class Spark(Driver):
             return str(self._connection.sparkContext.master).startswith("local")
         except self.errors:  # Spark Connect has no context
             return False
+
+
+class Sail(Spark):
+    """A session of Spark Connect whose server is Sail."""
+
+    dialect = "sail"
+    name = "Sail"
+
+    def __init__(self, connection: Any, *, is_owned: bool = False) -> None:
+        super().__init__(connection, is_owned=is_owned)
+        _check_client(str(connection.version))
+
+    @property
+    def version(self) -> str:
+        """Sail's own; the session has that of the Spark that it stands for."""
+        ((version,),) = self.rows("select version()")
+        return str(version)
+
+    @contextmanager
+    def chained(self, create: str, drop: str) -> Iterator[None]:
+        """As `made` does: a plan cannot be cut from what it was made of."""
+        with self.made(create, drop):
+            yield
+
+    def _view(self, frame: Any, name: str) -> None:
+        plain_name = name[1:-1].replace("``", "`") if name.startswith("`") else name
+        frame.createTempView(plain_name)  # it takes quotes for a part of the name
+
+    def _run(self, sql: str) -> None:
+        self._connection.sql(sql)  # a command runs at once; what it gives, no client reads
+
+    def _code(self, error: BaseException) -> str:
+        states = (state for words, state in _STATES.items() if words in str(error))
+        return next(states, super()._code(error))
+
+
+def _check_client(version: str) -> None:
+    """See that this client is no newer than the Spark that the server stands for.
+
+    Raises:
+        EngineError: If it is: it asks for what the server does not know.
+    """
+    from pyspark import __version__ as client
+
+    if _numbers(client) > _numbers(version):
+        raise EngineError(
+            f"this Sail stands for Spark {version}, but pyspark is {client} here; run pip install "
+            f"'pyspark[connect]=={'.'.join(version.split('.')[:2])}.*'"
+        )
+
+
+def _numbers(version: str) -> list[int]:
+    """The first two numbers of a version."""
+    return [int(number) for number in version.split(".")[:2]]
 
 
 def _thrown() -> tuple[type[BaseException], ...]:

@@ -154,6 +154,7 @@ READERS: Mapping[str, Reader] = MappingProxyType(
         "mysql": _MYSQL,
         "clickhouse": _CLICKHOUSE,
         "spark": _SPARK,
+        "sail": _SPARK,
         "databricks": _SPARK,
     }
 )

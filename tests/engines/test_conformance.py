@@ -62,6 +62,7 @@ SHARES = {
     "datafusion": 0.3,
     "googlesql": 0.1,
     "postgres": 0.08,
+    "sail": 0.04,
     "spark": 0.15,
     "sqlite": 0.08,
     "trino": 0.04,
@@ -89,7 +90,8 @@ def test_what_was_executed_is_told() -> None:
         assert trust(DIALECTS[name]).how == "executed", name
     for name in ("bigquery", "databricks", "mysql", "redshift", "snowflake"):
         assert trust(DIALECTS[name]).how == "executed on a similar engine", name
-    assert trust(DIALECTS["trino"]).how == "executed in part"
+    for name in ("sail", "trino"):
+        assert trust(DIALECTS[name]).how == "executed in part", name
     told = {row[0]: row[2] for row in listing.table("dialects").rows}
     assert told.keys() == DIALECTS.keys()
 
