@@ -199,6 +199,8 @@ class Spec(Model):
             SpecError: If the file does not exist or is not YAML, or the spec is wrong.
         """
         values = read_yaml(path, f"the spec {str(path)!r}")
+        if "track" in values:
+            raise SpecError(f"{str(path)!r} is a shared task, not a spec; use sqlmetrics track")
         spec = {"name": Path(path).stem} | {str(key): value for key, value in values.items()}
         _placed(spec, ("rankings", "labels", "queries", "items"), path)
         if isinstance(folders := spec.get("metrics_from"), str | list):

@@ -291,4 +291,6 @@ def test_what_is_wrong_is_told_before_anything_is_written(folder: Path) -> None:
         assert message in result.stderr, result.stderr
         assert path.read_text() == content
         path.write_text(before)
+    shown = sqlmetrics("show", "track.yml", folder=folder, expect=2)
+    assert "is a shared task, not a spec; use sqlmetrics track" in shown.stderr
     assert written(folder) == files
