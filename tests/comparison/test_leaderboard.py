@@ -360,6 +360,8 @@ def test_pictures_are_of_the_rows_and_replace_only_their_own(tmp_path: Path) -> 
         file = board.save_plot(name, tmp_path / f"{name}.json")
         drawn = json.loads(file.read_text())
         assert len(drawn["data"]["values"]) == n
+        title = drawn["layer"][0]["encoding"]["x"]["title"]
+        assert ("the 60 of 70 that divide the systems most" in title) == (name == "topics")
         assert board.save_plot(name, tmp_path / f"{name}.svg").read_text().startswith("<svg")
     ranked = json.loads((tmp_path / "rows.json").read_text())["data"]["values"]
     assert [(row["label"], row["low"], row["high"]) for row in ranked] == [
@@ -370,6 +372,10 @@ def test_pictures_are_of_the_rows_and_replace_only_their_own(tmp_path: Path) -> 
     Path(tmp_path / "notes.svg").write_text("mine")
     with pytest.raises(sm.SpecError, match="already exists"):
         board.save_plot("rows", tmp_path / "notes.svg")
+    with pytest.raises(sm.SpecError, match="a chart needs a name that ends in"):
+        board.save_plot("rows", tmp_path / "ranks.pdf")
+    words = ("leaderboard", "no.txt", "no.txt", "-m", "map", "--table", "pairs", "--out", "p.svg")
+    assert "unknown table 'pairs'" in sqlmetrics(*words, folder=tmp_path, expect=2).stderr
 
 
 @by_turns(2)

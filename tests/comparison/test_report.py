@@ -543,7 +543,7 @@ def test_notebooks_have_drawings_where_the_extra_is(
 def test_a_file_of_somebody_else_is_left_alone(made: sm.Report, tmp_path: Path) -> None:
     file = tmp_path / "page.md"
     file.write_text("mine")
-    with pytest.raises(sm.SpecError, match="was not written by report"):
+    with pytest.raises(sm.SpecError, match="was not written by sqlmetrics"):
         made.save(file)
     made.save(file, overwrite=True)
     made.save(file)  # its own
@@ -745,3 +745,25 @@ def test_the_slices_of_a_result_have_every_system_and_their_metric() -> None:
     assert all(0 <= row["ci_low"] <= row["ci_high"] <= 1 for row in slices.chart.rows)
     assert any("-" in cells[3] for cells in slices.cells), "the table has the interval as it is"
     assert slices.sentence(Words()).startswith("mrr of one, two by segment")
+
+
+@by_turns(3)
+def test_medians_of_days_are_not_added_up() -> None:
+    """What other tools print is of means of several days, or of anything on one day."""
+    pytest.importorskip("vl_convert")
+    days = ["2026-01-01", "2026-01-02"]
+    rows = [
+        (f"q{i}", f"d{j}", float((i * j) % 3), day) for day in days for i in (0, 1) for j in (0, 1)
+    ]
+    names = ("query_id", "item_id", "score", "ds")
+    rankings = pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+    labels = pa.table({"query_id": ["q0", "q1"], "item_id": ["d1", "d0"], "grade": [1, 1]})
+    whole = {}
+    for average, end in (("macro", None), ("median", None), ("median", days[1])):
+        page = sm.report(rankings, labels, "mrr", date="ds", average=average, end=end)
+        whole[average, end] = {"tools"} & {picture.key for picture in page.pictures}
+    assert whole == {
+        ("macro", None): {"tools"},
+        ("median", None): set(),
+        ("median", days[1]): {"tools"},
+    }

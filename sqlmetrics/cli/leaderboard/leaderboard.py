@@ -149,7 +149,7 @@ def leaderboard(
     form = (
         "table" if methods else format_of(output, out, (*FORMATS, *PICTURES), ("metric", "system"))
     )
-    _check_table(shown_table, arguments)
+    _check_table(shown_table, form, arguments)
     if siunitx and form != "latex":
         raise click.UsageError("--siunitx is of LaTeX; add -o latex, or leave it out")
     rankings, labels = sources(tables, labels)
@@ -175,8 +175,14 @@ def leaderboard(
     answer(board, form, out, sql=sql, texts=texts)
 
 
-def _check_table(shown_table: str | None, arguments: Mapping[str, Any]) -> None:
-    """Raise UsageError if a table needs an option that is not there."""
+def _check_table(shown_table: str | None, form: str, arguments: Mapping[str, Any]) -> None:
+    """Raise UsageError if a table needs an option that is not there, SpecError for no picture."""
+    from sqlmetrics.comparison.leaderboard.pictures import check_table
+    from sqlmetrics.comparison.page.charts import import_drawing
+
+    if form in PICTURES:
+        check_table(shown_table or "rows")
+        import_drawing()
     if shown_table == "labels" and "other_labels" not in arguments:
         raise click.UsageError("--table labels compares two tables of labels; give --other-labels")
     if str(shown_table).startswith("contribut") and "pool_depth" not in arguments:

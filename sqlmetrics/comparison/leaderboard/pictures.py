@@ -17,6 +17,12 @@ LINES = 60
 """So many systems or topics stand in a picture."""
 
 
+def check_table(table: str) -> None:
+    """Raise SpecError for a table without a picture."""
+    if table not in DRAWN:
+        raise SpecError(f"a picture of a leaderboard: {unknown('table', table, DRAWN)} (--table)")
+
+
 def picture(table: str, rows: Sequence[Row], heading: str, interval: str) -> Chart:
     """The picture of one table, of the metric that orders the leaderboard.
 
@@ -32,12 +38,19 @@ def picture(table: str, rows: Sequence[Row], heading: str, interval: str) -> Cha
     Raises:
         SpecError: If the table has no picture, or no row.
     """
-    if table not in DRAWN:
-        raise SpecError(f"a picture of a leaderboard: {unknown('table', table, DRAWN)} (--table)")
+    check_table(table)
     if table == "topics":
         return _topics(rows, heading)
-    rows = [row for row in rows if row["rank"] is not None][:LINES]
-    return _ranks(rows, heading, interval) if table == "rows" else _contributions(rows, heading)
+    rows = [row for row in rows if row["rank"] is not None]
+    part = _part(rows, "of {n} systems that are best")
+    if table == "contributions":
+        return _contributions(rows[:LINES], f"{heading}{part}")
+    return _ranks(rows[:LINES], heading, f"rank with its {interval} interval{part}")
+
+
+def _part(rows: Sequence[Row], words: str) -> str:
+    """What is drawn, if that is not all."""
+    return f"; the {LINES} {words.format(n=f'{len(rows):,}')}" if len(rows) > LINES else ""
 
 
 def _chart(rows: Sequence[Row], points: Sequence[Row], title: str, least_step: float) -> Chart:
@@ -52,7 +65,7 @@ def _chart(rows: Sequence[Row], points: Sequence[Row], title: str, least_step: f
     return Chart("ranges", rows, parameters, [*dict.fromkeys(point["kind"] for point in points)])
 
 
-def _ranks(rows: Sequence[Row], heading: str, interval: str) -> Chart:
+def _ranks(rows: Sequence[Row], heading: str, title: str) -> Chart:
     lines = [
         {
             "label": printable(row["system"]),
@@ -66,10 +79,11 @@ def _ranks(rows: Sequence[Row], heading: str, interval: str) -> Chart:
         {"label": line["label"], "value": row["rank"], "kind": f"rank by {heading}"}
         for line, row in zip(lines, rows, strict=True)
     ]
-    return _chart(lines, points, f"rank with its {interval} interval", 1)
+    return _chart(lines, points, title, 1)
 
 
 def _topics(rows: Sequence[Row], heading: str) -> Chart:
+    part = _part(rows, "of {n} that divide the systems most")
     dividing = sorted(rows, key=lambda row: -(row["sd"] or 0))[:LINES]
     rows = [row for row in rows if row in dividing]
     lines = [
@@ -85,12 +99,11 @@ def _topics(rows: Sequence[Row], heading: str) -> Chart:
         {"label": printable(row["topic"]), "value": row["mean"], "kind": "mean over systems"}
         for row in rows
     ]
-    return _chart(
-        lines, points, f"{heading} of each topic, from the lowest system to the highest", 0
-    )
+    title = f"{heading} of each topic, from the lowest system to the highest{part}"
+    return _chart(lines, points, title, 0)
 
 
-def _contributions(rows: Sequence[Row], heading: str) -> Chart:
+def _contributions(rows: Sequence[Row], title: str) -> Chart:
     rows = [row for row in rows if row["value_without"] is not None]
     lines, points = [], []
     for row in rows:
@@ -102,4 +115,4 @@ def _contributions(rows: Sequence[Row], heading: str) -> Chart:
         lines.append({"label": label, "low": min(ends), "high": max(ends), "text": text})
         for kind, value in zip(("as it is", "without its team's items"), ends, strict=True):
             points.append({"label": label, "value": value, "kind": kind})
-    return _chart(lines, points, heading, 0)
+    return _chart(lines, points, title, 0)

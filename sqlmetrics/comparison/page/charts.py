@@ -54,6 +54,9 @@ MEASURED = "sans-serif"
 """The font by which texts are measured: one that the drawing brings, the same on each machine.
 Looking for each of those that a page names, for each text, is most of the time of a drawing."""
 
+DRAWN = (".svg", ".png", ".json")
+"""What the name of a file with a chart ends in."""
+
 INSTALL = (
     "a report with pictures needs the extra `report` (Altair and vl-convert): "
     "pip install 'sqlmetrics[report]'"
@@ -162,8 +165,10 @@ class Chart:
         """The picture as a file, `.svg` or `.png`; of `.json` its specification.
 
         Raises:
-            SpecError: If the extra `report` is not installed.
+            SpecError: If it is another ending, or the extra `report` is not installed.
         """
+        if ending not in DRAWN:
+            raise SpecError(f"a chart needs a name that ends in one of {', '.join(DRAWN)}")
         if ending == ".json":
             spec = {**self.spec(words), "usermeta": {"made by": "sqlmetrics report"}}
             return (json.dumps(spec, ensure_ascii=False, indent=1) + "\n").encode()

@@ -86,6 +86,8 @@ def profile(plan: Plan, content: Content, sample: Sample, engine: Database) -> P
         profile = Profile(n_queries=sample.n_queries, is_sample=bool(sample.ids))
         profile = _curves(part, content, lists, profile)
         profile = replace(profile, bounds=list(_bounds(part, content, lists, profile)))
+        if not _adds_up(part, content):
+            return profile
         tools = list(_tools(part, content, lists))
         return replace(profile, **_ties(part, content, lists), tools=tools)
 
@@ -115,6 +117,13 @@ def _fits(spec: Spec, text: str) -> bool:
     except SqlmetricsError:
         return False
     return True
+
+
+def _adds_up(part: Spec, content: Content) -> bool:
+    """Whether one number of all days is made of those of each day: not of medians, say."""
+    measure = part.measure(content.first)
+    is_sum = part.settings(measure).is_mean or measure.metric.count
+    return bool(is_sum or len(content.dates()) < 2)
 
 
 def _totals(result: Result) -> dict[tuple[str, str, int], tuple[float, float, int]]:

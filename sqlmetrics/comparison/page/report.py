@@ -229,7 +229,7 @@ def refuse_foreign(file: Path, *, overwrite: bool) -> None:
     refuse_input(file)
     if not overwrite and file.is_file() and not has_mark(MARK)(file, file):
         raise SpecError(
-            f"{str(file)!r} already exists and was not written by report; give another name "
+            f"{str(file)!r} already exists and was not written by sqlmetrics; give another name "
             "(--out), or --overwrite"
         )
 

@@ -21,7 +21,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem
 from sqlmetrics.evaluation.inputs.formats import RUN
-from sqlmetrics.evaluation.inputs.run_names import have_tabs
+from sqlmetrics.evaluation.inputs.run_names import first_rows, have_tabs
 from sqlmetrics.sql.relation import file_title
 from sqlmetrics.sql.stage import print_template
 from sqlmetrics.tables.table import many, printable
@@ -92,8 +92,8 @@ def uploads_of(track_file: TrackFile, staging: Path, notes: list[str]) -> Iterat
     for entry in _entries(folder, notes):
         shown = printable(entry.name)
         if UNFINISHED.fullmatch(entry.name):
-            continue
-        if not entry.is_dir(follow_symlinks=False):
+            notes.append(f"{shown} is ignored: it is hidden or still being uploaded")
+        elif not entry.is_dir(follow_symlinks=False):
             notes.append(f"{shown} is ignored: it is not the folder of a team")
         elif shown != entry.name or len(os.fsencode(entry.name)) > LONGEST_TEAM:
             notes.append(
@@ -231,7 +231,7 @@ def problems_of(
     if not re.fullmatch(track_file.naming, upload.run):
         what = f"the name {upload.run!r} does not match {track_file.naming}"
         return [Problem(shown, what, 1, remedy="rename the file and the run in it")]
-    separator = "\t" if have_tabs([str(upload.staged)], RUN) else ""
+    separator = "\t" if have_tabs(first_rows([str(upload.staged)]), RUN) else ""
     view: dict[str, Any] = {
         "file": str(upload.staged),
         "rows": str(upload.rows),

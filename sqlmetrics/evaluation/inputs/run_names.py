@@ -133,17 +133,25 @@ LINES = 100
 """So many lines of a file of TREC tell what is between its fields, and whether runs have blanks."""
 
 
-def have_blanks(files: Sequence[str]) -> bool:
+def first_rows(files: Sequence[str]) -> dict[str, list[str]]:
+    """The first lines of each file of TREC, but comments; none of what cannot be read."""
+    return {file: _first_rows(file) for file in files}
+
+
+def have_blanks(rows_by_file: Mapping[str, Sequence[str]]) -> bool:
     """Whether runs of TREC have names with blanks: each line of a file has the same.
 
     What differs from line to line is no part of a name, as to trec_eval.
+
+    Args:
+        rows_by_file: File -> its first lines.
 
     Raises:
         InputError: If a line has a blank in an id.
     """
     names = []
-    for file in files:
-        rows = [fields_of(row) for row in _first_rows(file)]
+    for file, lines in rows_by_file.items():
+        rows = [fields_of(row) for row in lines]
         if row := next((row for row in rows if len(row) > RUN and not _is_number(row[3])), None):
             raise InputError(
                 f"rankings: {file!r} has {len(row)} fields in the line {' '.join(row)!r}, and the "
@@ -155,19 +163,18 @@ def have_blanks(files: Sequence[str]) -> bool:
     )
 
 
-def have_tabs(files: Sequence[str], n_fields: int) -> bool:
+def have_tabs(rows_by_file: Mapping[str, Sequence[str]], n_fields: int) -> bool:
     """Whether tabs alone separate the fields in files of TREC, so that ids may have blanks.
 
     Args:
-        files: The files; all must be of the same kind.
+        rows_by_file: File -> its first lines; all must be of the same kind.
         n_fields: How many fields a line has.
     """
-    rows = [row for file in files for row in _first_rows(file)]
+    rows = [row for lines in rows_by_file.values() for row in lines]
     return bool(rows) and all(row.count("\t") == n_fields - 1 for row in rows)
 
 
 def _first_rows(file: str) -> list[str]:
-    """The first lines of a file of TREC, but comments; none of what cannot be read."""
     path = re.sub(r"\[([*?[])\]", r"\1", file)
     if is_pipe(path) or not os.path.isfile(path):
         return []

@@ -20,7 +20,7 @@ from sqlmetrics.evaluation.inputs.names import NAMES, plain
 from sqlmetrics.evaluation.inputs.packed_file import is_packed
 from sqlmetrics.evaluation.inputs.paths import existing, files, first_file
 from sqlmetrics.evaluation.inputs.pipes import is_pipe
-from sqlmetrics.evaluation.inputs.run_names import expanded, have_blanks, have_tabs
+from sqlmetrics.evaluation.inputs.run_names import expanded, first_rows, have_blanks, have_tabs
 from sqlmetrics.plan.plan import with_fused
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.source import (
@@ -162,13 +162,13 @@ def _file(source: Source, path: str, role: str) -> Relation:
     if not form.template.startswith("parquet") and (first := first_file(location)):
         refuse_foreign(first, role)
     relation = Relation(form.template, location, True, form.columns, form.asks, form.texts)
-    if form is TREC["rankings"]:
-        has_blanks = have_blanks(expanded(relation.place))
-        relation = replace(_with_file(source, relation), has_blanks=has_blanks)
     if form in TREC.values():
-        n_fields = RUN if form is TREC["rankings"] else QRELS
-        has_tabs = have_tabs(expanded(relation.place), n_fields)
+        is_run = form is TREC["rankings"]
+        rows = first_rows(expanded(relation.place))
+        has_tabs = have_tabs(rows, RUN if is_run else QRELS)
         relation = replace(relation, separator="\t" if has_tabs else "")
+        if is_run:
+            relation = replace(_with_file(source, relation), has_blanks=have_blanks(rows))
     return _separated(source, relation, form.separator) if form.separator else relation
 
 
