@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,8 +11,8 @@ from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.summary import ALL
+from sqlmetrics.tables.tabular import Row
 
-Row = Mapping[str, Any]
 Find = Callable[[Pairing], findings.Sums]
 """What finds the sums of a baseline and its systems."""
 

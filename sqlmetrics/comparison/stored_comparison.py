@@ -32,6 +32,7 @@ from sqlmetrics.spec.days import Days, day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import relation
 from sqlmetrics.stats import CONFIDENCE
+from sqlmetrics.tables.tabular import Row
 
 MOST_ROWS = 100_000
 """As many rows of the fact table are read at most."""
@@ -41,7 +42,6 @@ PERIODS_NOTE = (
     "periods would make it narrower"
 )
 
-Row = dict[str, Any]
 Place = tuple[str, str, str]
 """Segment, its value and metric."""
 

@@ -12,8 +12,7 @@ from sqlmetrics.plan.plan import Plan
 from sqlmetrics.sql.stage import Column, Stage, with_columns
 from sqlmetrics.stats import NOISE, always_valid, student
 from sqlmetrics.stats.estimate import Estimate, ratio_of_sums
-
-Row = dict[str, Any]
+from sqlmetrics.tables.tabular import Row
 
 BY_REQUEST = ", by request"
 """How the method of an interval ends whose units are requests, each of one day alone."""

@@ -18,10 +18,7 @@ from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import Days, day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.tables.table import Table
-from sqlmetrics.tables.tabular import Block, Kinds, Tabular
-
-Row = dict[str, Any]
-
+from sqlmetrics.tables.tabular import Block, Kinds, Row, Tabular
 
 AS_SAID = "as the spec says"
 OTHERS = "learned from the other requests"

@@ -30,8 +30,7 @@ from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import literal
 from sqlmetrics.stats import TIED
 from sqlmetrics.stats.shrinkage import estimated
-
-Row = dict[str, Any]
+from sqlmetrics.tables.tabular import Row
 
 
 @dataclass(frozen=True)

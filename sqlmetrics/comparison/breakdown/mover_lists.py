@@ -29,13 +29,12 @@ from sqlmetrics.plan.strategy import PORTABLE
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import identifier, literal
+from sqlmetrics.tables.tabular import Row
 
 SHOWN = 10
 """So many items of a list are shown, and those below that have a grade above 0."""
 
 LISTS = ("list", "baseline_list")
-
-Row = dict[str, Any]
 
 
 def movers_of(

@@ -29,6 +29,7 @@ from sqlmetrics.sql.translation import Translation
 from sqlmetrics.stats import TIED
 from sqlmetrics.stats.estimate import Estimate
 from sqlmetrics.stats.shrinkage import Shrinkage
+from sqlmetrics.tables.tabular import Row
 
 REPEATS = 10
 """So many rows beyond the first of a query tell what noise is; fewer do not."""
@@ -36,7 +37,6 @@ REPEATS = 10
 STEPS = 1e9
 """Impacts are ordered by steps of 1 / STEPS, so that the last digits of a sum decide no place."""
 
-Row = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
 
 

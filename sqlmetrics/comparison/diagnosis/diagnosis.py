@@ -28,7 +28,7 @@ from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.proof.ties import tied_rows
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.stats import CONFIDENCE
-from sqlmetrics.tables.tabular import Kinds, Tabular
+from sqlmetrics.tables.tabular import Kinds, Row, Tabular
 
 MARGIN = 0.01
 """A difference that does not matter, where nobody says another."""
@@ -261,12 +261,12 @@ class _Look:
     """
 
     numbers: dict[str, dict[str, float]]
-    moved: Mapping[tuple[str, str], Mapping[str, Mapping[str, Any]]]
+    moved: Mapping[tuple[str, str], Mapping[str, Row]]
     comparison: Comparison | None
     result: Result
     notes: tuple[str, ...]
     own_labels: bool = False
-    worse_slices: Sequence[Mapping[str, Any]] = ()
+    worse_slices: Sequence[Row] = ()
     counted: str = "queries"
 
 
@@ -355,9 +355,9 @@ def _numbers(result: Result, options: Options) -> dict[str, dict[str, float]]:
     }
 
 
-def _moved(comparison: Comparison | None) -> dict[tuple[str, str], dict[str, Mapping[str, Any]]]:
+def _moved(comparison: Comparison | None) -> dict[tuple[str, str], dict[str, Row]]:
     """(System, baseline) -> metric -> its row, over all segments."""
-    moved: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
+    moved: dict[tuple[str, str], dict[str, Row]] = {}
     for row in comparison or ():
         if row["segment_name"] == "all":
             moved.setdefault((row["system"], row["baseline"]), {})[row["metric"]] = row

@@ -28,8 +28,8 @@ from sqlmetrics.spec.baseline import usual_baseline
 from sqlmetrics.spec.named_values import named_in
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Stage, with_stages
+from sqlmetrics.tables.tabular import Row
 
-Row = Mapping[str, Any]
 Ratios = Mapping[str, Mapping[str, Ratio]]
 """System -> metric -> its sums."""
 Place = tuple[str, str]

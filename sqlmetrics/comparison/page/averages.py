@@ -14,8 +14,8 @@ from sqlmetrics.comparison.page.means import drawn_ends, panels, pooled
 from sqlmetrics.comparison.page.picture import Picture, rows_left_out, systems_left_out
 from sqlmetrics.comparison.page.queries import changes
 from sqlmetrics.comparison.page.words import Words, number
+from sqlmetrics.tables.tabular import Row
 
-Row = Mapping[str, Any]
 Means = list[dict[str, Any]]
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from sqlmetrics.comparison.page.words import ROOM, Words
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.template import folder
+from sqlmetrics.tables.tabular import Row
 
 POINTS = 2_000
 """So many points has a picture at the most."""
@@ -98,8 +99,8 @@ class Chart:
     """
 
     name: str
-    rows: Sequence[Mapping[str, Any]]
-    given: Mapping[str, Any]
+    rows: Sequence[Row]
+    given: Row
     systems: Sequence[str] = ()
 
     def spec(self, words: Words, size: Size = WIDE) -> dict[str, Any]:
@@ -244,7 +245,7 @@ def _file(name: str) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def _filled(part: Any, parameters: Mapping[str, Any], words: Words, rows: Sequence[Any]) -> Any:
+def _filled(part: Any, parameters: Row, words: Words, rows: Sequence[Any]) -> Any:
     """A part of a file with `$names` as given, `@keys` as words, and the rows as its data."""
     if part == {"name": "rows"}:
         return {"values": [dict(row) for row in rows]}

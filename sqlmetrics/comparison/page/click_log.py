@@ -16,7 +16,7 @@ from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.comparison.diagnosis.log_numbers import LogNumbers, numbers_of
 from sqlmetrics.comparison.findings import decide
 from sqlmetrics.comparison.options import Options
-from sqlmetrics.comparison.page.content import ALL, Content, Log, Row
+from sqlmetrics.comparison.page.content import ALL, Content, Log
 from sqlmetrics.comparison.page.evaluation import conventions_of
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SqlmetricsError
@@ -26,6 +26,7 @@ from sqlmetrics.jobs.days import on_days
 from sqlmetrics.spec.named_values import named_in
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.stats import CONFIDENCE
+from sqlmetrics.tables.tabular import Row
 
 
 def logged(

@@ -8,9 +8,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.stats import CONFIDENCE
+from sqlmetrics.tables.tabular import Row
 
-Row = dict[str, Any]
-Rows = Sequence[Mapping[str, Any]]
+Rows = Sequence[Row]
 
 ALL = "all"
 
@@ -177,7 +177,7 @@ class Content:
         """The systems that are compared with the baseline."""
         return tuple(system for system in self.systems if system != self.baseline)
 
-    def overall(self, system: str | None = None) -> list[Mapping[str, Any]]:
+    def overall(self, system: str | None = None) -> list[Row]:
         """The differences over all queries, of one system or of all."""
         return [
             row
@@ -185,11 +185,11 @@ class Content:
             if row["segment_name"] == ALL and system in (None, row["system"])
         ]
 
-    def slices(self, system: str) -> list[Mapping[str, Any]]:
+    def slices(self, system: str) -> list[Row]:
         """The differences of a system in the values of segments."""
         return [row for row in self.rows if row["segment_name"] != ALL and row["system"] == system]
 
-    def row(self, system: str, metric: str) -> Mapping[str, Any] | None:
+    def row(self, system: str, metric: str) -> Row | None:
         """The difference of a system over all queries."""
         return next((row for row in self.overall(system) if row["metric"] == metric), None)
 
@@ -197,7 +197,7 @@ class Content:
         """The days that there are, in order."""
         return sorted({row["metric_date"] for row in self.values})
 
-    def means(self, metric: str, *, segment: str = ALL) -> list[Mapping[str, Any]]:
+    def means(self, metric: str, *, segment: str = ALL) -> list[Row]:
         """The rows of a metric's means, by day and system."""
         return [
             row

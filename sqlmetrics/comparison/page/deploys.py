@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from sqlmetrics.comparison.page.content import Content, Row
+from sqlmetrics.comparison.page.content import Content
 from sqlmetrics.comparison.page.words import Words
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError
@@ -14,6 +14,7 @@ from sqlmetrics.evaluation.inputs.sources import source_of
 from sqlmetrics.spec.source import Source
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.template import identifier
+from sqlmetrics.tables.tabular import Row
 
 DAYS = ("day", "date", "ds", "metric_date", "deployed_at", "released_at", "time", "timestamp")
 NAMES = ("name", "title", "version", "release", "deploy", "model", "description")
@@ -60,7 +61,7 @@ def deploys_of(deploys: Any, engine: Database) -> list[Row]:
 _ROLES = (DAYS, NAMES)
 
 
-def marks(content: Content, days: Sequence[str]) -> list[Mapping[str, Any]]:
+def marks(content: Content, days: Sequence[str]) -> list[Row]:
     """The deploys from the first day of a picture to its last one, each with its number.
 
     Args:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from sqlmetrics.comparison.page.charts import Chart, Sized
 from sqlmetrics.comparison.page.content import Content
@@ -12,8 +11,7 @@ from sqlmetrics.comparison.page.picture import Picture, ends, pair, rows_left_ou
 from sqlmetrics.comparison.page.words import Words, number, percent, signed
 from sqlmetrics.comparison.report.numbers import coverage, p_value
 from sqlmetrics.stats import NOISE, TIED
-
-Row = Mapping[str, Any]
+from sqlmetrics.tables.tabular import Row
 
 SHOWN_ROWS = 40
 """As many differences or slices are drawn; the tables have all."""

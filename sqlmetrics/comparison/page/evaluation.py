@@ -13,7 +13,7 @@ from sqlmetrics.comparison.breakdown.mover_lists import movers_of
 from sqlmetrics.comparison.compare import asked_plan
 from sqlmetrics.comparison.design import design
 from sqlmetrics.comparison.options import Movers, Options
-from sqlmetrics.comparison.page.content import ALL, Content, Row
+from sqlmetrics.comparison.page.content import ALL, Content
 from sqlmetrics.comparison.page.profile import profile
 from sqlmetrics.comparison.page.sample import draw_sample
 from sqlmetrics.comparison.page.sums import Pairs
@@ -29,6 +29,7 @@ from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.script import Script
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.stats import CONFIDENCE
+from sqlmetrics.tables.tabular import Row
 
 MOVERS = 24
 """Of so many queries that moved most the report shows losses first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import groupby
@@ -28,8 +28,7 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.threshold import PRIMARY
 from sqlmetrics.sql.template import literal, relation
 from sqlmetrics.tables.table import printable
-
-Row = Mapping[str, Any]
+from sqlmetrics.tables.tabular import Row
 
 MARKS = {"better": "better", "worse": "worse", "held": "equivalent", "unclear": "unclear"}
 """What a metric came to -> how it is marked."""

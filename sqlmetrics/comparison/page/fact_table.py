@@ -11,7 +11,7 @@ from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.comparison.diagnosis.ratios import Ratio
 from sqlmetrics.comparison.findings import decide
 from sqlmetrics.comparison.options import Options
-from sqlmetrics.comparison.page.content import ALL, Content, Row
+from sqlmetrics.comparison.page.content import ALL, Content
 from sqlmetrics.comparison.page.evaluation import conventions_of, leading
 from sqlmetrics.comparison.page.sums import together, with_running
 from sqlmetrics.engines.database import Database
@@ -21,6 +21,7 @@ from sqlmetrics.spec.baseline import usual_baseline
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal, relation
 from sqlmetrics.stats.estimate import Estimate, mean_of_repeats
+from sqlmetrics.tables.tabular import Row
 
 Group = tuple[str, str, str, str]
 """System, segment, its value and metric."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 from sqlmetrics.comparison.page.content import ALL, Content, Verdict
 from sqlmetrics.comparison.page.means import pooled
@@ -18,8 +16,7 @@ from sqlmetrics.comparison.report.worst_slice import (
     segment_of,
     worst_slice,
 )
-
-Row = Mapping[str, Any]
+from sqlmetrics.tables.tabular import Row
 
 _ONLINE = ("ctr", "abandonment")
 """Metrics of a log that its headline tells, too."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from sqlmetrics.catalog.metric import without_cutoff
 from sqlmetrics.comparison.page.charts import Chart, Sized
@@ -11,8 +10,7 @@ from sqlmetrics.comparison.page.content import Content
 from sqlmetrics.comparison.page.picture import Picture, systems_left_out
 from sqlmetrics.comparison.page.profile import COMPLETE
 from sqlmetrics.comparison.page.words import Words, number, percent
-
-Row = Mapping[str, Any]
+from sqlmetrics.tables.tabular import Row
 
 JUDGED = 0.95
 """Precision over recall is drawn where so much of the top 10 has a label."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.clicks.cleaning_report import UNUSED
 from sqlmetrics.comparison.page.charts import Chart, Sized
@@ -15,8 +12,7 @@ from sqlmetrics.comparison.page.picture import Picture, rows_left_out, systems_l
 from sqlmetrics.comparison.page.words import Words, number, percent
 from sqlmetrics.stats.estimate import INTERVAL, wilson_interval
 from sqlmetrics.stats.nonparametric import spearman
-
-Row = Mapping[str, Any]
+from sqlmetrics.tables.tabular import Row
 
 SHOWN_POSITIONS = 30
 LEAST_DAYS = 5

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlmetrics.catalog.dimension import row_of
 from sqlmetrics.errors import SpecError
 from sqlmetrics.stats import student
 from sqlmetrics.stats.estimate import INTERVAL, Estimate
-
-Row = Mapping[str, Any]
+from sqlmetrics.tables.tabular import Row
 
 
 def pooled(rows: Sequence[Row], confidence: float) -> dict[str, Any] | None:
@@ -83,7 +82,7 @@ def panels(values: Iterable[tuple[str, float]]) -> dict[str, str]:
     return {metric: metric if value > HIGHEST else "" for metric, value in highest.items()}
 
 
-def drawn_ends(row: Mapping[str, Any], metric: str) -> dict[str, float]:
+def drawn_ends(row: Row, metric: str) -> dict[str, float]:
     """The ends of an interval as they are drawn: within the metric's range, at its value without.
 
     Args:

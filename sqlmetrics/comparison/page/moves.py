@@ -9,14 +9,13 @@ from sqlmetrics.comparison.page.charts import Chart
 from sqlmetrics.comparison.page.content import Content
 from sqlmetrics.comparison.page.picture import Mover, Picture, Shown, sign
 from sqlmetrics.comparison.page.words import Words, number, signed
+from sqlmetrics.tables.tabular import Row
 
 SHOWN, LOST = 8, 5
 """As many queries are shown; so many of them are losses, if there are."""
 
 TOP, BELOW = 10, 5
 """So much of a list is shown, and as many relevant items below."""
-
-Row = Mapping[str, Any]
 
 
 def movers(content: Content, words: Words) -> Picture | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -16,6 +16,7 @@ from sqlmetrics.comparison.page.lists import left_out
 from sqlmetrics.comparison.page.picture import Picture
 from sqlmetrics.comparison.page.words import ROOM, Words
 from sqlmetrics.sql.template import folder
+from sqlmetrics.tables.tabular import Row
 
 
 @cache
@@ -80,7 +81,7 @@ def _parts(content: Content, pictures: Sequence[Picture], words: Words) -> dict[
     }
 
 
-def _drawn(picture: Picture, words: Words) -> Mapping[str, Any]:
+def _drawn(picture: Picture, words: Words) -> Row:
     """What the template needs of a picture."""
     return {
         "picture": picture,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from sqlmetrics.catalog.metric import at_cutoff, without_cutoff
 from sqlmetrics.comparison.design import design
 from sqlmetrics.comparison.findings import comparable
 from sqlmetrics.comparison.options import Options
-from sqlmetrics.comparison.page.content import ALL, Content, Profile, Row
+from sqlmetrics.comparison.page.content import ALL, Content, Profile
 from sqlmetrics.comparison.page.sample import Sample, all_labelled, keep_sample
 from sqlmetrics.comparison.statements import Statements, columns_stage, sums_stage
 from sqlmetrics.engines.database import Database
@@ -25,6 +25,7 @@ from sqlmetrics.plan.tables import Tables
 from sqlmetrics.proof.ties import tied_rows
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column
+from sqlmetrics.tables.tabular import Row
 
 CUTOFFS = (1, 2, 3, 5, 10, 20, 50, 100)
 FAMILIES = ("ndcg", "recall", "precision", "judged")
@@ -167,7 +168,7 @@ def _relevant(curves: Sequence[Row], result: Result) -> Iterator[Row]:
         yield {"system": system, "rank": NONE, "items": max(0.0, total / n - before), "last": last}
 
 
-def _is(row: Mapping[str, Any], system: str, family: str) -> bool:
+def _is(row: Row, system: str, family: str) -> bool:
     return bool(row["system"] == system and row["family"] == family)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -12,8 +12,7 @@ from sqlmetrics.comparison.page.deploys import describe_markers, marks
 from sqlmetrics.comparison.page.picture import Picture, ends, pair, sign
 from sqlmetrics.comparison.page.words import Words, number, percent, signed
 from sqlmetrics.stats import NOISE
-
-Row = Mapping[str, Any]
+from sqlmetrics.tables.tabular import Row
 
 SHOWN_CELLS = 40
 """As many squares stand in the table, the fullest first."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from sqlmetrics.comparison.page.charts import Chart, Sized
 from sqlmetrics.comparison.page.content import Content
 from sqlmetrics.comparison.page.lists import about_lists
 from sqlmetrics.comparison.page.picture import Picture, sign
 from sqlmetrics.comparison.page.words import Words, percent
+from sqlmetrics.tables.tabular import Row
 
 RANKS = ("1", "2-3", "4-10", "11+", "none")
 """The ranks that are counted apart, the best first."""
@@ -26,7 +26,6 @@ BAR, STEPS = 0.03, 16
 NEAREST = 0.14
 """So far apart stand texts of two lines, as a part of the height."""
 
-Row = dict[str, Any]
 Counts = Mapping[tuple[str, str], int]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from sqlmetrics.comparison.page.charts import Chart, Sized
 from sqlmetrics.comparison.page.content import Content
@@ -18,8 +17,7 @@ from sqlmetrics.comparison.page.picture import Part, Picture, pair, rows_left_ou
 from sqlmetrics.comparison.page.words import Words, number, percent, signed
 from sqlmetrics.comparison.report.numbers import coverage
 from sqlmetrics.comparison.report.worst_slice import segment_of
-
-Row = Mapping[str, Any]
+from sqlmetrics.tables.tabular import Row
 
 SHOWN_METRICS = 6
 SHOWN_NARROW = 2

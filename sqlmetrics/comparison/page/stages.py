@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from sqlmetrics.comparison.page.charts import Chart, Sized
 from sqlmetrics.comparison.page.content import ALL, Content
 from sqlmetrics.comparison.page.picture import Picture
 from sqlmetrics.comparison.page.words import Words, number, percent
-
-Row = Mapping[str, Any]
+from sqlmetrics.tables.tabular import Row
 
 
 def funnel(content: Content, words: Words) -> Iterator[Picture]:

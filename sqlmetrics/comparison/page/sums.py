@@ -6,14 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from sqlmetrics.comparison.page.content import Row
 from sqlmetrics.comparison.statements import Statements, columns_stage, sums_stage
 from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import double
 from sqlmetrics.stats.estimate import Estimate, mean_of_repeats, ratio_of_sums
+from sqlmetrics.tables.tabular import Row
 
 BINS = 20
 """As many bins has the range of values; differences have five times as many to each side."""
@@ -131,9 +130,7 @@ class Pairs:
 _SUMS = ("n", "sum_d", "sum_w", "sum_d2", "sum_dw", "sum_w2")
 
 
-def with_running(
-    rows: Sequence[Mapping[str, Any]], confidence: float, *, repeats: bool = False
-) -> list[Row]:
+def with_running(rows: Sequence[Row], confidence: float, *, repeats: bool = False) -> list[Row]:
     """Differences by day, and of all days so far with an always-valid interval.
 
     Args:

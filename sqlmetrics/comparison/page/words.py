@@ -7,10 +7,10 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.sql.template import folder
+from sqlmetrics.tables.tabular import Row
 
 LANGUAGES = ("en", "zh")
 
@@ -76,7 +76,7 @@ class Words:
 
 
 @cache
-def catalogue() -> Mapping[str, Mapping[str, Any]]:
+def catalogue() -> Mapping[str, Row]:
     """Section -> name -> language -> words."""
     return tomllib.loads((folder() / ROOM / "strings.toml").read_text(encoding="utf-8"))
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlmetrics.catalog.measure import parse
 from sqlmetrics.catalog.option import is_number
@@ -104,7 +103,7 @@ class Comparison(Rows):
     executed_sql: str
     contributions: tuple[Row, ...] = ()
     movers: tuple[Row, ...] = ()
-    worse_slices: tuple[Mapping[str, Any], ...] = ()
+    worse_slices: tuple[Row, ...] = ()
     counted: tuple[str, str] = QUERIES
     lost: tuple[Row, ...] = ()
     spec: str = ""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from sqlmetrics.tables.table import probability
+from sqlmetrics.tables.tabular import Row
 
 
 def number(value: float | None) -> str:
@@ -30,7 +30,7 @@ def signed(value: float | None) -> str:
     return f"{value:+.4f}" if abs(value) < 1000 else f"{value:+,.1f}"
 
 
-def coverage(rows: Sequence[Mapping[str, Any]], level: float) -> str:
+def coverage(rows: Sequence[Row], level: float) -> str:
     """In percent, what the intervals of a table or picture cover, adjusted as p is.
 
     Args:

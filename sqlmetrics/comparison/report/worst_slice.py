@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from sqlmetrics.comparison.report.numbers import coverage, number, p_value, signed
 from sqlmetrics.plan.summary import ALL
-
-Row = Mapping[str, Any]
+from sqlmetrics.tables.tabular import Row
 
 MOVED = ("better", "worse")
 """Verdicts of what moved."""

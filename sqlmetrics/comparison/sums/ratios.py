@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.periods import Period, in_any, name_of_day
@@ -25,6 +25,7 @@ from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import literal
 from sqlmetrics.sql.translation import Translation
+from sqlmetrics.tables.tabular import Row
 
 
 class RatioTerm(Protocol):
@@ -280,9 +281,7 @@ class Sides:
         view = {"about": about, "shared": ["system", *SEGMENT], "metrics": metrics}
         return Stage("metric_clusters", "comparison/metric_rows", view | {"from": source})
 
-    def read(
-        self, rows: Sequence[Mapping[str, Any]], centres: Sequence[Mapping[str, Any]]
-    ) -> dict[Key, SampleMoments]:
+    def read(self, rows: Sequence[Row], centres: Sequence[Row]) -> dict[Key, SampleMoments]:
         """What the rows come to; what has nothing to divide by on a side is not there.
 
         Args:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.periods import Period
@@ -20,8 +20,7 @@ from sqlmetrics.comparison.sums.welch import SIDES, Group, SampleMoments
 from sqlmetrics.plan.segments import UNKNOWN
 from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import literal
-
-Row = Mapping[str, Any]
+from sqlmetrics.tables.tabular import Row
 
 
 @dataclass(frozen=True)

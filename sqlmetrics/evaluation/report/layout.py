@@ -20,6 +20,7 @@ from sqlmetrics.tables.table import (
     printable,
     segment_cell,
 )
+from sqlmetrics.tables.tabular import Row
 
 if TYPE_CHECKING:
     from sqlmetrics.evaluation.report.result import Result
@@ -43,7 +44,6 @@ LEGEND = {
 }
 MISSING = {"zero": "counted as empty lists", "drop": "left out", "error": "refused"}
 
-Row = Mapping[str, Any]
 Key = Mapping[str, Callable[[Row], str]]
 
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.plan.summary import NO_DATE
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.tables.tabular import Row
 
 HIGH = 0.8
 """NDCG against the shown items from here on looks good."""
 
 LOW = 0.5
 """What is below it, of NDCG against all labels and of recall, is not good."""
-
-Row = Mapping[str, Any]
 
 
 def caveats(spec: Spec, measures: Iterable[Measure], rows: Iterable[Row]) -> Iterator[str]:

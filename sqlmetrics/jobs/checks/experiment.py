@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
@@ -17,8 +17,7 @@ from sqlmetrics.spec.days import Days, as_sql
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.threshold import PRIMARY, SAMPLE_RATIO, Threshold
 from sqlmetrics.sql.template import literal, relation
-
-Row = Mapping[str, Any]
+from sqlmetrics.tables.tabular import Row
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 from sqlmetrics.catalog.direction import direction
 from sqlmetrics.catalog.measure import Measure
@@ -19,8 +18,7 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.template import double, identifier, literal, relation
 from sqlmetrics.stats import TIED
-
-Row = Mapping[str, Any]
+from sqlmetrics.tables.tabular import Row
 
 
 def lost_queries(spec: Spec, engine: Database, row: Row, base: Row) -> tuple[Lost, ...]:

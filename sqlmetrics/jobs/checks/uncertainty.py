@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
@@ -17,8 +17,7 @@ from sqlmetrics.spec.threshold import ALWAYS, PREVIOUS, Threshold
 from sqlmetrics.sql.template import literal
 from sqlmetrics.stats import CONFIDENCE, always_valid
 from sqlmetrics.stats.estimate import Estimate
-
-Row = Mapping[str, Any]
+from sqlmetrics.tables.tabular import Row
 
 KEYS = ("system", "segment_name", "segment_value", "metric", "k", "definition_hash")
 

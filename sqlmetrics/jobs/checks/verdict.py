@@ -37,10 +37,7 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.threshold import ALWAYS, EACH, PREVIOUS, Threshold
 from sqlmetrics.sql.template import literal, relation
 from sqlmetrics.tables.table import Table
-from sqlmetrics.tables.tabular import ArrowTables, Tabular, arrow_tables, kinds_of
-
-Row = Mapping[str, Any]
-
+from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular, arrow_tables, kinds_of
 
 FAIL_ON: Mapping[str, tuple[str, ...]] = {"failed": ("FAILED",), "warn": ("FAILED", "warn")}
 """What may raise an error -> the statuses that do."""

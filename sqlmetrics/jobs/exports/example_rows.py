@@ -16,10 +16,10 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialects import DUCKDB
 from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.sql.template import identifier, literal
+from sqlmetrics.tables.tabular import Row
 
 DAY, NEXT_DAY = "2026-01-02", "2026-01-03"
 
-Row = dict[str, Any]
 
 DIGITS = 6
 """A value of so many digits is the same in every database; other sums may end in other ones."""

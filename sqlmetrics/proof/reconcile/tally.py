@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.proof.reconcile.orders import name_of
@@ -22,8 +21,7 @@ from sqlmetrics.proof.reconcile.worlds import (
     summed,
 )
 from sqlmetrics.stats import TIED
-
-Row = Mapping[str, Any]
+from sqlmetrics.tables.tabular import Row
 
 FILLED: Mapping[object, float] = {"zero": 0.0, "one": 1.0}
 """What a query counts for which the metric is undefined, by `no_relevant`."""
