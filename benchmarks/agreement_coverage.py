@@ -16,7 +16,7 @@ import numpy as np
 
 from sqlmetrics.agreement.agree import coefficient_rows, tallies_of
 from sqlmetrics.agreement.agreement import TOGETHER
-from sqlmetrics.agreement.segments import Counted, segment_rows
+from sqlmetrics.agreement.probabilities import Counted, segment_rows
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.stats.bootstrap import resampled_counts
 

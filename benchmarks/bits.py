@@ -41,8 +41,7 @@ def numbers(case: Any, database: Any) -> Iterator[tuple[tuple[Any, ...], float |
 
 def all_numbers(database: Any, names: Sequence[str]) -> dict[tuple[Any, ...], float | None]:
     """The numbers of all cases that have one of these texts in their names."""
-    from sqlmetrics.proof.doctor.cases import cases
-    from sqlmetrics.proof.doctor.data import tables
+    from sqlmetrics.proof.doctor import cases, tables
 
     with database.scratch() as schema:
         for name, table in tables(1000).items():

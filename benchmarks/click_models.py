@@ -13,7 +13,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from sqlmetrics.clicks.clean_log import CleanLog, cleaned_log
-from sqlmetrics.clicks.models.fit import click_models
+from sqlmetrics.clicks.models import click_models
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.engines.database import connect
 from sqlmetrics.spec.click_log import Clicks

@@ -72,7 +72,7 @@ def make(stored: str, size: str) -> None:
 def _make_log(folder: Path, requests: int) -> None:
     import duckdb
 
-    from sqlmetrics.clicks.simulation.simulate import simulate
+    from sqlmetrics.clicks.simulation import simulate
 
     with TemporaryDirectory(dir=FOLDER) as place:
         files = simulate(place, requests=requests, days=DAYS, seed=20).files

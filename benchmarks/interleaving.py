@@ -15,7 +15,7 @@ from statistics import fmean
 import numpy as np
 
 from sqlmetrics.clicks.clean_log import cleaned_log
-from sqlmetrics.clicks.interleaving.outcome import interleaving_outcome
+from sqlmetrics.clicks.interleaving import interleaving_outcome
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.engines.database import connect
 from sqlmetrics.spec.click_log import Clicks

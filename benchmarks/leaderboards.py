@@ -11,10 +11,10 @@ import argparse
 import numpy as np
 
 import sqlmetrics as sm
-from sqlmetrics.comparison.leaderboard.pairs import Test, pair_tests
+from sqlmetrics.comparison.leaderboard.orders import Test, pair_tests
 from sqlmetrics.comparison.leaderboard.scores import Scores, rank_intervals, ranks
 from sqlmetrics.stats.bootstrap import bootstrap_interval, resampled_counts
-from sqlmetrics.stats.rank_correlation import order_correlations
+from sqlmetrics.stats.nonparametric import order_correlations
 
 TESTS = (("tukey", "none"), ("t", "holm"), ("t", "none"))
 LEVEL, REPLICATES = 0.95, 500

@@ -17,8 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from sqlmetrics.agreement.probabilities import grade_rows
-from sqlmetrics.agreement.segments import Counted
+from sqlmetrics.agreement.probabilities import Counted, grade_rows
 from sqlmetrics.annotation import prediction_powered
 from sqlmetrics.annotation.estimator import Stratum
 from sqlmetrics.annotation.prediction_powered import PairedStratum, PoweredEstimate

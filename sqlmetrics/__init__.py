@@ -17,16 +17,14 @@ if TYPE_CHECKING:
     from sqlmetrics import clicks
     from sqlmetrics.agreement.agree import agree
     from sqlmetrics.agreement.agreement import Agreement
-    from sqlmetrics.agreement.combination import Combination
-    from sqlmetrics.agreement.combine import combine
+    from sqlmetrics.agreement.combine import Combination, combine
     from sqlmetrics.api import check, compile, explain, run, validate, verify
     from sqlmetrics.catalog.measure import parse
     from sqlmetrics.clicks.evaluate import evaluate_clicks
-    from sqlmetrics.clicks.simulation.simulate import simulate
+    from sqlmetrics.clicks.simulation import simulate
     from sqlmetrics.comparison.compare import compare
     from sqlmetrics.comparison.diagnosis.diagnosis import Diagnosis, diagnose
-    from sqlmetrics.comparison.funnel.funnel import funnel
-    from sqlmetrics.comparison.funnel.funnel_table import Funnel
+    from sqlmetrics.comparison.funnel.funnel import Funnel, funnel
     from sqlmetrics.comparison.leaderboard.board import Leaderboard
     from sqlmetrics.comparison.leaderboard.leaderboard import leaderboard
     from sqlmetrics.comparison.online.experiment import experiment
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
     from sqlmetrics.comparison.query_explanation import QueryExplanation, explain_query
     from sqlmetrics.comparison.report.comparison import Comparison
     from sqlmetrics.comparison.stored_comparison import compare_stored
-    from sqlmetrics.comparison.track.result import Track
+    from sqlmetrics.comparison.track.site import Track
     from sqlmetrics.comparison.track.track import track
     from sqlmetrics.engines.database import connect
     from sqlmetrics.errors import (
@@ -125,11 +123,11 @@ _HOMES = {
     "Abstention": "evaluation.abstention",
     "Agreement": "agreement.agreement",
     "CheckError": "errors",
-    "Combination": "agreement.combination",
+    "Combination": "agreement.combine",
     "Comparison": "comparison.report.comparison",
     "Diagnosis": "comparison.diagnosis.diagnosis",
     "EngineError": "errors",
-    "Funnel": "comparison.funnel.funnel_table",
+    "Funnel": "comparison.funnel.funnel",
     "Fusion": "fusion.fuse",
     "InputError": "errors",
     "Leaderboard": "comparison.leaderboard.board",
@@ -145,7 +143,7 @@ _HOMES = {
     "StreamingMetric": "evaluation.streaming.metric",
     "Sweep": "fusion.sweep_result",
     "TieAudit": "proof.ties",
-    "Track": "comparison.track.result",
+    "Track": "comparison.track.site",
     "abstention": "evaluation.abstention",
     "agree": "agreement.agree",
     "combine": "agreement.combine",
@@ -167,7 +165,7 @@ _HOMES = {
     "query_metrics": "jobs.reading.stored_metrics",
     "reconcile": "proof.reconcile.reconcile",
     "report": "comparison.page.sources",
-    "simulate": "clicks.simulation.simulate",
+    "simulate": "clicks.simulation",
     "tie_audit": "proof.ties",
     "track": "comparison.track.track",
 }

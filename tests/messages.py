@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from documentation import ROOT
@@ -146,17 +146,25 @@ def heads() -> dict[str, list[str]]:
 
 
 def _heads_of(tree: ast.Module) -> Iterator[str]:
+    """A list belongs to the function that names it, or to the module."""
+    of_module = _lists(node for node in tree.body if isinstance(node, ast.Assign))
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        lists = of_module | _lists(ast.walk(function))
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and _name(node) in ("Table", "_fitted") and node.args:
+                first = node.args[0]
+                sources = lists.get(first.id, []) if isinstance(first, ast.Name) else [first]
+                yield from _constants(sources)
+
+
+def _lists(nodes: Iterable[ast.AST]) -> dict[str, list[ast.expr]]:
     lists: dict[str, list[ast.expr]] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Assign | ast.AugAssign) and isinstance(node.value, ast.List):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             for target in targets:
                 lists.setdefault(ast.unparse(target), []).append(node.value)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _name(node) in ("Table", "_fitted") and node.args:
-            first = node.args[0]
-            sources = lists.get(first.id, []) if isinstance(first, ast.Name) else [first]
-            yield from _constants(sources)
+    return lists
 
 
 def _constants(sources: Sequence[ast.expr]) -> Iterator[str]:

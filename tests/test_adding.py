@@ -131,7 +131,7 @@ PLACES = {
             '"coec": Over',
             '"unclicked": Over("(n_impressions - n_clicks)", "n_impressions"),\n',
         ),
-        "sqlmetrics/spec/click_labels.py": (r'"coec", "purchase_rate", "ips"', '"unclicked", '),
+        "sqlmetrics/spec/click_log.py": (r'"coec", "purchase_rate", "ips"', '"unclicked", '),
     },
     "command": {
         "sqlmetrics/cli/hello.py": ("", VERB),

@@ -19,9 +19,9 @@ from documentation import PAGES, README, ROOT
 import sqlmetrics as sm
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.metric import listed
-from sqlmetrics.catalog.metric_template import WORDS
+from sqlmetrics.catalog.metric_files import WORDS
 from sqlmetrics.catalog.presets import PRESETS
-from sqlmetrics.cli import listing
+from sqlmetrics.cli import learn
 from sqlmetrics.jobs.exports.formats import FORMATS
 from sqlmetrics.jobs.schema import TABLES, TableColumn
 from sqlmetrics.plan.expressions import RowContext
@@ -193,7 +193,7 @@ def _empty() -> tuple[list[str], list[list[str]]]:
 
 def _metrics(*columns: str) -> tuple[list[str], list[list[str]]]:
     """Some columns of the list of metrics, and the source."""
-    table = listing.table("metrics")
+    table = learn.table("metrics")
     sources = {metric.title: metric.source for metric in listed()}
     every = [
         dict(zip(table.columns, row, strict=True)) | {"source": sources[row[1]]}
@@ -203,7 +203,7 @@ def _metrics(*columns: str) -> tuple[list[str], list[list[str]]]:
 
 
 def _listed(what: str) -> tuple[list[str], list[list[str]]]:
-    table = listing.table(what)
+    table = learn.table(what)
     return table.columns, table.rows
 
 
@@ -349,7 +349,7 @@ def test_every_option_and_preset_is_in_the_docs() -> None:
 def test_the_page_of_dialects_lists_them() -> None:
     page = ROOT / "docs" / "dialects.md"
     text = page.read_text(encoding="utf-8")
-    wanted = f"```text\n{listing.table('dialects').text()}\n```"
+    wanted = f"```text\n{learn.table('dialects').text()}\n```"
     if os.environ.get("UPDATE_GOLDEN"):
         page.write_text(
             re.sub(r"```text\n.*?```", lambda _: wanted, text, flags=re.DOTALL), "utf-8"

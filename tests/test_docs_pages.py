@@ -18,7 +18,7 @@ from marked import by_turns, sliced
 from walked import FENCE, printed
 
 from sqlmetrics.cli import COMMANDS, cli
-from sqlmetrics.cli.options.command import COMMON, options_by_heading
+from sqlmetrics.cli.options import COMMON, options_by_heading
 
 DOCS = ROOT / "docs"
 

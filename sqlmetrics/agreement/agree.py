@@ -12,9 +12,8 @@ from sqlmetrics.agreement.agreement import TOGETHER, Agreement
 from sqlmetrics.agreement.coefficients import Tallies, coefficients
 from sqlmetrics.agreement.counts import MOST_QUERIES, RANK, PairCounts, check_segments
 from sqlmetrics.agreement.judges import Panel
-from sqlmetrics.agreement.probabilities import grade_rows
+from sqlmetrics.agreement.probabilities import Counted, grade_rows, segment_rows
 from sqlmetrics.agreement.question import Question, names
-from sqlmetrics.agreement.segments import Counted, segment_rows
 from sqlmetrics.catalog.option import is_number, plain
 from sqlmetrics.errors import InputError, SpecError, shortened
 from sqlmetrics.evaluation.arguments import check_count, check_level, listed

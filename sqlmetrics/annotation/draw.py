@@ -16,10 +16,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlmetrics.annotation.pool import lot, rankings_alone, stages
-from sqlmetrics.annotation.rank_bands import RANKS, RankBands, check_rates, drawn
-from sqlmetrics.annotation.sample import DEPTH, DESIGN, ITEM, TRAFFIC, WEIGHT, Key, Sample
-from sqlmetrics.annotation.texts import QueryContext, check_rankings, facts
+from sqlmetrics.annotation.pool import (
+    QueryContext,
+    check_rankings,
+    facts,
+    lot,
+    rankings_alone,
+    stages,
+)
+from sqlmetrics.annotation.sample import (
+    DEPTH,
+    DESIGN,
+    ITEM,
+    RANKS,
+    TRAFFIC,
+    WEIGHT,
+    Key,
+    RankBands,
+    Sample,
+    check_rates,
+    drawn,
+)
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.arguments import check_count

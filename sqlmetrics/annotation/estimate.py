@@ -11,13 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 from sqlmetrics.annotation import estimator, pair_frames, pool, prediction_powered, reach
-from sqlmetrics.annotation.estimator import SampleMean
-from sqlmetrics.annotation.frame import Frame, Only, values_of
+from sqlmetrics.annotation.estimator import Precision, SampleMean
 from sqlmetrics.annotation.llm_labels import LlmLabels, LlmValues
+from sqlmetrics.annotation.pair_frames import Frame, Only, values_of
 from sqlmetrics.annotation.prediction_powered import PairedStratum, PoweredEstimate
-from sqlmetrics.annotation.rank_bands import RANKS
-from sqlmetrics.annotation.sample import WEIGHT, Key, Sample
-from sqlmetrics.annotation.sample_size import Precision
+from sqlmetrics.annotation.sample import RANKS, WEIGHT, Key, Sample
 from sqlmetrics.catalog.option import is_number
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown

@@ -14,8 +14,14 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import TypeAlias
 
-from sqlmetrics.annotation.estimator import SampleMean, Stratum, refuse_lonely, weighted
-from sqlmetrics.annotation.sample_size import Precision, Spread
+from sqlmetrics.annotation.estimator import (
+    Precision,
+    SampleMean,
+    Spread,
+    Stratum,
+    refuse_lonely,
+    weighted,
+)
 from sqlmetrics.errors import InputError
 from sqlmetrics.stats import CONFIDENCE
 from sqlmetrics.stats.estimate import Estimate, effective_df

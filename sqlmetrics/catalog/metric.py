@@ -309,7 +309,7 @@ class Metric:
             SpecError: If a file of the user's own gives SQL that it may not.
         """
         if self.template:
-            from sqlmetrics.catalog.metric_template import rendered
+            from sqlmetrics.catalog.metric_files import rendered
 
             return rendered(self, part, view)
         template = environment().get_template(f"metrics/{self.name}.sql.jinja")

@@ -15,12 +15,14 @@ from sqlmetrics.cli import completion
 from sqlmetrics.cli.common import error_options, progress_bar, say
 from sqlmetrics.cli.evaluation_options import metrics_option
 from sqlmetrics.cli.location import PLACES, Location, place_options
-from sqlmetrics.cli.options.command import COLUMNS, Command, option
-from sqlmetrics.cli.options.parameters import (
+from sqlmetrics.cli.options import (
+    COLUMNS,
     INPUT,
+    Command,
     by_option,
     confidence_option,
     metrics_from_option,
+    option,
 )
 from sqlmetrics.cli.output import (
     FORMATS,
@@ -226,7 +228,7 @@ def _asking(
         with location.reading(spec) as engine:
             yield spec, engine
         return
-    from sqlmetrics.clicks.wide_log import wide_log
+    from sqlmetrics.clicks.evaluate import wide_log
 
     with location.reading(is_needed=not (Path(log).suffix or Path(log).exists())) as engine:
         spec, notes = wide_log(log, engine, **selection)
@@ -240,7 +242,7 @@ def _spec(file: str | None, ubi: tuple[str, str], selection: Mapping[str, Any]) 
     Raises:
         SpecError: If it is wrong, or more metric files are named than it names.
     """
-    from sqlmetrics.clicks.wide_log import GRADES, USUAL
+    from sqlmetrics.clicks.evaluate import GRADES, USUAL
     from sqlmetrics.spec.spec import Spec
 
     if file is not None:
@@ -285,8 +287,8 @@ def _shown(
     from sqlmetrics.clicks.clean_log import cleaned_log
     from sqlmetrics.clicks.counterfactual.evaluate import counterfactual_metrics
     from sqlmetrics.clicks.evaluate import evaluate_clicks
-    from sqlmetrics.clicks.interleaving.outcome import interleaving_outcome
-    from sqlmetrics.clicks.models.fit import click_models
+    from sqlmetrics.clicks.interleaving import interleaving_outcome
+    from sqlmetrics.clicks.models import click_models
     from sqlmetrics.engines.database import connect
     from sqlmetrics.spec.named_values import named_in
 

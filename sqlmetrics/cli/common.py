@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from sqlmetrics.cli.options.command import GENERAL, OUTPUT, option
+from sqlmetrics.cli.options import GENERAL, OUTPUT, option
 from sqlmetrics.errors import masked, masked_values
 
 WAIT = 2.0

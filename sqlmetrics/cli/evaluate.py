@@ -19,13 +19,16 @@ from sqlmetrics.cli.evaluation_options import (
     table_options,
 )
 from sqlmetrics.cli.location import PLACES, Location, place_options
-from sqlmetrics.cli.options.command import EXECUTION, STATISTICS, Command, option
-from sqlmetrics.cli.options.parameters import (
+from sqlmetrics.cli.options import (
+    EXECUTION,
     INPUT,
+    STATISTICS,
+    Command,
     by_option,
     confidence_option,
     items_option,
     labels_option,
+    option,
     per_query_option,
     queries_option,
 )
@@ -147,7 +150,7 @@ def evaluate(
     from sqlmetrics.evaluation.evaluate import evaluate as run
 
     if labels is None and len(tables) == 1 and tables[0].endswith(SPECS):
-        from sqlmetrics.cli.show import show_spec
+        from sqlmetrics.cli.spec import show_spec
 
         _refuse_what_a_spec_says()
         show_spec(

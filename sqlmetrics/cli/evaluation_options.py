@@ -10,15 +10,15 @@ from typing import Any
 import click
 
 from sqlmetrics.cli import completion
-from sqlmetrics.cli.options.command import (
+from sqlmetrics.cli.options import (
     COLUMNS,
     CONVENTIONS,
     INPUT_DATA,
     Decorator,
     decorate,
+    metrics_from_option,
     option,
 )
-from sqlmetrics.cli.options.parameters import metrics_from_option
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.segments import KINDS
 

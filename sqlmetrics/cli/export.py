@@ -1,4 +1,4 @@
-"""`sqlmetrics export`: a spec as files of other tools."""
+"""`sqlmetrics export` and `install`: a spec as files of other tools, and as macros."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sqlmetrics.cli import completion
 from sqlmetrics.cli.common import error_options, overwrite_option, overwrites, say
 from sqlmetrics.cli.evaluation_options import dialect_option
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.cli.options.command import Command, decorate, option
-from sqlmetrics.cli.options.parameters import INPUT
+from sqlmetrics.cli.options import INPUT, Command, decorate, option
+from sqlmetrics.errors import SpecError
 
 
 def tool_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -94,3 +94,39 @@ def export(
         )
     if tool_format.next:
         say(f"next: {tool_format.next.format(folder=folder)}")
+
+
+# `sqlmetrics install`: the metrics as functions of a DuckDB file.
+
+
+@click.command(cls=Command)
+@click.argument("file", required=False)
+@place_options
+@option("--sql", "printed", is_flag=True, old_spellings=("--print",), help="Print only the SQL.")
+@error_options
+def install(file: str | None, *, location: Location, printed: bool) -> None:
+    """Create table macros of the metrics in FILE, a DuckDB database, or in --target.
+
+    Any DuckDB client can use the macros without Python. Each takes the names of two tables:
+    rankings (query_id, item_id, score) and labels (query_id, item_id, grade).
+
+    \b
+    sqlmetrics install metrics.duckdb
+    duckdb metrics.duckdb "from ndcg('rankings', 'labels', 10)"
+    """  # noqa: D301 (click wants the backspace itself)
+    from sqlmetrics.jobs import macros
+
+    if printed:
+        click.echo(macros.text(), nl=False)
+        return
+    macros_made = macros.install(_named(file, location).making("install"))
+    for macro in macros_made:
+        click.echo(macro.usage)
+    say(f"{len(macros_made)} macros in {file or 'the database'}")
+
+
+def _named(file: str | None, location: Location) -> Location:
+    """The place that is meant: FILE is --db."""
+    if file is not None and location.is_given:
+        raise SpecError("give FILE, or --db, --connection or --target")
+    return location if file is None else Location(file)

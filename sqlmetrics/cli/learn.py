@@ -1,20 +1,29 @@
-"""Commands to learn from: what there is, what it means, and a whole evaluation to look at."""
+"""`sqlmetrics list`, `explain`, `init` and `demo`: find a way in."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from shlex import quote
 from textwrap import wrap
-from typing import TYPE_CHECKING
 
 import click
 
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.catalog.metric import Metric, listed
+from sqlmetrics.catalog.online import ONLINE, OnlineMetric
+from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.cli import completion
 from sqlmetrics.cli.common import error_options, overwrite_option, overwrites, progress_bar
-from sqlmetrics.cli.options.command import OUTPUT, Command, option
-from sqlmetrics.cli.options.parameters import format_option, metrics_from_option
-
-if TYPE_CHECKING:
-    from sqlmetrics.tables.table import Table
+from sqlmetrics.cli.options import OUTPUT, Command, format_option, metrics_from_option, option
+from sqlmetrics.engines.output_files import refuse_input, replaced, writing
+from sqlmetrics.errors import SpecError
+from sqlmetrics.jobs.exports.formats import FORMATS
+from sqlmetrics.sql.conformance import trust
+from sqlmetrics.sql.dialects import DIALECTS
+from sqlmetrics.sql.template import folder
+from sqlmetrics.tables.table import Table
 
 LISTS = ("metrics", "online", "presets", "options", "dialects", "exports")
 
@@ -27,17 +36,16 @@ def list_names(what: str, output: str) -> None:
     """List metrics, online metrics, presets, options, dialects or exports."""
     import json
 
-    from sqlmetrics.cli import listing
     from sqlmetrics.tables.table import terminal_width
 
     if output == "json":
-        records = [
+        rows = [
             {name.replace(" ", "_"): value for name, value in record.items()}
-            for record in listing.records(what)
+            for record in records(what)
         ]
-        click.echo(json.dumps(records, ensure_ascii=False, indent=2))
+        click.echo(json.dumps(rows, ensure_ascii=False, indent=2))
         return
-    click.echo(_fitted(listing.table(what), terminal_width()))
+    click.echo(_fitted(table(what), terminal_width()))
 
 
 def _fitted(table: Table, width: int | None) -> str:
@@ -98,12 +106,10 @@ def explain(name: str, preset: str | None, metrics_from: tuple[str, ...]) -> Non
 @error_options
 def init(file: str, force: bool, clicks: bool, schema: bool) -> None:
     """Write an example spec to FILE, with every key explained."""
-    from sqlmetrics.cli import starter
-
     if schema:
-        click.echo(starter.schema(), nl=False)
+        click.echo(schema_text(), nl=False)
         return
-    click.echo(starter.write(Path(file), overwrite=force or overwrites(), clicks=clicks))
+    click.echo(write(Path(file), overwrite=force or overwrites(), clicks=clicks))
 
 
 @click.command(cls=Command)
@@ -120,3 +126,220 @@ def demo(out: str) -> None:
     with progress_bar("making and evaluating a search log"):
         show(Path(out), messages.append, overwrite=overwrites())
     click.echo("\n".join(messages))
+
+
+# A spec to start from: the example with every key explained, and the schema for editors.
+
+SCHEMA = "sqlmetrics.schema.json"
+"""The schema's name beside a spec: the example's first line names it."""
+
+
+def example(name: str = "example") -> str:
+    """The text of an example spec: `example`, or `clicks` for a click log."""
+    return (folder() / "cli" / f"{name}.yml").read_text(encoding="utf-8")
+
+
+def schema_text() -> str:
+    """The JSON schema of spec files, as text."""
+    return (Path(__file__).parent.parent / "spec" / "spec.schema.json").read_text(encoding="utf-8")
+
+
+def write(path: Path, *, overwrite: bool = False, clicks: bool = False) -> str:
+    """Write the example spec, and the schema beside it; say what was made and what is next.
+
+    Args:
+        path: Where the spec goes; its folder must be there.
+        overwrite: Whether to replace files that are there. A schema that is there is
+            otherwise left as it is, a spec that is there is an error.
+        clicks: Whether it is of a click log.
+
+    Raises:
+        SpecError: If the spec is there already, or cannot be written.
+    """
+    if path.is_dir():
+        raise SpecError(
+            f"{str(path)!r} is a folder; give the name of a file, like {path / 'sqlmetrics.yml'}"
+        )
+    schema_file = path.parent / SCHEMA
+    has_schema = schema_file.exists() and not overwrite
+    write_new(path, example("clicks" if clicks else "example"), overwrite=overwrite)
+    if not has_schema:
+        _write(schema_file, schema_text())
+    return _told(path, schema_file, has_schema)
+
+
+def write_new(path: Path, text: str, *, overwrite: bool) -> None:
+    """Write a file that is not there yet.
+
+    Raises:
+        SpecError: If it is there already and may not be replaced, or cannot be written.
+    """
+    refuse_input(path, is_ours=True)
+    if path.exists() and not overwrite:
+        raise SpecError(f"{str(path)!r} already exists; --overwrite replaces it")
+    _write(path, text)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file that may be a spec, which other commands never replace."""
+    with writing(path), replaced(Path(os.path.realpath(path))) as staging:
+        staging.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _told(path: Path, schema_file: Path, has_schema: bool) -> str:
+    schema_text = f"Left {schema_file} as it was" if has_schema else f"Wrote {schema_file}"
+    return f"""\
+Wrote {path}: a spec with every key explained.
+{schema_text}: editors complete and check the spec with it.
+
+Next, put the names of your tables, columns and metrics into it; then
+  sqlmetrics validate {quote(str(path))}
+  sqlmetrics compile {quote(str(path))}
+  sqlmetrics explain ndcg@10
+  sqlmetrics list metrics"""
+
+
+# What there is: the catalogue, the options, the presets and the dialects, as tables.
+
+Record = dict[str, object]
+
+
+def records(kind: str) -> list[Record]:
+    """What there is of a kind, for programs: one dict each.
+
+    Args:
+        kind: `metrics`, `online`, `presets`, `options`, `dialects` or `exports`.
+    """
+    return _RECORDS[kind]()
+
+
+def table(kind: str) -> Table:
+    """The same for people; of an option, what it is about stands once, at the house default."""
+    rows, before = [], None
+    for record in records(kind):
+        option = record.get("option")
+        is_first = option is None or option != before
+        before = option
+        rows.append(record if is_first else {**record, "option": "", "about": ""})
+    return Table(list(rows[0]), [list(map(_cell, row.values())) for row in rows])
+
+
+def _metrics() -> list[Record]:
+    return [
+        {
+            "metric": _spelled(metric),
+            "title": metric.title,
+            "range": metric.range,
+            "better": metric.better,
+            "unit": metric.unit,
+            "aliases": list(metric.aliases),
+            "formula": metric.formula,
+        }
+        for metric in listed()
+    ]
+
+
+def _online() -> list[Record]:
+    return [
+        {
+            "online metric": _online_spelled(metric),
+            "better": metric.better,
+            "unit": metric.unit,
+            "what it says": metric.title,
+        }
+        for metric in ONLINE.values()
+    ]
+
+
+def _online_spelled(metric: OnlineMetric) -> str:
+    if metric.setting == "action":
+        return f"{metric.name}(ACTION)"
+    if metric.setting:
+        return f"{metric.name}, {metric.name}({metric.setting}=N)"
+    return f"{metric.name}, {metric.name}@k" if metric.cut else metric.name
+
+
+def _options() -> list[Record]:
+    return [
+        {
+            "option": option.name,
+            "value": choice.name,
+            "meaning": choice.meaning,
+            "about": option.meaning,
+        }
+        for option in OPTIONS.values()
+        for choice in option.choices
+    ]
+
+
+def _presets() -> list[Record]:
+    return [
+        {
+            "preset": name,
+            "differs from house in": list(preset.departures) or None,
+            "reproduces": preset.note,
+        }
+        for name, preset in PRESETS.items()
+    ]
+
+
+def _dialects() -> list[Record]:
+    rows: list[Record] = []
+    for dialect in DIALECTS.values():
+        trusted = trust(dialect)
+        run = trusted.run
+        rows.append(
+            {
+                "dialect": dialect.name,
+                "of": dialect.title,
+                "trust": trusted.how,
+                "engine": str(run) if run else None,
+                "numbers compared": run.compared if run else None,
+                "largest difference": run.largest if run else None,
+                "last run": f"{run.day} {run.commit}".strip() or None if run else None,
+            }
+        )
+    return rows
+
+
+def _exports() -> list[Record]:
+    return [
+        {
+            "export": target.name,
+            "tool": target.title,
+            "dialects": list(target.dialects),
+            "run in tests": target.executed,
+            "what it gets": target.about,
+        }
+        for target in FORMATS.values()
+    ]
+
+
+_RECORDS: Mapping[str, Callable[[], list[Record]]] = {
+    "metrics": _metrics,
+    "online": _online,
+    "presets": _presets,
+    "options": _options,
+    "dialects": _dialects,
+    "exports": _exports,
+}
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.0e}"
+    if isinstance(value, list):
+        return ", ".join(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _spelled(metric: Metric) -> str:
+    return {
+        "required": f"{metric.name}@k",
+        "optional": f"{metric.name}, {metric.name}@k",
+        "none": metric.name,
+    }[metric.cutoff]

@@ -8,8 +8,7 @@ from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, cast
 
 from sqlmetrics.cli.common import say
-from sqlmetrics.cli.options.command import CONNECTION, decorate, option
-from sqlmetrics.cli.options.parameters import INPUT
+from sqlmetrics.cli.options import CONNECTION, INPUT, decorate, option
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:

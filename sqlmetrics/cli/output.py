@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sqlmetrics.cli.common import overwrite_option, overwrites, say
-from sqlmetrics.cli.options.command import OUTPUT, option
+from sqlmetrics.cli.options import OUTPUT, option
 from sqlmetrics.engines.output_files import BY_US, IsOurs, check_output, opening, output_file
 from sqlmetrics.errors import EngineError, SpecError
 

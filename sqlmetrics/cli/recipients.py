@@ -16,7 +16,7 @@ import click
 
 from sqlmetrics.cli.common import overwrite_option, overwrites, say
 from sqlmetrics.cli.location import PLACES, Location
-from sqlmetrics.cli.options.command import OUTPUT, decorate, option
+from sqlmetrics.cli.options import OUTPUT, decorate, option
 from sqlmetrics.cli.output import write
 from sqlmetrics.engines.output_files import check_output, writing
 from sqlmetrics.errors import NoDataError, SpecError, SqlmetricsError, masked_values

@@ -16,11 +16,12 @@ from sqlmetrics.cli.evaluation_options import (
     table_options,
 )
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.cli.options.command import Command, option
-from sqlmetrics.cli.options.parameters import (
+from sqlmetrics.cli.options import (
     INPUT,
+    Command,
     format_option,
     labels_option,
+    option,
     queries_option,
     sql_option,
 )

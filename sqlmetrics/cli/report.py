@@ -23,8 +23,17 @@ from sqlmetrics.cli.evaluation_options import (
     table_options,
 )
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.cli.options.command import INPUT_DATA, OUTPUT, Command, decorate, option
-from sqlmetrics.cli.options.parameters import INPUT, by_option, items_option, margin_option
+from sqlmetrics.cli.options import (
+    INPUT,
+    INPUT_DATA,
+    OUTPUT,
+    Command,
+    by_option,
+    decorate,
+    items_option,
+    margin_option,
+    option,
+)
 from sqlmetrics.cli.systems import sources, spec_of, system_options
 from sqlmetrics.errors import SpecError
 
@@ -251,7 +260,7 @@ def _page(tables: tuple[str, ...], out: str | None) -> Path | None:
 
 def _prepare(file: Path) -> None:
     """Refuse what cannot be written before anything is computed."""
-    from sqlmetrics.comparison.page.charts import import_drawing
+    from sqlmetrics.comparison.page.picture import import_drawing
     from sqlmetrics.comparison.page.report import check_ending, refuse_foreign
 
     check_ending(file)

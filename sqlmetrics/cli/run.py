@@ -12,8 +12,7 @@ import click
 from sqlmetrics.cli.common import error_options, progress_bar, say, say_of
 from sqlmetrics.cli.evaluation_options import check_option, input_check
 from sqlmetrics.cli.location import Location, place_options
-from sqlmetrics.cli.options.command import EXECUTION, OUTPUT, Command, option
-from sqlmetrics.cli.options.parameters import INPUT, days_options
+from sqlmetrics.cli.options import EXECUTION, INPUT, OUTPUT, Command, days_options, option
 from sqlmetrics.cli.recipients import Alert, Recipients, alerting, recipient_options
 from sqlmetrics.errors import SpecError, SqlmetricsError
 from sqlmetrics.tables.table import many, metric_value

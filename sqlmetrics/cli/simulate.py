@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from sqlmetrics.cli.common import error_options, overwrite_option, overwrites, progress_bar
-from sqlmetrics.cli.options.command import COMMON, Command, decorate, option
-from sqlmetrics.cli.options.parameters import seed_option
+from sqlmetrics.cli.options import COMMON, Command, decorate, option, seed_option
 
 MODELS = ("position", "cascade")
 SHARES = {
@@ -89,7 +88,7 @@ def simulate(folder: str, **settings: Any) -> None:
     \b
     sqlmetrics simulate clicks --requests 1000000 --model cascade
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.clicks.simulation.simulate import simulate as simulated
+    from sqlmetrics.clicks.simulation import simulate as simulated
 
     with progress_bar("writing a click log"):
         summary = simulated(folder, overwrite=overwrites(), **settings)

@@ -10,12 +10,15 @@ import click
 from sqlmetrics.cli.common import overwrites, say, several_names
 from sqlmetrics.cli.evaluation_options import check_option, convention_option, preset_option
 from sqlmetrics.cli.location import Location
-from sqlmetrics.cli.options.command import INPUT_DATA, OUTPUT, decorate, option
-from sqlmetrics.cli.options.parameters import (
+from sqlmetrics.cli.options import (
     INPUT,
+    INPUT_DATA,
+    OUTPUT,
     confidence_option,
     days_options,
+    decorate,
     labels_option,
+    option,
     queries_option,
 )
 from sqlmetrics.cli.output import emit_table

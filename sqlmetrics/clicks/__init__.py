@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sqlmetrics.clicks.analysis.depth import depth
-    from sqlmetrics.clicks.analysis.experiment import soundness
+    from sqlmetrics.clicks.analysis.experiment import shown_vs_ranked, soundness
     from sqlmetrics.clicks.analysis.offline_online import offline_online
-    from sqlmetrics.clicks.analysis.shown_vs_ranked import shown_vs_ranked
     from sqlmetrics.clicks.clean_log import clean
     from sqlmetrics.clicks.counterfactual.evaluate import counterfactual_metrics
-    from sqlmetrics.clicks.interleaving.outcome import interleaving_outcome
-    from sqlmetrics.clicks.models.fit import click_models
+    from sqlmetrics.clicks.interleaving import interleaving_outcome
+    from sqlmetrics.clicks.models import click_models
     from sqlmetrics.clicks.propensity.curve import PropensityCurve
     from sqlmetrics.spec.click_log import Clicks
 
@@ -34,12 +33,12 @@ _HOMES = {
     "Clicks": "spec.click_log",
     "PropensityCurve": "clicks.propensity.curve",
     "clean": "clicks.clean_log",
-    "click_models": "clicks.models.fit",
+    "click_models": "clicks.models",
     "counterfactual_metrics": "clicks.counterfactual.evaluate",
     "depth": "clicks.analysis.depth",
-    "interleaving_outcome": "clicks.interleaving.outcome",
+    "interleaving_outcome": "clicks.interleaving",
     "offline_online": "clicks.analysis.offline_online",
-    "shown_vs_ranked": "clicks.analysis.shown_vs_ranked",
+    "shown_vs_ranked": "clicks.analysis.experiment",
     "soundness": "clicks.analysis.experiment",
 }
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from sqlmetrics.clicks import ubi
 from sqlmetrics.clicks.cleaning import ClickTables
-from sqlmetrics.clicks.columns import NUMBER, Names
+from sqlmetrics.clicks.columns import NUMBER, TEXT_TYPES, Names, reading
 from sqlmetrics.clicks.log_rows import NUMBERED
-from sqlmetrics.clicks.times import TEXTS, reading
 from sqlmetrics.clicks.ubi import Kinds
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.click_columns import CLICK, Events, Impressions, Log
@@ -147,7 +146,7 @@ def _named(clicks: Clicks, kinds: Kinds, texts: frozenset[str]) -> Names:
         requests=_given(clicks.requests.columns) if clicks.requests else {},
         segments=tuple(map(identifier, impressions.columns.segments)),
         first_position=impressions.first_position,
-        has_texts="impressions" in texts or kind.startswith(TEXTS),
+        has_texts="impressions" in texts or kind.startswith(TEXT_TYPES),
     )
 
 
@@ -164,7 +163,7 @@ def _wide(log: Log, kinds: Mapping[str, str], *, has_texts: bool) -> Names:
         done=condition_by_action,
         segments=tuple(map(identifier, log.columns.segments)),
         first_position=log.first_position,
-        has_texts=kinds.get(log.columns.position.casefold(), usual).startswith(TEXTS),
+        has_texts=kinds.get(log.columns.position.casefold(), usual).startswith(TEXT_TYPES),
     )
 
 
@@ -207,7 +206,7 @@ def is_done(column: str, kind: str) -> str:
     """
     if kind.startswith("BOOLEAN"):
         return f"case when {column} then 1 else 0 end = 1"
-    if kind.startswith(TEXTS):
+    if kind.startswith(TEXT_TYPES):
         return f"cast({column} as varchar) in ({', '.join(map(literal, DONE))})"
     return f"{column} = 1"
 
@@ -216,7 +215,7 @@ def is_unclear(kind: str) -> str:
     """What a row meets that has neither, over {column}; empty where no row can."""
     if kind.startswith("BOOLEAN"):
         return ""
-    if kind.startswith(TEXTS):
+    if kind.startswith(TEXT_TYPES):
         literals = ", ".join(map(literal, (*DONE, *NOT_DONE)))
         return f"{{column}} is not null\n    and {{text}} not in ({literals})"
     return "{column} is not null\n    and {column} not in (0, 1)"

@@ -26,9 +26,8 @@ from typing import TYPE_CHECKING
 from sqlmetrics.catalog.online import LONG_CLICK
 from sqlmetrics.clicks.columns import NUMBER, Names
 from sqlmetrics.clicks.log_rows import ATTRIBUTED, BOTS, DEDUPLICATED, EXCLUDED, LogRows
-from sqlmetrics.spec.click_cleaning import Cleaning
 from sqlmetrics.spec.click_columns import CLICK, PURCHASE
-from sqlmetrics.spec.click_log import Clicks
+from sqlmetrics.spec.click_log import Cleaning, Clicks
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import case, grouped, identifier, literal, number
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlmetrics.spec.click_cleaning import Cleaning
 from sqlmetrics.spec.click_columns import CLICK
+from sqlmetrics.spec.click_log import Cleaning
 from sqlmetrics.tables.table import Table
 
 IMPRESSIONS = "impressions"

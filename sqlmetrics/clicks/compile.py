@@ -12,8 +12,7 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.sources import relation_of, tables_of
 from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import plan
-from sqlmetrics.spec.click_labels import OF_POOL
-from sqlmetrics.spec.click_log import Clicks
+from sqlmetrics.spec.click_log import OF_POOL, Clicks
 from sqlmetrics.spec.named_values import measured_actions, named_in
 from sqlmetrics.spec.source import Model
 from sqlmetrics.spec.spec import Spec

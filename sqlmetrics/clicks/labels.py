@@ -15,10 +15,9 @@ from dataclasses import dataclass
 
 from sqlmetrics.clicks import opensearch_coec
 from sqlmetrics.clicks.cleaning import ClickTables
-from sqlmetrics.clicks.propensity.correction import weighted_positions
+from sqlmetrics.clicks.propensity.moves import weighted_positions
 from sqlmetrics.errors import SpecError
-from sqlmetrics.spec.click_labels import OPENSEARCH, ClickLabels
-from sqlmetrics.spec.click_log import Clicks
+from sqlmetrics.spec.click_log import OPENSEARCH, ClickLabels, Clicks
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages
 from sqlmetrics.sql.template import double, lines
 

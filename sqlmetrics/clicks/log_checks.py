@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlmetrics.clicks.assembly import is_unclear
 from sqlmetrics.clicks.cleaning import ClickTables
-from sqlmetrics.clicks.times import LOGGED, MICROS, RANGES, TEXTS, TIMES, WHOLE
+from sqlmetrics.clicks.columns import LOGGED, MICROS, RANGES, TEXT_TYPES, TIMES, WHOLE
 from sqlmetrics.clicks.ubi import COLUMNS, POSITION, Kinds
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, unknown
@@ -55,7 +55,7 @@ def check_columns(
             if name.casefold() not in folded:
                 message = f"{unknown('column', name, kind_by_column)} (used as {role})"
                 problems.append(Problem(table, message, 1))
-            elif role == "day" and not folded[name.casefold()].startswith((*TIMES, *TEXTS)):
+            elif role == "day" and not folded[name.casefold()].startswith((*TIMES, *TEXT_TYPES)):
                 message = f"{name} is used as day but has the type {folded[name.casefold()]}"
                 remedy = "convert it to a date, or a text like 2026-01-31, in the sql of the source"
                 problems.append(Problem(table, message, 1, remedy=remedy))
@@ -209,7 +209,7 @@ def _rules(clicks: Clicks, table: str, kinds: Kinds) -> Iterator[_Rule]:
     source = clicks.sources[_shown(clicks, table)]
     for role in ("dwell", "results", "amount"):
         name = getattr(source.columns, role, None)
-        if name and table_kinds.get(name.casefold(), "").startswith(TEXTS):
+        if name and table_kinds.get(name.casefold(), "").startswith(TEXT_TYPES):
             yield _Rule(_no_number(role), identifier(name), name)
     if isinstance(source, Log):
         yield from _of_flags(source, table_kinds)
@@ -247,7 +247,7 @@ def _of_position(
     column: str, name: str, first: object, kind: str, table: str = ""
 ) -> Iterator[_Rule]:
     leave_out = "fix these rows, or leave them out with where"
-    if kind.startswith(TEXTS):
+    if kind.startswith(TEXT_TYPES):
         yield _Rule(_no_number("position"), column, name)
     if not kind.startswith(WHOLE):
         whole_check = RowCheck("position", _THERE + _NOT_WHOLE, "is not a whole number", leave_out)

@@ -11,20 +11,18 @@ from typing import Any, Unpack
 from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.clicks.evaluate import ready
+from sqlmetrics.comparison import breakdown as contributing
 from sqlmetrics.comparison import findings
 from sqlmetrics.comparison.all_pairs import check_all_pairs, pair_rows
-from sqlmetrics.comparison.breakdown import contributions as contributing
-from sqlmetrics.comparison.breakdown.mover_lists import lost_queries, movers_of
-from sqlmetrics.comparison.counterfactual.estimates import compare_estimates
-from sqlmetrics.comparison.counterfactual.question import check_fits, estimates_asked
+from sqlmetrics.comparison.breakdown import lost_queries, movers_of
+from sqlmetrics.comparison.counterfactual import check_fits, compare_estimates, estimates_asked
 from sqlmetrics.comparison.design import design, one_system
-from sqlmetrics.comparison.earlier_run import opened_values
 from sqlmetrics.comparison.online.ratios import OnlineRatios, compares_online, online_ratios
 from sqlmetrics.comparison.online.winsorising import NO_AMOUNT, winsorised
 from sqlmetrics.comparison.options import FailOn, Movers, Options, check_fail_on
-from sqlmetrics.comparison.periods import period, periods_asked
+from sqlmetrics.comparison.periods import opened_values, period, periods_asked
 from sqlmetrics.comparison.report.comparison import Comparison, check_interval, fails
-from sqlmetrics.comparison.report.worst_slice import worst_slices
+from sqlmetrics.comparison.report.text import worst_slices
 from sqlmetrics.comparison.statements import Statements
 from sqlmetrics.comparison.sums import ranks, resampling
 from sqlmetrics.comparison.sums.moments import key_of

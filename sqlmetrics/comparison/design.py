@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.comparison.earlier_run import Stored
 from sqlmetrics.comparison.options import Options
+from sqlmetrics.comparison.periods import Stored
 from sqlmetrics.comparison.sums import resampling
 from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.comparison.sums.samples import Covariate, Samples

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, ClassVar
 
-from sqlmetrics.comparison.breakdown.mover_lists import items_query, of_queries
+from sqlmetrics.comparison.breakdown import items_query, of_queries
 from sqlmetrics.comparison.compare import asked_plan
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.engines.database import connect

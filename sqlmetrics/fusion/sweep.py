@@ -10,9 +10,12 @@ from typing import Any, Unpack
 
 from sqlmetrics.annotation.reach import IN_LIST, OF_QUERY
 from sqlmetrics.catalog.direction import SIGNS
-from sqlmetrics.catalog.measure import metric_texts
+from sqlmetrics.catalog.measure import Measure, metric_texts
 from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.comparison.statements import Statements
+from sqlmetrics.comparison import findings
+from sqlmetrics.comparison.statements import Statements, join_stage, segments_stage
+from sqlmetrics.comparison.sums.lots import numbers
+from sqlmetrics.comparison.sums.pairing import SEGMENT, Pairing
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import SpecError, SqlmetricsError
@@ -22,22 +25,302 @@ from sqlmetrics.evaluation.question import Inputs, TableArguments, check_argumen
 from sqlmetrics.evaluation.run import executing, result_of
 from sqlmetrics.fusion.fuse import Question, check_scores, run_names
 from sqlmetrics.fusion.grid import Grid, Variant, grid_of
-from sqlmetrics.fusion.label_gaps import bounds as bounds_of
-from sqlmetrics.fusion.label_gaps import hanging_lead
-from sqlmetrics.fusion.sweep_result import Sweep, bound_columns, variant_row, winner_row
-from sqlmetrics.fusion.units import Units
-from sqlmetrics.fusion.variants import VariantStages, parts
-from sqlmetrics.fusion.winner import Winner
-from sqlmetrics.plan.fusion import FusionStages
+from sqlmetrics.fusion.sweep_result import (
+    Sweep,
+    bound_columns,
+    hanging_lead,
+    variant_row,
+    winner_row,
+)
+from sqlmetrics.fusion.sweep_result import bounds as bounds_of
+from sqlmetrics.fusion.winner import Winner, find_winner
+from sqlmetrics.plan.fusion import FusionStages, run_column
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.plan.summary import ALL
 from sqlmetrics.plan.tables import Tables
+from sqlmetrics.spec.mixture import RANK, Mixture
 from sqlmetrics.spec.source import RankingColumns, Rankings
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation
-from sqlmetrics.sql.stage import Stage, with_stages
+from sqlmetrics.sql.stage import Column, Stage, Window, with_stages
+from sqlmetrics.sql.template import double, identifier
 from sqlmetrics.stats import CONFIDENCE
 from sqlmetrics.stats.bootstrap import check_numpy
+
+# The sums of queries that say which variant is best: all that leaves the database of queries.
+#
+# Queries, or clusters of them, stand in the order of a hash of their ids with a seed. Where they
+# are
+# many they are summed in groups; the error of an interval's width is about 1 in sqrt(2 x groups).
+
+CELLS = 2_000_000
+"""About as many sums leave the database at most."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """The units of a sweep: queries, clusters or groups of them.
+
+    Attributes:
+        plan: The plan of the evaluation, whose systems are the numbers of variants.
+        statements: Of this evaluation.
+        variants: What was tried.
+        seed: Another one gives another order.
+        folds: In as many parts are they divided.
+        level: The coverage of intervals.
+    """
+
+    plan: Plan
+    statements: Statements
+    variants: Sequence[Variant]
+    seed: int
+    folds: int
+    level: float
+
+    def winners(self) -> Iterator[tuple[Measure, tuple[str, str], Winner]]:
+        """Metric, segment and winner, of the metrics of which more, or less, is better."""
+        import numpy as np
+
+        pairing = self._pairing()
+        stages = [*self.statements.script.stages, *self._stages(pairing)]
+        text = with_stages(stages, "select *\nfrom unit_sums")
+        self.statements.selects.append(text)
+        table = self.statements.engine.table(text)
+        columns = {name: np.array(table[name].to_pylist()) if name in ("system", *SEGMENT)
+                   else table[name].to_numpy() for name in table.column_names}  # fmt: skip
+        places = columns["system"].astype(int) - 1
+        segments = {*zip(*(map(str, columns[name]) for name in SEGMENT), strict=True)}
+        for segment in sorted(segments, key=lambda pair: (pair[0] != ALL, pair)):
+            inside = (columns[SEGMENT[0]] == segment[0]) & (columns[SEGMENT[1]] == segment[1])
+            _, rows = np.unique(columns["unit"][inside], return_inverse=True)
+            for measure in pairing.measures:
+                sums, weights = np.zeros((2, rows.max() + 1, len(self.variants)))
+                for array, end in ((sums, "sum"), (weights, "weight")):
+                    array[rows, places[inside]] = columns[f"{measure.column}_{end}"][inside]
+                sign = SIGNS[measure.metric.better]
+                if winner := find_winner(
+                    sums, weights, self.variants, sign=sign, folds=self.folds, level=self.level
+                ):
+                    yield measure, segment, winner
+
+    def _pairing(self) -> Pairing:
+        plan = self.plan
+        measures = [
+            measure
+            for measure in findings.comparable(plan)[0]
+            if SIGNS[measure.metric.better] and measure.name != "judged"
+        ]
+        first, *others = (str(number) for number in range(1, len(self.variants) + 1))
+        is_dated = "metric_date" in plan.shape.keys
+        cluster = plan.spec.cluster or ("query_id" if is_dated else None)
+        return Pairing(plan, tuple(measures), tuple(others), first, plan.spec.by, cluster)
+
+    def _stages(self, pairing: Pairing) -> Iterator[Stage]:
+        """From `per_query` to one row per unit, variant and segment: its sums of each metric."""
+        yield from pairing.query_values()
+        yield from numbers(pairing, self.seed, "query_values")
+        weight, columns, sums = pairing.weight, list[Column](), list[Column]()
+        folds = self.folds
+        most = max(folds, CELLS // len(self.variants) // folds * folds)
+        for measure in pairing.measures:
+            name = measure.column
+            columns += [
+                Column(f"coalesce({name} * {weight}, 0e0)", f"{name}_sum"),
+                Column(f"case when {name} is null then 0e0 else {weight} end", f"{name}_weight"),
+            ]
+            sums += [Column(f"sum({name}_{end})", f"{name}_{end}") for end in ("sum", "weight")]
+        unit = f"cluster_numbers.number - {most}e0 * floor(cluster_numbers.number / {most}e0)"
+        carried = [f"query_values.{name}" for name in pairing.carried if name != "weight"]
+        yield join_stage(
+            "numbered_values",
+            "what a query adds to the sums, and the number of its unit",
+            [*carried, Column(unit, "unit"), *columns],
+            "query_values",
+            to="cluster_numbers",
+            on=(pairing.unit[-1],),
+        )
+        about = "one row per unit of queries, variant and segment"
+        keys = ["unit", "system"], list[str]()
+        yield segments_stage(
+            "unit_sums", about, keys, sums, "numbered_values", segments=pairing.segments
+        )
+
+
+# From the joined items of several runs to the best items of each variant, as stages of SQL.
+#
+# joined_items ─┬> family_1 ─┬> variant_items ─> variant_ranks
+# variants ─────┴> family_2 ─┘
+
+LARGEST_PART = 200
+"""As many variants are ranked by one statement: databases bound how many selects a union has."""
+
+
+@dataclass(frozen=True)
+class VariantStages:
+    """The stages of a sweep.
+
+    Attributes:
+        fusion: The stages of a fusion of the runs.
+        variants: What is tried; the number of a variant is its place, from 1.
+        depth: As many items of each list are kept; None for all.
+    """
+
+    fusion: FusionStages
+    variants: Sequence[Variant]
+    depth: int | None
+
+    @property
+    def features(self) -> list[str]:
+        """What is read of each run."""
+        families = dict.fromkeys(variant.family for variant in self.variants)
+        return [*dict.fromkeys([RANK, *(family.feature for family in families if family)])]
+
+    def rows(self, numbers: range, joined: Sequence[Stage]) -> str:
+        """The rows of some variants' lists, by their ranks.
+
+        Args:
+            numbers: The numbers of the variants.
+            joined: The stages to `joined_items`.
+        """
+        keeps_best = self.depth and not self.fusion.plan.translation.changes
+        lists = self._best(numbers) if keeps_best else self._ranked(numbers)
+        stages = [*joined, *lists]
+        where = f"\nwhere rnk <= {self.depth}" if self.depth else ""
+        fusion = self.fusion
+        names = [*fusion.query_keys, "item_id", "rnk", "system"]
+        facts = [f"{fact} as {identifier(name)}" for fact, name in self.facts.items()]
+        columns = ",\n    ".join([*names, *facts])
+        return with_stages(stages, f"select\n    {columns}\nfrom variant_ranks{where}")
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What the lists have of their queries -> what it is called."""
+        shape = self.fusion.plan.shape
+        names = (*shape.segments["rankings"], "weight")
+        return dict(zip(shape.listed_facts, names, strict=False))
+
+    def _best(self, numbers: range) -> Iterator[Stage]:
+        """The best items of each variant: an aggregate each, for all of which items are read once.
+
+        Beside a cross join with the variants this takes a third less time.
+        """
+        keys, facts = [*self.fusion.query_keys], [*self.fusion.plan.shape.listed_facts]
+        scores_by_source: dict[str, dict[int, str]] = {}
+        for number, variant in self._numbered(numbers):
+            before, source, score = self._score(variant)
+            yield from before if source not in scores_by_source else ()
+            scores_by_source.setdefault(source, {})[number] = score
+        for source, scores in scores_by_source.items():
+            view = {
+                "about": "the best items of each variant; rank 1 is the best of all",
+                "keys": keys,
+                "facts": facts,
+                "scores": scores,
+                "from": source,
+                "k": self.depth,
+            }
+            yield Stage(f"best_{source}", "fusion/best", view)
+        view = {
+            "about": "the same of all variants",
+            "columns": [*keys, *facts, "item_id", "system", "rnk"],
+            "sources": [f"best_{source}" for source in scores_by_source],
+        }
+        yield Stage("variant_ranks", "comparison/union", view)
+
+    def _score(self, variant: Variant) -> tuple[list[Stage], str, str]:
+        """As `FusionStages.scored`, with the numbers of a variant."""
+        if variant.family:
+            return self.fusion.scored(replace(variant.family, weights=variant.weights))
+        number = variant.weights.index(1) + 1
+        return [], "joined_items", f"-1e0 * {run_column(RANK, number)}"
+
+    def _ranked(self, numbers: range) -> Iterator[Stage]:
+        """The lists of each variant, from all their items."""
+        yield self._variants(numbers)
+        yield from self._items(numbers)
+        yield self._ranks()
+
+    def _variants(self, numbers: range) -> Stage:
+        numbered = self._numbered(numbers)
+        families = [*dict.fromkeys(_formula(variant) for _, variant in numbered)]
+        rows = [
+            [
+                f"{number} as system",
+                f"{families.index(_formula(variant))} as family",
+                f"{double(variant.family.k if variant.family else 0)} as k",
+                *(
+                    f"{double(weight)} as weight_{run_number}"
+                    for run_number, weight in enumerate(variant.weights, 1)
+                ),
+            ]
+            for number, variant in numbered
+        ]
+        return Stage("variants", "fusion/variants", {"rows": rows})
+
+    def _numbered(self, numbers: range) -> list[tuple[int, Variant]]:
+        return [(number, self.variants[number - 1]) for number in numbers]
+
+    def _items(self, numbers: range) -> Iterator[Stage]:
+        """The items of each variant with their scores."""
+        fusion, sources = self.fusion, []
+        columns = [*fusion.query_keys, *fusion.plan.shape.listed_facts, "item_id"]
+        weights = [f"variants.weight_{number}" for number, _ in enumerate(fusion.runs, 1)]
+        families = dict.fromkeys(_formula(variant) for _, variant in self._numbered(numbers))
+        for number, family in enumerate(families):
+            source, score = "joined_items", self._alone(weights)
+            if family:
+                before, source, score = fusion.scored(family, weights, "variants.k")
+                yield from before if source not in sources else ()
+            sources.append(source)
+            about = f"by {family.method}" if family else "of a run alone"
+            view = {
+                "about": f"the items of each variant {about}",
+                "columns": [*columns, "variants.system", Column(score, "score")],
+                "from": f"{source}\ncross join variants",
+                "where": f"variants.family = {number}",
+            }
+            yield Stage(f"family_{number}", "columns", view)
+        view = {
+            "about": "the items of all variants",
+            "columns": [*columns, "system", "score"],
+            "sources": [f"family_{number}" for number, _ in enumerate(families)],
+        }
+        yield Stage("variant_items", "comparison/union", view)
+
+    def _alone(self, weights: Sequence[str]) -> str:
+        """The score of an item in the list of one run; NULL where it is not in it."""
+        whens = " ".join(
+            f"when {weight} = 1e0 then {run_column(RANK, number)}"
+            for number, weight in enumerate(weights, 1)
+        )
+        return f"-1e0 * case {whens} end"
+
+    def _ranks(self) -> Stage:
+        fusion = self.fusion
+        keys = [*fusion.query_keys, "system"]
+        rank = f"row_number() over {Window(keys, ['score desc', 'item_id asc'])}"
+        view = {
+            "about": "rank 1 is the best of a query and variant",
+            "keys": keys,
+            "facts": [*fusion.plan.shape.listed_facts],
+            "rank": Column(rank, "rnk"),
+            "from": "variant_items",
+        }
+        return Stage("variant_ranks", "fusion/ranks", view)
+
+
+def _formula(variant: Variant) -> Mixture | None:
+    """The mixture whose formula it has, with numbers of its own."""
+    return variant.family and replace(variant.family, k=0)
+
+
+def parts(n_variants: int, n_queries: int, most_lists: int) -> Iterator[range]:
+    """The variants in parts, of which each has so many lists at most."""
+    size = max(1, min(LARGEST_PART, most_lists // max(1, n_queries)))
+    for first in range(1, n_variants + 1, size):
+        yield range(first, min(first + size, n_variants + 1))
+
 
 LISTS = 100_000
 """So many lists, each of a query and variant, are cut at once."""

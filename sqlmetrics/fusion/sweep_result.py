@@ -2,23 +2,293 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.comparison.page.charts import can_draw
-from sqlmetrics.comparison.page.picture import Picture
-from sqlmetrics.comparison.page.words import Words
+from sqlmetrics.catalog.metric import at_cutoff, without_cutoff
+from sqlmetrics.comparison.page.picture import Chart, Picture, Sized, can_draw
+from sqlmetrics.comparison.page.profile import RISING, all_labelled
+from sqlmetrics.comparison.page.words import Words, signed
+from sqlmetrics.engines.database import Database
+from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.evaluation.run import run
 from sqlmetrics.fusion.grid import Variant
-from sqlmetrics.fusion.label_gaps import Bounds
-from sqlmetrics.fusion.pictures import variants_picture, weights_picture
 from sqlmetrics.fusion.winner import Gain, Winner
+from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.summary import ALL, NO_DATE
 from sqlmetrics.spec.mixture import OF_K
+from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.relation import source_text
+from sqlmetrics.stats.estimate import INTERVAL
 from sqlmetrics.tables.table import Table, html_notes, many, printable, wrapped
 from sqlmetrics.tables.tabular import Block, Kinds, Row, Tabular
+
+# The pictures of a sweep: a metric over the weights of runs, and the best variants.
+
+PANELS = 6
+"""So many families have a triangle, those with the best variants."""
+
+BEST = 12
+"""So many variants have an interval."""
+
+CENTRE = math.sqrt(3) / 6
+"""How high the middle of a triangle is, whose side is 1."""
+
+_NUMBERS = ("value", *INTERVAL)
+_HEADS = ("value", "low", "high")
+
+
+def weights_picture(
+    rows: Sequence[Row], runs: Sequence[str], metric: str, level: float, sign: int = 1
+) -> Picture | None:
+    """The curve of two runs, or the triangles of three; None of more.
+
+    Args:
+        rows: The variants' rows of the metric, over all queries of a day.
+        runs: The runs in their order.
+        metric: Its text.
+        level: The coverage of the band of a curve.
+        sign: 1 where more of the metric is better, -1 where less is.
+    """
+    ends, points = list[Row](), dict[str, list[Row]]()
+    for row in rows:
+        if row["value"] is not None:
+            family = ends if row["method"] == "alone" else points.setdefault(row["family"], [])
+            family.append(row)
+    if not points:
+        return None
+    families = sorted(
+        points, key=lambda name: max(sign * row["value"] for row in points[name]), reverse=True
+    )
+    if len(runs) == 2:
+        return _curve({name: [*ends, *points[name]] for name in points}, runs, metric, level)
+    if len(runs) == 3:
+        points_by_family = {name: [*ends, *points[name]] for name in families[:PANELS]}
+        return _triangles(points_by_family, runs, metric, sign)
+    return None
+
+
+def _curve(
+    points: Mapping[str, Sequence[Row]], runs: Sequence[str], metric: str, level: float
+) -> Picture:
+    """A line of each family from the first run alone to the second."""
+    marks = [
+        {
+            **_interval_ends(row),
+            "weight": row["shares"][1],
+            "as_good": row["as_good"],
+            "system": family,
+        }
+        for family, family_rows in points.items()
+        for row in sorted(family_rows, key=lambda row: float(row["shares"][1]))
+    ]
+    chart = Chart("weights", marks, {"weight_of": runs[1], "metric": metric}, [*points])
+    cells = [
+        [str(point["system"]), f"{point['weight']:g}", *(f"{point[name]:.4f}" for name in _NUMBERS)]
+        for point in marks
+    ]
+    about = {"metric": metric, "level": f"{100 * level:g}", "run": runs[1], "other": runs[0]}
+    return Picture("weights", chart, ["variant", "weight", *_HEADS], cells, 1, about)
+
+
+def _triangles(
+    points: Mapping[str, Sequence[Row]], runs: Sequence[str], metric: str, sign: int
+) -> Picture:
+    """A triangle of each family: each run alone at a corner, the mixtures between them."""
+    best = max(sign * row["value"] for rows in points.values() for row in rows)
+    marks = [
+        {
+            "system": family,
+            "x": row["shares"][1] + row["shares"][2] / 2,
+            "y": row["shares"][2] * math.sqrt(3) / 2,
+            "value": row["value"],
+            "as_good": row["as_good"],
+            "is_best": abs(sign * row["value"] - best) < 1e-12,
+            "corner": runs[row["shares"].index(1.0)] if row["method"] == "alone" else "",
+        }
+        for family, rows in points.items()
+        for row in rows
+    ]
+    least = min(
+        share for rows in points.values() for row in rows for share in row["shares"] if share
+    )
+    centre = [point for point in marks if abs(point["x"] - 0.5) + abs(point["y"] - CENTRE) < 1e-4]
+    if len(marks) > 4 * len(points) and (1 / 3 / least) % 1 > 0.01:  # equal weights on no grid
+        marks = [point for point in marks if point["is_best"] or point not in centre]
+    sizes = (max(12.0, 0.6 * (side * least) ** 2) for side in (240, 200))
+    chart = Chart("surface", marks, {"metric": metric, "mark_size": Sized(sizes)}, [*points])
+    cells = [
+        [str(row["variant"]), *(f"{share:.3g}" for share in row["shares"]), f"{row['value']:.4f}"]
+        for row in {row["variant"]: row for rows in points.values() for row in rows}.values()
+    ]
+    about = {"metric": metric, "run": runs[0], "second": runs[1], "third": runs[2]}
+    return Picture("surface", chart, ["variant", *runs, "value"], cells, 1, about)
+
+
+def variants_picture(
+    rows: Sequence[Row], winner: Row, level: float, words: Words, note: str = ""
+) -> Picture:
+    """The best variants with their intervals, and what is known of the winner.
+
+    Args:
+        rows: The variants' rows of the winner's metric, over all queries of a day, best first.
+        winner: What is known of it.
+        level: The coverage of intervals.
+        words: The language.
+        note: What else is to be known.
+    """
+    good, others = words("variants.good"), words("variants.others")
+    marks = [
+        {
+            **_interval_ends(row),
+            "panel": row["metric"],
+            "label": row["variant"],
+            "system": good if row["as_good"] else others,
+        }
+        for row in rows[:BEST]
+        if row["value"] is not None
+    ]
+    cells = [
+        [str(row["label"]), str(row["system"]), *(f"{row[name]:.4f}" for name in _NUMBERS)]
+        for row in marks
+    ]
+    about = {
+        "metric": winner["metric"],
+        "best": winner["variant"],
+        "variants": words.n(winner["n_variants"]),
+        "queries": words.counted("queries", winner["n_units"]),
+        "level": f"{100 * level:g}",
+        **{name: f"{winner[name]:.4f}" for name in (*_NUMBERS, "loss")},
+        "run": winner["best_run"],
+        "good": words.n(winner["n_as_good"]),
+        **dict(_advantages(winner)),
+    }
+    chart = Chart("means", marks, {}, [good, others])
+    return Picture(
+        "variants", chart, ["variant", "as good", *_HEADS], cells, 2, about, left_out=note
+    )
+
+
+def _advantages(winner: Row) -> Iterator[tuple[str, str]]:
+    for name in ("over_equal", "over_run"):
+        yield name, signed(winner[name])
+        for end in ("low", "high"):
+            yield f"{name}_{end}", signed(winner[f"{name}_{end}"])
+
+
+def _interval_ends(row: Row) -> Row:
+    """The numbers of a row; where it has no interval it ends at its value."""
+    return {name: row["value"] if row[name] is None else row[name] for name in _NUMBERS}
+
+
+# What items without a label do to variants: their bounds, and whether a lead hangs on them.
+
+
+def hanging_lead(plan: Plan, engine: Database, best: int, rival: int) -> str:
+    """What a rival would have if the items that it alone shows were good; empty if no more.
+
+    Items that both show are the same to both. Those that the rival alone shows have the highest
+    grade, and all others without a label are bad: that is the least lead of the winner.
+
+    Args:
+        plan: The plan of the evaluation, whose systems are the numbers of variants in a table.
+        engine: Where its tables are.
+        best: The number of the winner, from 1.
+        rival: Of the variant that it is compared with.
+    """
+    spec, k, metric = plan.spec, plan.measures[0].k or 10, _bounded_metric(plan)
+    table = source_text(plan.shape.tables["rankings"])
+    same = " and ".join(f"best.{key} = rival.{key}" for key in (*plan.shape.query_keys, "item_id"))
+    alone = (
+        f"select rival.*\nfrom {table} as rival\nleft join (\n    select *\n    from {table}\n"
+        f"    where system = {best} and rnk <= {k}\n) as best\n    on {same}\n"
+        f"where rival.system = {rival} and rival.rnk <= {k} and best.item_id is null"
+    )
+    rows = spec.rankings.model_copy(update={"relation": None, "sql": alone})
+    both = spec.rankings.model_copy(update={"where": f"system in ({best}, {rival})"})
+    asked = _asked(plan, metric, "nonrelevant")
+    with all_labelled(asked.having(rankings=rows), engine) as good:
+        if good is None:
+            return ""
+        plain, judged = (
+            _means(labelled.having(rankings=both), engine) for labelled in (asked, good)
+        )
+    is_held = judged[rival] <= plain[rival] or judged[rival] < judged[best]
+    return "" if is_held else f"{metric} would be {judged[rival]:.4f}, not {judged[best]:.4f}"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A variant without its items that have no label, and with them as bad and as good.
+
+    Attributes:
+        metric: What `low` and `high` are of: of a metric whose ideal rises with labels, precision.
+        condensed: Variant and day -> its mean of labelled items alone, of the metric that decides.
+        low: Variant and day -> its mean if no item without a label were relevant.
+        high: If each of them had the highest grade; none where labels are texts, or are of days.
+    """
+
+    metric: str
+    condensed: Mapping[tuple[int, str], float]
+    low: Mapping[tuple[int, str], float]
+    high: Mapping[tuple[int, str], float]
+
+
+def bounds(plan: Plan, engine: Database) -> Bounds:
+    """The bounds of all variants, of each day.
+
+    Args:
+        plan: The plan of the evaluation, whose systems are the numbers of variants in a table of
+            whole lists.
+        engine: Where its tables are.
+
+    Raises:
+        SpecError: If the conventions of the metric do not go with it.
+    """
+    metric = _bounded_metric(plan)
+    asked = _asked(plan, metric, "nonrelevant")
+    condensed = _values(_asked(plan, plan.measures[0].text, "condensed"), engine)
+    with all_labelled(asked, engine) as good:
+        high = _values(good, engine) if good else {}
+    return Bounds(metric, condensed, _values(asked, engine), high)
+
+
+def _bounded_metric(plan: Plan) -> str:
+    """The metric that decides if it only rises with a grade, else precision."""
+    text = str(plan.measures[0])
+    name, _ = without_cutoff(text)
+    return text if name in RISING else f"precision@{plan.measures[0].k or 10}"
+
+
+def _asked(plan: Plan, metric: str, unjudged: str) -> Spec:
+    conventions = dict(plan.spec.conventions) | {"unjudged": unjudged}
+    return plan.spec.having(metrics=(metric,), by=(), segments={}, conventions=conventions)
+
+
+def _rows(spec: Spec, engine: Database) -> list[Row]:
+    return run(spec, opened(spec, engine), engine, check=False, per_query=False).to_dicts()
+
+
+def _values(spec: Spec, engine: Database) -> dict[tuple[int, str], float]:
+    """The number of a variant and a day -> its mean of that day, where it has one."""
+    return {
+        (int(row["system"]), str(row["metric_date"])): row["value"]
+        for row in _rows(spec, engine)
+        if row["value"] is not None
+    }
+
+
+def _means(spec: Spec, engine: Database) -> dict[int, float]:
+    """The number of a variant -> its mean of all days."""
+    sums: dict[int, tuple[float, float]] = {}
+    for row in _rows(spec, engine):
+        top, bottom = sums.get(int(row["system"]), (0.0, 0.0))
+        sums[int(row["system"])] = top + (row["numerator"] or 0), bottom + (row["denominator"] or 0)
+    return {number: top / bottom if bottom else 0.0 for number, (top, bottom) in sums.items()}
+
 
 SHOWN = 12
 """As many variants does the text show."""

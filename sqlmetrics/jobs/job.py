@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sqlmetrics.clicks.compile import header, log_tables
-from sqlmetrics.clicks.counterfactual.daily import estimates_step
+from sqlmetrics.clicks.counterfactual.evaluate import estimates_step
 from sqlmetrics.clicks.steps import steps
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.evaluation.inputs.sources import tables_of

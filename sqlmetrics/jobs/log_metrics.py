@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
 from sqlmetrics.catalog.online import Online, online
-from sqlmetrics.clicks.counterfactual.daily import NEW_ESTIMATES, terms
+from sqlmetrics.clicks.counterfactual.evaluate import NEW_ESTIMATES, terms
 from sqlmetrics.clicks.counterfactual.terms import Term, product
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal

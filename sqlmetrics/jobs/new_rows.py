@@ -9,7 +9,7 @@ from pathlib import Path
 
 import sqlmetrics
 from sqlmetrics.catalog.online import online
-from sqlmetrics.clicks.request_rows import of_requests, request_columns
+from sqlmetrics.clicks.log_rows import of_requests, request_columns
 from sqlmetrics.evaluation.intervals import (
     BY_REQUEST,
     OWN,

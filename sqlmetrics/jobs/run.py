@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlmetrics.clicks.clean_log import cleaned_log
-from sqlmetrics.clicks.counterfactual.daily import NEW_ESTIMATES, kept_estimates
+from sqlmetrics.clicks.counterfactual.evaluate import NEW_ESTIMATES, kept_estimates
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.clicks.steps import online_step

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from sqlmetrics.catalog.dimension import metric_rows
-from sqlmetrics.clicks.request_rows import QUERY_TEXT, request_columns
+from sqlmetrics.clicks.log_rows import QUERY_TEXT, request_columns
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, SqlmetricsError
 from sqlmetrics.jobs.schema import (

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property, partial
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, parse, word
 from sqlmetrics.catalog.metric import Metric, is_column_role, label_column
 from sqlmetrics.catalog.option import Choice, GainTable
-from sqlmetrics.plan.border import reaches
 from sqlmetrics.plan.expressions import (
     MetricContext,
     RowContext,
@@ -28,7 +28,30 @@ from sqlmetrics.spec.segments import RELEVANT_LABELS
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.layout import as_factor, folded
 from sqlmetrics.sql.stage import Column
-from sqlmetrics.sql.template import identifier
+from sqlmetrics.sql.template import double, identifier
+
+# `min_score`: the score from which an item counts as returned.
+
+
+def reaches(spec: Spec, precision: str) -> str:
+    """The condition of a {score} that counts as returned, empty if each does.
+
+    The border is rounded as scores are: a score of .7 with 32 bits is below the .7 of 64.
+
+    Args:
+        spec: What is asked.
+        precision: The value of `score_precision` that the scores are in.
+    """
+    least = spec.options["min_score"]
+    if not isinstance(least, int | float):
+        return ""
+    rounded = double(least)
+    if precision == "exact":
+        rounded = f"{Decimal(str(least)):f}"
+    elif precision != "double":
+        rounded = OPTIONS["score_precision"].choice(precision).sql.format(score=rounded)
+    return OPTIONS["min_score"].choice(least).sql.format(score="{score}", least=rounded)
+
 
 TIED_AGREEMENT = "tied_agreement"
 """The relation of two lists by depth: there once for each meaning of equal scores."""

@@ -17,10 +17,10 @@ from functools import cached_property
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.fusion import FUSED, fused_rankings, fused_relation
+from sqlmetrics.plan.items import QueryColumnsRead
 from sqlmetrics.plan.moments import Moments
 from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.per_query import PerQuery
-from sqlmetrics.plan.query_columns import QueryColumnsRead
 from sqlmetrics.plan.shape import APPEARANCES, Shape
 from sqlmetrics.plan.strategy import PORTABLE, WINDOW, Strategy, TableStatistics, choose
 from sqlmetrics.plan.summary import Summary

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from math import inf
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
 from sqlmetrics.catalog.online import is_online, online
 from sqlmetrics.errors import SpecError
-from sqlmetrics.spec.click_cleaning import NEEDS, Cleaning
 from sqlmetrics.spec.click_columns import (
     CLICK,
     PURCHASE,
@@ -21,15 +28,207 @@ from sqlmetrics.spec.click_columns import (
     Log,
     RequestColumns,
     Requests,
+    SourceRankings,
 )
 from sqlmetrics.spec.click_experiment import ClickExperiment
-from sqlmetrics.spec.click_interleaving import TEAM_DRAFT, ClickInterleaving
-from sqlmetrics.spec.click_labels import OPENSEARCH, ClickLabels
 from sqlmetrics.spec.click_propensity import ClickPropensity
 from sqlmetrics.spec.counterfactual import Counterfactual, lacks
 from sqlmetrics.spec.days import Days
-from sqlmetrics.spec.source import Model
+from sqlmetrics.spec.source import Finite, Model
 from sqlmetrics.spec.zones import UTC, checked_zone
+from sqlmetrics.sql.user_sql import condition
+
+# What is left out of a click log.
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def seconds(value: object) -> object:
+    """A duration like `30m` in seconds; a number is seconds already.
+
+    >>> seconds("30m"), seconds(5)
+    (1800.0, 5)
+    """
+    if not isinstance(value, str):
+        return value
+    number, unit = value.strip()[:-1], value.strip()[-1:]
+    try:
+        return float(number) * UNITS[unit]
+    except (KeyError, ValueError):
+        raise ValueError("is not a duration like 30m: give a number and s, m, h or d") from None
+
+
+Seconds = Annotated[
+    float,
+    Field(ge=0),
+    BeforeValidator(seconds),
+    WithJsonSchema({"type": ["number", "string"], "minimum": 0, "pattern": r"\d\s*[smhd]\s*$"}),
+]
+"""A number of them, or a text like `30m`."""
+
+NEEDS = {
+    "min_dwell": ("dwell",),
+    "attribution_window": ("time",),
+    "max_events_per_user_hour": ("user", "time"),
+}
+"""Option of the cleaning -> the columns of the events that it looks at."""
+
+
+class Cleaning(Model):
+    """What is left out of a log, each step by its own option."""
+
+    test: str | None = None
+    """A condition of the impressions: that is no user's traffic."""
+    max_events_per_user_hour: int | None = Field(default=None, gt=0)
+    """A user with more events than this in an hour is a bot, and all that the user did or was shown
+    is left out."""
+    bots_of: Literal["log", "day"] = "log"
+    """`log`: a bot is left out on every day. `day`: on those days (in UTC) on which it had such an
+    hour, and no other day is read to find bots."""
+    min_dwell: Seconds | None = None
+    """Clicks with a shorter stay, in seconds, are accidental."""
+    attribution_window: Seconds | None = None
+    """Events later than this after the impression are no answer to it."""
+    deduplicate: bool = True
+    """Whether a repeated event (request, item, action) counts once, the first. An item that was
+    shown twice in a request always counts once, where it stood highest: else its events would count
+    twice."""
+    same_position: Literal["first", "drop", "keep"] = "keep"
+    """Of two items at one position: `first` keeps the one shown first, `drop` neither, `keep` both,
+    ranked by their ids.
+    """
+    unseen: int | None = Field(default=None, ge=0)
+    """Leave out what stands more than so many positions below the last click of a request: it was
+    not looked at. None keeps all."""
+
+    @field_validator("test")
+    @classmethod
+    def _condition(cls, text: str | None) -> str | None:
+        return text if text is None else condition(text)
+
+
+# What a user says of interleaved lists: how two systems' lists became the one that was shown.
+
+TEAM_DRAFT = "team_draft"
+"""The method that needs no rankings."""
+
+
+class ClickInterleaving(Model):
+    """How the lists of two systems were merged, and how clicks are credited."""
+
+    method: Literal["team_draft", "balanced", "debiased_balanced"] = "team_draft"
+    """`team_draft`: a click is the system's that picked the item, which `columns.team` of the
+    impressions names. `balanced`: the systems took turns, and each has the clicks as far down its
+    list as the last one. `debiased_balanced`: they took turns too, and a click counts by how
+    likely its item is looked at in the list of each; needs propensities."""
+    rankings: SourceRankings | None = None
+    """The lists before the merge; not for `team_draft`."""
+    baseline: str | None = None
+    """The system that the other is compared to; by default the one called control, prod, old or the
+    like, else the first in the alphabet."""
+
+    @model_validator(mode="after")
+    def _of_its_method(self) -> ClickInterleaving:
+        if self.method == TEAM_DRAFT and self.rankings is not None:
+            raise ValueError(
+                f"rankings: method {TEAM_DRAFT} does not use them; leave them out and name "
+                "columns.team"
+            )
+        if self.method != TEAM_DRAFT and self.rankings is None:
+            raise ValueError(f"method {self.method} needs rankings, the lists before the merge")
+        return self
+
+
+# What becomes a label of a click log.
+
+OF_POOL: Mapping[str, tuple[str, ...]] = {
+    "impression": ("grades",),
+    "query_item": ("rate", "prior", "min_impressions", "cuts", "quantiles", "window", "max_rank"),
+}
+"""Pool -> the options that only it has."""
+
+
+OPENSEARCH = "opensearch_coec"
+
+CORRECTED = ("ips", "coee")
+"""Rates that need propensities."""
+
+
+class ClickLabels(Model):
+    """What becomes a label."""
+
+    grades: Mapping[str, Annotated[Finite, Field(ge=0)]] = {CLICK: 1.0}
+    """For `impression`: action -> the grade of an item on which it was done; the highest wins."""
+    pool: Literal["impression", "query_item"] = "impression"
+    """`impression`: the labels of a request are its own clicks. `query_item`: all requests with the
+    same text share a rate of each item."""
+    rate: Literal["ctr", "coec", "purchase_rate", "ips", "coee", "sdbn", "opensearch_coec"] = "ctr"
+    """For `query_item`: `ctr`, `coec` (clicks over expected clicks, of its positions),
+    `purchase_rate` (purchases over impressions), `ips` (clicks, each over the propensity of its
+    position, over impressions) or `coee` (clicks over expected examinations: the sum of the
+    propensities); these two need `propensity`. `sdbn`: last clicks over impressions down to the
+    last click. `opensearch_coec` is the number of OpenSearch's search-relevance, for
+    `format: ubi`."""
+    prior: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """As many more impressions with the mean rate of all are added to each item; for `coec` as many
+    more clicks, done and expected."""
+    min_impressions: int = Field(default=1, ge=1)
+    """Items shown less often for a query get no label."""
+    cuts: tuple[float, ...] = ()
+    """Rates from which on an item has the grade 1, 2, ...; without cuts and quantiles the rate
+    itself is the grade."""
+    quantiles: tuple[float, ...] = ()
+    """Shares of all labelled pairs of a query and an item: the grade is 1, 2, ... where the rate is
+    above that of so many of them, like [0.5, 0.8, 0.95].
+    """
+    max_rank: int | None = Field(default=None, ge=1)
+    """For `opensearch_coec`: its maxRank; events at lower positions do not count."""
+    window: Days | None = None
+    """The days of the requests from which pooled labels are learned; needs `evaluation` beside
+    it."""
+
+    @model_validator(mode="after")
+    def _of_its_pool(self) -> ClickLabels:
+        fields = type(self).model_fields
+        for pool, names in OF_POOL.items():
+            set_names = [name for name in names if getattr(self, name) != fields[name].default]
+            if set_names and pool != self.pool:
+                raise ValueError(
+                    f"{', '.join(set_names)}: only for pool {pool}, and the pool is {self.pool}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _as_opensearch_has_it(self) -> ClickLabels:
+        if self.rate == OPENSEARCH and self.prior:
+            raise ValueError(f"rate {OPENSEARCH} has no prior; leave prior out, or set rate: coec")
+        if self.rate != OPENSEARCH and self.max_rank is not None:
+            raise ValueError(f"max_rank: only for rate {OPENSEARCH}, and the rate is {self.rate}")
+        return self
+
+    @model_validator(mode="after")
+    def _cut_once(self) -> ClickLabels:
+        if self.cuts and self.quantiles:
+            raise ValueError("give cuts or quantiles, not both")
+        if list(self.cuts or self.quantiles) != sorted(set(self.cuts or self.quantiles)):
+            raise ValueError("cuts and quantiles must rise; write them in ascending order")
+        if any(not 0 < quantile < 1 for quantile in self.quantiles):
+            raise ValueError("quantiles must be between 0 and 1")
+        highest = 1 if self.rate in ("ctr", "purchase_rate", "sdbn") else inf
+        if any(not 0 < cut <= highest or cut == inf for cut in self.cuts):
+            raise ValueError(f"cuts of {self.rate} are above 0" + " and at most 1" * (highest == 1))
+        return self
+
+    @property
+    def pools(self) -> bool:
+        """Whether requests share their labels."""
+        return self.pool == "query_item"
+
+    @property
+    def corrects(self) -> bool:
+        """Whether the rate is one of how often positions are looked at."""
+        return self.rate in CORRECTED
+
 
 QUERY_TEXT = "query_text"
 """The column of the rankings that has what was asked."""

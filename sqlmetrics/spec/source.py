@@ -19,13 +19,13 @@ from sqlmetrics.sql.template import identifier
 from sqlmetrics.sql.user_sql import condition
 
 if TYPE_CHECKING:
-    from sqlmetrics.spec.fused_system import FusedSystem
+    from sqlmetrics.spec.mixture import FusedSystem
 else:
 
     class FusedSystem(Placeholder):
         """The model of a system that is made of others, which few specs have."""
 
-        home, name = "sqlmetrics.spec.fused_system", "FusedSystem"
+        home, name = "sqlmetrics.spec.mixture", "FusedSystem"
 
 
 REMOTE = ("s3://", "http://", "https://", "gs://", "gcs://", "r2://", "hf://")

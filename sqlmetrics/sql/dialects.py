@@ -8,11 +8,11 @@ from types import MappingProxyType
 from typing import Any
 
 from sqlmetrics.errors import SpecError, unknown
-from sqlmetrics.sql import catalogues
 from sqlmetrics.sql.dialect import (
     EXCHANGE,
     MERGE,
     OVERWRITE,
+    Catalogue,
     Client,
     Comments,
     Dialect,
@@ -21,6 +21,47 @@ from sqlmetrics.sql.dialect import (
     Writing,
 )
 from sqlmetrics.sql.template import identifier
+
+# The catalogues of databases: queries that list what they hold.
+
+DUCKDB_CATALOGUE = Catalogue(
+    relations="select schema_name, view_name, 'view' from duckdb_views() union all "
+    "select schema_name, table_name, 'table' from duckdb_tables()",
+    views="select schema_name, view_name, sql from duckdb_views() where not internal",
+    schema="select current_schema()",
+    path="select unnest(list_append(current_schemas(false), current_schema()))",
+    function="select 1 from duckdb_functions() where not internal and function_name = {name}",
+    drop_function="drop macro table if exists {name}",
+    macros="select distinct function_name, cast(parameters as varchar) from duckdb_functions() "
+    "where not internal and list_contains(parameters, {parameter})",
+    drop_macro="drop macro table if exists {name}",
+)
+
+SQLITE_CATALOGUE = Catalogue(
+    relations="select '', name, type from sqlite_master where type in ('table', 'view')",
+    views="select '', name, sql from sqlite_master where type = 'view'",
+)
+
+POSTGRES_CATALOGUE = Catalogue(
+    relations="select n.nspname, c.relname, case c.relkind when 'v' then 'view' else 'table' end "
+    "from pg_class as c join pg_namespace as n on n.oid = c.relnamespace "
+    "where c.relkind in ('r', 'p', 'v')",
+    views="select schemaname, viewname, definition from pg_views "
+    "where schemaname not in ('pg_catalog', 'information_schema') "
+    "union all select schemaname, matviewname, definition from pg_matviews",
+    schema="select current_schema()",
+    path="select unnest(current_schemas(false))",
+    function="select 1 from pg_proc where proname = {name}",
+    drop_function="drop function if exists {name}(date, date)",
+)
+
+MYSQL_CATALOGUE = Catalogue(
+    relations="select table_schema, table_name, lower(replace(table_type, 'BASE ', '')) "
+    "from information_schema.tables",
+    views="select table_schema, table_name, view_definition from information_schema.views",
+    schema="select database()",
+)
+
 
 KEPT = "sqlmetrics_per_query"
 """The temporary table that keeps the values of the queries, where the name is free."""
@@ -220,7 +261,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "duckdb",
                 "DuckDB",
                 "duckdb",
-                catalogue=catalogues.DUCKDB,
+                catalogue=DUCKDB_CATALOGUE,
                 temporary_view=True,
                 unfolded="unnest(list_append({column}, {one}))",
                 undoes_views=True,
@@ -364,7 +405,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "mariadb",
                 "MariaDB",
                 "mysql",
-                catalogue=catalogues.MYSQL,
+                catalogue=MYSQL_CATALOGUE,
                 text="CHAR",
                 collation="utf8mb4_nopad_bin",
                 has_nan=False,
@@ -401,7 +442,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "mysql",
                 "MySQL",
                 "mysql",
-                catalogue=catalogues.MYSQL,
+                catalogue=MYSQL_CATALOGUE,
                 adds_columns=False,
                 relative="mariadb",
                 text="CHAR",
@@ -427,7 +468,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "postgres",
                 "PostgreSQL",
                 "postgres",
-                catalogue=catalogues.POSTGRES,
+                catalogue=POSTGRES_CATALOGUE,
                 exact_literals=True,
                 copies_stages=True,
                 row_hash="hash_record_extended(row({columns}), 0)",
@@ -578,7 +619,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "sqlite",
                 "SQLite",
                 "sqlite",
-                catalogue=catalogues.SQLITE,
+                catalogue=SQLITE_CATALOGUE,
                 temporary_view=True,
                 parameters_in_views=False,
                 adds_columns=False,

@@ -25,7 +25,7 @@ from marked import by_turns, engines
 
 import sqlmetrics as sm
 from sqlmetrics.agreement import counts
-from sqlmetrics.agreement.system_orders import rank_biased_overlap
+from sqlmetrics.agreement.question import rank_biased_overlap
 from sqlmetrics.comparison.page.words import Words, number, signed
 from sqlmetrics.engines.database import Database
 from sqlmetrics.proof.reference_ties import rbo_extrapolated

@@ -20,7 +20,7 @@ from judged import SCALES, Pairs, partial_runs, rows_of, table, tops, world
 from marked import by_turns, engines
 
 import sqlmetrics as sm
-from sqlmetrics.agreement import METHODS, dawid_skene
+from sqlmetrics.agreement import METHODS, calibration
 from sqlmetrics.engines.database import Database
 
 
@@ -72,7 +72,7 @@ def check_labels(rows: Sequence[dict[str, Any]], pairs: Pairs, method: str, n_ro
 @by_turns(4)
 def test_labels_are_those_of_plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
     """So are the counts of what changes, and those of rows are those of columns."""
-    monkeypatch.setattr(dawid_skene, "SETTLED", -1)
+    monkeypatch.setattr(calibration, "SETTLED", -1)
     for names, pairs in worlds():
         for method in METHODS:
             result = sm.combine(table(pairs, names), names, method=method, max_rounds=7)
@@ -151,7 +151,7 @@ def test_dawid_and_skenes_labels_are_those_of_crowd_kit(monkeypatch: pytest.Monk
     crowdkit = peer("crowdkit.aggregation")
     import pandas as pd
 
-    monkeypatch.setattr(dawid_skene, "SETTLED", -1)
+    monkeypatch.setattr(calibration, "SETTLED", -1)
     for names, pairs in worlds():
         labels = rows_of(table(pairs, names), names).to_pylist()
         rows = [((r["query_id"], r["item_id"]), r["rater"], r["grade"]) for r in labels]

@@ -14,8 +14,7 @@ from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.annotation import graded_sheet
-from sqlmetrics.annotation.assessors import Assessors
-from sqlmetrics.annotation.sheet import Sheet
+from sqlmetrics.annotation.sheet import Assessors, Sheet
 
 NAMES = ("query_id", "item_id", "query_text", "item_title", "best_rank", "n_lists", "value")
 PEOPLE = ("ann", "bob", "cy")

@@ -19,7 +19,7 @@ from marked import by_turns
 import sqlmetrics as sm
 from sqlmetrics.annotation import csv_file, graded_sheet, sheet
 from sqlmetrics.annotation.draw import draw
-from sqlmetrics.annotation.import_grades import ImportReport, add
+from sqlmetrics.annotation.graded_sheet import ImportReport, add
 from sqlmetrics.annotation.queue import Queue
 from sqlmetrics.engines.database import connect
 

@@ -177,10 +177,10 @@ def test_compile_prints_sql_that_runs(folder: Path) -> None:
 
 @pytest.mark.parametrize("what", ["metrics", "presets", "options", "dialects"])
 def test_list(folder: Path, what: str) -> None:
-    from sqlmetrics.cli import listing
+    from sqlmetrics.cli import learn
 
     out = sqlmetrics("list", what, folder=folder).stdout
-    rows = listing.table(what).rows
+    rows = learn.table(what).rows
     assert len(out.splitlines()) == len(rows) + 1
     assert all(row[1] in out for row in rows)
 
@@ -269,7 +269,7 @@ ENGINE = {"duckdb", "jinja2", "pydantic"}
 
 OF_LOGS = {"sqlmetrics.spec.click_log", "sqlmetrics.clicks"}
 OF_FEW = {
-    *("sqlmetrics.cli.show", "sqlmetrics.evaluation.inputs.traces"),
+    *("sqlmetrics.cli.spec", "sqlmetrics.evaluation.inputs.traces"),
     *("sqlmetrics.clicks.counterfactual", "sqlmetrics.clicks.propensity.estimate"),
 }
 """What few evaluations ask for."""

@@ -11,9 +11,9 @@ from command import sqlmetrics
 from schema_paths import paths
 
 import sqlmetrics as sm
-from sqlmetrics.cli import starter
+from sqlmetrics.cli import learn
 
-EXAMPLE = starter.example()
+EXAMPLE = learn.example()
 OPTIONAL = re.compile(r"^( *)#(?=\S)")
 """A # right before a key leaves it out; prose has a space behind its #."""
 
@@ -135,7 +135,7 @@ def test_every_key_of_a_spec_has_an_example() -> None:
 
 
 def test_the_example_of_a_click_log_is_a_spec(tmp_path: Path) -> None:
-    text = starter.example("clicks")
+    text = learn.example("clicks")
     assert read(text, tmp_path).online[0] == "ctr@5"
     whole = uncommented(text)
     assert read(whole, tmp_path).clicks is not None
@@ -159,9 +159,9 @@ def test_every_key_of_the_example_has_a_comment_above() -> None:
 def test_init_writes_it_and_says_what_is_next(tmp_path: Path) -> None:
     out = sqlmetrics("init", folder=tmp_path).stdout
     assert (tmp_path / "sqlmetrics.yml").read_text(encoding="utf-8") == EXAMPLE
-    assert (tmp_path / starter.SCHEMA).read_text(encoding="utf-8") == starter.schema()
+    assert (tmp_path / learn.SCHEMA).read_text(encoding="utf-8") == learn.schema_text()
     first = EXAMPLE.splitlines()[0]
-    assert first == f"# yaml-language-server: $schema={starter.SCHEMA}"
+    assert first == f"# yaml-language-server: $schema={learn.SCHEMA}"
     commands = [line.split()[1:] for line in out.splitlines() if line.startswith("  sqlmetrics ")]
     assert ["compile", "sqlmetrics.yml"] in commands
     for command in commands:
@@ -171,19 +171,19 @@ def test_init_writes_it_and_says_what_is_next(tmp_path: Path) -> None:
 
 
 def test_init_does_not_write_over_a_file(tmp_path: Path) -> None:
-    spec, schema = tmp_path / "my spec.yml", tmp_path / starter.SCHEMA
+    spec, schema = tmp_path / "my spec.yml", tmp_path / learn.SCHEMA
     spec.write_text("mine")
     schema.write_text("{}")
     done = sqlmetrics("init", "my spec.yml", folder=tmp_path, expect=2)
     assert "'my spec.yml' already exists; --overwrite replaces it" in done.stderr
     assert (done.stdout, spec.read_text()) == ("", "mine")
     out = sqlmetrics("init", "other.yml", folder=tmp_path).stdout
-    assert f"Left {starter.SCHEMA} as it was" in out
+    assert f"Left {learn.SCHEMA} as it was" in out
     assert schema.read_text() == "{}"
     out = sqlmetrics("init", "my spec.yml", "--force", folder=tmp_path).stdout
     assert "sqlmetrics compile 'my spec.yml'" in out
     assert spec.read_text(encoding="utf-8") == EXAMPLE
-    assert schema.read_text(encoding="utf-8") == starter.schema()
+    assert schema.read_text(encoding="utf-8") == learn.schema_text()
 
 
 @pytest.mark.parametrize(
@@ -196,5 +196,5 @@ def test_where_it_cannot_be_written(file: str, said: str, code: int, tmp_path: P
 
 
 def test_init_prints_the_schema(tmp_path: Path) -> None:
-    assert sqlmetrics("init", "--schema", folder=tmp_path).stdout == starter.schema()
+    assert sqlmetrics("init", "--schema", folder=tmp_path).stdout == learn.schema_text()
     assert list(tmp_path.iterdir()) == []

@@ -20,7 +20,7 @@ from command import sqlmetrics
 from marked import by_turns
 
 from sqlmetrics.cli import cli
-from sqlmetrics.cli.options.parameters import Input
+from sqlmetrics.cli.options import Input
 from sqlmetrics.comparison.diagnosis.diagnosis import Diagnosis
 
 pytestmark = by_turns(6)

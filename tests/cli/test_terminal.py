@@ -28,7 +28,7 @@ import sqlmetrics as sm
 from sqlmetrics.catalog.online import online
 from sqlmetrics.cli import cli, main
 from sqlmetrics.cli.demo.clicks import SPEC as CLICKS
-from sqlmetrics.cli.options.command import COMMON, options_by_heading
+from sqlmetrics.cli.options import COMMON, options_by_heading
 from sqlmetrics.cli.output import emit_clicks, emit_result
 from sqlmetrics.clicks.result import ClickResult, long
 

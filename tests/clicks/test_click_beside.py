@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sqlmetrics as sm
-from sqlmetrics.clicks.analysis.offline_online import offline_online
-from sqlmetrics.clicks.analysis.offline_online_table import SHOWN, OfflineOnline
+from sqlmetrics.clicks.analysis.offline_online import SHOWN, OfflineOnline, offline_online
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.errors import SpecError
 from sqlmetrics.stats.nonparametric import spearman

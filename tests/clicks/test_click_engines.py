@@ -16,7 +16,7 @@ from sqlmetrics.clicks.analysis.depth import depth
 from sqlmetrics.clicks.analysis.experiment import soundness
 from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.clicks.evaluate import evaluate_clicks
-from sqlmetrics.clicks.models.fit import click_models
+from sqlmetrics.clicks.models import click_models
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.engines.database import connect
 

@@ -32,8 +32,7 @@ from sqlmetrics.clicks.labels import POOLED, can_leave_own_out, pooled
 from sqlmetrics.clicks.labels import labels as labels_of
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError
-from sqlmetrics.spec.click_labels import ClickLabels
-from sqlmetrics.spec.click_log import Clicks
+from sqlmetrics.spec.click_log import ClickLabels, Clicks
 from sqlmetrics.sql.dialects import dialect
 from sqlmetrics.sql.transpile import translated
 

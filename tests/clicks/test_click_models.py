@@ -14,9 +14,7 @@ from clicks.position_bias import simulated_log
 from marked import by_turns
 
 from sqlmetrics.clicks.clean_log import cleaned_log
-from sqlmetrics.clicks.models.fit import ModelFits, click_models
-from sqlmetrics.clicks.models.held_out import held_out
-from sqlmetrics.clicks.models.query import Prior
+from sqlmetrics.clicks.models import ModelFits, Prior, click_models, held_out
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError, SpecError

@@ -14,9 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from marked import by_turns
 
-from sqlmetrics.clicks.analysis import shown_vs_ranked as module
-from sqlmetrics.clicks.analysis.experiment import EXAMPLES, Soundness, mismatch, soundness
-from sqlmetrics.clicks.analysis.shown_vs_ranked import REASONS, ListComparison, shown_vs_ranked
+from sqlmetrics.clicks.analysis import experiment as module
+from sqlmetrics.clicks.analysis.experiment import (
+    EXAMPLES,
+    REASONS,
+    ListComparison,
+    Soundness,
+    mismatch,
+    shown_vs_ranked,
+    soundness,
+)
 from sqlmetrics.clicks.clean_log import CleanLog, cleaned_log
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError, SpecError

@@ -25,7 +25,7 @@ from sqlmetrics.cli import cli
 from sqlmetrics.clicks.cleaning_report import REASONS
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.result import ClickResult
-from sqlmetrics.clicks.simulation.simulate import simulate
+from sqlmetrics.clicks.simulation import simulate
 from sqlmetrics.sql.dialects import dialect
 
 pytestmark = by_turns(0.3)

@@ -31,7 +31,7 @@ from marked import by_night, by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.counterfactual import ESTIMATORS, METRICS
-from sqlmetrics.clicks.counterfactual.estimates import CounterfactualResult
+from sqlmetrics.clicks.counterfactual.terms import CounterfactualResult
 from sqlmetrics.clicks.propensity.curve import Propensity, PropensityCurve
 from sqlmetrics.errors import InputError, SpecError
 

@@ -23,7 +23,7 @@ from marked import by_turns
 from pydantic import ValidationError
 
 from sqlmetrics.clicks.clean_log import cleaned_log
-from sqlmetrics.clicks.interleaving.outcome import interleaving_outcome
+from sqlmetrics.clicks.interleaving import interleaving_outcome
 from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError, SpecError

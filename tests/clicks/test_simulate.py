@@ -16,9 +16,7 @@ from marked import by_turns
 import sqlmetrics as sm
 from sqlmetrics.cli.simulate import MODELS as OFFERED
 from sqlmetrics.cli.simulate import SHARES as OFFERED_SHARES
-from sqlmetrics.clicks.simulation.model import MODELS
-from sqlmetrics.clicks.simulation.settings import SHARES
-from sqlmetrics.clicks.simulation.simulate import REASONS, SimulatedLog, simulate
+from sqlmetrics.clicks.simulation import MODELS, REASONS, SHARES, SimulatedLog, simulate
 
 pytestmark = by_turns(0.13)
 

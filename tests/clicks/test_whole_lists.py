@@ -23,7 +23,7 @@ from job_days import LATER
 from marked import by_night, by_turns
 
 import sqlmetrics as sm
-from sqlmetrics.clicks.counterfactual.estimates import CounterfactualResult
+from sqlmetrics.clicks.counterfactual.terms import CounterfactualResult
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.stats.student import critical
 

@@ -20,13 +20,13 @@ from engines.starting import Servers
 from marked import by_turns, engines
 
 import sqlmetrics as sm
+from sqlmetrics.comparison.options import verdict
 from sqlmetrics.comparison.sums import lots
 from sqlmetrics.comparison.sums.moments import moments_query
 from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.comparison.sums.ranks import ranks_query
 from sqlmetrics.comparison.sums.resampling import Resampling
 from sqlmetrics.comparison.sums.samples import Covariate, Samples, samples_query
-from sqlmetrics.comparison.verdict import verdict
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.inputs.sources import tables_of
 from sqlmetrics.plan.plan import plan

@@ -441,7 +441,7 @@ def test_topics_and_variances_are_those_of_the_values() -> None:
 def test_orders_and_verdicts_of_metrics_and_labels_are_those_of_rows_and_pairs() -> None:
     from sqlmetrics.stats.bootstrap import expanded, resampled_counts
     from sqlmetrics.stats.estimate import percentile_interval
-    from sqlmetrics.stats.rank_correlation import kendall
+    from sqlmetrics.stats.nonparametric import kendall
 
     rankings, labels = world()
     changed = [row | {"grade": row["grade"] * (row["item_id"] > 1)} for row in labels.to_pylist()]

@@ -24,19 +24,19 @@ from comparison.report_world import PLANTED, month
 from marked import by_turns
 
 import sqlmetrics as sm
-from sqlmetrics.comparison.page import charts, sample
-from sqlmetrics.comparison.page.charts import NARROW, POINTS, WIDE, Chart
-from sqlmetrics.comparison.page.deploys import deploys_of
+from sqlmetrics.comparison.page import picture, profile
+from sqlmetrics.comparison.page.averages import deploys_of
+from sqlmetrics.comparison.page.evaluation import with_running
 from sqlmetrics.comparison.page.notebook import MIME, pictures_of
+from sqlmetrics.comparison.page.picture import NARROW, POINTS, WIDE, Chart
 from sqlmetrics.comparison.page.report import LATER, MAKERS
-from sqlmetrics.comparison.page.sums import with_running
 from sqlmetrics.comparison.page.words import LANGUAGES, Words, catalogue, signed
 from sqlmetrics.sql.template import folder
 from sqlmetrics.stats import student
 
 pytestmark = by_turns(0.3)
 
-ROOM = Path(charts.__file__).parent
+ROOM = Path(picture.__file__).parent
 ASKED: dict[str, Any] = {"date": "ds", "by": "country", "baseline": "old"}
 METRICS = ["ndcg@5", "mrr"]
 
@@ -161,7 +161,7 @@ def test_profiles_agree_with_the_metrics(made: sm.Report) -> None:
 @by_turns(1)
 def test_a_sample_is_of_the_first_by_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two systems' lists so many that the limit holds, whatever their order."""
-    monkeypatch.setattr(sample, "LISTS", 120)
+    monkeypatch.setattr(profile, "LISTS", 120)
     rankings, labels = month(planted=False, days=4)
     found = sm.report(rankings, labels, "ndcg@5", date="ds").content.profile
     queries = set(rankings["query_id"].to_pylist())
@@ -179,8 +179,8 @@ def test_a_sample_is_of_the_first_by_hash(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("limit", [1000, 3])
 def test_several_runs_whose_ties_come_in_order(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     """Their order holds in every part of the page; a sample has none, and is left out."""
-    monkeypatch.setattr(sample, "LISTS", limit)
-    monkeypatch.setattr(sample, "LEAST", 1)
+    monkeypatch.setattr(profile, "LISTS", limit)
+    monkeypatch.setattr(profile, "LEAST", 1)
     lists = {"old": ["b", "a", "c"], "new": ["c", "b", "a"]}
     runs = {
         system: {query: dict.fromkeys(items, 1.0) for query in ("q1", "q2", "q3")}
@@ -502,7 +502,7 @@ def test_what_comes_from_data_is_no_markup() -> None:
 def test_without_the_extra_a_page_says_how_to_get_it(
     made: sm.Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(charts, "find_spec", lambda _: None)
+    monkeypatch.setattr(picture, "find_spec", lambda _: None)
     with pytest.raises(sm.SpecError, match=r"pip install 'sqlmetrics\[report\]'"):
         _ = made.html
     assert made.markdown.startswith("# ")
@@ -520,12 +520,12 @@ def test_notebooks_have_drawings_where_the_extra_is(
     found = sm.compare(lists, truth, "mrr")
     evaluated = sm.evaluate(lists, truth, ["mrr", "hit@1"])
     for able, drawn in ((False, 0), (True, 1)):
-        monkeypatch.setattr(charts, "find_spec", lambda _, able=able: able or None)
+        monkeypatch.setattr(picture, "find_spec", lambda _, able=able: able or None)
         assert found._repr_html_().count("<svg") == drawn
         assert found._repr_html_().count("<table>") == 1
         assert made.plot("days")._repr_html_().count("<svg") == drawn
         assert made._repr_html_().startswith("<iframe" if able else "<pre>")
-        for one, picture in ((found, "How far every metric moved"), (evaluated, "Every metric")):
+        for one, heading in ((found, "How far every metric moved"), (evaluated, "Every metric")):
             shown = one._repr_mimebundle_()
             assert shown["text/plain"] == repr(one)
             assert shown["text/html"].endswith(one.html())
@@ -533,7 +533,7 @@ def test_notebooks_have_drawings_where_the_extra_is(
             assert (MIME in shown) == able
             if able:
                 (chart,) = shown[MIME]["vconcat"]
-                assert chart["title"]["text"] == picture
+                assert chart["title"]["text"] == heading
                 assert _points(chart), "the rows are in it"
     assert MIME not in sm.evaluate(lists["a"], truth, "mrr")._repr_mimebundle_(), "one number"
     many = [f"ndcg@{k}" for k in range(1, 602)]

@@ -20,8 +20,7 @@ import pytest
 from comparison.report_world import month
 
 import sqlmetrics as sm
-from sqlmetrics.comparison.page.charts import NARROW, WIDE, standing
-from sqlmetrics.comparison.page.picture import Mover, Picture
+from sqlmetrics.comparison.page.picture import NARROW, WIDE, Mover, Picture, standing
 from sqlmetrics.comparison.page.report import LATER, MAKERS
 from sqlmetrics.comparison.page.words import Words, number, percent, signed
 

@@ -11,11 +11,9 @@ from marked import by_turns, engines
 from slices import commit, keep
 
 from engines.starting import STARTED, Servers
-from sqlmetrics.cli import listing
+from sqlmetrics.cli import learn
 from sqlmetrics.engines.database import Database, connect
-from sqlmetrics.proof.doctor.cases import cases
-from sqlmetrics.proof.doctor.data import tables
-from sqlmetrics.proof.doctor.examine import TOLERANCE, examine, executed
+from sqlmetrics.proof.doctor import TOLERANCE, cases, examine, executed, tables
 from sqlmetrics.sql.conformance import keep as record
 from sqlmetrics.sql.conformance import trust
 from sqlmetrics.sql.dialects import DIALECTS
@@ -92,7 +90,7 @@ def test_what_was_executed_is_told() -> None:
         assert trust(DIALECTS[name]).how == "executed on a similar engine", name
     for name in ("sail", "trino"):
         assert trust(DIALECTS[name]).how == "executed in part", name
-    told = {row[0]: row[2] for row in listing.table("dialects").rows}
+    told = {row[0]: row[2] for row in learn.table("dialects").rows}
     assert told.keys() == DIALECTS.keys()
 
 

@@ -15,9 +15,7 @@ from job_files import day
 import sqlmetrics as sm
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.jobs.files import write_job
-from sqlmetrics.proof.doctor.cases import cases
-from sqlmetrics.proof.doctor.data import tables
-from sqlmetrics.proof.doctor.examine import TOLERANCE
+from sqlmetrics.proof.doctor import TOLERANCE, cases, tables
 from sqlmetrics.proof.verify import verify
 
 RANGES = ((0, 3), (2, 6), (4, 5))

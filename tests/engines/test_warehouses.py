@@ -24,7 +24,7 @@ from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import EngineError, InputError, SpecError, SqlmetricsError
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.run import run
-from sqlmetrics.proof.doctor.examine import examine
+from sqlmetrics.proof.doctor import examine
 
 ENGINES = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in STARTED]
 LOADED = ("duckdb", "sqlite", "postgres", "mariadb", "chdb", "spark")

@@ -20,7 +20,7 @@ from engines.starting import Servers
 from marked import by_turns, first, long
 
 import sqlmetrics as sm
-from sqlmetrics.annotation import label_file
+from sqlmetrics.annotation import graded_sheet
 
 pytestmark = by_turns(0.3)
 
@@ -401,7 +401,7 @@ def test_estimate_takes_the_spec_s_names_of_the_labels_columns(tmp_path: Path) -
 def test_labels_of_semicolons_grow_by_rows_of_semicolons(tmp_path: Path) -> None:
     labels = tmp_path / "labels.csv"
     labels.write_text("query_id;item_id;grade;by\nq;a;1;ann\n")
-    file = label_file.opened(str(labels), ("query_id", "item_id"), "grade")
+    file = graded_sheet.opened(str(labels), ("query_id", "item_id"), "grade")
     assert file.rows() == [(("q", "a"), "1")]
     file.write(tmp_path / "new.csv", {("q", "b;c"): 2.0})
     assert (tmp_path / "new.csv").read_text().splitlines()[1:] == ["q;a;1;ann", 'q;"b;c";2;']

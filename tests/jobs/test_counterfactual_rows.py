@@ -15,7 +15,7 @@ from marked import by_turns, engines
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.counterfactual import estimated_metric, is_estimated
-from sqlmetrics.clicks.counterfactual.estimates import CounterfactualEstimate
+from sqlmetrics.clicks.counterfactual.terms import CounterfactualEstimate
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError, NoDataError, SpecError
 from sqlmetrics.jobs.checks.verdict import verdicts

@@ -44,7 +44,7 @@ from marked import by_turns, engines
 import sqlmetrics as sm
 from sqlmetrics.clicks.clean_log import log_tables
 from sqlmetrics.clicks.evaluate import evaluate_clicks
-from sqlmetrics.clicks.simulation.simulate import simulate
+from sqlmetrics.clicks.simulation import simulate
 from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.jobs.days import on_days

@@ -41,7 +41,7 @@ from job_files import SQL, called, client, day, psql
 from marked import by_night, by_turns
 
 import sqlmetrics as sm
-from sqlmetrics.clicks.simulation.simulate import simulate
+from sqlmetrics.clicks.simulation import simulate
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.jobs.files import CLIENTS, compile_job, write_job
 from sqlmetrics.jobs.job import job_text

@@ -21,7 +21,7 @@ from marked import by_turns, long
 
 import sqlmetrics as sm
 from sqlmetrics.clicks.evaluate import evaluate_clicks
-from sqlmetrics.clicks.simulation.simulate import simulate
+from sqlmetrics.clicks.simulation import simulate
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.evaluation.buckets import SHARE, parts
 from sqlmetrics.evaluation.inputs.open import opened

@@ -18,7 +18,7 @@ from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
-from sqlmetrics.clicks.simulation.simulate import simulate
+from sqlmetrics.clicks.simulation import simulate
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import SqlmetricsError
 from sqlmetrics.jobs.days import day_named, days_between

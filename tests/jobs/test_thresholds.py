@@ -24,7 +24,7 @@ from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
-from sqlmetrics.cli.check import tell
+from sqlmetrics.cli.build import tell
 from sqlmetrics.engines.database import connect
 from sqlmetrics.jobs.checks.verdict import Verdict, verdicts
 from sqlmetrics.jobs.run import write

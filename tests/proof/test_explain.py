@@ -23,8 +23,6 @@ from sqlmetrics.catalog.online import ONLINE, online
 from sqlmetrics.catalog.option import Option
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.engines.database import connect
-from sqlmetrics.proof.explain.arithmetic import number
-from sqlmetrics.proof.explain.choices import OptionExample, tried
 from sqlmetrics.proof.explain.example import (
     LIST,
     NOT_RETRIEVED,
@@ -33,10 +31,16 @@ from sqlmetrics.proof.explain.example import (
     needed_fields,
     rankings,
 )
-from sqlmetrics.proof.explain.explain import explain, sql_of
-from sqlmetrics.proof.explain.online_example import COLUMNS, LOG, log_tables, online_spec
-from sqlmetrics.proof.explain.presets import Agreeing, agreeing
-from sqlmetrics.proof.explain.worked_example import WorkedExample, worked
+from sqlmetrics.proof.explain.explain import (
+    Agreeing,
+    OptionExample,
+    agreeing,
+    explain,
+    sql_of,
+    tried,
+)
+from sqlmetrics.proof.explain.online import COLUMNS, LOG, log_tables, online_spec
+from sqlmetrics.proof.explain.worked_example import WorkedExample, number, worked
 from sqlmetrics.proof.reference_online import online_parts
 
 pytestmark = by_turns(0.25)
@@ -80,7 +84,7 @@ def _one_database(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "sqlmetrics.proof.explain.worked_example.connect", lambda: connect(database())
     )
-    monkeypatch.setattr("sqlmetrics.proof.explain.choices.evaluate", evaluate)
+    monkeypatch.setattr("sqlmetrics.proof.explain.explain.evaluate", evaluate)
     monkeypatch.setattr("sqlmetrics.proof.explain.explain.tried", tried_once)
 
 

@@ -32,12 +32,12 @@ from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.cli import cli
 from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.question import question
-from sqlmetrics.proof.reconcile import chance, target, words
+from sqlmetrics.proof.reconcile import chance, matching, result
 from sqlmetrics.proof.reconcile.matching import MeanMatch
 from sqlmetrics.proof.reconcile.reconcile import _counted
 from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
-from sqlmetrics.proof.reconcile.space import HELD, RARE, SPEC_WIDE, Point
-from sqlmetrics.proof.reconcile.tally import Tally
+from sqlmetrics.proof.reconcile.statement import Tally
+from sqlmetrics.proof.reconcile.worlds import HELD, RARE, SPEC_WIDE, Point
 
 pytestmark = by_turns(0.2)
 
@@ -103,12 +103,12 @@ def counted(seed: int | None, metric: str, departures: int = 2) -> Counted:
     tables = toy() if seed is None else world(seed)
     with connect(database()) as engine:
         spec, places = question(engine, *tables, metric)
-        return _counted(spec, places, target.read("0.5"), departures, engine)
+        return _counted(spec, places, result.read("0.5"), departures, engine)
 
 
 def matched(rows: Counted, number: str) -> Reconciliation:
     """What `reconcile` makes of the rows for a number."""
-    return MeanMatch(*rows, 2, target.read(number)).reconciled()
+    return MeanMatch(*rows, 2, result.read(number)).reconciled()
 
 
 def evaluated(tables: tuple[pa.Table, pa.Table], one: Candidate, **given: Any) -> Any:
@@ -219,12 +219,12 @@ def test_the_words_of_a_mean_over_hits() -> None:
 @pytest.mark.parametrize("name", [*OPTIONS, "rel"])
 def test_every_option_that_is_tried_has_words(name: str) -> None:
     if name == "rel":
-        assert words.departure(name, 2) == "relevant from grade 2"
+        assert matching.departure(name, 2) == "relevant from grade 2"
         return
     scope = OPTIONS[name].scope
     if scope == "metric" or name in (*SPEC_WIDE, *HELD):
         values = ("none", 100) if name in HELD else [c.name for c in OPTIONS[name].choices[:2]]
-        told = {words.departure(name, value) for value in values}
+        told = {matching.departure(name, value) for value in values}
         assert len(told) == 2
 
 
@@ -450,7 +450,7 @@ def test_accidents_are_about_as_many_as_expected() -> None:
             means = map(tally.mean, points)
             values = chance.distinct(value for value in means if value is not None)
             for _ in range(1500):
-                number = target.read(f"{rng.uniform(values[0], values[-1]):.{decimals}f}")
+                number = result.read(f"{rng.uniform(values[0], values[-1]):.{decimals}f}")
                 claimed += chance.expected(values, number.number, number.unit)
                 met += sum(number.is_rounded(value) for value in values)
         assert met * 0.75 < claimed < met * 1.33
@@ -625,7 +625,7 @@ def test_pairs_of_scores_take_no_depth_and_no_order() -> None:
      ("3.5e-2", 0.035, 0.001), ("7%", 0.07, 0.01)],
 )  # fmt: skip
 def test_digits_say_how_near_is_near(text: str, number: float, unit: float) -> None:
-    read = target.read(text)
+    read = result.read(text)
     assert read.number == pytest.approx(number)
     assert read.unit == pytest.approx(unit)
     assert read.is_rounded(number + unit * 0.49)

@@ -22,7 +22,7 @@ from slices import keep as is_drawn
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.jobs.files import compile_job
-from sqlmetrics.proof.doctor.examine import examine, executed
+from sqlmetrics.proof.doctor import examine, executed
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.conformance import keep
 

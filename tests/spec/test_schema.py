@@ -19,7 +19,7 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import parse
 from sqlmetrics.catalog.metric import listed
 from sqlmetrics.catalog.presets import PRESETS
-from sqlmetrics.cli import starter
+from sqlmetrics.cli import learn
 from sqlmetrics.spec.schema import METRIC, schema_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,7 +38,7 @@ def test_the_file_is_current() -> None:
     if UPDATE:
         FILE.write_text(schema_text(sm.Spec), encoding="utf-8")
     assert FILE.read_text(encoding="utf-8") == schema_text(sm.Spec)
-    assert starter.schema() == schema_text(sm.Spec)
+    assert learn.schema_text() == schema_text(sm.Spec)
 
 
 def test_every_key_has_a_description() -> None:
@@ -165,8 +165,8 @@ def test_what_must_be_there(key: str) -> None:
 def test_the_schema_is_one_and_accepts_the_example() -> None:
     validators = peer("jsonschema")
     validators.Draft7Validator.check_schema(SCHEMA)
-    everything = re.sub(r"(?m)^( *)#(?=\S)", r"\1", starter.example())
-    for text in (starter.example(), everything):
+    everything = re.sub(r"(?m)^( *)#(?=\S)", r"\1", learn.example())
+    for text in (learn.example(), everything):
         validators.Draft7Validator(SCHEMA).validate(as_json(yaml.safe_load(text)))
 
 

@@ -15,7 +15,7 @@ from marked import by_turns
 from slices import is_all, lot
 
 import sqlmetrics as sm
-from sqlmetrics.proof.doctor.cases import cases
+from sqlmetrics.proof.doctor import cases
 from sqlmetrics.sql import transpile
 from sqlmetrics.sql.conformance import trust
 from sqlmetrics.sql.dialect import Dialect

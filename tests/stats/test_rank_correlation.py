@@ -11,7 +11,7 @@ import pytest
 from conftest import peer
 from marked import by_turns
 
-from sqlmetrics.stats.rank_correlation import kendall, order_correlations
+from sqlmetrics.stats.nonparametric import kendall, order_correlations
 
 
 def correlations(values: Sequence[Sequence[float]]) -> tuple[list[list[float]], list[list[float]]]:

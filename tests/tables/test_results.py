@@ -18,30 +18,34 @@ import pytest
 import sqlmetrics as sm
 from sqlmetrics.annotation.estimate import Checkup
 from sqlmetrics.clicks.analysis.depth import Cutoff, Depth, End, Position
-from sqlmetrics.clicks.analysis.experiment import MixedUsers, SampleRatioMismatch, Soundness
+from sqlmetrics.clicks.analysis.experiment import (
+    ListComparison,
+    MixedUsers,
+    Reason,
+    SampleRatioMismatch,
+    Soundness,
+)
 from sqlmetrics.clicks.analysis.label_comparison import LabelComparison
-from sqlmetrics.clicks.analysis.offline_online_table import Contradiction, Line, OfflineOnline, Pair
-from sqlmetrics.clicks.analysis.shown_vs_ranked import ListComparison, Reason
+from sqlmetrics.clicks.analysis.offline_online import Contradiction, Line, OfflineOnline, Pair
 from sqlmetrics.clicks.cleaning_report import Step
-from sqlmetrics.clicks.counterfactual.estimates import CounterfactualEstimate, CounterfactualResult
-from sqlmetrics.clicks.interleaving.outcome import InterleavingEstimate, InterleavingOutcome
-from sqlmetrics.clicks.models.fit import ModelFit, ModelFits, PositionFit
+from sqlmetrics.clicks.counterfactual.terms import CounterfactualEstimate, CounterfactualResult
+from sqlmetrics.clicks.interleaving import InterleavingEstimate, InterleavingOutcome
+from sqlmetrics.clicks.models import ModelFit, ModelFits, PositionFit
 from sqlmetrics.clicks.propensity.curve import Propensity, PropensityCurve
 from sqlmetrics.clicks.propensity.estimate import PropensityEstimate
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.clicks.segment import ByGroup
-from sqlmetrics.clicks.simulation.simulate import SimulatedLog
+from sqlmetrics.clicks.simulation import SimulatedLog
 from sqlmetrics.comparison.diagnosis.diagnosis import Finding
 from sqlmetrics.comparison.diagnosis.rules import RULES
-from sqlmetrics.comparison.funnel.source_table import SourceFunnel
+from sqlmetrics.comparison.funnel.funnel import SourceFunnel
 from sqlmetrics.comparison.online.verdict import Experiment, MetricResult
-from sqlmetrics.comparison.track.result import Decision
+from sqlmetrics.comparison.track.site import Decision
 from sqlmetrics.comparison.track.uploads import Upload
 from sqlmetrics.evaluation.checks.problem import Problem
 from sqlmetrics.jobs.checks.verdict import Verdict, Verdicts
-from sqlmetrics.proof.doctor import examine
-from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
-from sqlmetrics.proof.reconcile.target import read
+from sqlmetrics.proof import doctor
+from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation, read
 from sqlmetrics.tables.tabular import Tabular
 
 PACKAGE = Path(sm.__file__).parent
@@ -202,8 +206,8 @@ RESULTS: dict[type[Tabular], Callable[[], Tabular]] = {
     sm.Abstention: _abstaining,
     sm.TieAudit: _tied,
     Reconciliation: _reconciled,
-    examine.Report: lambda: examine.Report(
-        "DuckDB", "2.0", (examine.Finding(BAD, 9, 0.5, "mrr"),), 1.0
+    doctor.Report: lambda: doctor.Report(
+        "DuckDB", "2.0", (doctor.Finding(BAD, 9, 0.5, "mrr"),), 1.0
     ),
     Checkup: _estimated,
     Verdicts: lambda: Verdicts(

@@ -7,7 +7,7 @@ from pathlib import Path
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.result import ClickResult
-from sqlmetrics.clicks.simulation.simulate import simulate
+from sqlmetrics.clicks.simulation import simulate
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.tables.table import Table, metric_value
 

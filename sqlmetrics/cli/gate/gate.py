@@ -22,14 +22,22 @@ from sqlmetrics.cli.evaluation_options import (
     segment_option,
     table_options,
 )
-from sqlmetrics.cli.gate.page import Page, Rankings, SpecChange
-from sqlmetrics.cli.gate.revisions import Revision, check_tracked, in_repository, with_base
-from sqlmetrics.cli.options.command import Command, option
-from sqlmetrics.cli.options.parameters import (
+from sqlmetrics.cli.gate.page import (
+    Page,
+    Rankings,
+    Revision,
+    SpecChange,
+    check_tracked,
+    in_repository,
+    with_base,
+)
+from sqlmetrics.cli.options import (
     INPUT,
+    Command,
     by_option,
     items_option,
     margin_option,
+    option,
     queries_option,
 )
 from sqlmetrics.cli.output import out_option, write

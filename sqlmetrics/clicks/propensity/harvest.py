@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import exp, log
 
+from sqlmetrics.clicks.propensity.em import samples
 from sqlmetrics.clicks.propensity.moves import Ends, Link, Links, Sums
-from sqlmetrics.clicks.propensity.sampling import samples
 from sqlmetrics.clicks.propensity.solvers import LeastSquares
 
 

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from sqlmetrics.clicks.cleaning import ClickTables
+from sqlmetrics.clicks.propensity.em import samples
 from sqlmetrics.clicks.propensity.moves import buckets, stage, view
-from sqlmetrics.clicks.propensity.sampling import samples
 from sqlmetrics.engines.database import Database
 from sqlmetrics.sql.stage import with_stages
 

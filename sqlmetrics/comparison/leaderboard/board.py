@@ -10,19 +10,22 @@ from typing import ClassVar
 
 import sqlmetrics
 from sqlmetrics.catalog.conventions import OPTIONS
-from sqlmetrics.comparison.leaderboard.contributions import (
-    CONTRIBUTION_KINDS,
-    ITEM_KINDS,
-    Contributions,
-)
 from sqlmetrics.comparison.leaderboard.orders import (
     DISCRIMINATION_KINDS,
     LABEL_KINDS,
     METRIC_KINDS,
+    TUKEY,
     Orders,
+    PairTests,
+    Test,
 )
-from sqlmetrics.comparison.leaderboard.pairs import TUKEY, PairTests, Test
-from sqlmetrics.comparison.leaderboard.topics import TOPIC_KINDS, VARIANCE_KINDS
+from sqlmetrics.comparison.leaderboard.scores import (
+    CONTRIBUTION_KINDS,
+    ITEM_KINDS,
+    TOPIC_KINDS,
+    VARIANCE_KINDS,
+    Contributions,
+)
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.tables.table import (
     Table,

@@ -16,15 +16,25 @@ from sqlmetrics.comparison.all_pairs import group_letters
 from sqlmetrics.comparison.compare import asked_plan
 from sqlmetrics.comparison.findings import comparable, left_out
 from sqlmetrics.comparison.leaderboard.board import KINDS, REFERENCES, Leaderboard, Methods
-from sqlmetrics.comparison.leaderboard.contributions import (
-    Contributions,
-    contributions,
-    team_by_system,
+from sqlmetrics.comparison.leaderboard.orders import (
+    TUKEY,
+    Order,
+    Orders,
+    PairTests,
+    Test,
+    pair_tests,
 )
-from sqlmetrics.comparison.leaderboard.orders import Order, Orders
-from sqlmetrics.comparison.leaderboard.pairs import TUKEY, PairTests, Test, pair_tests
-from sqlmetrics.comparison.leaderboard.scores import Scores, rank_intervals, ranks, scores_of
-from sqlmetrics.comparison.leaderboard.topics import topic_rows, variance_rows
+from sqlmetrics.comparison.leaderboard.scores import (
+    Contributions,
+    Scores,
+    contributions,
+    rank_intervals,
+    ranks,
+    scores_of,
+    team_by_system,
+    topic_rows,
+    variance_rows,
+)
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.arguments import check_count, check_level

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import itemgetter
 
-from sqlmetrics.comparison.page.charts import Chart
+from sqlmetrics.comparison.page.picture import Chart
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.tables.table import many, metric_value, printable
 from sqlmetrics.tables.tabular import Row

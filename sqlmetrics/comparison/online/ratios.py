@@ -2,31 +2,302 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlmetrics.catalog.direction import SIGNS
-from sqlmetrics.catalog.online import is_online, online
+from sqlmetrics.catalog.online import Online, is_online, online
 from sqlmetrics.clicks.clean_log import CleanLog
+from sqlmetrics.clicks.cleaning import ClickTables
+from sqlmetrics.clicks.columns import SESSION
+from sqlmetrics.clicks.online_sums import PER_REQUEST, check_has, per_request
 from sqlmetrics.comparison import findings
 from sqlmetrics.comparison.design import system_sides
-from sqlmetrics.comparison.online.quantiles import LINEAR, linearised
-from sqlmetrics.comparison.online.units import OnlineTerm, Unit, units
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.periods import Period
 from sqlmetrics.comparison.report.comparison import Comparison
+from sqlmetrics.comparison.statements import chosen_if, columns_stage, sums_stage
 from sqlmetrics.comparison.sums.moments import PART, Key
 from sqlmetrics.comparison.sums.ratios import Earlier, Sides, of_segments, period_sides
 from sqlmetrics.comparison.sums.welch import SampleMoments
+from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.plan.segments import UNKNOWN
+from sqlmetrics.plan.shape import segment
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.stage import Stage, with_stages
-from sqlmetrics.sql.template import identifier
+from sqlmetrics.sql.stage import Column, Stage, Window, with_stages
+from sqlmetrics.sql.template import double, identifier, literal
 from sqlmetrics.tables.table import many
+
+# What a request of a click log adds to each online metric, with its user, system and segments.
+
+REQUESTS = ("query_id", "request_id")
+"""What requests are called as clusters, beside their own column."""
+
+
+@dataclass(frozen=True)
+class OnlineTerm:
+    """An online metric as a ratio of two columns; a request counts if its denominator is not 0.
+
+    Attributes:
+        measure: The metric.
+    """
+
+    measure: Online
+
+    @property
+    def column(self) -> str:
+        """What its own columns begin with."""
+        return self.measure.column
+
+    @property
+    def x(self) -> str:
+        """The column of the numerator."""
+        return f"{self.column}_numerator"
+
+    @property
+    def w(self) -> str:
+        """The column of the denominator."""
+        return f"{self.column}_denominator"
+
+    @property
+    def counted(self) -> str:
+        """The column that is 1 where a request counts."""
+        return f"{self.column}_n"
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Its name and cutoff; 0 if it has none."""
+        return self.measure.name, self.measure.k or 0
+
+    @property
+    def columns(self) -> Iterator[Column]:
+        """These columns of a request."""
+        numerator, denominator = self.measure.added
+        yield Column(f"cast({numerator} as double)", self.x)
+        yield Column(f"cast({denominator} as double)", self.w)
+        yield Column(chosen_if(f"{denominator} > 0", "1", "0"), self.counted)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is independent: what was assigned to systems by lot.
+
+    Attributes:
+        sql: Its id in a row of requests; empty if it is the request.
+        names: What it is called, one and several.
+    """
+
+    sql: str
+    names: tuple[str, str]
+
+    @property
+    def is_request(self) -> bool:
+        """Whether each request is independent."""
+        return not self.sql
+
+    @classmethod
+    def of(cls, tables: ClickTables, cluster: str | None) -> Unit:
+        """The users of a log, else its sessions, else its requests; or what a column names.
+
+        Args:
+            tables: The stages of the log.
+            cluster: The column; None if nobody named one.
+
+        Raises:
+            SpecError: If the log has no such column.
+        """
+        columns = tables.clicks.columns
+        user, session, request = (
+            getattr(columns, role, None) for role in ("user", "session", "request")
+        )
+        if "user" in tables.names.impressions and cluster in (None, user, "user_id"):
+            return cls("request_users.user_id", ("user", "users"))
+        if tables.names.has_sessions and cluster in (None, session):
+            return cls(f"{PER_REQUEST}.{SESSION}", ("session", "sessions"))
+        if cluster in (None, request, *REQUESTS):
+            return cls("", ("request", "requests"))
+        if identifier(cluster) in tables.names.segments:
+            return cls(f"{PER_REQUEST}.{identifier(cluster)}", (cluster, f"values of {cluster}"))
+        segments = columns.segments if columns else ()
+        names = [name for name in (user, session, request, *segments) if name]
+        raise SpecError(
+            f"{unknown('cluster of the log', cluster, names)}; name its column in "
+            "columns.segments of the log"
+        )
+
+
+def units(
+    tables: ClickTables, title: str, terms: Sequence[OnlineTerm], by: Sequence[str], unit: Unit
+) -> str:
+    """The select of one row per request.
+
+    Args:
+        tables: The stages of the log.
+        title: The system of requests without one.
+        terms: The metrics.
+        by: The segments, each a column of the log.
+        unit: What is independent.
+
+    Raises:
+        SpecError: If the log lacks what a metric needs.
+    """
+    measures = [term.measure for term in terms]
+    check_has(tables, measures)
+    stages = list(per_request(tables, measures))
+    stage_names = {stage.name for stage in stages}
+    requests = ("requests",) if tables.requests is not None else ()
+    stages += [
+        stage
+        for stage in tables.stages(*requests, "clean_impressions")
+        if stage.name not in stage_names
+    ]
+    of_users = {"of": tables.of, "requests": bool(requests)}
+    stages.append(Stage("request_users", "comparison/request_users", of_users))
+    request = f"cast({PER_REQUEST}.request_id as varchar)"
+    columns = [
+        Column(request, "request_id"),
+        Column(f"cast({unit.sql or 'null'} as varchar)", "user_id"),
+        Column(f"coalesce({PER_REQUEST}.system, {literal(title)})", "system"),
+        *[Column(f"{PER_REQUEST}.day", "metric_date")] * tables.clicks.daily,
+        *(_segment_column(name) for name in by),
+        *(column for term in terms for column in term.columns),
+    ]
+    view = {
+        "about": "one row per request: its user, and its part of each sum",
+        "columns": columns,
+        "from": PER_REQUEST,
+        "joins": {"request_users": [f"request_users.request_id = {request}"]},
+        "kind": "left",
+    }
+    stages.append(Stage("online_units", "comparison/joins", view))
+    return with_stages(stages, "select *\nfrom online_units")
+
+
+def _segment_column(name: str) -> Column:
+    value = f"cast({PER_REQUEST}.{identifier(name)} as varchar)"
+    return Column(f"coalesce({value}, {literal(UNKNOWN)})", segment(name))
+
+
+# Quantiles of what requests have, as means of what each request moves them by.
+#
+# The quantile p of n values is the one in place p * n. Its error is that of the share of values up
+# to
+# it, over the density there (Bahadur 1966). The density is told by the order statistics at the ends
+# of an interval of the share as of n independent requests; users are counted in the error of the
+# share, since a mean over requests is compared by users (Deng, Knoblich and Lu, Applying the Delta
+# Method in Metric Analytics, KDD 2018).
+
+LINEAR = "sqlmetrics_quantile_units"
+"""The table of requests with what each moves the quantiles by."""
+
+REACH = 1.96
+"""The order statistics that tell the density are so many standard errors of the share away."""
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """A quantile of the values of a system's requests.
+
+    Attributes:
+        value: The quantile.
+        share: Of the values that are no larger.
+        slope: How much larger it would be if the share were larger by 1: 1 over the density.
+    """
+
+    value: float
+    share: float
+    slope: float
+
+
+def linearised(
+    terms: Sequence[OnlineTerm], table: str, systems: Sequence[str], where: str, engine: Database
+) -> Step:
+    """The table of requests in which the mean of a term is its quantile.
+
+    Args:
+        terms: Those of quantiles.
+        table: The requests.
+        systems: Those that are compared.
+        where: What its rows meet that are compared; empty of all.
+        engine: Where they are.
+    """
+    chosen = f"system in ({', '.join(map(literal, systems))})"
+    chosen += f"\n    and {where}" if where else ""
+    columns = dict[str, object]()
+    for term in terms:
+        quantiles = dict(_quantiles(term, table, chosen, engine))
+        columns[term.x] = Column("\n".join(_moved(term, quantiles)), term.x)
+    kept = [columns.get(name, name) for name in engine.columns(table)]
+    about = "requests with what each moves a quantile by"
+    stages = [columns_stage("moved_units", about, kept, table, chosen)]
+    return Step(LINEAR, with_stages(stages, "select *\nfrom moved_units"))
+
+
+def _moved(term: OnlineTerm, quantiles: Mapping[str, Quantile]) -> Iterator[str]:
+    """What a request moves the quantile of its system by, about the quantile; lines of SQL."""
+    yield "case"
+    yield f"    when {term.w} = 0 then 0e0"
+    for system, quantile in quantiles.items():
+        above = quantile.value + quantile.slope * quantile.share
+        yield f"    when system = {literal(system)} and {term.x} <= {double(quantile.value)}"
+        yield f"        then {double(above - quantile.slope)}"
+        yield f"    when system = {literal(system)} then {double(above)}"
+    yield "end"
+
+
+def _quantiles(
+    term: OnlineTerm, table: str, where: str, engine: Database
+) -> Iterator[tuple[str, Quantile]]:
+    """System -> the quantile of its requests."""
+    p = term.measure.quantile or 0.0
+    in_order = Window(["system"], [f"{term.x} asc"])
+    numbered = [
+        "system",
+        Column(term.x, "spread"),
+        Column(f"row_number() over {in_order}", "place"),
+        Column(f"count(*) over {in_order}", "n_up_to"),
+        Column(f"1e0 * count(*) over {Window(['system'])}", "n"),
+    ]
+    middle = f"{double(p)} * n - 1e-9"
+    reach = f"{double(REACH * math.sqrt(p * (1 - p)))} * sqrt(n)"
+    places = {"at": middle, "low": f"{middle} - {reach}", "high": f"{middle} + {reach}"}
+    placed = [
+        *("system", "spread", "place", "n_up_to", "n"),
+        *(Column(_place(place), f"{name}_place") for name, place in places.items()),
+    ]
+    ends = [
+        *(Column(_at(name, "spread"), f"{name}_value") for name in places),
+        Column(f"{_at('at', 'n_up_to')} / max(n)", "share"),
+        Column(f"({_at('high', 'place')} - {_at('low', 'place')}) / max(n)", "span"),
+    ]
+    where = f"{where}\n    and {term.w} > 0"
+    stages = [
+        columns_stage("numbered", "values in order", numbered, table, where),
+        columns_stage("placed", "where the quantile is, and the ends", placed, "numbered"),
+        sums_stage("ends", "one row per system", ["system"], ends, "placed"),
+    ]
+    for row in engine.records(with_stages(stages, "select *\nfrom ends\norder by system")):
+        height = row["high_value"] - row["low_value"]
+        slope = height / row["span"] if row["span"] else 0.0
+        yield str(row["system"]), Quantile(row["at_value"], row["share"], slope)
+
+
+def _place(place: str) -> str:
+    """A place among n, from the first to the last; the row in it is the first from there on."""
+    return f"case when {place} < 1e0 then 1e0 when {place} > n then n else {place} end"
+
+
+def _at(name: str, column: str) -> str:
+    """A column of the row in that place."""
+    is_there = f"place >= {name}_place and place < {name}_place + 1e0"
+    return f"max(case when {is_there} then {column} end)"
+
 
 UNITS = "sqlmetrics_online_units"
 """The table that keeps what a request adds to each sum."""

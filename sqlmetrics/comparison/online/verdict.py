@@ -9,8 +9,7 @@ from textwrap import wrap
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from sqlmetrics.clicks.analysis.experiment import SampleRatioMismatch
-from sqlmetrics.comparison.report.numbers import number
-from sqlmetrics.comparison.report.text import WIDTH
+from sqlmetrics.comparison.report.text import WIDTH, number
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.click_experiment import ClickExperiment
 from sqlmetrics.stats import student

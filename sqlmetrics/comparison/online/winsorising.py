@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from sqlmetrics.comparison.online.ratios import UNITS, OnlineRatios
-from sqlmetrics.comparison.online.units import OnlineTerm
-from sqlmetrics.comparison.report.numbers import number
+from sqlmetrics.comparison.online.ratios import UNITS, OnlineRatios, OnlineTerm
+from sqlmetrics.comparison.report.text import number
 from sqlmetrics.comparison.statements import columns_stage, sums_stage
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import SpecError

@@ -13,11 +13,10 @@ from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.catalog.online import online
 from sqlmetrics.clicks.analysis.experiment import THRESHOLD
 from sqlmetrics.comparison.online.looks import looks
-from sqlmetrics.comparison.page.charts import Chart
-from sqlmetrics.comparison.page.picture import Picture, ends
-from sqlmetrics.comparison.page.queries import day_domain, is_cut
+from sqlmetrics.comparison.page.averages import day_domain, is_cut
+from sqlmetrics.comparison.page.picture import Chart, Picture, ends
 from sqlmetrics.comparison.page.words import Words, number, signed
-from sqlmetrics.comparison.report.numbers import p_value
+from sqlmetrics.comparison.report.text import p_value
 from sqlmetrics.engines.database import Database
 from sqlmetrics.jobs.experiment.rows import LookedAt
 from sqlmetrics.jobs.tables import columns_of, has_experiment, targets

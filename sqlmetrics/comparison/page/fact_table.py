@@ -8,12 +8,11 @@ from dataclasses import astuple, replace
 
 from sqlmetrics.catalog.direction import SIGNS
 from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.comparison.diagnosis.ratios import Ratio
+from sqlmetrics.comparison.diagnosis.log_numbers import Ratio
 from sqlmetrics.comparison.findings import decide
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.page.content import ALL, Content
-from sqlmetrics.comparison.page.evaluation import conventions_of, leading
-from sqlmetrics.comparison.page.sums import together, with_running
+from sqlmetrics.comparison.page.evaluation import conventions_of, leading, together, with_running
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.report.result import with_dates
 from sqlmetrics.jobs.tables import targets

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.clicks.result import ClickResult
-from sqlmetrics.comparison.page.charts import SCHEMA, can_draw
+from sqlmetrics.comparison.page.picture import SCHEMA, can_draw
 from sqlmetrics.comparison.page.words import Words
 from sqlmetrics.evaluation.report.result import Result
 

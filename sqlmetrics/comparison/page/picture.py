@@ -2,14 +2,283 @@
 
 from __future__ import annotations
 
+import json
+import math
+import re
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, timedelta
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
 
-from sqlmetrics.comparison.page.charts import Chart, can_draw, standing
 from sqlmetrics.comparison.page.content import Content
-from sqlmetrics.comparison.page.words import Words, signed
-from sqlmetrics.comparison.report.numbers import coverage
+from sqlmetrics.comparison.page.words import ROOM, Words, signed
+from sqlmetrics.comparison.report.text import coverage
+from sqlmetrics.errors import SpecError
+from sqlmetrics.sql.template import folder
 from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.tabular import Row
+
+# Charts: Vega-Lite files filled with rows and words, and drawn without a browser.
+
+POINTS = 2_000
+"""So many points has a picture at the most."""
+
+COLORS: Mapping[str, tuple[str, str]] = {
+    "#1f2328": ("ink", "#e6edf3"),
+    "#57606a": ("muted", "#9da7b1"),
+    "#d8dee4": ("line", "#3a424c"),
+    "#1a7f37": ("better", "#3fb950"),
+    "#cf222e": ("worse", "#f85149"),
+    "#6e7781": ("flat", "#8b949e"),
+    "#6e7782": ("flat", "#8b949e"),
+    "#5b6771": ("system-1", "#a3aeb8"),
+    "#0969da": ("system-2", "#58a6ff"),
+    "#bc4c00": ("system-3", "#f0883e"),
+    "#8250df": ("system-4", "#bc8cff"),
+    "#1b7c83": ("system-5", "#56d4dd"),
+    "#bf3989": ("system-6", "#ff7bc6"),
+    "#7d6608": ("system-7", "#d4b106"),
+    "#3d5a98": ("system-8", "#9fb8ea"),
+}
+"""Colour on light -> its name in the style of a page, and the colour on dark."""
+
+SYSTEMS = tuple(color for color, (name, _) in COLORS.items() if name.startswith("system-"))
+"""Systems, the baseline first; more than these are drawn in the colours again."""
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+
+WIDTHS = (8, 13)
+"""About how wide a letter is, and one of Chinese, in pixels."""
+
+BESIDE = 60
+"""So much space has an axis of numbers."""
+
+MEASURED = "sans-serif"
+"""The font by which texts are measured: one that the drawing brings, the same on each machine.
+Looking for each of those that a page names, for each text, is most of the time of a drawing."""
+
+DRAWN = (".svg", ".png", ".json")
+"""What the name of a file with a chart ends in."""
+
+INSTALL = (
+    "a report with pictures needs the extra `report` (Altair and vl-convert): "
+    "pip install 'sqlmetrics[report]'"
+)
+
+
+@dataclass(frozen=True)
+class Size:
+    """How wide charts are, in pixels.
+
+    Attributes:
+        whole: The space of the marks and of the names beside them.
+        labels: The most that a name beside them takes.
+        square: A side of what is square.
+        panel: A panel of several.
+        columns: As many panels stand side by side.
+    """
+
+    whole: int
+    labels: int
+    square: int
+    panel: int
+    columns: int
+
+
+WIDE = Size(whole=760, labels=220, square=360, panel=200, columns=3)
+NARROW = Size(whole=310, labels=125, square=240, panel=260, columns=1)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture before it is drawn.
+
+    Attributes:
+        name: The file in `templates/comparison/page/charts`.
+        rows: What is drawn, POINTS at most.
+        given: What the file leaves open, beside sizes and words.
+        systems: The systems, in the order of their colours.
+    """
+
+    name: str
+    rows: Sequence[Row]
+    given: Row
+    systems: Sequence[str] = ()
+
+    def spec(self, words: Words, size: Size = WIDE) -> dict[str, Any]:
+        """The Vega-Lite specification.
+
+        Args:
+            words: The language.
+            size: How wide it is.
+        """
+        extent = min(size.labels, self._widest)
+        width = size.whole - max(extent, BESIDE)
+        values = dict(vars(size)) | {
+            "width": width,
+            "width_whole": size.whole,
+            "label_limit": size.labels,
+            "legend_columns": max(1, width // 190),
+            "ticks": max(3, width // 75),
+            "extent": extent,
+            "day_ticks": self._day_ticks(width),
+            "systems": list(self.systems),
+            "colors": colors(self.systems),
+            **self.given,
+        }
+        values = {k: v[size is WIDE] if isinstance(v, Sized) else v for k, v in values.items()}
+        filled: dict[str, Any] = {"$schema": SCHEMA}
+        filled |= _filled(_file(self.name), values, words, self.rows)
+        filled["config"] = _filled(_file("config"), values, words, ())
+        return filled
+
+    def _day_ticks(self, width: int) -> list[dict[str, int | bool]]:
+        """The days that are named on an axis of this width: so many that they do not overlap."""
+        days = [date.fromisoformat(row["day"]) for row in self.rows if "day" in row]
+        if not days:
+            return []
+        first, span = min(days), (max(days) - min(days)).days + 1
+        ticks = (first + timedelta(n) for n in range(0, span, max(1, math.ceil(span * 50 / width))))
+        return [{"year": d.year, "month": d.month, "date": d.day, "utc": True} for d in ticks]
+
+    @property
+    def _widest(self) -> int:
+        """About how wide the longest label is in whatever font a reader has."""
+        labels = {str(row.get("label", "")) for row in self.rows}
+        return max((sum(WIDTHS[ord(c) > 0x2E80] for c in label) for label in labels), default=0) + 8
+
+    def svg(self, words: Words, size: Size = WIDE) -> str:
+        """The picture as SVG, in the colours of a light page.
+
+        Raises:
+            SpecError: If the extra `report` is not installed.
+        """
+        import_drawing()
+        import vl_convert
+
+        spec = self.spec(words, size)
+        fonts = spec["config"]["font"]
+        spec["config"]["font"] = MEASURED
+        markup: str = vl_convert.vegalite_to_svg(json.dumps(spec))
+        markup = markup.replace(f'font-family="{MEASURED}"', f'font-family="{fonts}"')
+        # a drawing is one picture to a screen reader: what its marks open stands below it as well
+        return _LINK.sub(r'<g data-opens="\1">', markup).replace("</a>", "</g>")
+
+    def as_file(self, ending: str, words: Words) -> bytes:
+        """The picture as a file, `.svg` or `.png`; of `.json` its specification.
+
+        Raises:
+            SpecError: If it is another ending, or the extra `report` is not installed.
+        """
+        if ending not in DRAWN:
+            raise SpecError(f"a chart needs a name that ends in one of {', '.join(DRAWN)}")
+        if ending == ".json":
+            spec = {**self.spec(words), "usermeta": {"made by": "sqlmetrics report"}}
+            return (json.dumps(spec, ensure_ascii=False, indent=1) + "\n").encode()
+        if ending == ".svg":
+            return f"{self.svg(words)}\n<!-- sqlmetrics report -->\n".encode()
+        return _signed(self.png(words))
+
+    def png(self, words: Words, size: Size = WIDE) -> bytes:
+        """The picture as PNG on white, two pixels to one.
+
+        Raises:
+            SpecError: If the extra `report` is not installed.
+        """
+        import_drawing()
+        import vl_convert
+
+        spec = self.spec(words, size)
+        spec["config"]["background"] = "#ffffff"
+        image: bytes = vl_convert.vegalite_to_png(json.dumps(spec), scale=2)
+        return image
+
+
+class Sized(tuple[Any, Any]):
+    """A narrow and a wide value."""
+
+    __slots__ = ()
+
+
+def _signed(png: bytes) -> bytes:
+    """A PNG that says in a comment who wrote it, before the 12 bytes of its end."""
+    chunk = b"tEXtComment\0sqlmetrics report"
+    size, check = len(chunk) - 4, zlib.crc32(chunk)
+    return png[:-12] + size.to_bytes(4) + chunk + check.to_bytes(4) + png[-12:]
+
+
+def import_drawing() -> None:
+    """Raise SpecError if there is nothing to draw with."""
+    if not can_draw():
+        raise SpecError(INSTALL)
+
+
+def can_draw() -> bool:
+    """Whether the extra `report` is installed."""
+    return find_spec("vl_convert") is not None
+
+
+def standing(svg: str, name: str = "") -> str:
+    """A drawing that stands by itself, light or dark as what is around it.
+
+    Args:
+        svg: As `Chart.svg` draws it.
+        name: What its ids begin with.
+    """
+    light = "".join(f"--{variable}:{color};" for color, (variable, _) in COLORS.items())
+    dark = "".join(f"--{variable}:{color};" for variable, color in COLORS.values())
+    style = f"<style>svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}</style>"
+    text = inline(svg, name).replace(' aria-hidden="true" focusable="false"', "", 1)
+    return re.sub(r"(<svg[^>]*>)", rf"\1{style}", text, count=1)
+
+
+def colors(systems: Sequence[str]) -> list[str]:
+    """The colour of each system."""
+    return [SYSTEMS[i % len(SYSTEMS)] for i in range(len(systems))]
+
+
+_LINK = re.compile(r'<a xlink:href="[^"#]*#([^"]+)">')
+"""A link to a part of the page, as Vega writes it: behind an address that it takes for ours."""
+
+
+@cache
+def _file(name: str) -> Any:
+    path = folder() / ROOM / "charts" / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _filled(part: Any, parameters: Row, words: Words, rows: Sequence[Any]) -> Any:
+    """A part of a file with `$names` as given, `@keys` as words, and the rows as its data."""
+    if part == {"name": "rows"}:
+        return {"values": [dict(row) for row in rows]}
+    if isinstance(part, dict):
+        return {key: _filled(value, parameters, words, rows) for key, value in part.items()}
+    if isinstance(part, list):
+        return [_filled(element, parameters, words, rows) for element in part]
+    if isinstance(part, str) and part.startswith("$"):
+        return parameters[part[1:]]
+    if isinstance(part, str) and part.startswith("@"):
+        return words(part[1:], **parameters.get("words", {}))
+    return part
+
+
+def inline(svg: str, name: str) -> str:
+    """A drawing as a part of a page: its colours are the page's, and its ids its own.
+
+    Args:
+        svg: As `Chart.svg` draws it.
+        name: What its ids begin with.
+    """
+    text = re.sub(r"<\?xml[^>]*>|<!DOCTYPE[^>]*>", "", svg).strip()
+    for color, (variable, _) in COLORS.items():
+        text = re.sub(f'"{color}"', f'"var(--{variable})"', text, flags=re.IGNORECASE)
+    text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', text)
+    text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
+    text = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', text)
+    return text.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,14 @@ from functools import cached_property
 from html import escape
 from pathlib import Path
 
-from sqlmetrics.comparison.page import formats
-from sqlmetrics.comparison.page.averages import means, segments, trend
-from sqlmetrics.comparison.page.charts import can_draw, import_drawing
+from sqlmetrics.comparison.page import page
+from sqlmetrics.comparison.page.averages import days, deltas, means, scatter, segments, trend
 from sqlmetrics.comparison.page.content import Content
-from sqlmetrics.comparison.page.differences import contributions, verdicts
-from sqlmetrics.comparison.page.headline import headline
+from sqlmetrics.comparison.page.differences import contributions, slices, verdicts
 from sqlmetrics.comparison.page.lists import (
     bounds,
     curves,
+    funnel,
     judged,
     precision_recall,
     relevant,
@@ -26,17 +25,14 @@ from sqlmetrics.comparison.page.lists import (
 from sqlmetrics.comparison.page.log_pictures import (
     cleaning,
     examination,
+    first,
+    movers,
     offline_online,
     positions,
     rates,
 )
-from sqlmetrics.comparison.page.moves import movers
-from sqlmetrics.comparison.page.page import fragment, page
-from sqlmetrics.comparison.page.picture import Picture
-from sqlmetrics.comparison.page.queries import days, deltas, scatter
-from sqlmetrics.comparison.page.shifts import first
-from sqlmetrics.comparison.page.slices import slices
-from sqlmetrics.comparison.page.stages import funnel
+from sqlmetrics.comparison.page.page import fragment, headline, page_html
+from sqlmetrics.comparison.page.picture import Picture, can_draw, import_drawing
 from sqlmetrics.comparison.page.words import Words
 from sqlmetrics.engines.output_files import (
     has_mark,
@@ -117,22 +113,22 @@ class Report:
             SpecError: If the extra `report` is not installed.
         """
         import_drawing()
-        return page(self.content, self.pictures, self.words, _version())
+        return page_html(self.content, self.pictures, self.words, _version())
 
     @property
     def markdown(self) -> str:
         """The verdict, and the numbers behind each chart as tables."""
-        return formats.markdown(self.content, self.pictures, self.words)
+        return page.markdown(self.content, self.pictures, self.words)
 
     @property
     def latex(self) -> str:
         """The differences, or the means, as a LaTeX table."""
-        return formats.latex(self.pictures, self.words)
+        return page.latex(self.pictures, self.words)
 
     @property
     def text(self) -> str:
         """Text for a terminal: the verdict, tables and sparklines."""
-        return formats.text(self.content, self.pictures, self.words)
+        return page.text(self.content, self.pictures, self.words)
 
     def plot(self, name: str) -> Picture:
         """One chart by its name, such as `verdicts`.
@@ -140,7 +136,7 @@ class Report:
         Raises:
             SpecError: If the report has no chart of this name.
         """
-        return formats.find_picture(self.pictures, name)
+        return page.find_picture(self.pictures, name)
 
     def charts(self) -> Mapping[str, dict[str, object]]:
         """Name -> the Vega-Lite specification of each chart."""

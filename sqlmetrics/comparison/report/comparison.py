@@ -11,7 +11,7 @@ from sqlmetrics.catalog.option import is_number
 from sqlmetrics.catalog.tool_names import in_our_words
 from sqlmetrics.comparison.options import FAIL_ON, LOST, FailOn, check_fail_on
 from sqlmetrics.comparison.report import text
-from sqlmetrics.comparison.report.rows import Rows, segment_text
+from sqlmetrics.comparison.report.text import Rows, segment_text
 from sqlmetrics.errors import CheckError, SpecError, unknown
 from sqlmetrics.evaluation.arguments import check_level
 from sqlmetrics.evaluation.report.failure import QUERIES, Change, Failure, Lost

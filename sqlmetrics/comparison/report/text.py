@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlmetrics.comparison.all_pairs import leaderboards
-from sqlmetrics.comparison.report.numbers import coverage, number, signed
-from sqlmetrics.comparison.report.rows import block, of_segment
-from sqlmetrics.comparison.report.worst_slice import describe_slice
+from sqlmetrics.plan.summary import ALL
 from sqlmetrics.stats import NOISE
 from sqlmetrics.tables.table import (
     Table,
@@ -23,10 +22,170 @@ from sqlmetrics.tables.table import (
     probability,
     segment_cell,
 )
-from sqlmetrics.tables.tabular import Row
+from sqlmetrics.tables.tabular import ArrowTables, Kinds, Row, Tabular, arrow_tables
 
 if TYPE_CHECKING:
     from sqlmetrics.comparison.report.comparison import Comparison
+
+
+# Numbers of a comparison as texts for cells.
+
+
+def number(value: float | None) -> str:
+    """A value; a dash where there is none.
+
+    >>> number(0.25), number(12345.678), number(None)
+    ('0.2500', '12,345.7', '-')
+    """
+    if value is None:
+        return "-"
+    return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.1f}"
+
+
+def signed(value: float | None) -> str:
+    """A difference, with its sign.
+
+    >>> signed(0.25), signed(-12345.678), signed(None)
+    ('+0.2500', '-12,345.7', '-')
+    """
+    if value is None:
+        return "-"
+    return f"{value:+.4f}" if abs(value) < 1000 else f"{value:+,.1f}"
+
+
+def coverage(rows: Sequence[Row], level: float) -> str:
+    """In percent, what the intervals of a table or picture cover, adjusted as p is.
+
+    Args:
+        rows: Of one family of tests, which share their coverage.
+        level: Of an interval that is looked at by itself.
+
+    >>> coverage([{"ci_level": 0.98333333}], 0.95), coverage([{"ci_level": None}], 0.95)
+    ('98.33', '95')
+    """
+    adjusted = (row["ci_level"] for row in rows if row.get("ci_level"))
+    return f"{100 * next(adjusted, level):.4g}"
+
+
+def p_value(p: float, level: float) -> str:
+    """A p-value, on its side of 1 - level.
+
+    >>> p_value(0.0000001, 0.95), p_value(0.0321, 0.95), p_value(0.04998, 0.95)
+    ('p < 0.001', 'p = 0.032', 'p = 0.04998')
+    """
+    text = probability(p, level, decimals=3)
+    return f"p < {text[1:]}" if text.startswith("<") else f"p = {text}"
+
+
+# Results that are rows with a contract of columns, in the forms that programs take.
+
+
+class Rows(Tabular, ABC):
+    """Rows; a subclass says what its columns mean, and how people read them.
+
+    Attributes:
+        rows: The rows, which may have more keys than columns.
+    """
+
+    rows: tuple[Row, ...]
+    _is_drawn: ClassVar[bool] = True
+
+    @abstractmethod
+    def _kinds(self) -> Kinds:
+        """Column -> its type, as Arrow spells it."""
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def to_dicts(self) -> list[Row]:
+        """The rows as a list of dicts."""
+        return [{name: row[name] for name in self._kinds()} for row in self.rows]
+
+    def _arrow_tables(self) -> ArrowTables:
+        return arrow_tables([self.rows], {"rows": self._kinds()})
+
+
+def block(row: Row) -> tuple[str, str, str]:
+    """What rows have in common that stand below one heading."""
+    return row["system"], row["segment_name"], row["segment_value"]
+
+
+def segment_text(row: Row) -> str:
+    """The segment of a row, like `country=DE`; empty for all queries."""
+    if row["segment_name"] == "all":
+        return ""
+    return f"{row['segment_name']}={row['segment_value']}"
+
+
+def of_segment(name: str, value: str) -> str:
+    """The end of a heading: the segment; empty for all queries."""
+    return "" if name == "all" else f", {segment_cell(name, value)}"
+
+
+# What the means over all queries hide: the segment that is worse, and moves most queries farthest.
+#
+# `report`, `compare` of a spec and `diagnose` tell it by the same choice.
+
+MOVED = ("better", "worse")
+"""Verdicts of what moved."""
+
+
+def leading_row(overall: Sequence[Row]) -> Row | None:
+    """The first metric of a system that moved; else the first one."""
+    moved = (row for row in overall if row["verdict"] in MOVED)
+    return next(moved, overall[0] if overall else None)
+
+
+def worst_slice(slices: Sequence[Row], metric: str) -> Row | None:
+    """The slice of a system that is worse, and moves most queries farthest; None if none is."""
+    worse = [row for row in slices if row["metric"] == metric and row["verdict"] == "worse"]
+    return farthest(worse)
+
+
+def farthest(rows: Sequence[Row]) -> Row | None:
+    """The row that moves most queries farthest."""
+    return max(rows, key=lambda row: abs(row["difference"]) * row["n"], default=None)
+
+
+def segment_of(row: Row) -> str:
+    """A slice as people read it."""
+    return f"{row['segment_name']} = {row['segment_value']}"
+
+
+def worst_slices(rows: Sequence[Row]) -> Iterator[Row]:
+    """For each system that is worse in a slice, the row of it.
+
+    Args:
+        rows: All rows of a comparison, those over all queries first, with verdicts.
+    """
+    for system in dict.fromkeys(row["system"] for row in rows):
+        system_rows = [row for row in rows if row["system"] == system]
+        leading = leading_row([row for row in system_rows if row["segment_name"] == ALL])
+        slices = [row for row in system_rows if row["segment_name"] != ALL]
+        worst = worst_slice(slices, leading["metric"]) if leading else None
+        if worst is not None:
+            yield worst
+
+
+def describe_slice(row: Row, level: float, counted: str) -> str:
+    """A slice that is worse, in words.
+
+    Args:
+        row: Its row.
+        level: The coverage of a single interval.
+        counted: What `n` counts, several.
+    """
+    covered = coverage([row], level)
+    ends = f"{covered} % interval {signed(row['ci_low'])} to {signed(row['ci_high'])}"
+    return (
+        f"{row['system']} is worse than {row['baseline']} for {segment_of(row)}: {row['metric']} "
+        f"{number(row['baseline_value'])} → {number(row['value'])} ({signed(row['difference'])}; "
+        f"{ends}, {p_value(row['p_adjusted'], level)}, {row['n']:,} {counted})"
+    )
+
 
 WIDTH = 80
 

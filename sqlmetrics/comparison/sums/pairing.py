@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sqlmetrics.catalog.measure import Measure
-from sqlmetrics.comparison.earlier_run import Stored
-from sqlmetrics.comparison.periods import DAY, Period, in_any, name_of_day
+from sqlmetrics.comparison.periods import DAY, Period, Stored, in_any, name_of_day
 from sqlmetrics.comparison.statements import chosen_if, columns_stage, sums_stage
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.segments import UNKNOWN, Segment

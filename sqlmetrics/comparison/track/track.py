@@ -11,11 +11,19 @@ from tempfile import TemporaryDirectory
 
 from sqlmetrics.comparison.leaderboard.board import Leaderboard
 from sqlmetrics.comparison.leaderboard.leaderboard import leaderboard
-from sqlmetrics.comparison.track.ledger import ACCEPTED, REFUSED, TIME, Entry, Ledger
-from sqlmetrics.comparison.track.result import Decision, Track
-from sqlmetrics.comparison.track.site import check_site, write_reports, write_site
-from sqlmetrics.comparison.track.track_file import Limits, TrackFile
-from sqlmetrics.comparison.track.uploads import Upload, problems_of, uploads_of
+from sqlmetrics.comparison.track.site import Decision, Track, check_site, write_reports, write_site
+from sqlmetrics.comparison.track.uploads import (
+    ACCEPTED,
+    REFUSED,
+    TIME,
+    Entry,
+    Ledger,
+    Limits,
+    TrackFile,
+    Upload,
+    problems_of,
+    uploads_of,
+)
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.engines.output_files import note_read
 from sqlmetrics.errors import InputError, SpecError

@@ -2,29 +2,276 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import hashlib
+import io
 import os
 import re
 import stat
 import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields, replace
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from sqlmetrics.comparison.track.ledger import TIME
-from sqlmetrics.comparison.track.track_file import TrackFile
+from pydantic import Field, ValidationError, field_validator
+
 from sqlmetrics.engines.database import Database
+from sqlmetrics.engines.output_files import note_read, output_file, writing_to
+from sqlmetrics.engines.yaml_file import read_yaml
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem
 from sqlmetrics.evaluation.inputs.formats import RUN
 from sqlmetrics.evaluation.inputs.run_names import first_rows, have_tabs
+from sqlmetrics.spec.source import Model, resolve_file
+from sqlmetrics.spec.spec import Spec, sentences
 from sqlmetrics.sql.relation import file_title
 from sqlmetrics.sql.stage import print_template
 from sqlmetrics.tables.table import many, printable
+
+# `track.yml`: where uploads and labels are, what an upload must be, and what the page shows.
+
+NAMING = "[A-Za-z0-9][A-Za-z0-9._+=-]{0,63}"
+"""What a run may be called, if nobody says otherwise."""
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class Limits(Model):
+    """What an upload may be, and how many of a team are accepted."""
+
+    depth: Count = 1_000
+    """So many items may a list have."""
+    megabytes: Count = 100
+    """So large may a file be, unpacked too."""
+    uploads_per_team: Count | None = None
+    """So many uploads of a team are accepted."""
+    uploads_per_day: Count | None = None
+    """So many of a team on a day (UTC)."""
+    closes: datetime | None = None
+    """What is uploaded from then on is refused; UTC, if it says no zone."""
+
+    @field_validator("closes")
+    @classmethod
+    def _utc(cls, closes: datetime | None) -> datetime | None:
+        if closes is None:
+            return None
+        return closes.astimezone(UTC) if closes.tzinfo else closes.replace(tzinfo=UTC)
+
+
+class Public(Model):
+    """What the page shows."""
+
+    decimals: Annotated[int, Field(ge=1, le=9)] = 3
+    """Values are rounded to so many decimals wherever they are written."""
+    show: Literal["runs", "teams"] = "runs"
+    """All runs, or the best run of each team."""
+
+
+class TrackFile(Model):
+    """A track: one shared task."""
+
+    version: Literal[1] = 1
+    """The version of this format."""
+    track: str
+    """The title."""
+    uploads: str = "uploads"
+    """The folder of uploads: `uploads/<team>/<run>.txt`."""
+    labels: str
+    """The file of labels, which stay hidden."""
+    topics: str | None = None
+    """A file of the topics that each run must answer, one per line; by default those of the
+    labels."""
+    metrics: Annotated[tuple[str, ...], Field(min_length=1)]
+    """The metrics; the first one orders the page."""
+    preset: str = "house"
+    """The conventions of the metrics."""
+    conventions: Mapping[str, Any] = {}
+    """Single conventions that differ from the preset."""
+    naming: str = NAMING
+    """A regular expression: what a run may be called."""
+    run_tag: Literal["same", "any"] = "same"
+    """Whether the sixth field of a line must be the name of the file."""
+    upload_time: Literal["first_seen", "modified"] = "first_seen"
+    """When a file counts as uploaded."""
+    limits: Limits = Limits()
+    """What an upload may be."""
+    public: Public = Public()
+    """What the page shows."""
+    reports: str = "reports"
+    """The folder of the reports to teams, and of the ledger."""
+
+    @field_validator("metrics", mode="before")
+    @classmethod
+    def _listed(cls, metrics: object) -> object:
+        return (metrics,) if isinstance(metrics, str) else metrics
+
+    @field_validator("naming")
+    @classmethod
+    def _pattern(cls, naming: str) -> str:
+        try:
+            re.compile(naming)
+        except re.error as error:
+            raise ValueError(f"is no regular expression ({error})") from None
+        return naming
+
+    @classmethod
+    def read(cls, path: str | Path) -> TrackFile:
+        """Read a track; the files and folders that it names start from its own folder.
+
+        Raises:
+            SpecError: If it cannot be read, a key or value is wrong, or a metric is unknown.
+        """
+        values = {str(k): v for k, v in read_yaml(path, f"the track {str(path)!r}").items()}
+        for name in ("uploads", "labels", "topics", "reports"):
+            if isinstance(values.get(name, cls.model_fields[name].default), str):
+                file = values.get(name, cls.model_fields[name].default)
+                values[name] = resolve_file(path, file)
+        try:
+            track_file = cls(**values)
+        except ValidationError as error:
+            raise SpecError(sentences(error, model=cls)) from None
+        spec = track_file.spec
+        if not spec.settings(spec.measures[0]).is_mean:
+            raise SpecError(
+                f"metrics: the first one orders the runs, but {spec.measures[0]} is no mean of "
+                "topics; put another one before it"
+            )
+        note_read(track_file.uploads)
+        return track_file
+
+    @property
+    def spec(self) -> Spec:
+        """What is evaluated, for the words of its metrics."""
+        return Spec(
+            name="track",
+            rankings={"file": "runs.txt"},
+            labels={"file": self.labels},
+            metrics=self.metrics,
+            preset=self.preset,
+            conventions=dict(self.conventions),
+        )
+
+    @property
+    def ledger(self) -> Path:
+        """The file that remembers all uploads."""
+        return Path(self.reports) / "uploads.csv"
+
+
+# The ledger of a track: each upload that was ever seen, and when; nothing is taken out of it.
+
+ACCEPTED, REFUSED = "accepted", "refused"
+
+TIME = "%Y-%m-%dT%H:%M:%SZ"
+"""How a time is written: UTC, in whole seconds."""
+
+_FORMS = {
+    "uploaded": re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"),
+    "sha256": re.compile(r"[0-9a-f]{64}"),
+    "status": re.compile(f"{ACCEPTED}|{REFUSED}"),
+    "value": re.compile(r"(-?\d+\.\d+)?"),
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One upload: a file with these bytes.
+
+    Attributes:
+        uploaded: When, in UTC.
+        team: The team.
+        file: The name of the file.
+        sha256: The hash of its bytes.
+        status: `accepted` or `refused`, when it was last there.
+        metric: The metric of the value.
+        value: The value, rounded as on the page; empty for an upload that was refused.
+    """
+
+    uploaded: str
+    team: str
+    file: str
+    sha256: str
+    status: str
+    metric: str = ""
+    value: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What makes an upload: other bytes under the same name are another one."""
+        return self.team, self.file, self.sha256
+
+
+COLUMNS = [field.name for field in fields(Entry)]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The uploads that were seen, as a file has them.
+
+    Attributes:
+        path: The file.
+        text: What it holds; empty if there is none.
+    """
+
+    path: Path
+    text: str
+
+    @classmethod
+    def read(cls, path: Path) -> Ledger:
+        """Read a ledger; one that is not there is empty.
+
+        Raises:
+            SpecError: If it cannot be read.
+        """
+        try:
+            text = path.read_bytes().decode() if path.exists() else ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise SpecError(f"cannot read the ledger {str(path)!r}: {error}") from None
+        return cls(path, text)
+
+    def entries(self) -> Iterator[Entry]:
+        """The uploads.
+
+        Raises:
+            SpecError: If a row is not as it was written.
+        """
+        rows = csv.reader(io.StringIO(self.text, newline=""), strict=True)
+        try:
+            for row in rows:
+                if rows.line_num == 1 and row == COLUMNS:
+                    continue
+                entry = dict(zip(COLUMNS, row, strict=True))
+                for name, form in _FORMS.items():
+                    if not form.fullmatch(entry[name]):
+                        raise ValueError(f"{name} is {entry[name]!r}")
+                yield Entry(**entry)
+        except (csv.Error, ValueError) as error:
+            raise SpecError(
+                f"the ledger {str(self.path)!r} cannot be read, line {rows.line_num}: {error}; put "
+                "a copy of it back, or move it away: then all uploads count as new"
+            ) from None
+
+    def write(self, entries: Iterable[Entry]) -> Ledger:
+        """Write it anew, in the order of time; what it then holds.
+
+        Raises:
+            SpecError: If another refresh has written it since it was read.
+        """
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerows([COLUMNS, *sorted(map(astuple, entries))])
+        if Ledger.read(self.path).text != self.text:
+            raise SpecError(f"another refresh has just written {str(self.path)!r}; run this again")
+        with (
+            writing_to(self.path.parent),
+            output_file(self.path, is_ours=lambda *_: True) as staging,
+        ):
+            staging.write_bytes(buffer.getvalue().encode())
+        return Ledger(self.path, buffer.getvalue())
+
 
 UNFINISHED = re.compile(r"\..*|.*~|.*\.(part|partial|filepart|crdownload|tmp)", re.IGNORECASE)
 """Names of files that are hidden, or still being uploaded."""

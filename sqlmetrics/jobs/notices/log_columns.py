@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sqlmetrics.catalog.online import Online, online
 from sqlmetrics.clicks import ubi
-from sqlmetrics.spec.click_cleaning import NEEDS
 from sqlmetrics.spec.click_columns import CLICK, PURCHASE
-from sqlmetrics.spec.click_log import QUERY_TEXT, Clicks
+from sqlmetrics.spec.click_log import NEEDS, QUERY_TEXT, Clicks
 from sqlmetrics.spec.source import Source
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.user_sql import condition_columns

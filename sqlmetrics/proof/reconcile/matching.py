@@ -8,15 +8,187 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any
 
-from sqlmetrics.catalog.measure import Setting
+import pyarrow as pa
+
+from sqlmetrics.catalog.conventions import OPTIONS
+from sqlmetrics.catalog.measure import Measure, Setting, plain_text
 from sqlmetrics.catalog.presets import PRESETS
-from sqlmetrics.proof.reconcile import chance, words
-from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
-from sqlmetrics.proof.reconcile.space import Point, Space
-from sqlmetrics.proof.reconcile.tally import Tally
-from sqlmetrics.proof.reconcile.target import Target
-from sqlmetrics.proof.reconcile.values import GivenValues
+from sqlmetrics.engines.database import Database
+from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.evaluation.inputs.sources import relation_in, source_of
+from sqlmetrics.proof.reconcile import chance
+from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation, Target, checked, read
+from sqlmetrics.proof.reconcile.statement import Tally
+from sqlmetrics.proof.reconcile.worlds import Point, Space
+from sqlmetrics.spec.source import Queries
+from sqlmetrics.sql.relation import source_text
+from sqlmetrics.sql.template import identifier
 from sqlmetrics.tables.table import DECIMALS
+
+# Per-query values that were seen elsewhere, as a table (query_id, value).
+
+NOTHING = ("", "nan", "none", "null", "na", "-")
+"""How tools write that a query has no value."""
+
+
+@dataclass(frozen=True)
+class GivenValues:
+    """The values of single queries.
+
+    Attributes:
+        targets: Query -> its value, None where the tool has none.
+    """
+
+    targets: Mapping[str, Target | None]
+
+    @property
+    def unit(self) -> float:
+        """What 1 is worth in the last digit of the value that has most of them."""
+        return min(target.unit for target in self.targets.values() if target)
+
+    @property
+    def table(self) -> pa.Table:
+        """The columns query_id and value."""
+        values = [target.number if target else None for target in self.targets.values()]
+        ids = pa.array(list(self.targets), pa.string())
+        return pa.table({"query_id": ids, "value": pa.array(values, pa.float64())})
+
+
+def read_seen(
+    values: Any, column: str | None, query: str, measure: Measure, engine: Database
+) -> GivenValues:
+    """The values of queries, from a mapping or a table.
+
+    Args:
+        values: {query: value}; or a file, table or frame with a column of queries.
+        column: The column of values; default: the metric's own name for it, `value`, or
+            the only one beside the queries.
+        query: The column of queries.
+        measure: The metric.
+        engine: Where tables are.
+
+    Raises:
+        InputError: If a value is no number, a query is there twice, or nothing is there.
+        SpecError: If there is no such column, or the metric cannot have a value.
+    """
+    is_plain = isinstance(values, Mapping) and query not in values
+    pairs = list(values.items()) if is_plain else _rows(values, column, query, measure, engine)
+    targets: dict[str, Target | None] = {}
+    for query_id, value in pairs:
+        if str(query_id) in targets:
+            raise InputError(f"values: query {str(query_id)!r} appears twice")
+        targets[str(query_id)] = _target(str(query_id), value, measure)
+    if not any(targets.values()):
+        raise InputError("values: the table has no values")
+    return GivenValues(targets)
+
+
+def _target(query: str, value: object, measure: Measure) -> Target | None:
+    if value is None or str(value).strip().casefold() in NOTHING:
+        return None
+    try:
+        return checked(read(value), measure.metric)
+    except SpecError as error:
+        raise InputError(f"values: query {query!r}: {error}") from None
+
+
+def _rows(
+    values: Any, column: str | None, query: str, measure: Measure, engine: Database
+) -> list[tuple[Any, Any]]:
+    source = Queries(**source_of(values, "values", engine.find), columns={"query": query})
+    text = source_text(relation_in(source, "values", engine))
+    columns = engine.columns(text)
+    if query.casefold() not in map(str.casefold, columns):
+        raise SpecError(f"values: {unknown('column', query, columns)}")
+    chosen = identifier(_column(column, query, list(columns), measure))
+    return engine.rows(f"select cast({identifier(query)} as varchar), {chosen} from {text}")
+
+
+def _column(column: str | None, query: str, columns: list[str], measure: Measure) -> str:
+    other_columns = [name for name in columns if name.casefold() != query.casefold()]
+    candidates = (column,) if column else (measure.column, str(measure), "value")
+    for name in candidates:
+        if name.casefold() in map(str.casefold, other_columns):
+            return name
+    if column is None and len(other_columns) == 1:
+        return other_columns[0]
+    raise SpecError(f"values: {unknown('column', candidates[0], other_columns)}")
+
+
+# Departures from a preset in words.
+
+CUT = "the value is cut off, not rounded"
+
+_SENTENCES = {
+    "gain": "a grade is worth {}",
+    "discount": "a rank is worth {}",
+    "stop": "a reader stops with probability {}",
+    "ideal": "the ideal list: {}",
+    "recall_denominator": "recall divides by {}",
+    "recall_level": "a level of recall is {}",
+    "precision_denominator": "precision divides by {}",
+    "ap_denominator": "average precision divides by {}",
+    "rr_of": "reciprocal rank looks at {}",
+    "rbp_of": "in RBP a relevant item is worth {}",
+    "ties": "equal scores: {}",
+    "score_precision": "scores are compared as {}",
+    "min_score": "the lowest score of a returned item: {}",
+    "depth": "the last rank that counts is {}",
+    "duplicate_rankings": "an item that appears twice in a ranking {}",
+    "identical_ids": "an item that has the id of its query {}",
+    "unjudged": "a ranked item without a label {}",
+    "missing": "a labelled query without a ranking {}",
+    "no_relevant": "a query for which the metric is undefined {}",
+    "average": "the summary is the {}",
+    "average_over": "the mean runs over {}",
+    "rounding": "the value of a query is rounded {}",
+    "similarity": "the similarity of two items is {}",
+    "gauc_weight": "the weight of a query's AUC is {}",
+    "tied_scores": "a pair with equal scores {}",
+    "equal_labels": "a pair with equal grades {}",
+    "pnr_form": "concordant pairs are divided by {}",
+    "rbo_ties": "equal scores in rank-biased overlap: {}",
+    "rbo_bound": "below the ends of the lists: {}",
+    "rel": "relevant from grade {}",
+}
+
+
+def departure(name: str, value: Setting) -> str:
+    """One option that departs, as a clause.
+
+    >>> departure("average_over", "hits")
+    'the mean runs over queries with a relevant item in the top k'
+    """
+    if name == "rel":
+        return _SENTENCES[name].format(plain_text(value))
+    choice = OPTIONS[name].choice(value)
+    clause = _SENTENCES[name].format(choice.meaning)
+    return clause if choice.name == str(value) else f"{clause} ({name}={value})"
+
+
+def sentence_of(
+    presets: Sequence[str], departures: Mapping[str, Setting], *, cut: bool, decimals: int = 0
+) -> str:
+    """Presets, and how one departs from them.
+
+    >>> sentence_of(["beir"], {}, cut=False, decimals=5)
+    'beir, whose means have 5 decimals: the number was rounded twice'
+    """
+    clauses = [departure(name, value) for name, value in departures.items()]
+    clauses += [CUT] * cut
+    subject = listed(presets)
+    if decimals:
+        subject += f", whose means have {decimals} decimals: the number was rounded twice"
+    return f"{subject}, but {'; '.join(clauses)}" if clauses else subject
+
+
+def listed(presets: Sequence[str], most: int = 4) -> str:
+    """The names of presets that are alike here."""
+    if len(presets) <= most:
+        *first, last = presets
+        return f"{', '.join(first)} or {last}" if first else last
+    return f"{', '.join(presets[: most - 1])} or {len(presets) - most + 1} other presets"
+
 
 CUT_TOO = 1.5
 """How much wider a match is where the number may also have been cut off."""
@@ -62,7 +234,7 @@ class Match:
             yield Candidate(
                 presets=tuple(presets),
                 departures=departures,
-                words=words.sentence(
+                words=sentence_of(
                     presets,
                     departures,
                     cut=shared_fields["cut"],
@@ -255,7 +427,7 @@ def drop_needless(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
             name for name in candidate.presets if not any((name, part) in ways for part in parts)
         ]
         if presets:
-            sentence = words.sentence(
+            sentence = sentence_of(
                 presets, candidate.departures, cut=candidate.cut, decimals=candidate.decimals
             )
             needed_candidates.append(replace(candidate, presets=tuple(presets), words=sentence))

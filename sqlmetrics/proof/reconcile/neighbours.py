@@ -14,12 +14,9 @@ from sqlmetrics.plan.tables import Tables
 from sqlmetrics.proof.reconcile import chance
 from sqlmetrics.proof.reconcile.known import right
 from sqlmetrics.proof.reconcile.matching import MeanMatch
-from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
-from sqlmetrics.proof.reconcile.space import Point, Space, space
-from sqlmetrics.proof.reconcile.statement import Statement
-from sqlmetrics.proof.reconcile.tally import Tally
-from sqlmetrics.proof.reconcile.target import Target
-from sqlmetrics.proof.reconcile.worlds import worlds_of
+from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation, Target
+from sqlmetrics.proof.reconcile.statement import Statement, Tally
+from sqlmetrics.proof.reconcile.worlds import Point, Space, space, worlds_of
 from sqlmetrics.spec.spec import Spec
 
 CUTOFFS = (1, 3, 5, 10, 15, 20, 25, 30, 50, 100, 1000)

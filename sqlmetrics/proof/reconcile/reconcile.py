@@ -17,19 +17,14 @@ from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.plan.shape import GROUPS, Shape
 from sqlmetrics.plan.tables import Tables
-from sqlmetrics.proof.reconcile import repeats
-from sqlmetrics.proof.reconcile.handwritten import Handwritten
+from sqlmetrics.proof.reconcile import known
 from sqlmetrics.proof.reconcile.known import Known, by_options, gains, right, with_lines, wrong
-from sqlmetrics.proof.reconcile.matching import MeanMatch, ValuesMatch
+from sqlmetrics.proof.reconcile.matching import GivenValues, MeanMatch, ValuesMatch, read_seen
+from sqlmetrics.proof.reconcile.mistakes import Handwritten
 from sqlmetrics.proof.reconcile.neighbours import NextDoor
-from sqlmetrics.proof.reconcile.orders import WORST_FIRST
-from sqlmetrics.proof.reconcile.result import Reconciliation
-from sqlmetrics.proof.reconcile.space import ORDER, Point, space
-from sqlmetrics.proof.reconcile.statement import GivenTable, Statement
-from sqlmetrics.proof.reconcile.tally import Tally
-from sqlmetrics.proof.reconcile.target import Target, checked, read
-from sqlmetrics.proof.reconcile.values import GivenValues, read_seen
-from sqlmetrics.proof.reconcile.worlds import worlds_of
+from sqlmetrics.proof.reconcile.result import Reconciliation, Target, checked, read
+from sqlmetrics.proof.reconcile.statement import GivenTable, Statement, Tally
+from sqlmetrics.proof.reconcile.worlds import ORDER, WORST_FIRST, Point, space, worlds_of
 from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import with_stages
@@ -96,7 +91,7 @@ def reconcile(
         else:
             query = keywords.get("query", "query_id")
             readings = [read_seen(values, column, query, measure, engine)]
-        is_given = repeats.OPTION in keywords
+        is_given = known.OPTION in keywords
         reconciliation = _matches(
             spec, tables, readings, departures, engine, check=check, is_given=is_given
         )
@@ -195,11 +190,8 @@ def _matches(
     ways = _checked(spec, tables, engine, is_given=is_given) if check else ()
     if not ways:
         return _found(spec, tables, readings, departures, engine)
-    return repeats.together(
-        {
-            way: _found(repeats.having(spec, way), tables, readings, departures, engine)
-            for way in ways
-        }
+    return known.together(
+        {way: _found(known.having(spec, way), tables, readings, departures, engine) for way in ways}
     )
 
 
@@ -208,8 +200,8 @@ def _checked(spec: Spec, tables: Tables, engine: Database, *, is_given: bool) ->
     if is_given:
         checks.check(plan(spec, tables), engine)
         return ()
-    checks.check(plan(repeats.having(spec, "best_score"), tables), engine)
-    return repeats.WAYS if repeats.there_are(spec, tables, engine) else ()
+    checks.check(plan(known.having(spec, "best_score"), tables), engine)
+    return known.WAYS if known.there_are(spec, tables, engine) else ()
 
 
 def _found(

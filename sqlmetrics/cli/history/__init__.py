@@ -1,1 +1,0 @@
-"""Commands about what runs did: told, taken back, and removed."""

@@ -1,1 +1,0 @@
-"""`sqlmetrics leaderboard`: systems in order, a table to publish."""

@@ -1,1 +1,0 @@
-"""`sqlmetrics mcp`: the door for assistants."""

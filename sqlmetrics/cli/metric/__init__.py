@@ -1,1 +1,0 @@
-"""`metric`: a metric of your own, as a file."""

@@ -1,1 +1,0 @@
-"""Options that several commands share, and how the help of a command shows them."""

@@ -1,1 +1,0 @@
-"""`sqlmetrics foretell`: which offline metric to trust."""

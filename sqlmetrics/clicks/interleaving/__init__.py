@@ -1,1 +1,0 @@
-"""Two systems' lists merged into one: whose items people click, and how sure that is."""

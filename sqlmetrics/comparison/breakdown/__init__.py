@@ -1,1 +1,0 @@
-"""Where a difference comes from: slices, queries, the lists of a query."""
