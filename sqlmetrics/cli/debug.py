@@ -67,7 +67,8 @@ def _temporary(engine: Database) -> str:
     from sqlmetrics.errors import EngineError
 
     if not engine.translation.dialect.keep:
-        return "no; each query is computed anew"
+        own_tables = "run and click logs keep rows in tables of their own"
+        return f"no; {own_tables if engine.driver.KEEPS else 'each query is computed anew'}"
     try:
         with Step(engine.free_name("sqlmetrics_debug"), "select 1 as one").there(engine):
             return "yes"

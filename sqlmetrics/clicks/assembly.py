@@ -129,8 +129,27 @@ def _names(clicks: Clicks, translation: Translation, kinds: Kinds, texts: frozen
         if source and source.where
     }
     randomised = translation.condition(clicks.propensity.randomised or "")
-    names = replace(names, where=where, at=translation, randomised=randomised, zone=clicks.zone)
+    names = replace(
+        names,
+        where=where,
+        at=translation,
+        randomised=randomised,
+        zone=clicks.zone,
+        dated=_dated(clicks, translation, kinds),
+    )
     return ubi.where_of(names, clicks) if clicks.format == "ubi" else names
+
+
+def _dated(clicks: Clicks, translation: Translation, kinds: Kinds) -> frozenset[str]:
+    """The tables whose rows are stored under dates, where dates are compared with no text."""
+    if translation.dialect.times.compares_texts:
+        return frozenset()
+    columns = {role: (clicks.day_column(role) or "").casefold() for role in clicks.sources}
+    return frozenset(
+        table
+        for table, role in _roles(clicks).items()
+        if role in columns and kinds.get(role, {}).get(columns[role]) == "DATE"
+    )
 
 
 def _named(clicks: Clicks, kinds: Kinds, texts: frozenset[str]) -> Names:

@@ -342,28 +342,31 @@ def cleaned_log(
         dry: Whether no row is read but for what is named.
     """
     names = [*names]
-    tables, kinds = log_tables(clicks, engine, only_days=only_days)
-    tables = replace(tables, measured=measured_actions(names))
-    log_checks.check_units(tables, engine)
-    log = CleanLog(tables, engine, progress, is_dry=dry)
-    limit = "\nlimit 0" if dry else ""
-    todo = [replace(step, select=step.select + limit) for step in cleaning(tables)]
-    choosing = sum(step.name in CHOOSING for step in todo)
-    step_numbers = iter(range(1 - len(tables.kept), 1))
+    with engine.keeping_rows():
+        tables, kinds = log_tables(clicks, engine, only_days=only_days)
+        tables = replace(tables, measured=measured_actions(names))
+        log_checks.check_units(tables, engine)
+        log = CleanLog(tables, engine, progress, is_dry=dry)
+        limit = "\nlimit 0" if dry else ""
+        todo = [replace(step, select=step.select + limit) for step in cleaning(tables)]
+        choosing = sum(step.name in CHOOSING for step in todo)
+        step_numbers = iter(range(1 - len(tables.kept), 1))
 
-    def told(step: Step) -> None:
-        if step.kind == TABLE:
-            log.tell(next(step_numbers))
+        def told(step: Step) -> None:
+            if step.kind == TABLE:
+                log.tell(next(step_numbers))
 
-    with keeping(engine, todo[:choosing], told):
-        looked = named_values.check(tables, names, engine, dry=dry)
-        log = replace(log, value_notes=looked.notes, unused=looked.unused)
-        if not dry:
-            log = replace(log, unread=log_checks.check_values(tables, kinds, engine))
-        with keeping(engine, todo[choosing:], told):
+        with keeping(engine, todo[:choosing], told):
+            looked = named_values.check(tables, names, engine, dry=dry)
+            log = replace(log, value_notes=looked.notes, unused=looked.unused)
             if not dry:
-                log = replace(log, value_notes=(*log.value_notes, *doubts_of_log(tables, engine)))
-            yield log
+                log = replace(log, unread=log_checks.check_values(tables, kinds, engine))
+            with keeping(engine, todo[choosing:], told):
+                if not dry:
+                    log = replace(
+                        log, value_notes=(*log.value_notes, *doubts_of_log(tables, engine))
+                    )
+                yield log
 
 
 def log_tables(

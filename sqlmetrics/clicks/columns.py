@@ -193,6 +193,7 @@ class Names:
         has_texts: Whether positions are texts.
         read: Of which of these three the times are texts or numbers; they are read already.
         randomised: What the impressions meet that stood in random order; empty if none is asked.
+        dated: Of which of these three rows are stored under dates that are compared with no text.
         at: The dialect of the database.
         zone: Whose days count; empty for UTC.
     """
@@ -206,6 +207,7 @@ class Names:
     where: Mapping[str, str] = field(default_factory=dict)
     has_texts: bool = False
     read: frozenset[str] = frozenset()
+    dated: frozenset[str] = frozenset()
     at: Translation = field(default_factory=Translation)
     randomised: str = ""
     zone: str = ""

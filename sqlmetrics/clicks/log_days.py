@@ -38,7 +38,8 @@ def days_of_log(
     """
     if not clicks.day_column("log" if clicks.log else "impressions"):
         return _days_left(clicks, engine, only_days=days is not None)
-    tables, _ = log_tables(clicks, engine)
+    with engine.keeping_rows():
+        tables, _ = log_tables(clicks, engine)
     read = RowsRead(clicks, tables.names, (days,) if days else (), "")
     condition = " and ".join(read.where("impressions", all_requests=True))
     stored = _days(engine, read.stored("impressions"), source_text(tables.impressions, condition))

@@ -378,20 +378,24 @@ class RowsRead:
 
     def stored_on(self, table: str, column: str) -> str:
         """What the column of days meets that is read of a table, as one condition."""
-        ranges = [days.around(column, *self.margins(table), self._later) for days in self.days]
+        ranges = self._ranges(table, column)
         return "(" + " or ".join(" and ".join(conditions) for conditions in ranges) + ")"
 
     def _stored(self, table: str) -> Iterator[str]:
         column = self.stored(table)
         if not column:
             return
-        ranges = [days.around(column, *self.margins(table), self._later) for days in self.days]
+        ranges = self._ranges(table, column)
         if len(ranges) == 1:
             yield from ranges[0]
         else:
             yield (
                 "(\n" + "\n    or ".join(" and ".join(conditions) for conditions in ranges) + "\n)"
             )
+
+    def _ranges(self, table: str, column: str) -> list[list[str]]:
+        margins, is_date = self.margins(table), table in self.names.dated
+        return [days.around(column, *margins, self._later, is_date=is_date) for days in self.days]
 
     def _later(self, day: str, number: int) -> str:
         translation = self.names.at

@@ -11,7 +11,7 @@ from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import SpecError, shortened
 from sqlmetrics.jobs.history.objects import is_view, may_be_same
 from sqlmetrics.spec.days import Days
-from sqlmetrics.sql.dialect import EXCHANGE, OVERWRITE, TRANSACTION
+from sqlmetrics.sql.dialect import OVERWRITE, TRANSACTION
 from sqlmetrics.sql.dialects import DIALECTS
 from sqlmetrics.sql.template import parts, relation
 from sqlmetrics.sql.user_sql import names_in
@@ -133,7 +133,7 @@ class WrittenTable:
         is_there = self.engine.find(self.name) is not None
         if is_there and replace == OVERWRITE:
             yield f"insert overwrite table {name} by name\n{query}"
-        elif is_there and replace != EXCHANGE:
+        elif is_there and replace == TRANSACTION:
             columns = ", ".join(map(translation.column, self.columns))
             yield self._kept.create(translation)
             where = f"\nwhere\n    {self._condition}" if self._condition else ""

@@ -1,27 +1,27 @@
-"""A lock that a catalog keeps: a view that one session alone can make, and that it renews."""
+"""Locks that a catalog keeps: a view or table that one session alone makes, and that it renews."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
+from sqlmetrics.engines.driver import Driver
 from sqlmetrics.engines.failure import LOST, StatementError
+from sqlmetrics.engines.waiting import waiting
 from sqlmetrics.errors import EngineError
 from sqlmetrics.sql.template import identifier, parts
-
-if TYPE_CHECKING:
-    from sqlmetrics.engines.driver import Driver
 
 RENEW_EVERY = 20.0
 """So many seconds after another a holder says that it is still there."""
@@ -33,6 +33,8 @@ POLL_EVERY = 0.5
 
 _PREFIX = "sqlmetrics."
 
+ABOUT = "keeps two runs apart that write the same tables"
+
 
 @dataclass
 class CatalogLock:
@@ -40,10 +42,12 @@ class CatalogLock:
 
     Attributes:
         driver: A session of the catalog.
-        name: The view that stands for it.
+        name: The view, or table, that stands for it.
         table: What it is the lock of.
         token: What tells this holder from all others.
     """
+
+    KIND: ClassVar[str] = "view"
 
     driver: Driver
     name: str
@@ -113,28 +117,36 @@ class CatalogLock:
         return f"a run was killed while it wrote {self.table}: {_named(holder)}"
 
     def _drop(self, name: str) -> None:
-        self.driver.execute(f"drop view if exists {self.driver.quoted(name)}")
+        self.driver.execute(f"drop {self.KIND} if exists {self.driver.quoted(name)}")
 
     def _made(self, name: str) -> bool:
-        """Make a view that names this session; False if there is one already."""
-        names = {
-            "session": self.token,  # Spark hides what is called a token
-            "host": socket.gethostname(),
-            "process": f"{os.getpid()} {_start_of(os.getpid())}",
-            "since": datetime.now(UTC).isoformat(" ", "seconds"),
-        }
-        properties = ", ".join(f"'{_PREFIX}{name}' = '{text}'" for name, text in names.items())
-        about = "keeps two runs apart that write the same tables"
+        """Make a view or table that names this session; False if there is one already."""
         try:
-            self.driver.execute(
-                f"create view {self.driver.quoted(name)} comment '{about}'\n"
-                f"tblproperties ({properties})\nas\nselect '{names['host']}' as host"
-            )
+            self.driver.execute(self._create(name))
         except EngineError as error:
             if re.search("already.?exists", str(error), re.IGNORECASE):
                 return False
             raise
         return True
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """What is said of this session."""
+        return {
+            "session": self.token,  # Spark hides what is called a token
+            "host": socket.gethostname(),
+            "process": f"{os.getpid()} {_start_of(os.getpid())}",
+            "since": datetime.now(UTC).isoformat(" ", "seconds"),
+        }
+
+    def _create(self, name: str) -> str:
+        """The statement that fails where another session holds the lock."""
+        names = self._names
+        properties = ", ".join(f"'{_PREFIX}{name}' = '{text}'" for name, text in names.items())
+        return (
+            f"create view {self.driver.quoted(name)} comment '{ABOUT}'\n"
+            f"tblproperties ({properties})\nas\nselect '{names['host']}' as host"
+        )
 
     def _holder(self) -> dict[str, str]:
         """What is known of who holds it; empty if nobody does."""
@@ -156,10 +168,83 @@ class CatalogLock:
         while not ended.wait(RENEW_EVERY):
             number += 1
             with suppress(Exception):  # the run itself finds out that it has no connection
-                view = self.driver.quoted(self.name)
-                self.driver.execute(
-                    f"alter view {view} set tblproperties ('{_PREFIX}renewed' = '{number}')"
-                )
+                self.driver.execute(self._renewed(number))
+
+    def _renewed(self, number: int) -> str:
+        """The statement that shows waiters another number."""
+        view = self.driver.quoted(self.name)
+        return f"alter view {view} set tblproperties ('{_PREFIX}renewed' = '{number}')"
+
+
+@dataclass
+class TableLock(CatalogLock):
+    """The same as a table without rows: not every catalog of Trino has views, or properties.
+
+    Its comment says whose it is.
+    """
+
+    KIND: ClassVar[str] = "table"
+
+    def _create(self, name: str) -> str:
+        return f"create table {self.driver.quoted(name)} (host varchar) comment {self._about()}"
+
+    def _about(self, **added: str) -> str:
+        return f"'{json.dumps({'about': ABOUT, **self._names, **added})}'"
+
+    def _holder(self) -> dict[str, str]:
+        *schema, table = parts(self.name)
+        places = ("current_catalog", "current_schema")
+        catalog, schema_name = (*places[: 2 - len(schema)], *(f"'{part}'" for part in schema))
+        rows = self.driver.rows(
+            "select comment from system.metadata.table_comments\n"
+            f"where catalog_name = {catalog} and schema_name = {schema_name} "
+            f"and table_name = '{table.casefold()}'"
+        )
+        if not rows:
+            return {}
+        with suppress(ValueError):
+            return {str(name): str(text) for name, text in json.loads(rows[0][0] or "").items()}
+        raise EngineError(
+            f"{self.name} is a table that no run made, and would keep runs apart that write "
+            f"{self.table}; give it another name"
+        )
+
+    def _renewed(self, number: int) -> str:
+        return (
+            f"comment on table {self.driver.quoted(self.name)} is "
+            f"{self._about(renewed=str(number))}"
+        )
+
+
+class LockingDriver(Driver):
+    """A driver whose runs are kept apart by what one of them makes in the catalog."""
+
+    LOCK: ClassVar[type[CatalogLock]] = CatalogLock
+
+    @cached_property
+    def _locks(self) -> list[CatalogLock]:
+        return []
+
+    @contextmanager
+    def alone(self, name: str) -> Iterator[str]:
+        """As the only one that writes what is named so: an object of its catalog keeps others out.
+
+        One that a killed run left is taken away: at once where its process was on this
+        machine, else after it was not renewed for two minutes.
+        """
+        *schema, table = parts(name)
+        lock = self.LOCK(self, ".".join(map(identifier, (*schema, f"{table}_lock"))), name)
+        with ExitStack() as held:
+            with waiting(lambda: (f"the lock of {name}: {lock.name}", self._bound)):
+                died = held.enter_context(lock.held(self.lock_timeout))
+            self._locks.append(lock)
+            held.callback(self._locks.remove, lock)
+            yield died
+
+    def check_alone(self) -> None:
+        """Raise EngineError if another run took the lock of `alone` meanwhile."""
+        for lock in self._locks:
+            lock.check()
 
 
 def _is_gone(holder: Mapping[str, str]) -> bool:

@@ -156,6 +156,21 @@ class Database:
             if outer is None:
                 self._counts.clear()
 
+    @contextmanager
+    def keeping_rows(self) -> Iterator[None]:
+        """While the block lasts rows may be kept in tables that others see too, if need be.
+
+        Where there are temporary tables nothing changes. Where not, only what writes anyway, or
+        cannot do without, makes tables: an evaluation computes anew what it reads twice.
+        """
+        before = self.translation
+        if self.driver.KEEPS and not before.dialect.keep:
+            self.translation = before.keeping(self.driver.KEEPS)
+        try:
+            yield
+        finally:
+            self.translation = before
+
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a query."""
         return self.driver.rows(self.translation.text(sql))

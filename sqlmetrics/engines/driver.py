@@ -59,6 +59,8 @@ class Driver(Statements):
         TYPES: Kind -> the type of a column that is created; a kind that is not in it
             cannot be loaded.
         CODES: Beginnings of the database's codes of errors -> the kind of failure.
+        KEEPS: How a statement begins that keeps rows for a while in a table of the session's own
+            making, where there is no temporary one; empty where nothing is kept so.
         TAKES_SEVERAL: Whether a text may hold several statements.
         errors: What its driver raises.
         HINT: What bounds a statement, and where it is said.
@@ -74,6 +76,7 @@ class Driver(Statements):
     TYPES: ClassVar[Mapping[str, str]]
     CODES: ClassVar[Mapping[str, str]] = SQLSTATE
     TAKES_SEVERAL: ClassVar[bool] = False
+    KEEPS: ClassVar[str] = ""
     TEMPORARY: ClassVar[str] = "temporary "
     DROP: ClassVar[str] = "drop table"
     HINT: ClassVar[str] = "Ctrl-C stops it"
@@ -404,6 +407,16 @@ class Driver(Statements):
         What is given is a sentence on a run that was killed while it wrote that, or empty.
         """
         yield ""
+
+    def check_replaces(self, name: str) -> None:
+        """Whether rows of a table can take the place of others there.
+
+        Args:
+            name: The table's dotted name; it need not be there.
+
+        Raises:
+            SpecError: If its place has no statement for it.
+        """
 
     def check_alone(self) -> None:
         """Raise EngineError if another run took the lock of `alone` meanwhile."""

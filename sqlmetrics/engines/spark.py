@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,15 +14,14 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sqlmetrics.engines.catalog_lock import CatalogLock
+from sqlmetrics.engines.catalog_lock import LockingDriver
 from sqlmetrics.engines.database import is_frame
-from sqlmetrics.engines.driver import STANDARD, Driver
+from sqlmetrics.engines.driver import STANDARD
 from sqlmetrics.engines.failure import LOST, StatementError, first_line, one_line
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
-from sqlmetrics.engines.waiting import waiting
 from sqlmetrics.errors import EngineError
-from sqlmetrics.sql.template import identifier, parts
+from sqlmetrics.sql.template import identifier
 
 SETTINGS = {
     "spark.sql.ansi.enabled": "true",
@@ -104,7 +103,7 @@ class LazyFrame:
                 _set_back(self.session, name, value)
 
 
-class Spark(Driver):
+class Spark(LockingDriver):
     """A SparkSession. Data becomes a temporary view; there are no transactions."""
 
     dialect = "spark"
@@ -121,7 +120,6 @@ class Spark(Driver):
         from pyspark.errors import PySparkException
 
         self.errors = (PySparkException, ConnectionError, *_thrown())
-        self._locks = list[CatalogLock]()
         self._frames: dict[str, Any] = {}
         self._has_loaded = False
         super().__init__(connection, is_owned=is_owned)
@@ -208,28 +206,6 @@ class Spark(Driver):
             self._view(frame, keep_match["name"])
         with self._dropped(drop):
             yield
-
-    @contextmanager
-    def alone(self, name: str) -> Iterator[str]:
-        """As the only one that writes what is named so: a view of its catalog keeps others out.
-
-        A view that a killed run left is taken away: at once where its process was on this
-        machine, else after it was not renewed for two minutes.
-        """
-        *schema, table = parts(name)
-        view = ".".join(map(identifier, (*schema, f"{table}_lock")))
-        lock = CatalogLock(self, view, name)
-        with ExitStack() as held:
-            with waiting(lambda: (f"the lock of {name}: {view}", self._bound)):
-                died = held.enter_context(lock.held(self.lock_timeout))
-            self._locks.append(lock)
-            held.callback(self._locks.remove, lock)
-            yield died
-
-    def check_alone(self) -> None:
-        """Raise EngineError if another run took the lock of `alone` meanwhile."""
-        for lock in self._locks:
-            lock.check()
 
     def _close(self) -> None:
         self._connection.stop()

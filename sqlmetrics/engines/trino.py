@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
-from collections.abc import Sequence
+import secrets
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, ClassVar
 
 import trino
 
+from sqlmetrics.engines.catalog_lock import LockingDriver, TableLock
 from sqlmetrics.engines.dbapi import DbApi
 from sqlmetrics.engines.driver import STANDARD
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
+from sqlmetrics.errors import SpecError
+from sqlmetrics.sql.template import parts
 
 _KINDS = {
     "bigint": "BIGINT",
@@ -41,7 +51,25 @@ TOO_MANY = (
 that another reads it."""
 
 
-class Trino(DbApi):
+CONFLICTS = ("ICEBERG_COMMIT_ERROR", "DELTA_LAKE_BAD_WRITE", "TRANSACTION_CONFLICT")
+"""What a statement fails with that another writer of the table was quicker than."""
+
+ATTEMPTS = 3
+"""So often a statement is tried that meets another writer."""
+
+QUICKER = f"another writer of the table was quicker, {ATTEMPTS} times; run it again"
+"""What is said of it then."""
+
+_AGAIN = re.compile(r"(?:--.*\n)*(?:merge|delete|update)\b")
+"""How a statement begins that does the same a second time."""
+
+_KEPT = re.compile(r"(?P<about>(?:--.*\n)*)create table (?P<name>\w+) as\n")
+
+REPLACING = ("delta_lake", "iceberg")
+"""The connectors whose tables change by `merge`, all of it or nothing."""
+
+
+class Trino(LockingDriver, DbApi):
     """A connection. Data goes in by INSERT alone, into tables that are dropped at the end."""
 
     dialect = "trino"
@@ -49,6 +77,8 @@ class Trino(DbApi):
     transactional = False  # most catalogs write outside of them
     errors = (trino.exceptions.Error, OSError)
     TEMPORARY = ""
+    KEEPS = "create table"
+    LOCK = TableLock
     TYPES: ClassVar = STANDARD | {"TIMESTAMP": "timestamp(6)"}
     CODES: ClassVar = {
         "CATALOG_NOT_FOUND": ABSENT,
@@ -93,9 +123,91 @@ class Trino(DbApi):
         rows, size = map(sum, zip(*sizes, strict=True)) if sizes else (math.nan, math.nan)
         return f"about {rows:,.0f} rows, {size / 1e6:,.1f} MB" if rows + size < math.inf else ""
 
+    def writing_rights(self, names: Sequence[str] = ()) -> tuple[str, ...]:
+        """Why a run cannot write there, if its connector cannot."""
+        try:
+            for name in names or ("metrics",):
+                self.check_replaces(name)
+        except SpecError as error:
+            return (f"no; {error}",)
+        return ()
+
+    def check_replaces(self, name: str) -> None:
+        """Whether the catalog of a table has a connector that can merge."""
+        catalog = [self._literal(part.lower()) for part in parts(name)[:-2]]
+        where = catalog[-1] if catalog else "current_catalog"
+        rows = self.rows(
+            "select catalog_name, connector_name from system.metadata.catalogs "
+            f"where catalog_name = {where}"
+        )
+        for catalog_name, connector in rows:
+            if connector not in REPLACING:
+                raise SpecError(
+                    f"{name}: the catalog {catalog_name} has the connector {connector}, whose "
+                    "tables cannot change by one merge; give a table of a catalog of Iceberg or "
+                    "Delta Lake, like catalog.schema.table, or print the statements with "
+                    "sqlmetrics compile SPEC --job FOLDER"
+                )
+
+    @contextmanager
+    def made(self, create: str, drop: str) -> Iterator[None]:
+        """What a statement makes, for as long as the block lasts.
+
+        What is kept is a table that others see: it is called by a name of its own, which stands
+        for the name that statements have until the block ends.
+        """
+        match = _KEPT.match(create)
+        if not match:
+            with super().made(create, drop):
+                yield
+            return
+        name = match["name"]
+        own_name = f"{name}_{secrets.token_hex(4)}"
+        about = (
+            f"kept for a while by process {os.getpid()} on {socket.gethostname()} since "
+            f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC; drop it if that was killed"
+        )
+        self.execute(
+            f"{match['about']}create table {own_name}\ncomment {self._literal(about)}\nas\n"
+            f"{create[match.end() :]}"
+        )
+        with self._dropped(f"drop table if exists {own_name}"):
+            self._own_names[name] = own_name
+            try:
+                yield
+            finally:
+                del self._own_names[name]
+
+    @cached_property
+    def _own_names(self) -> dict[str, str]:
+        """Names in statements -> those of the tables that stand behind them."""
+        return {}
+
+    def _renamed(self, sql: str) -> str:
+        """A statement with the names of tables that are kept for a while."""
+        if not any(name in sql for name in self._own_names):
+            return sql
+        names = "|".join(map(re.escape, self._own_names))
+        pattern = rf"'(?:[^']|'')*'|--[^\n]*|\b({names})\b"
+        return re.sub(
+            pattern, lambda match: self._own_names[match[1]] if match[1] else match[0], sql
+        )
+
+    @contextmanager
+    def _running(self, sql: str) -> Iterator[Any]:
+        with super()._running(self._renamed(sql)) as cursor:
+            yield cursor
+
     def _run(self, sql: str) -> None:
-        with self._running(sql) as cursor:
-            cursor.fetchall()  # a statement is done when its answer was read
+        for n_left in reversed(range(ATTEMPTS if _AGAIN.match(sql) else 1)):
+            try:
+                with self._running(sql) as cursor:
+                    cursor.fetchall()  # a statement is done when its answer was read
+                return
+            except trino.exceptions.TrinoQueryError as error:
+                if not n_left or self._code(error) not in CONFLICTS:
+                    raise
+                time.sleep(0.5 + secrets.randbelow(1000) / 1000)
 
     def _code(self, error: BaseException) -> str:
         return str(getattr(error, "error_name", ""))
@@ -106,7 +218,9 @@ class Trino(DbApi):
 
     def _brief(self, error: BaseException) -> str:
         brief = first_line(getattr(error, "message", None) or error)
-        return f"{brief}. {TOO_MANY}" if self._code(error) == "QUERY_HAS_TOO_MANY_STAGES" else brief
+        hint = TOO_MANY if self._code(error) == "QUERY_HAS_TOO_MANY_STAGES" else ""
+        hint = QUICKER if self._code(error) in CONFLICTS else hint
+        return f"{brief}. {hint}" if hint else brief
 
     def _kind(self, described: Sequence[Any]) -> str:
         return _kind(str(described[1]))

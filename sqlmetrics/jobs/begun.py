@@ -18,7 +18,7 @@ from sqlmetrics.jobs.new_rows import NewRows
 from sqlmetrics.jobs.tables import columns_of, targets
 from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.dialect import TRANSACTION
+from sqlmetrics.sql.dialect import MERGE, TRANSACTION
 from sqlmetrics.sql.template import literal, relation
 
 RUNNING = "running"
@@ -47,12 +47,12 @@ def begin(new: NewRows, ends: Ends, engine: Database, entries: Mapping[str, str]
         EngineError: If the tables cannot be written.
     """
     spec = new.spec
-    if engine.translation.dialect.writing.replace != TRANSACTION:
+    if not _can_delete(engine):
         return []
-    with engine.alone(targets(spec)["facts"]), engine.reading(anew=True):
+    with engine.alone(targets(spec)["facts"]) as killed, engine.reading(anew=True):
         lacking = changes(spec, engine)
         has_log = bool(columns_of(targets(spec)["runs"], engine))
-        notes = lacking.make(engine)
+        notes = [*filter(None, [killed]), *lacking.make(engine)]
         open_runs = _open_runs(spec, engine) if has_log else []
         notes += [note for row in open_runs if (note := _told(row, spec, engine))]
         process = literal(f"process {os.getpid()}, session {engine.driver.session}")
@@ -63,9 +63,13 @@ def begin(new: NewRows, ends: Ends, engine: Database, entries: Mapping[str, str]
 
 def ended(new: NewRows, engine: Database) -> None:
     """Delete the row that says that a run has begun: another one says how it ended."""
-    if engine.translation.dialect.writing.replace == TRANSACTION:
+    if _can_delete(engine):
         table = engine.translation.name(targets(new.spec)["runs"])
         engine.execute(f"delete from {table} where run_id = {new.run_id} and {_is_running()}")
+
+
+def _can_delete(engine: Database) -> bool:
+    return engine.translation.dialect.writing.replace in (TRANSACTION, MERGE)
 
 
 def _is_running() -> str:

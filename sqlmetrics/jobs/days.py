@@ -62,7 +62,15 @@ class ClientDays(Days):
         clock_time = local(time) if zone else time
         return [f"{clock_time} >= {self.moments[0]}", f"{clock_time} < {self.moments[1]}"]
 
-    def around(self, column: str, before: int, after: int | None, later: Later) -> list[str]:
+    def around(
+        self,
+        column: str,
+        before: int,
+        after: int | None,
+        later: Later,
+        *,
+        is_date: bool = False,  # noqa: ARG002 (a date is what `later` gives)
+    ) -> list[str]:
         """What a column of days meets that lies in them, or so many days before or after."""
         start, end = self.texts
         ends = {">=": later(start, -before)}

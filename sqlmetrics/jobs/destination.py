@@ -101,14 +101,19 @@ def check_destination(
         tables_in_file(spec, engine, to.path)
 
 
-def check_writer(target: Database) -> None:
+def check_writer(target: Database, facts: str) -> None:
     """Whether rows can be published to a database.
+
+    Args:
+        target: The database.
+        facts: The name of the fact table there.
 
     Raises:
         SpecError: If not.
     """
     if not target.translation.dialect.writing.publishes:
         raise SpecError(f"--publish cannot write to {target.name}; give {KINDS}")
+    target.driver.check_replaces(facts)
 
 
 def _check_database(spec: Spec, to: Destination, days: Days | None, *, adopt: bool) -> None:
@@ -124,7 +129,7 @@ def _check_database(spec: Spec, to: Destination, days: Days | None, *, adopt: bo
             )
         return
     with connect(to.place) as target:
-        check_writer(target)
+        check_writer(target, targets(spec)["facts"])
         check_own(spec, target)
         if not adopt:
             check_same_spec(spec, target)

@@ -47,6 +47,11 @@ def dry_run(spec: Spec, engine: Database, part: Part) -> str:
         SpecError: If the spec cannot be run.
         InputError: If a table cannot be read.
     """
+    with engine.keeping_rows():
+        return _printed(spec, engine, part)
+
+
+def _printed(spec: Spec, engine: Database, part: Part) -> str:
     translation, question = engine.translation, on_days(spec, part.days)
     metrics = part.metrics or {(metric, k) for metric, k, _ in hashes(spec)}
     now = translation.expression(translation.dialect.times.now, "0")

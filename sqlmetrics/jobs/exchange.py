@@ -118,7 +118,11 @@ class Exchange:
         is_undone = self.at.dialect.undoes_views
         is_by_day = bool(self.at.dialect.by_day)
         by_day = {table for table, rows in self.rows.items() if is_by_day and not rows.are_added}
-        with alone(self.spec, engine) as killed, engine.reading(anew=True):
+        with (
+            engine.keeping_rows(),
+            alone(self.spec, engine) as killed,
+            engine.reading(anew=True),
+        ):
             written = (targets(self.spec), archives(self.spec) if self.run else {})
             engine.look_up(
                 [*(name for names in written for name in names.values()), *view_names(self.spec)]
@@ -141,6 +145,7 @@ class Exchange:
                     of_table = replace(job, ends=job.rows[table].ends or job.ends)
                     replace_by_day(of_table, table, engine)
                 for statement in job.statements(set(self.rows) - by_day):
+                    engine.driver.check_alone()
                     engine.execute(statement)
                 counts = self._counts(engine)
                 self._forget(archive)
@@ -211,9 +216,17 @@ class Exchange:
         yield from together(self.spec, self.at, [*self.statements(set(self.rows)), log])
 
     def statements(self, tables: Set[str]) -> Iterator[str]:
-        """Delete and insert, one after the other of these tables; or both at once."""
+        """Delete and insert, one after the other of these tables; or both at once.
+
+        Where each table changes by itself the fact table is the last one: days of a run that
+        failed before it are still open.
+        """
         writing = self.at.dialect.writing
-        for table, rows in self.rows.items():
+        in_order = sorted(
+            self.rows, key=lambda table: writing.replace == MERGE and table == "facts"
+        )
+        for table in in_order:
+            rows = self.rows[table]
             if table in tables:
                 conditions = [] if rows.are_added else self._replaced(rows)
                 if conditions and writing.replace == MERGE:

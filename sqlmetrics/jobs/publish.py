@@ -209,7 +209,7 @@ def _to_database(spec: Spec, engine: Database, url: str, allowed_loss: int | Non
     }
     source = wide(spec, engine)
     with connect(url, create=True) as target:
-        check_writer(target)
+        check_writer(target, targets(spec)["facts"])
         check_own(spec, target)
         translation = target.translation
         rows = {}

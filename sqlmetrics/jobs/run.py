@@ -145,7 +145,8 @@ def write(
     part = days if isinstance(days, Part) else Part(days, keeps_days=days is None)
     if part.days and full_refresh:
         raise SpecError("a full refresh replaces all days; leave out start and end")
-    with engine, engine.reading():
+    with engine, engine.keeping_rows(), engine.reading():
+        engine.driver.check_replaces(targets(spec)["facts"])
         check_own(spec, engine)
         keeps(spec, engine.translation)
         if not adopt:

@@ -66,7 +66,9 @@ class Days(Model):
         ends = {">=": self.start, "<": self.end}
         return [f"{time} {sign} {_micros(day, zone)}" for sign, day in ends.items() if day]
 
-    def around(self, column: str, before: int, after: int | None, _: Later) -> list[str]:
+    def around(
+        self, column: str, before: int, after: int | None, _: Later, *, is_date: bool = False
+    ) -> list[str]:
         """What a column of days meets that lies in them, or so many days before or after.
 
         The ends are texts, which a column of dates takes for days and one of texts for texts.
@@ -75,13 +77,16 @@ class Days(Model):
             column: The column.
             before: How many days before.
             after: How many days after; None for all.
+            is_date: Whether the column has dates that are compared with nothing but dates.
 
         >>> Days(start="2026-01-02", end="2026-01-03").around("day", 1, None, str)
         ["day >= '2026-01-01'"]
         """
         ends = {">=": _moved(self.start, -before)}
         ends |= {"<": _moved(self.end, after)} if after is not None else {}
-        return [f"{column} {sign} {literal(day)}" for sign, day in ends.items() if day]
+        days = {sign: literal(day) for sign, day in ends.items() if day}
+        form = "cast({} as date)" if is_date else "{}"
+        return [f"{column} {sign} {form.format(day)}" for sign, day in days.items()]
 
     @property
     def ends(self) -> Ends:

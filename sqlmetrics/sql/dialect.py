@@ -20,6 +20,7 @@ class Times:
             are compared by their day.
         compares_days: Whether a column of dates, or of times without a zone, is compared with a
             day as it is: with its midnight. Else each value is cast to its day.
+        compares_texts: Whether a text stands for its day beside a column of dates.
         micros: A time as microseconds since 1970, which a DOUBLE holds exactly.
         moment: A time, of a text of it.
         now: The time at which a job runs, by its text.
@@ -32,6 +33,7 @@ class Times:
     zones: bool = True
     instant: str = ""
     compares_days: bool = False
+    compares_texts: bool = True
     micros: str = "extract(epoch from cast({column} as timestamp)) * 1000000"
     moment: str = "cast({column} as timestamp)"
     now: str = "cast(current_timestamp as timestamp)"

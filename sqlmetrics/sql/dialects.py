@@ -62,6 +62,13 @@ MYSQL_CATALOGUE = Catalogue(
     schema="select database()",
 )
 
+TRINO_CATALOGUE = Catalogue(
+    relations="select table_schema, table_name, lower(replace(table_type, 'BASE ', '')) "
+    "from information_schema.tables",
+    views="select table_schema, table_name, view_definition from information_schema.views",
+    schema="select current_schema",
+)
+
 
 KEPT = "sqlmetrics_per_query"
 """The temporary table that keeps the values of the queries, where the name is free."""
@@ -204,6 +211,7 @@ _SPARK_TIMES = Times(
 )
 
 _TRINO_TIMES = Times(
+    compares_texts=False,
     day="cast(from_unixtime(to_unixtime({column}), 'UTC') as date)",
     micros="cast(round(to_unixtime({column}) * 1000000) as bigint)",
     later="date_add('day', {days}, {day})",
@@ -674,9 +682,14 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "trino",
                 inlines_stages=True,
                 keep="",
+                view=("create or replace view {name}\ncomment {text}\nas\n{select}",),
                 hashed=_TRINO_HASH,
                 times=_TRINO_TIMES,
+                comments=_COMMENT,
+                catalogue=TRINO_CATALOGUE,
                 writing=Writing(
+                    by_run=True,
+                    publishes=True,
                     replace=MERGE,
                     begin="",
                     client=_CLIENTS["trino"],

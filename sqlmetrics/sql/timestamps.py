@@ -145,6 +145,26 @@ _SPARK = Reader(
     "timestamp_micros({column})",
 )
 
+_TRINO_ZONED = (
+    "regexp_replace(regexp_replace(replace(replace({column}, 'T', ' '), 'Z', '+00:00'), "
+    "'(:.*?) ?([+-][0-9][0-9]):?([0-9][0-9])?$', '$1 $2:$3'), ':$', ':00')"
+)
+_TRINO_MOMENT = "from_unixtime_nanos({column} * 1000)"
+_TRINO = Reader(
+    _text("varchar"),
+    f"regexp_like({{column}}, '{NUMBER}')",
+    f"case\nwhen {{column}} is null or not regexp_like({{column}}, '{ISO}') then null\n"
+    f"when regexp_like({{column}}, '{ZONED}')\n"
+    f"then cast(round(to_unixtime(try_cast({_TRINO_ZONED} as timestamp(6) with time zone))"
+    " * 1000000) as bigint)\n"
+    "else cast(round(to_unixtime(try_cast(replace({column}, 'T', ' ') as timestamp(6)))"
+    " * 1000000) as bigint)\nend",
+    f"cast({_TRINO_MOMENT} as timestamp(6))",
+    f"cast(round(to_unixtime(cast({_TRINO_MOMENT} at time zone '{{zone}}' as timestamp(6)))"
+    " * 1000000) as bigint)",
+    f"cast({_TRINO_MOMENT} at time zone '{{zone}}' as date)",
+)
+
 READERS: Mapping[str, Reader] = MappingProxyType(
     {
         "duckdb": _DUCKDB,
@@ -156,6 +176,7 @@ READERS: Mapping[str, Reader] = MappingProxyType(
         "spark": _SPARK,
         "sail": _SPARK,
         "databricks": _SPARK,
+        "trino": _TRINO,
     }
 )
 """Dialect -> how it reads texts; the others have times in columns of times alone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.dialect import Dialect
@@ -32,6 +33,12 @@ class Translation:
     def printed(self) -> Translation:
         """The same for a text that is read, or runs anywhere else."""
         return self if self.changes else Translation(self.dialect)
+
+    def keeping(self, keep: str) -> Translation:
+        """The same, with a statement that keeps rows beginning so."""
+        translation = Translation(replace(self.dialect, keep=keep), executes=self.executes)
+        translation._hidden = self._hidden
+        return translation
 
     @property
     def _adds_exactly(self) -> bool:

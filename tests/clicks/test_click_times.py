@@ -90,7 +90,7 @@ UNREADABLE = (
     "2026-01-01 00:00:00 Europe/Berlin",
 )
 HERE = ("duckdb", "sqlite", "postgres")
-LATER = ("mariadb", "chdb", "spark")
+LATER = ("mariadb", "chdb", "spark", "trino")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -24,73 +25,147 @@ VERSION = "476"
 FILES = {
     "jvm.config": """\
 -server
--Xmx2G
+-Xmx{memory}
 -XX:+UseSerialGC
 -XX:TieredStopAtLevel=1
 -Djdk.attach.allowAttachSelf=true
 --enable-native-access=ALL-UNNAMED
 --add-modules=jdk.incubator.vector
 """,
-    "node.properties": "node.environment=test\nnode.data-dir={folder}/data\n",
-    # a case of the doctor asks for all metrics at once, in some 600 stages
+    "node.properties": "node.environment=test\nnode.data-dir={home}/node\n",
     "config.properties": """\
-coordinator=true
-node-scheduler.include-coordinator=true
 http-server.http.port={port}
-discovery.uri=http://127.0.0.1:{port}
+discovery.uri=http://127.0.0.1:{coordinator}
 node.internal-address=127.0.0.1
 query.max-memory=1GB
-query.max-stage-count=1000
-plugin.dir={folder}/plugin
-catalog.config-dir={folder}/etc/catalog
-""",
+plugin.dir={home}/plugin
+catalog.config-dir={home}/etc/catalog
+{settings}""",
     "catalog/memory.properties": "connector.name=memory\n",
     "catalog/iceberg.properties": """\
 connector.name=iceberg
 iceberg.catalog.type=TESTING_FILE_METASTORE
 hive.metastore.catalog.dir=local:///iceberg
 fs.native-local.enabled=true
-local.location={folder}/data
+local.location={data}
 """,
 }
-"""The configuration of a Trino for small data."""
+"""The configuration of a server for small data."""
+
+SMALL = """\
+query.max-stage-count=1000
+query.remote-task.max-error-duration=10s
+"""
+"""What a coordinator is told: a case of the doctor asks for all metrics at once, in some 600
+stages; and of a worker that is gone a query is told soon."""
 
 
 @contextmanager
 def trino() -> Iterator[Any]:
     """A coordinator that works alone, with a catalog in memory and one of Iceberg tables."""
-    import trino as client  # noqa: F401
+    with cluster() as started:
+        yield f"trino://test@127.0.0.1:{started.port}/memory/default"
 
-    java, server = _java(), _trino_server()
+
+@contextmanager
+def cluster() -> Iterator[Cluster]:
+    """A coordinator that works alone until it gets workers."""
     folder = Path(tempfile.mkdtemp(prefix="sqlmetrics_trino_"))
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        started = Cluster(folder, _java(), _trino_server(), _free_port(), stack)
+        started.start(
+            "coordinator", f"coordinator=true\nnode-scheduler.include-coordinator=true\n{SMALL}"
+        )
+        started.rows("create schema iceberg.shop")
+        yield started
+
+
+@dataclass
+class Cluster:
+    """Servers of one folder.
+
+    Attributes:
+        folder: Where their configurations and tables are.
+        java: The home of their Java.
+        server: Where the archive is unpacked.
+        port: The coordinator's.
+        stack: What ends them.
+    """
+
+    folder: Path
+    java: Path
+    server: Path
+    port: int
+    stack: ExitStack
+    n_workers: int = 0
+
+    @property
+    def url(self) -> str:
+        """Of the catalog of Iceberg tables."""
+        return f"trino://test@127.0.0.1:{self.port}/iceberg/shop"
+
+    def rows(self, sql: str) -> list[Any]:
+        """The rows of a statement."""
+        import trino as client
+
+        with client.dbapi.connect(host="127.0.0.1", port=self.port, user="test") as connection:
+            return list(connection.cursor().execute(sql).fetchall())
+
+    def work(self) -> subprocess.Popen[bytes]:
+        """Start a worker, and wait until the coordinator knows it."""
+        self.n_workers += 1
+        known = (
+            "select count(*) from system.runtime.nodes where not coordinator and state = 'active'"
+        )
+        ((before,),) = self.rows(known)
+        name = f"worker{self.n_workers}"
+        running = self.start(name, "coordinator=false\n", port=_free_port(), memory="1G")
+        wait(lambda: self.rows(known)[0][0] > before, running, seconds=60)
+        return running
+
+    def start(
+        self, name: str, settings: str, port: int = 0, memory: str = "2G"
+    ) -> subprocess.Popen[bytes]:
+        """Start a server, which is killed at the end."""
+        home, port = self.folder / name, port or self.port
+        for plugin in ("iceberg", "memory"):  # each of the fifty others takes its time to load
+            (home / "plugin").mkdir(exist_ok=True, parents=True)
+            (home / "plugin" / plugin).symlink_to(self.server / "plugin" / plugin)
+        placeholders = {"home": home, "data": self.folder / "data", "memory": memory}
+        placeholders |= {"port": port, "coordinator": self.port, "settings": settings}
+        for file_name, lines in FILES.items():
+            file = home / "etc" / file_name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(lines.format(**placeholders))
+        (self.folder / "data").mkdir(exist_ok=True)
+        command = [str(self.server / "bin" / "launcher"), "--etc-dir", str(home / "etc")]
+        command += ["--jvm-config", str(home / "etc" / "jvm.config"), "run"]
+        path = f"{self.java}/bin:{os.environ['PATH']}"
+        running = subprocess.Popen(
+            command,
+            cwd=home,
+            env=os.environ | {"JAVA_HOME": str(self.java), "PATH": path},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self.stack.callback(kill, running)
+        wait(lambda: _is_ready(port), running, seconds=120)
+        return running
+
+
+def kill(running: subprocess.Popen[bytes]) -> None:
+    """End a server at once, with all that it has started."""
+    with suppress(ProcessLookupError):
+        os.killpg(running.pid, signal.SIGKILL)
+    running.wait(30)
+
+
+def _free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    for name in ("iceberg", "memory"):  # each of the fifty others takes its time to load
-        (folder / "plugin").mkdir(exist_ok=True)
-        (folder / "plugin" / name).symlink_to(server / "plugin" / name)
-    for name, lines in FILES.items():
-        file = folder / "etc" / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(lines.format(folder=folder, port=port))
-    command = [str(server / "bin" / "launcher"), "--etc-dir", str(folder / "etc")]
-    command += ["--jvm-config", str(folder / "etc" / "jvm.config"), "run"]
-    environment = os.environ | {"JAVA_HOME": str(java), "PATH": f"{java}/bin:{os.environ['PATH']}"}
-    with subprocess.Popen(
-        command,
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as running:
-        try:
-            wait(lambda: _is_ready(port), running, seconds=120)
-            yield f"trino://test@127.0.0.1:{port}/memory/default"
-        finally:
-            os.killpg(running.pid, signal.SIGKILL)
-            running.wait(30)
-            shutil.rmtree(folder, ignore_errors=True)
+        return int(free.getsockname()[1])
 
 
 def _java() -> Path:

@@ -32,10 +32,11 @@ OWN = ("value", *SUMS, "ci_low", "ci_high")
 LOGS = ("metrics_runs", "metrics_metrics", "metrics_definitions")
 TABLES = ("metrics", "metrics_of_queries", *LOGS)
 ARCHIVES = ("metrics_archive", "metrics_of_queries_archive")
-WRITERS = ("duckdb", "sqlite", "postgres", "mariadb", "chdb", "spark")
-LATER = engines(WRITERS[1:], now=[], night=["spark"])
-MORE = engines(WRITERS, now=["duckdb"], night=["spark"])
-"""DuckDB in every run, others in long ones; Spark takes seconds for a run of a job."""
+SLOW = ("spark", "trino_iceberg")
+WRITERS = ("duckdb", "sqlite", "postgres", "mariadb", "chdb", *SLOW)
+LATER = engines(WRITERS[1:], now=[], night=SLOW)
+MORE = engines(WRITERS, now=["duckdb"], night=SLOW)
+"""DuckDB in every run, others in long ones; Spark and Trino take seconds for a run of a job."""
 
 
 @cache
@@ -86,7 +87,7 @@ def days(start: int, end: int) -> Days:
     return Days(start=FIRST + timedelta(start), end=FIRST + timedelta(end))
 
 
-@pytest.fixture(params=engines(WRITERS, now=["duckdb", "sqlite", "postgres"], night=["spark"]))
+@pytest.fixture(params=engines(WRITERS, now=["duckdb", "sqlite", "postgres"], night=SLOW))
 def engine(request: pytest.FixtureRequest, servers: Any) -> Iterator[Any]:
     """A database with the log in a place of its own."""
     with connect(servers.open(request.param)) as opened:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from job_days import FIRST, WRITERS, clear, days
+from job_days import FIRST, SLOW, WRITERS, clear, days
 from marked import by_turns, engines
 
 import sqlmetrics as sm
@@ -172,7 +172,7 @@ def check(engine: Any, asked: sm.Spec, numbers: tuple[int, ...] = (0, 1, 3, 4)) 
             assert row["ci_method"] == "Student's t, 95 %, by user"
 
 
-WHERE = engines(WRITERS, now=["duckdb"], night=["spark"])
+WHERE = engines(WRITERS, now=["duckdb"], night=SLOW)
 
 
 @by_turns(2)

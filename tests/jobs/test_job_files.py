@@ -513,4 +513,5 @@ def test_a_dialect_without_a_client_is_refused() -> None:
 
 
 def test_all_writers_have_a_client() -> None:
-    assert {"clickhouse" if one == "chdb" else one for one in WRITERS} <= set(CLIENTS)
+    names = {"chdb": "clickhouse", "trino_iceberg": "trino"}
+    assert {names.get(one, one) for one in WRITERS} <= set(CLIENTS)

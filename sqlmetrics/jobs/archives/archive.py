@@ -12,6 +12,7 @@ from sqlmetrics.jobs.changes import added, comments, create
 from sqlmetrics.jobs.schema import TABLES
 from sqlmetrics.jobs.tables import archives, columns, columns_of, targets
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.dialect import TRANSACTION
 from sqlmetrics.sql.stage import equal, print_template
 from sqlmetrics.sql.template import finished, literal, relation
 from sqlmetrics.sql.translation import Translation
@@ -27,7 +28,7 @@ def keeps(spec: Spec, translation: Translation) -> bool:
         SpecError: If the spec says how long, and the database cannot.
     """
     retention = spec.output.keep if spec.output else None
-    if not translation.dialect.by_day:
+    if translation.dialect.writing.replace == TRANSACTION:
         return retention != "none"
     if retention not in (None, "none"):
         raise SpecError(

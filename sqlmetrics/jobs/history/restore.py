@@ -22,6 +22,7 @@ from sqlmetrics.jobs.provenance import UNNAMED, Provenance
 from sqlmetrics.jobs.schema import TABLES
 from sqlmetrics.jobs.tables import archives, check_own, columns_of, targets
 from sqlmetrics.spec.spec import Spec
+from sqlmetrics.sql.dialect import TRANSACTION
 from sqlmetrics.sql.template import identifier, lines, literal, relation
 
 
@@ -83,8 +84,8 @@ def restore(
 
 
 def _refuse_by_day(engine: Database) -> None:
-    dialect = engine.translation.dialect
-    if dialect.by_day or not dialect.writing.by_run:
+    writing = engine.translation.dialect.writing
+    if writing.replace != TRANSACTION or not writing.by_run:
         raise SpecError(
             f"runs on {engine.name} keep no rows that they replace, since all tables cannot "
             "change in one transaction there; so no run can be taken back"
