@@ -32,12 +32,26 @@ CASES: Mapping[str, Sequence[str]] = {
         "import sqlmetrics as sm\n"
         "sm.evaluate('runs.csv', 'labels.csv', ['ndcg@10', 'mrr'], per_query=False)",
     ),
+    **{
+        f"sqlmetrics {verb}": ("-m", "sqlmetrics", verb, "spec.yml", *where)
+        for verb, where in {
+            "compile": (),
+            "show": (),
+            "build": ("--db", "metrics.duckdb"),
+            "check": ("--db", "metrics.duckdb"),
+        }.items()
+    },
 }
-"""Case -> what Python is given."""
+"""Case -> what Python is given. The first `build` writes what `check` reads."""
 
 FILES = {
     "runs.csv": "query_id,item_id,score\nq1,a,2\nq1,b,1\nq2,a,1\n",
     "labels.csv": "query_id,item_id,grade\nq1,b,1\nq2,a,2\n",
+    "spec.yml": (
+        "rankings: {file: runs.csv}\nlabels: {file: labels.csv}\nmetrics: [ndcg@10, mrr]\n"
+        "output: {relation: metrics, per_query: query_metrics}\n"
+        "checks: [{metric: ndcg@10, min: 0.2}]\n"
+    ),
 }
 
 
@@ -50,6 +64,7 @@ def cpu(case: str, folder: Path) -> float:
     here = Path(__file__).resolve().parent.parent
     command = [sys.executable, *CASES[case]]
     environment = {**os.environ, "PYTHONPATH": str(here)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # nothing would be kept for the next call
     return used(command, environment, cwd=folder, stdout=DEVNULL).cpu
 
 

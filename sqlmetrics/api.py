@@ -4,32 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.catalog.online import is_online
-from sqlmetrics.clicks.compile import header, statements
-from sqlmetrics.clicks.evaluate import evaluate_clicks, ready
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import SpecError
-from sqlmetrics.evaluation.checks import checks
-from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.sources import refuse_pipes, tables_of
 from sqlmetrics.evaluation.statistics import statistics_of
-from sqlmetrics.jobs.checks.verdict import Verdicts, verdicts
-from sqlmetrics.jobs.days import days_between, days_looked_at, zone_of_days
-from sqlmetrics.jobs.experiment.rows import Looks
-from sqlmetrics.jobs.missing_days import parts
-from sqlmetrics.jobs.provenance import Provenance
-from sqlmetrics.jobs.run import RunReport, write_parts
-from sqlmetrics.jobs.tables import has_experiment
 from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import plan as planned
-from sqlmetrics.proof.verify import Agreement, sampled
-from sqlmetrics.proof.verify import verify as compared
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialects import DEFAULT
 from sqlmetrics.sql.dialects import dialect as named
 from sqlmetrics.sql.translation import Translation
+
+if TYPE_CHECKING:
+    from sqlmetrics.jobs.checks.verdict import Verdicts
+    from sqlmetrics.jobs.experiment.rows import Looks
+    from sqlmetrics.jobs.run import RunReport
+    from sqlmetrics.proof.verify import Agreement
 
 FASTEST = "fastest"
 """For `compile`: the plan that `evaluate` would take."""
@@ -62,6 +55,8 @@ def compile(
     refuse_pipes(spec)
     translation = Translation(named(dialect))
     if spec.clicks is not None:
+        from sqlmetrics.clicks.compile import header, statements
+
         _refuse_of_clicks(per_query=per_query, plan=plan)
         texts = (statement.rstrip() for statement in statements(spec, translation))
         text = header(spec) + "\n" + "\n\n".join(f"{statement};" for statement in texts) + "\n"
@@ -142,6 +137,11 @@ def run(
         InputError: If the data would give wrong numbers; nothing is written.
         EngineError: If the database fails; the tables are unchanged.
     """
+    from sqlmetrics.jobs.days import days_between, zone_of_days
+    from sqlmetrics.jobs.missing_days import parts
+    from sqlmetrics.jobs.provenance import Provenance
+    from sqlmetrics.jobs.run import write_parts
+
     days = days_between(start, end, zone_of_days(spec))
     engine = connect(connection)
     if full_refresh and batch_days:
@@ -172,6 +172,8 @@ def run(
 
 def looks_of(spec: Spec) -> Looks | None:
     """What a run looks at an experiment with; None for a spec without one."""
+    from sqlmetrics.jobs.tables import has_experiment
+
     if not has_experiment(spec):
         return None
     from sqlmetrics.comparison.online.looks import looks
@@ -207,6 +209,9 @@ def check(
         NoDataError: If there is no such table, or it has no rows of the spec.
         EngineError: If the database fails.
     """
+    from sqlmetrics.jobs.checks.verdict import Verdicts, verdicts
+    from sqlmetrics.jobs.days import days_looked_at
+
     return Verdicts(verdicts(spec, connect(connection), days_looked_at(spec, day, start, end)))
 
 
@@ -229,6 +234,10 @@ def validate(spec: Spec, connection: Any = None) -> tuple[str, ...]:
             number; all problems are in one message.
         EngineError: If the database fails.
     """
+    from sqlmetrics.clicks.evaluate import ready
+    from sqlmetrics.evaluation.checks import checks
+    from sqlmetrics.evaluation.inputs.open import opened
+
     with connect(connection) as engine, ready(spec, engine, dry=True) as notes:
         if spec.metrics:
             return *notes, *checks.validate(planned(spec, opened(spec, engine)), engine)
@@ -250,6 +259,10 @@ def verify(spec: Spec, connection: Any = None) -> list[Agreement]:
     Raises:
         SqlmetricsError: The errors that `evaluate` raises.
     """
+    from sqlmetrics.clicks.evaluate import ready
+    from sqlmetrics.proof.verify import sampled
+    from sqlmetrics.proof.verify import verify as compared
+
     with connect(connection) as engine, ready(spec, engine):
         part, _ = sampled(spec, engine)
         return compared(part, engine)[1]
@@ -284,5 +297,7 @@ def explain(name: str, preset: str | None = None, metrics_from: Any = None) -> s
 
 def _online_rows(spec: Spec) -> list[Mapping[str, Any]]:
     """The online metrics of a log, in the order in which they are asked for."""
+    from sqlmetrics.clicks.evaluate import evaluate_clicks
+
     rows: list[Mapping[str, Any]] = evaluate_clicks(spec, check=False).online().to_pylist()
     return rows

@@ -272,7 +272,6 @@ def carry_out(
     from sqlmetrics.jobs.destination import check_destination
     from sqlmetrics.jobs.exchange import ALL_DAYS
     from sqlmetrics.jobs.provenance import UNNAMED
-    from sqlmetrics.jobs.publish import publish
     from sqlmetrics.jobs.run import write_parts
 
     spec, days, full = summary.spec, choice.days, choice.full_refresh
@@ -303,6 +302,8 @@ def carry_out(
             summary.reports.append(report)
             _report(spec, report)
         if to is not None:
+            from sqlmetrics.jobs.publish import publish  # it reads and writes by Arrow
+
             version = to.version or None
             with progress_bar("publishing"):
                 summary.published += publish(

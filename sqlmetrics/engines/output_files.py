@@ -13,7 +13,6 @@ import itertools
 import os
 import platform
 import re
-import secrets
 import shutil
 import time
 import zlib
@@ -408,7 +407,7 @@ def _first_words(start: bytes) -> list[str]:
 
 def _beside(file: Path) -> Path:
     """A name beside a file that tells which process writes there."""
-    mark = f"{os.getpid():x}-{_machine()}-{secrets.token_hex(4)}"
+    mark = f"{os.getpid():x}-{_machine()}-{os.urandom(4).hex()}"
     return file.with_name(f".{file.stem}.{mark}{file.suffix}")
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.summary import NO_DATE
-from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import A_DAY, Days, Ends, Later, day_of, said_day, today
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.zones import checked_zone
 from sqlmetrics.sql.translation import Translation
+
+if TYPE_CHECKING:
+    from sqlmetrics.spec.click_log import Clicks
 
 NO_DAY = f"cast('{NO_DATE}' as date)"
 """Where rows stand that have no day."""
@@ -110,9 +113,8 @@ def on_days(spec: Spec, days: Days | None) -> Question:
         is_dated = spec.rankings.columns.date is not None
         first = (ends and ends.start) or NO_DAY
         return Question(spec, ends, "") if is_dated else Question(spec, None, first)
-    settings = {name: getattr(spec.clicks, name) for name in Clicks.model_fields}
-    ranged = _click_log(
-        settings | {"daily": True, "evaluation": days}, "clicks, on the days of this run"
+    ranged = _changed(
+        spec.clicks, {"daily": True, "evaluation": days}, "clicks, on the days of this run"
     )
     return Question(spec.having(clicks=ranged, rankings=None, labels=None), None, "")
 
@@ -144,14 +146,16 @@ def in_zone(spec: Spec, zone: str | None) -> Spec:
         return spec
     if spec.clicks is None:
         raise SpecError("the spec has no clicks; evaluate takes rankings and labels")
-    settings = {name: getattr(spec.clicks, name) for name in Clicks.model_fields}
-    clicks = _click_log(settings | {"time_zone": zone}, "time_zone")
+    clicks = _changed(spec.clicks, {"time_zone": zone}, "time_zone")
     return spec.having(clicks=clicks, rankings=None, labels=None)
 
 
-def _click_log(settings: Mapping[str, object], setting_path: str) -> Clicks:
+def _changed(clicks: Clicks, changes: Mapping[str, Any], setting_path: str) -> Clicks:
+    """A click log of which something is said anew."""
+    model = type(clicks)
+    settings = {name: getattr(clicks, name) for name in model.model_fields}
     try:
-        return Clicks(**settings)
+        return model(**{**settings, **changes})
     except ValidationError as error:
         message = "; ".join(
             problem["msg"].removeprefix("Value error, ") for problem in error.errors()

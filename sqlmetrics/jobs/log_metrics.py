@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
 from sqlmetrics.catalog.online import Online, online
-from sqlmetrics.clicks.counterfactual.evaluate import NEW_ESTIMATES, terms
-from sqlmetrics.clicks.counterfactual.terms import Term, product
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal
+
+if TYPE_CHECKING:
+    from sqlmetrics.clicks.counterfactual.terms import Term
 
 NEW_ONLINE = "sqlmetrics_new_online"
 """The table that keeps the sums of online metrics."""
@@ -70,11 +72,16 @@ def _online(metric: Online) -> LogMetric:
 
 def _estimates(spec: Spec) -> Iterator[LogMetric]:
     counterfactual = spec.clicks.counterfactual if spec.clicks else None
-    for term in terms(counterfactual) if counterfactual else ():
-        yield _estimate(term)
+    if counterfactual:
+        from sqlmetrics.clicks.counterfactual.evaluate import terms
+
+        yield from map(_estimate, terms(counterfactual))
 
 
 def _estimate(term: Term) -> LogMetric:
+    from sqlmetrics.clicks.counterfactual.evaluate import NEW_ESTIMATES
+    from sqlmetrics.clicks.counterfactual.terms import product
+
     metric = EstimatedMetric(term.measure, term.estimator)
     x2, xw, w2 = (product(*pair) for pair in term.products)
     sums = {

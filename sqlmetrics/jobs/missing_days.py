@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import groupby, pairwise
 
 from sqlmetrics.catalog.counterfactual import is_estimated
 from sqlmetrics.catalog.online import is_online
-from sqlmetrics.clicks.log_days import days_of_log
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.checks.checks import check_columns
@@ -18,7 +17,7 @@ from sqlmetrics.jobs.days import on_days
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.tables import check_own, targets
 from sqlmetrics.plan.plan import plan
-from sqlmetrics.spec.days import Days, day_of
+from sqlmetrics.spec.days import Days, day_of, ranges
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.template import literal, relation
@@ -219,6 +218,8 @@ def data_days(
     """
     with engine:
         if spec.clicks is not None:
+            from sqlmetrics.clicks.log_days import days_of_log
+
             log = on_days(spec, days).spec.clicks
             log_days = days_of_log(log, engine, known_days, ranges, days) if log else set()
             return {day for day in log_days if days is None or _is_in(day, days)}
@@ -342,24 +343,6 @@ def _lacks(time_by_metric: Mapping[Metric, Moment], metric: Metric, first: Momen
 
 def _kind(metric: str) -> tuple[bool, bool]:
     return is_online(metric), is_estimated(metric)
-
-
-def ranges(days: Iterable[date]) -> Iterator[Days]:
-    """Days that follow one another as ranges, in their order.
-
-    >>> [str(one) for one in ranges([date(2026, 1, 3), date(2026, 1, 1), date(2026, 1, 2)])]
-    ['from 2026-01-01 and before 2026-01-04']
-    """
-    start: date | None = None
-    last = date.min
-    for day in sorted(set(days)):
-        if start is not None and day - last > timedelta(1):
-            yield Days(start=start, end=last + timedelta(1))
-            start = None
-        start = start or day
-        last = day
-    if start is not None:
-        yield Days(start=start, end=last + timedelta(1))
 
 
 def _is_in(day: date, days: Days) -> bool:

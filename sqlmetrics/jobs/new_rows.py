@@ -9,7 +9,6 @@ from pathlib import Path
 
 import sqlmetrics
 from sqlmetrics.catalog.online import online
-from sqlmetrics.clicks.log_rows import of_requests, request_columns
 from sqlmetrics.evaluation.intervals import (
     BY_REQUEST,
     OWN,
@@ -270,7 +269,20 @@ class NewRows:
     @property
     def _request_columns(self) -> list[str]:
         """What rows tell of a request; rows that get some metrics alone keep what they have."""
-        return request_columns(self.spec, PER_QUERY) if self._has_all_metrics else []
+        if self.spec.clicks is None or not self._has_all_metrics:
+            return []
+        from sqlmetrics.clicks.log_rows import request_columns
+
+        return request_columns(self.spec, PER_QUERY)
+
+    @property
+    def _requests(self) -> str:
+        """Where these columns are from, as SQL; empty without them."""
+        if not self._request_columns:
+            return ""
+        from sqlmetrics.clicks.log_rows import of_requests
+
+        return of_requests(self._request_columns, "asked_id")
 
     @property
     def _has_all_metrics(self) -> bool:
@@ -282,11 +294,10 @@ class NewRows:
 
     def _rows(self, per_query: str) -> str:
         sql_by_column = {"spec": literal(self.spec.title), "metric_date": self.day or "metric_date"}
-        request_columns = self._request_columns
         view = {
             "columns": [self._named(name, sql_by_column) for name in self._per_query_columns],
             "rows": per_query,
-            "requests": of_requests(request_columns, "asked_id") if request_columns else "",
+            "requests": self._requests,
         }
         rows = print_template("jobs/per_query", view)
         if self.plan is None:

@@ -11,13 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sqlmetrics.clicks.clean_log import cleaned_log
-from sqlmetrics.clicks.counterfactual.evaluate import NEW_ESTIMATES, kept_estimates
-from sqlmetrics.clicks.evaluate import evaluate_clicks
-from sqlmetrics.clicks.result import ClickResult
-from sqlmetrics.clicks.steps import online_step
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import SpecError, SqlmetricsError
@@ -40,7 +35,7 @@ from sqlmetrics.jobs.definitions import (
 from sqlmetrics.jobs.exchange import ALL_DAYS, adding
 from sqlmetrics.jobs.experiment.rows import Looks, looked
 from sqlmetrics.jobs.log_metrics import NEW_ONLINE
-from sqlmetrics.jobs.missing_days import Part, ranges
+from sqlmetrics.jobs.missing_days import Part
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
 from sqlmetrics.jobs.provenance import UNNAMED, Provenance
 from sqlmetrics.jobs.sources import CHECKED_INPUT, check_same_spec, run_that_checked
@@ -48,11 +43,14 @@ from sqlmetrics.jobs.tables import check_own, targets
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.summary import NO_DATE
 from sqlmetrics.plan.tables import ShownLists
-from sqlmetrics.spec.days import Days, Ends, day_of
+from sqlmetrics.spec.days import Days, Ends, day_of, ranges
 from sqlmetrics.spec.named_values import named_in
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialects import DIALECTS
 from sqlmetrics.sql.template import literal
+
+if TYPE_CHECKING:
+    from sqlmetrics.clicks.result import ClickResult
 
 LOG = logging.getLogger("sqlmetrics.jobs")
 
@@ -348,11 +346,14 @@ class _Run:
     @cached_property
     def _new_days(self) -> set[date]:
         """The days that have a new row."""
-        metrics_by_table = {
-            NEW_FACTS: self.spec.metrics,
-            NEW_ONLINE: self.spec.online,
-            NEW_ESTIMATES: self.spec.estimated,
-        }
+        metrics_by_table: dict[str, Sequence[Any]] = {NEW_FACTS: self.spec.metrics}
+        if self.spec.clicks is not None:
+            from sqlmetrics.clicks.counterfactual.evaluate import NEW_ESTIMATES
+
+            metrics_by_table |= {
+                NEW_ONLINE: self.spec.online,
+                NEW_ESTIMATES: self.spec.estimated,
+            }
         tables = [name for name, metrics in metrics_by_table.items() if metrics]
         if self._asked.day:
             tables = []
@@ -394,6 +395,10 @@ def _evaluated(
         ) as lists:
             yield lists
         return
+    from sqlmetrics.clicks.clean_log import cleaned_log
+    from sqlmetrics.clicks.counterfactual.evaluate import kept_estimates
+    from sqlmetrics.clicks.steps import online_step
+
     with (
         cleaned_log(spec.clicks, engine, names=named_in(spec), only_days=True) as log,
         keeping(engine, online_step(log.tables, spec, NEW_ONLINE, moments=True)),
@@ -460,6 +465,8 @@ def evaluated(
     """
     question = on_days(spec, days)
     if spec.clicks is not None:
+        from sqlmetrics.clicks.evaluate import evaluate_clicks
+
         return evaluate_clicks(
             question.spec,
             engine,

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from sqlmetrics.catalog.dimension import metric_rows
-from sqlmetrics.clicks.log_rows import QUERY_TEXT, request_columns
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, SqlmetricsError
 from sqlmetrics.jobs.schema import (
@@ -129,6 +128,21 @@ def _without_schema(table: str, name: str, engine: Database) -> Iterator[str]:
             )
 
 
+def _of_requests(spec: Spec) -> dict[str, TableColumn]:
+    """The columns that a click log adds to the per-query table."""
+    if spec.clicks is None:
+        return {}
+    from sqlmetrics.clicks.log_rows import QUERY_TEXT, request_columns
+
+    columns_of_log = {
+        name: TableColumn("varchar", f"The request's {name}.")
+        for name in request_columns(spec, PER_QUERY)
+    }
+    if QUERY_TEXT in columns_of_log:
+        columns_of_log[QUERY_TEXT] = TableColumn("varchar", "What was asked.")
+    return columns_of_log
+
+
 def columns(spec: Spec) -> dict[str, Columns]:
     """Table -> its columns, also those that the spec adds to it."""
     paired = BASELINE if has_baseline(spec) else {}
@@ -137,16 +151,10 @@ def columns(spec: Spec) -> dict[str, Columns]:
         for measure, row in zip(spec.measures, metric_rows(spec.measures), strict=True)
         if not measure.metric.pooled
     }
-    of_requests = {
-        name: TableColumn("varchar", f"The request's {name}.")
-        for name in request_columns(spec, PER_QUERY)
-    }
-    if QUERY_TEXT in of_requests:
-        of_requests[QUERY_TEXT] = TableColumn("varchar", "What was asked.")
     return {
         **{name: table.columns for name, table in TABLES.items()},
         "facts": {**FACTS, **paired},
-        "per_query": {**PER_QUERY, **named(**{**of_metrics, **of_requests})},
+        "per_query": {**PER_QUERY, **named(**{**of_metrics, **_of_requests(spec)})},
     }
 
 

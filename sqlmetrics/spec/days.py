@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -232,3 +232,21 @@ def names_day(text: str) -> bool:
 _WORDS = {"today": 0, "yesterday": 1}
 A_DAY = "a date like 2026-01-31, today, yesterday or an offset like '-3 days'"
 """What `said_day` takes."""
+
+
+def ranges(days: Iterable[date]) -> Iterator[Days]:
+    """Days that follow one another as ranges, in their order.
+
+    >>> [str(days) for days in ranges([date(2026, 1, 3), date(2026, 1, 1), date(2026, 1, 2)])]
+    ['from 2026-01-01 and before 2026-01-04']
+    """
+    start: date | None = None
+    last = date.min
+    for day in sorted(set(days)):
+        if start is not None and day - last > timedelta(1):
+            yield Days(start=start, end=last + timedelta(1))
+            start = None
+        start = start or day
+        last = day
+    if start is not None:
+        yield Days(start=start, end=last + timedelta(1))

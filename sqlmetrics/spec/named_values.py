@@ -8,12 +8,11 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from sqlmetrics.catalog.online import online
-from sqlmetrics.spec.click_columns import CLICK
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.spec.threshold import EACH, PREVIOUS, Threshold
 
 if TYPE_CHECKING:
     from sqlmetrics.spec.click_log import Clicks
+    from sqlmetrics.spec.threshold import Threshold
 
 ACTION, SYSTEM = "action", "system"
 
@@ -55,6 +54,14 @@ def named_in(spec: Spec) -> Iterator[NamedValue]:
         yield NamedValue("baseline", SYSTEM, spec.baseline)
     for threshold in spec.checks:
         yield from _of_check(threshold)
+    if spec.online:
+        yield from _of_online(spec)
+
+
+def _of_online(spec: Spec) -> Iterator[NamedValue]:
+    """The actions that the metrics of a click log count."""
+    from sqlmetrics.spec.click_columns import CLICK  # models, which take time to build
+
     measures = [online(text) for text in spec.online]
     success = spec.clicks.success_actions if spec.clicks else ()
     of_clicks = (m for m in measures if m.of_clicks or (m.of_success and CLICK in success))
@@ -72,6 +79,8 @@ def measured_actions(names: Iterable[NamedValue]) -> tuple[str, ...]:
 
 def _of_check(threshold: Threshold) -> Iterator[NamedValue]:
     """What a check names: where it is nowhere, the check fails, and no number is another one."""
+    from sqlmetrics.spec.threshold import EACH, PREVIOUS
+
     if threshold.system is not None:
         yield NamedValue("checks.system", SYSTEM, threshold.system, decides=False)
     if threshold.against != PREVIOUS:

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from html import escape as html_text
 from itertools import chain
 from textwrap import wrap
 
@@ -278,6 +277,13 @@ def markdown_text(text: str) -> str:
     note: \<script> has p <0.05; [x]\(javascript:y)
     """
     return _PROSE.sub(r"\\\g<0>", visible(text))
+
+
+def html_text(text: str) -> str:
+    """A text for HTML, in which names from the data make no tag."""
+    from html import escape  # which imports the names of all characters
+
+    return escape(text)
 
 
 def _markdown_cell(text: str) -> str:

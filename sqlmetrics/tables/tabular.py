@@ -11,13 +11,19 @@ from dataclasses import fields
 from datetime import date
 from decimal import Decimal
 from functools import partial
-from html import escape
 from importlib import import_module
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 from sqlmetrics.errors import SpecError, unknown
-from sqlmetrics.tables.table import Table, html_notes, in_notebook, markdown_text, visible
+from sqlmetrics.tables.table import (
+    Table,
+    html_notes,
+    html_text,
+    in_notebook,
+    markdown_text,
+    visible,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +53,7 @@ class Text(str):
         return str(self)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(self)}</pre>"
+        return f"<pre>{html_text(self)}</pre>"
 
 
 class Tabular:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.engines.database import Database
@@ -23,6 +21,9 @@ from sqlmetrics.sql.template import identifier, literal, verbatim
 from sqlmetrics.stats.nonparametric import chi_square_test
 from sqlmetrics.tables.table import Table, printable
 from sqlmetrics.tables.tabular import ArrowTables, Block, Kinds, Tabular, arrow_tables, kinds_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # Shown lists beside the ranked ones: how alike they are, and why they differ.
 

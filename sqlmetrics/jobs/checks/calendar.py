@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from sqlmetrics.engines.database import Database
-from sqlmetrics.jobs.missing_days import ranges
-from sqlmetrics.spec.days import Days, day_of
+from sqlmetrics.spec.days import Days, day_of, ranges
 
 
 @dataclass(frozen=True)

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.clicks.analysis.experiment import THRESHOLD
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.report.failure import HAS_ROW, Change, Failure
 from sqlmetrics.jobs.tables import columns_of, targets
-from sqlmetrics.spec.click_experiment import ClickExperiment
 from sqlmetrics.spec.days import Days, as_sql
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.threshold import PRIMARY, SAMPLE_RATIO, Threshold
 from sqlmetrics.sql.template import literal, relation
 from sqlmetrics.tables.tabular import Row
+
+if TYPE_CHECKING:
+    from sqlmetrics.spec.click_experiment import ClickExperiment
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,8 @@ class ExperimentLook:
         }
 
     def _sample_ratio(self, row: Row) -> dict[str, Any]:
+        from sqlmetrics.clicks.analysis.experiment import THRESHOLD
+
         p = row["p_sample_ratio"]
         holds = p is not None and p >= THRESHOLD
         return {
