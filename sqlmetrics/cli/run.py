@@ -84,8 +84,8 @@ SYSTEMS = 4
 @option(
     "--publish",
     metavar="PLACE",
-    help="Copy the tables to FILE.duckdb (replaced whole), a folder of Parquet files, or "
-    "a database URL.",
+    help="Copy the tables to FILE.duckdb (replaced whole), a folder of Parquet files, "
+    "delta:FOLDER, or a database URL.",
     heading=OUTPUT,
 )
 @option(
@@ -225,7 +225,7 @@ class Choice:
         Raises:
             SpecError: If they do not, or the spec has no output.
         """
-        from sqlmetrics.jobs.destination import destination
+        from sqlmetrics.jobs.destination import NO_REFRESH, destination
         from sqlmetrics.jobs.tables import targets
 
         targets(spec)
@@ -240,7 +240,10 @@ class Choice:
         if self.allow_loss and not (self.full_refresh or self.recompute):
             raise SpecError("--allow-loss needs --full-refresh, or --backfill --recompute")
         if target is not None:
-            return destination(target, version)
+            to = destination(target, version)
+            if to.kind == "delta" and self.full_refresh:
+                raise SpecError(NO_REFRESH)
+            return to
         if version is not None:
             raise SpecError(
                 "--storage-version applies to a published file; add --publish FILE.duckdb"

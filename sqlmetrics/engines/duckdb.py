@@ -382,6 +382,14 @@ def _plain(name: str) -> str:
     return parts(finished(name))[-1]
 
 
+DUCKLAKE = (
+    "its extension comes from the internet, or by pip install duckdb-extension-ducklake; "
+    "then name it in profiles.yml: extensions: [ducklake], attach: [{path: ducklake:FILE, "
+    "alias: lake}]"
+)
+"""What is said where a catalog of DuckLake cannot be opened."""
+
+
 def open_database(
     database: str | None = None,
     *,
@@ -411,7 +419,8 @@ def open_database(
         folder = os.path.dirname(database) or "."
         if is_file(database) and not os.path.isdir(folder):
             raise SpecError(f"there is no folder {folder!r} for {database!r}; create it") from None
-        raise EngineError(f"cannot open {database!r}: {_brief(error)}") from None
+        hint = f"; {DUCKLAKE}" if database.startswith("ducklake:") else ""
+        raise EngineError(f"cannot open {database!r}: {_brief(error)}{hint}") from None
 
 
 def _silent(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:

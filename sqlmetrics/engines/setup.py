@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import duckdb
 
 from sqlmetrics.engines.database_file import check_database
 from sqlmetrics.engines.url import DEFAULT, NEW_SCHEMA, SCHEMA, ConnectionURL, check_there
@@ -110,14 +114,27 @@ _INTERNAL = ("information_schema", "pg_catalog")
 
 
 def _load(extension: Any, driver: Driver) -> None:
-    """Load an extension; one that is not here is installed first."""
+    """Load an extension; one that is not here is read from its wheel, or else installed first."""
     settings = extension if isinstance(extension, Mapping) else {"name": extension}
     name, repo = _word(settings.get("name", "")), settings.get("repo")
     try:
         driver.execute(f"load {name}")
     except (EngineError, InputError):
+        if file := _in_wheel(name):
+            driver.execute(f"load {literal(file)}")
+            return
         driver.execute(f"install {name}" + (f" from {_word(repo)}" if repo else ""))
         driver.execute(f"load {name}")
+
+
+def _in_wheel(name: str) -> str:
+    """The file of an extension in its package of PyPI, which is of one version of DuckDB."""
+    package = find_spec(f"duckdb_extension_{name}")
+    for folder in (package and package.submodule_search_locations) or ():
+        file = Path(folder) / "extensions" / f"v{duckdb.__version__}" / f"{name}.duckdb_extension"
+        if file.is_file():
+            return str(file)
+    return ""
 
 
 def _of_kind(kind: type, value: Any, name: str) -> Any:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.engines.duckdb_file import ENDINGS, check_version, is_database, tables
+from sqlmetrics.engines.failure import first_line
 from sqlmetrics.engines.registry import place_of
 from sqlmetrics.errors import EngineError, SpecError, unknown
 from sqlmetrics.jobs.definitions import check_definitions
@@ -15,10 +18,21 @@ from sqlmetrics.jobs.schema import PER_QUERY
 from sqlmetrics.jobs.sources import check_same_spec
 from sqlmetrics.jobs.tables import check_own, columns_of, held_targets, targets
 from sqlmetrics.spec.days import Days
+from sqlmetrics.spec.source import Output
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import parts
 
-KINDS = "FILE.duckdb, a folder for Parquet files, or the URL of a database"
+KINDS = (
+    "FILE.duckdb, a folder for Parquet files, delta:FOLDER for tables of Delta, or the URL of a "
+    "database"
+)
+
+DELTA, ICEBERG = "delta:", "iceberg:"
+
+NO_REFRESH = (
+    "--full-refresh cannot be published to tables of Delta, which would lose days; name the days, "
+    "or publish to another place"
+)
 
 
 @dataclass(frozen=True)
@@ -26,7 +40,7 @@ class Destination:
     """A place.
 
     Attributes:
-        kind: `file`, `folder` or `database`.
+        kind: `file`, `folder`, `delta` or `database`.
         place: Its path, or its URL.
         version: The oldest DuckDB that shall read the file; empty if any will do.
     """
@@ -50,7 +64,15 @@ def destination(location: str, version: str | None = None) -> Destination:
     Raises:
         SpecError: If it names none, or a version that the place has not.
     """
-    kind = "database" if "://" in location else _kind(location)
+    if location.startswith(ICEBERG):
+        raise SpecError(
+            f"--publish {location}: Iceberg's tables are written by Trino: give its URL, "
+            "trino://user@host/catalog/schema"
+        )
+    if location.startswith(DELTA):
+        kind = "delta"
+    else:
+        kind = "database" if "://" in location else _kind(location)
     if kind == "database" and place_of(location).in_memory:
         raise SpecError(f"--publish {location} is a database in memory, so nobody could read it")
     if version is not None and kind != "file":
@@ -93,6 +115,9 @@ def check_destination(
     """
     if to.kind == "database":
         _check_database(spec, to, days, adopt=adopt)
+        return
+    if to.kind == "delta":
+        check_delta(spec, to, days, adopt=adopt)
         return
     _check_writable(to)
     if to.kind == "file":
@@ -207,3 +232,75 @@ def tables_in_file(spec: Spec, engine: Database, file: Path) -> dict[str, str]:
 def _is_of_queries(name: str, engine: Database) -> bool:
     """Whether a table is there, and one of queries that a run made."""
     return {*PER_QUERY} <= {column.casefold() for column in columns_of(name, engine)}
+
+
+def alone_name(name: str) -> str:
+    """A table's own name, quoted where it must be; a file has no other schema."""
+    table_name = parts(name)[-1]
+    return table_name if table_name.isidentifier() else '"' + table_name.replace('"', '""') + '"'
+
+
+def alone_spec(spec: Spec) -> Spec:
+    """The spec, its output without schemas."""
+    names = {key: alone_name(name) for key, name in targets(spec).items()}
+    relations = {"relation": names["facts"], "per_query": names.get("per_query")}
+    output = Output(**relations, runs=names["runs"], views=not spec.output or spec.output.views)
+    return spec.model_copy(update={"output": output})
+
+
+def delta_table(to: Destination, name: str) -> str:
+    """Where a table of Delta is: a folder, or the URL of one."""
+    return f"{to.place.removeprefix(DELTA).rstrip('/')}/{parts(name)[-1]}"
+
+
+@contextmanager
+def delta_failing(to: Destination, place: str) -> Iterator[None]:
+    """Tell what the library of Delta says as our errors."""
+    try:
+        from deltalake.exceptions import CommitFailedError, DeltaError
+    except ModuleNotFoundError:
+        raise SpecError(
+            f"--publish {to.place} needs deltalake: pip install 'sqlmetrics[lakehouse]'"
+        ) from None
+    try:
+        yield
+    except CommitFailedError as error:
+        raise EngineError(
+            f"{place}: another writer was quicker, and the table is as it left it; publish again "
+            f"({first_line(error)})"
+        ) from None
+    except (DeltaError, OSError) as error:
+        raise EngineError(f"{place}: {first_line(error)}") from None
+
+
+def check_delta(
+    spec: Spec, to: Destination, days: Days | None = None, *, adopt: bool = False
+) -> None:
+    """Look whether tables of Delta are of runs, and of this spec where they have its name.
+
+    Args:
+        spec: What is asked, with its `output`.
+        to: Where they are.
+        days: The days that will be replaced, if both ends are known.
+        adopt: Whether rows of the spec's name are its own, whatever wrote them.
+
+    Raises:
+        SpecError: If not, or if other days have another definition of a metric.
+        EngineError: If one cannot be read.
+    """
+    alone = alone_spec(spec)
+    with connect() as lake, delta_failing(to, to.place):
+        from deltalake import DeltaTable
+
+        for name in targets(alone).values():
+            place = delta_table(to, name)
+            if DeltaTable.is_deltatable(place):
+                rows = DeltaTable(place).to_pyarrow_dataset()
+                held = lake.register("sqlmetrics_held", rows)
+                lake.execute(f"create view {name} as select * from {held}")
+        check_own(alone, lake)
+        if not adopt:
+            check_same_spec(alone, lake)
+        is_known = days is not None and days.start is not None and days.end is not None
+        if is_known and days is not None and lake.find(targets(alone)["facts"]):
+            check_definitions(alone, days.ends, lake)

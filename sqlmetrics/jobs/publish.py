@@ -16,9 +16,22 @@ import pyarrow.parquet as pq
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.engines.duckdb_file import new_file
 from sqlmetrics.engines.output_files import replaced, writing, writing_to
+from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.changes import changes, comments, create
 from sqlmetrics.jobs.definitions import these
-from sqlmetrics.jobs.destination import check_destination, check_writer, destination, tables_in_file
+from sqlmetrics.jobs.destination import (
+    NO_REFRESH,
+    Destination,
+    alone_name,
+    alone_spec,
+    check_delta,
+    check_destination,
+    check_writer,
+    delta_failing,
+    delta_table,
+    destination,
+    tables_in_file,
+)
 from sqlmetrics.jobs.dictionary import lacking
 from sqlmetrics.jobs.exchange import ALL_DAYS, Exchange, TableRows
 from sqlmetrics.jobs.macros import install
@@ -26,7 +39,6 @@ from sqlmetrics.jobs.schema import COUNTED, TABLES, Columns, TableColumn
 from sqlmetrics.jobs.tables import check_own, columns, held_targets, targets
 from sqlmetrics.jobs.views import make_views, view_statements, wide
 from sqlmetrics.spec.days import Days, Ends
-from sqlmetrics.spec.source import Output
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import identifier, lines, literal, parts, relation
 
@@ -60,8 +72,9 @@ def publish(
         spec: What is asked, with its `output`.
         engine: Where its tables are.
         location: A file that ends in `.duckdb`, with the views and macros in it; a folder for one
-            Parquet file a table; or the URL of a database, whose rows of the spec are replaced
-            in one transaction, from the first to the last day that there is here.
+            Parquet file a table; `delta:FOLDER` for tables of Delta, or the URL of a database,
+            whose rows of the spec are replaced, in one commit a table or in one transaction, from
+            the first to the last day that there is here.
         storage_version: The oldest DuckDB that shall read the file, like `v1.5.0`.
         full_refresh: Whether the other database loses days of the spec that are not here.
         allow_loss: Of so many days at most.
@@ -79,6 +92,10 @@ def publish(
         if to.kind == "database":
             allowed = allow_loss if full_refresh else None
             return _to_database(spec, engine, location, allowed)
+        if to.kind == "delta" and full_refresh:
+            raise SpecError(NO_REFRESH)
+        if to.kind == "delta":
+            return list(_to_delta(spec, engine, to))
         check_destination(spec, engine, to)
         if to.kind == "file":
             return list(_to_file(spec, engine, to.path, to.version))
@@ -168,7 +185,7 @@ def _to_file(spec: Spec, engine: Database, file: Path, version: str) -> Iterator
         with replaced(file) as staging_file, new_file(staging_file, version) as target:
             for table in _tables(spec, engine, other_tables=other_tables):
                 _load(target, table)
-            alone = _alone_spec(spec)
+            alone = alone_spec(spec)
             changes(alone, target).carry_out(target)  # what it asks for since its last run
             make_views(
                 alone, target, view_statements(alone, target, wide(spec, engine), every=True)
@@ -179,34 +196,70 @@ def _to_file(spec: Spec, engine: Database, file: Path, version: str) -> Iterator
 
 def _load(target: Database, table: _Published) -> None:
     """A table as it was: its types, what is never NULL, the order of its columns, and comments."""
-    table_name = _alone(table.name)
+    table_name = alone_name(table.name)
     held = target.register("sqlmetrics_published", table.rows)
     target.execute(create(target.translation, table.key, table_name, table.columns.values()))
     target.execute(f"insert into {relation(table_name)} by name select * from {held}")
     target.execute_all(comments(target.translation, table.key, table_name, table.columns.values()))
 
 
-def _alone(name: str) -> str:
-    """A table's own name, quoted where it must be; a file has no other schema."""
-    table_name = parts(name)[-1]
-    return table_name if table_name.isidentifier() else '"' + table_name.replace('"', '""') + '"'
+def _own_tables(spec: Spec, engine: Database) -> dict[str, _Published]:
+    """Each table with the rows of one spec and its metrics."""
+    columns_by_table = columns(spec)
+    return {
+        table.key: table.filled(columns_by_table[table.key])
+        for table in _tables(spec, engine, spec.title)
+    }
 
 
-def _alone_spec(spec: Spec) -> Spec:
-    """The spec, its output without schemas."""
-    names = {key: _alone(name) for key, name in targets(spec).items()}
-    relations = {"relation": names["facts"], "per_query": names.get("per_query")}
-    output = Output(**relations, runs=names["runs"], views=not spec.output or spec.output.views)
-    return spec.model_copy(update={"output": output})
+def _to_delta(spec: Spec, engine: Database, to: Destination) -> Iterator[str]:
+    """The spec's rows in tables of Delta, in the place of those of the same days.
+
+    Each table changes by one commit, the fact table last: a reader sees a table old or new.
+    """
+    tables = _own_tables(spec, engine)
+    check_delta(spec, to, _days(tables["facts"]).days)
+    for key in sorted(tables, key=lambda key: key == "facts"):
+        place = delta_table(to, tables[key].name)
+        with delta_failing(to, place):
+            _commit(spec, tables[key], place)
+        yield place
+
+
+def _commit(spec: Spec, table: _Published, place: str) -> None:
+    from deltalake import DeltaTable, write_deltalake
+
+    rows = _zoned(table.typed)
+    if not DeltaTable.is_deltatable(place):
+        write_deltalake(place, rows, description=TABLES[table.key].meaning)
+        return
+    if table.key in COUNTED:
+        days = _days(table).days
+        conditions = days.around("metric_date", 0, 0, lambda day, _: day) if days else []
+        predicate = " and ".join([f"spec = {literal(spec.title)}", *conditions])
+        write_deltalake(place, rows, mode="overwrite", predicate=predicate, schema_mode="merge")
+        return
+    keys = ["run_id"] if table.key == "runs" else TABLES[table.key].key
+    matches = " and ".join(f"held.{key} = fresh.{key}" for key in keys)
+    merger = DeltaTable(place).merge(rows, matches, source_alias="fresh", target_alias="held")
+    if table.key == "metrics":  # always as this version knows them
+        merger = merger.when_matched_update_all()
+    merger.when_not_matched_insert_all().execute()
+
+
+def _zoned(rows: pa.Table) -> pa.Table:
+    """The rows with times in UTC, which every reader of Delta has a type for."""
+    zoned = pa.timestamp("us", "UTC")
+    fields = [
+        field.with_type(zoned) if pa.types.is_timestamp(field.type) else field
+        for field in rows.schema
+    ]
+    return rows.cast(pa.schema(fields))
 
 
 def _to_database(spec: Spec, engine: Database, url: str, allowed_loss: int | None) -> list[str]:
     """The spec's rows in another database, in the place of those of the same days."""
-    columns_by_table = columns(spec)
-    tables = {
-        table.key: table.filled(columns_by_table[table.key])
-        for table in _tables(spec, engine, spec.title)
-    }
+    tables = _own_tables(spec, engine)
     source = wide(spec, engine)
     with connect(url, create=True) as target:
         check_writer(target, targets(spec)["facts"])
@@ -235,9 +288,9 @@ def _put(table: _Published, held: str) -> TableRows:
     return replace(rows, instead_of=these((row["metric"], row["k"]) for row in published_metrics))
 
 
-def _days(facts: _Published) -> Ends:
+def _days(table: _Published) -> Ends:
     """From the first to the last day of the rows."""
-    if not facts.rows.num_rows:
+    if not table.rows.num_rows:
         return Days(start=date.max - timedelta(1), end=date.max).ends
-    ends = pc.min_max(facts.typed["metric_date"]).as_py()
+    ends = pc.min_max(table.typed["metric_date"]).as_py()
     return Days(start=ends["min"], end=ends["max"] + timedelta(1)).ends

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 import sys
 from collections.abc import Mapping
 from datetime import date, timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from conftest import peer
 from marked import by_turns
 
 import sqlmetrics as sm
+from sqlmetrics.engines.database import connect
+from sqlmetrics.jobs.history.restore import restore
+from sqlmetrics.jobs.run import write
+from sqlmetrics.spec.days import Days
 
 pytestmark = by_turns(1)
 
@@ -139,3 +147,47 @@ def test_what_cannot_be_read_says_why(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "pyiceberg", None)
     with pytest.raises(sm.InputError, match=r"needs pyiceberg.*: pip install 'sqlmetrics\[lake"):
         sm.evaluate(rankings, LABELS, ["mrr"])
+
+
+def test_a_lake_of_ducklake_is_read_by_its_catalog(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files hold rows that were deleted, so they are refused; its extension may be a wheel."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data/rankings").mkdir(parents=True)
+    pq.write_table(RANKINGS, tmp_path / "data/rankings/ducklake-0a1b.parquet")
+    told = "a table of DuckLake, whose files may hold deleted rows; attach its catalog in profiles"
+    for folder in ("data/rankings", "data"):
+        with pytest.raises(sm.InputError, match=told):
+            sm.evaluate(folder, LABELS, METRICS)
+    lake = {"path": "ducklake:meta.ducklake", "alias": "lake", "data_path": "data"}
+    output = {"type": "duckdb", "path": ":memory:", "extensions": ["ducklake"], "attach": [lake]}
+    Path("profiles.yml").write_text(json.dumps({"target": "dev", "outputs": {"dev": output}}))
+    if find_spec("duckdb_extension_ducklake") is None:
+        with pytest.raises(sm.EngineError, match=r"pip install duckdb-extension-ducklake"):
+            sm.evaluate("rankings", "labels", METRICS, connection="duckdb:///ducklake:x.ducklake")
+        return
+    with connect("dev") as engine:
+        engine.load("lake.rankings", RANKINGS)
+        engine.load("lake.labels", LABELS)
+        engine.execute("insert into lake.rankings select * from lake.rankings where score = 1")
+        engine.execute("delete from lake.rankings where score = 1")
+    kept = RANKINGS.filter(pc.field("score") != 1)
+    asked = {"date": "ds"}
+    found = sm.evaluate("lake.rankings", "lake.labels", METRICS, connection="dev", **asked)
+    wanted = sm.evaluate(kept, LABELS, METRICS, **asked)
+    assert [row["value"] for row in found.to_dicts()] == [row["value"] for row in wanted.to_dicts()]
+    columns = {"score": "score", "date": "ds"}
+    job = sm.Spec(
+        name="shop",
+        rankings={"relation": "lake.rankings", "columns": columns},
+        labels={"relation": "lake.labels"},
+        metrics=METRICS,
+        output={"relation": "lake.metrics"},
+    )
+    with connect("dev") as engine:
+        runs = [write(job, engine, Days(start=DAYS[0], end=day)) for day in (DAYS[2], DAYS[1])]
+        values = engine.rows("select value from lake.metrics where metric_date < '2026-03-03'")
+        assert len(values) == 2 * len(METRICS)
+        assert {value for (value,) in values} <= {row["value"] for row in wanted.to_dicts()}
+        assert restore(job, engine, "last").run.run_id == runs[1].run_id

@@ -11,7 +11,8 @@ from unittest.mock import patch
 import duckdb
 import pytest
 from click.testing import CliRunner
-from job_days import TABLES, check, clear, days, facts, job, log
+from conftest import peer
+from job_days import KEY, METRICS, TABLES, check, clear, days, facts, job, log
 from job_files import client
 from marked import by_turns
 
@@ -62,6 +63,58 @@ def test_a_reader_sees_the_old_file_or_the_new_one(shop: str, tmp_path: Path) ->
         macro = "select count(*) from duckdb_functions() where function_name = 'ndcg'"
         assert engine.rows(macro) == [(1,)]
     assert [one.name for one in file.parent.iterdir()] == ["published.duckdb"]
+
+
+def of_lake(folder: Path, table: str) -> list[dict[str, Any]]:
+    """The rows that a table of Delta has now."""
+    rows = peer("deltalake").DeltaTable(folder / table).to_pyarrow_table().to_pylist()
+    return sorted(rows, key=lambda row: [str(row[name]) for name in row if name in KEY])
+
+
+@by_turns(2)
+def test_tables_of_delta_change_by_one_commit(
+    shop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Days and specs that are not published stay, columns come, and a second writer is refused."""
+    deltalake, lake = peer("deltalake"), tmp_path / "new" / "lake"
+    with connect(shop) as engine:
+        written = publish(job(), engine, f"delta:{lake}")
+        assert written[-1] == f"{lake}/metrics", "the fact table is the last one"
+        write(job("other"), engine, days(1, 2))
+        publish(job("other"), engine, f"delta:{lake}/")
+        engine.execute("delete from metrics where metric_date < '2026-01-02' and spec = 'shop'")
+        write(job(metrics=[*METRICS, "hit@1"]), engine, days(1, 4))
+        publish(job(metrics=[*METRICS, "hit@1"]), engine, f"delta:{lake}")
+        numbers, others = facts(engine), facts(engine, "other")
+    rows = of_lake(lake, "metrics")
+    found = {tuple(str(row[name]) for name in KEY): row for row in rows if row["spec"] == "shop"}
+    assert len(found) == sum(row["spec"] == "shop" for row in rows)
+    first = {key for key in found if key[0] == "2026-01-01"}
+    assert (len(first), found.keys() - first) == (30, numbers.keys())
+    assert all(found[key]["value"] == row["value"] for key, row in numbers.items())
+    assert sum(row["spec"] == "other" for row in rows) == len(others)
+    queries = of_lake(lake, "metrics_of_queries")
+    assert {row["metric_date"].day for row in queries if row["hit_at_1"] is not None} == {2, 3, 4}
+    assert len(of_lake(lake, "metrics_runs")) == 3
+    assert len(of_lake(lake, "metrics_metrics")) == len(METRICS) + 1
+    table = deltalake.DeltaTable(lake / "metrics")
+    assert [change["operation"] for change in table.history()] == ["WRITE"] * 3
+    assert not table.schema().fields[0].nullable
+    monkeypatch.setattr(deltalake.DeltaTable, "is_deltatable", lambda _: False)
+    with connect(shop) as engine:  # as if it had been made in between
+        with pytest.raises(sm.EngineError, match="already exists"):
+            publish(job(), engine, f"delta:{lake}")
+        monkeypatch.undo()
+        changed = job(conventions={"gain": "linear"})
+        with pytest.raises(sm.SpecError, match=r"ndcg@3.*definition|definition.*ndcg@3"):
+            publish(changed, engine, f"delta:{lake}")
+        with pytest.raises(
+            sm.SpecError, match="--full-refresh cannot be published to tables of De"
+        ):
+            publish(job(), engine, f"delta:{lake}", full_refresh=True)
+        with pytest.raises(sm.SpecError, match="Iceberg's tables are written by Trino"):
+            publish(job(), engine, "iceberg:lake")
+    assert of_lake(lake, "metrics") == rows
 
 
 @by_turns(1.9)

@@ -16,6 +16,7 @@ from sqlmetrics.engines.output_files import note_read
 from sqlmetrics.errors import InputError
 
 INSTALL = "pip install 'sqlmetrics[lakehouse]'"
+DUCKLAKE = "a table of DuckLake"
 _ICEBERG_METADATA = "metadata/*.metadata.json"
 _NAME_MAPPING = "schema.name-mapping.default"
 """The property of a table of which some files do not know the ids of their columns."""
@@ -115,6 +116,7 @@ _KINDS = {
     "_delta_log": "a Delta table",
     ".hoodie": "a Hudi table",
     _ICEBERG_METADATA: "an Iceberg table",
+    "ducklake-*.parquet": DUCKLAKE,
 }
 """What stands beside Parquet files of which some may hold rows that were deleted -> what it is."""
 

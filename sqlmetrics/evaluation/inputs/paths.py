@@ -13,7 +13,7 @@ from sqlmetrics.engines.output_files import note_read
 from sqlmetrics.engines.url import nearest_file
 from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.inputs.formats import FORMATS
-from sqlmetrics.evaluation.inputs.lake_table import is_lake_table, lake_kind_below
+from sqlmetrics.evaluation.inputs.lake_table import DUCKLAKE, is_lake_table, lake_kind_below
 from sqlmetrics.evaluation.inputs.packed_file import is_packed, unpack
 from sqlmetrics.evaluation.inputs.pipes import is_pipe, save_pipe
 from sqlmetrics.spec.source import REMOTE
@@ -119,6 +119,7 @@ def _suffix_in(folders: list[str], path: str, role: str) -> str:
         problem = "is a folder without Parquet, CSV or JSON files"
     elif lakes:
         problem = f"is or holds {lakes[0]}, whose files may hold deleted rows"
+        problem += "; attach its catalog in profiles.yml" if lakes[0] == DUCKLAKE else ""
     elif hidden:
         problem = f"is a folder with hidden or unfinished files, like {hidden[0]}"
     elif len(suffixes) > 1:
