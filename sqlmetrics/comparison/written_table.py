@@ -141,5 +141,6 @@ class WrittenTable:
             yield (f"insert into {name} ({columns})\nselect {columns}\nfrom {self._kept.name}")
         else:
             create = "create or replace table" if is_there else "create table"
-            storage = f"{dialect.storage}\n" if dialect.storage else ""
-            yield f"{create} {name}\n{storage}as\n{query}"
+            storage = self.engine.driver.stored(dialect.storage)
+            clause = f"{storage}\n" if storage else ""
+            yield f"{create} {name}\n{clause}as\n{query}"

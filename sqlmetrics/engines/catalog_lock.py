@@ -1,4 +1,7 @@
-"""Locks that a catalog keeps: a view or table that one session alone makes, and that it renews."""
+"""Locks that a catalog keeps: a view or table that one session alone makes, and that it renews.
+
+On Spark it is a view; in a catalog without views, as Iceberg's of Glue and Hadoop, a table.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +38,13 @@ _PREFIX = "sqlmetrics."
 
 ABOUT = "keeps two runs apart that write the same tables"
 
+VIEW, TABLE = "view", "table"
+
+_NO_VIEWS = re.compile(
+    r"view\W.{0,60}not supported|not support\w* views?|CATALOG_(ABILITY|OPERATION)"
+)
+"""What Spark says of a catalog that has none."""
+
 
 @dataclass
 class CatalogLock:
@@ -45,14 +55,16 @@ class CatalogLock:
         name: The view, or table, that stands for it.
         table: What it is the lock of.
         token: What tells this holder from all others.
+        kind: `view`, or `table` once the catalog has shown that it has no views.
     """
 
-    KIND: ClassVar[str] = "view"
+    PURGE: ClassVar[str] = " purge"
 
     driver: Driver
     name: str
     table: str
     token: str = field(default_factory=lambda: secrets.token_hex(8))
+    kind: str = VIEW
 
     @contextmanager
     def held(self, timeout: float) -> Iterator[str]:
@@ -117,7 +129,8 @@ class CatalogLock:
         return f"a run was killed while it wrote {self.table}: {_named(holder)}"
 
     def _drop(self, name: str) -> None:
-        self.driver.execute(f"drop {self.KIND} if exists {self.driver.quoted(name)}")
+        purge = self.PURGE if self.kind == TABLE else ""
+        self.driver.execute(f"drop {self.kind} if exists {self.driver.quoted(name)}{purge}")
 
     def _made(self, name: str) -> bool:
         """Make a view or table that names this session; False if there is one already."""
@@ -126,7 +139,10 @@ class CatalogLock:
         except EngineError as error:
             if re.search("already.?exists", str(error), re.IGNORECASE):
                 return False
-            raise
+            if self.kind == TABLE or not _NO_VIEWS.search(str(error)):
+                raise
+            self.kind = TABLE
+            return self._made(name)
         return True
 
     @cached_property
@@ -143,13 +159,17 @@ class CatalogLock:
         """The statement that fails where another session holds the lock."""
         names = self._names
         properties = ", ".join(f"'{_PREFIX}{name}' = '{text}'" for name, text in names.items())
+        is_view = self.kind == VIEW
+        columns, query = ("", "\nas\nselect 1 as n") if is_view else (" (n int)", "")
         return (
-            f"create view {self.driver.quoted(name)} comment '{ABOUT}'\n"
-            f"tblproperties ({properties})\nas\nselect '{names['host']}' as host"
+            f"create {self.kind} {self.driver.quoted(name)}{columns} comment '{ABOUT}'\n"
+            f"tblproperties ({properties}){query}"
         )
 
     def _holder(self) -> dict[str, str]:
         """What is known of who holds it; empty if nobody does."""
+        if self.kind == TABLE:
+            self.driver.refresh([self.name])
         try:
             rows = self.driver.rows(f"show tblproperties {self.driver.quoted(self.name)}")
         except StatementError as error:
@@ -172,8 +192,8 @@ class CatalogLock:
 
     def _renewed(self, number: int) -> str:
         """The statement that shows waiters another number."""
-        view = self.driver.quoted(self.name)
-        return f"alter view {view} set tblproperties ('{_PREFIX}renewed' = '{number}')"
+        name = self.driver.quoted(self.name)
+        return f"alter {self.kind} {name} set tblproperties ('{_PREFIX}renewed' = '{number}')"
 
 
 @dataclass
@@ -183,7 +203,9 @@ class TableLock(CatalogLock):
     Its comment says whose it is.
     """
 
-    KIND: ClassVar[str] = "table"
+    PURGE: ClassVar[str] = ""
+
+    kind: str = TABLE
 
     def _create(self, name: str) -> str:
         return f"create table {self.driver.quoted(name)} (host varchar) comment {self._about()}"

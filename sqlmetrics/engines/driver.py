@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -399,6 +399,20 @@ class Driver(Statements):
 
     def _tag(self, text: str) -> None:
         """Keep a text beside the session's statements, where the user has none there."""
+
+    def stored(self, storage: str) -> str:
+        """How a table that stays is stored, of the dialect's words on that."""
+        return storage
+
+    def refresh(self, names: Iterable[str]) -> None:
+        """Forget what the session remembers of tables that other sessions may have changed.
+
+        Args:
+            names: Dotted names of tables, also of those that are not there.
+        """
+
+    def check_views(self, name: str) -> None:
+        """Raise SpecError if the catalog of a table has no views."""
 
     @contextmanager
     def alone(self, name: str) -> Iterator[str]:  # noqa: ARG002 (an engine that locks needs it)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +14,14 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sqlmetrics.engines.catalog_lock import LockingDriver
+from sqlmetrics.engines.catalog_lock import VIEW, LockingDriver
 from sqlmetrics.engines.database import is_frame
 from sqlmetrics.engines.driver import STANDARD
 from sqlmetrics.engines.failure import LOST, StatementError, first_line, one_line
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
-from sqlmetrics.errors import EngineError
+from sqlmetrics.errors import EngineError, SpecError
+from sqlmetrics.sql.dialect import LAKES
 from sqlmetrics.sql.template import identifier
 
 SETTINGS = {
@@ -196,16 +197,36 @@ class Spark(LockingDriver):
         """A table that is kept for a while, cut from what it was made of.
 
         The whole past of a cached table is planned anew with every query that reads it: nine of
-        ten seconds of a small click log. For it, a lost executor fails the query here.
+        ten seconds of a small click log. Its rows cannot be computed again, so on a cluster two
+        executors have them: one may be lost.
         """
         keep_match = _KEPT.match(create)
         if not keep_match:
             raise ValueError(f"no table is kept by: {create}")
         with self._failing(create):
-            frame = self._connection.sql(create[keep_match.end() :]).localCheckpoint()
+            frame = self._connection.sql(create[keep_match.end() :])
+            frame = frame.localCheckpoint(storageLevel=self._twice())
             self._view(frame, keep_match["name"])
         with self._dropped(drop):
             yield
+
+    def stored(self, storage: str) -> str:
+        """Without a format where the session makes tables of Delta or Iceberg by itself."""
+        default = str(self._connection.conf.get("spark.sql.sources.default", "")).casefold()
+        return storage.removeprefix("using parquet").strip() if default in LAKES else storage
+
+    def refresh(self, names: Iterable[str]) -> None:
+        """Iceberg's catalog remembers a table for half a minute."""
+        for name in names:
+            self._quietly(self._connection.catalog.refreshTable, self.quoted(name))
+
+    def check_views(self, name: str) -> None:
+        """By what the lock is made of, inside of `alone`."""
+        if any(lock.table == name and lock.kind != VIEW for lock in self._locks):
+            raise SpecError(
+                f"the catalog of {name} has no views; set output.views: false, or give a "
+                "catalog that has them, such as Iceberg's of the types rest, hive and jdbc"
+            )
 
     def _close(self) -> None:
         self._connection.stop()
@@ -325,6 +346,12 @@ class Spark(LockingDriver):
         columns = zip(names, self._types(table), strict=True)
         schema = ", ".join(f"{name} {kind}" for name, kind in columns)
         return self._connection.createDataFrame([], schema)
+
+    def _twice(self) -> Any:
+        """Where executors keep rows that they cannot compute again; None for their own way."""
+        from pyspark import StorageLevel
+
+        return None if self._is_local() else StorageLevel.MEMORY_AND_DISK_2
 
     def _is_local(self) -> bool:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from textwrap import indent
 
@@ -25,6 +25,8 @@ def create(
     name: str,
     columns: Collection[TableColumn],
     meaning: str = "",
+    *,
+    stored: Callable[[str], str] = str,
 ) -> str:
     """The statement that makes a table, unless it is there.
 
@@ -34,10 +36,11 @@ def create(
         name: What it is called.
         columns: Its columns.
         meaning: What the table itself holds, if it is one beside that.
+        stored: Gives the connection's own words on storage for those of the dialect.
     """
     syntax = translation.dialect.comments
     has_days = any(column.name == "metric_date" for column in columns)
-    storage = translation.dialect.by_day if has_days else translation.dialect.storage
+    storage = stored(translation.dialect.by_day if has_days else translation.dialect.storage)
     about = (
         syntax.behind.format(text=quote_text(translation, meaning or TABLES[table].meaning))
         if syntax.behind
@@ -224,7 +227,9 @@ def changes(
         existing = {column.casefold() for column in columns_of(name, engine)}
         lacks = [column for column in wanted.values() if column.name.casefold() not in existing]
         if not existing:
-            required.append(create(translation, table, name, wanted.values()))
+            required.append(
+                create(translation, table, name, wanted.values(), stored=engine.driver.stored)
+            )
         else:
             required += [added(translation, name, column) for column in lacks]
         if lacks:

@@ -12,7 +12,7 @@ from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.definitions import check_definitions
 from sqlmetrics.jobs.kept_rows import with_kept
 from sqlmetrics.jobs.losses import check_losses, note_of_removed
-from sqlmetrics.jobs.partitions import replace_by_day
+from sqlmetrics.jobs.partitions import replace_by_day, replaced_where, will_commit
 from sqlmetrics.jobs.schema import COUNTED, TABLES, Columns
 from sqlmetrics.jobs.tables import archives, columns_of, targets
 from sqlmetrics.jobs.views import Wide, make_views, view_names, view_statements
@@ -129,7 +129,7 @@ class Exchange:
             )
             notes = killed + changes(self.spec, engine, self.columns).carry_out(engine)
             archive = self.run and Archive.opened(self.spec, engine, *self.run)
-            views = [] if end is not None else view_statements(self.spec, engine, self.views)
+            views = [] if end is not None else self._views(engine)
             with with_kept(self, engine) as rows, engine.transaction():
                 job, lost_days = replace(self, rows=rows), 0
                 if check:
@@ -141,7 +141,8 @@ class Exchange:
                     engine.execute(statement)
                 if archive and self.allowed_loss is None and not check:
                     notes += filter(None, [note_of_removed(self, archive, engine)])
-                for table in sorted(by_day):
+                # the fact table last: days of a run that fails before it are still open
+                for table in sorted(by_day, key=lambda table: (table == "facts", table)):
                     of_table = replace(job, ends=job.rows[table].ends or job.ends)
                     replace_by_day(of_table, table, engine)
                 for statement in job.statements(set(self.rows) - by_day):
@@ -169,6 +170,13 @@ class Exchange:
             return [], 0
         note, lost_days = check_losses(self, engine, self.allowed_loss, self.option)
         return [note] if note else [], lost_days
+
+    def _views(self, engine: Database) -> list[str]:
+        """The statements that make the views, where the catalog has any."""
+        statements = view_statements(self.spec, engine, self.views)
+        if statements:
+            engine.driver.check_views(targets(self.spec)["facts"])
+        return statements
 
     def _forget(self, archive: Archive | None) -> None:
         if archive and self.forgets:
@@ -209,11 +217,28 @@ class Exchange:
                 if rows.are_added:
                     yield insert(self.at, targets(self.spec)[table], rows)
                     continue
-                into = f"insert overwrite table {self._name(table)} by name"
-                yield f"{into}\n{self.at.text(finished(rows.select)).rstrip()}"
+                yield self._overwritten(table, rows)
             yield log
             return
         yield from together(self.spec, self.at, [*self.statements(set(self.rows)), log])
+
+    def _overwritten(self, table: str, rows: TableRows) -> str:
+        into = f"insert overwrite table {self._name(table)} by name"
+        return f"{into}\n{self.at.text(finished(rows.select)).rstrip()}"
+
+    def shown(self, engine: Database) -> Iterator[str]:
+        """The statements as a run would send them, or of what it asks on the way the sense."""
+        if self.at.dialect.writing.replace != OVERWRITE:
+            yield from self.statements(set(self.rows))
+            return
+        name_by_table = targets(self.spec)
+        for table, rows in self.rows.items():
+            if rows.are_added:
+                yield insert(self.at, name_by_table[table], rows)
+            elif will_commit(name_by_table[table], engine):
+                yield replaced_where(self, name_by_table[table], rows, engine)
+            else:
+                yield self._overwritten(table, rows)
 
     def statements(self, tables: Set[str]) -> Iterator[str]:
         """Delete and insert, one after the other of these tables; or both at once.
@@ -306,6 +331,7 @@ def alone(spec: Spec, engine: Database) -> Iterator[list[str]]:
         names.append(name_by_table["runs"])
     with ExitStack() as locks:
         deaths = [locks.enter_context(engine.alone(name)) for name in names]
+        engine.driver.refresh(name_by_table.values())
         yield list(filter(None, deaths))
 
 
@@ -315,6 +341,7 @@ def adding(spec: Spec, engine: Database) -> Iterator[None]:
     with ExitStack() as locks:
         if engine.translation.dialect.writing.replace == OVERWRITE:
             locks.enter_context(engine.alone(targets(spec)["runs"]))
+        engine.driver.refresh([targets(spec)["runs"]])
         yield
 
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 KEPT_DAYS = 1
 """Replaced files go when they are older than so many days: whoever reads them has ended then."""
 
-_PARTITIONS = "# Partition Information"
+PARTITIONS = "# Partition Information"
+"""What stands before the columns of partitions where Spark describes a table."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class PartitionLocations:
             SpecError: If the table is of a kind of which a day cannot be replaced in one step.
             EngineError: If something cannot be written; each day is old or new then.
         """
-        self._check_format()
+        self._check_partitions()
         self._drop_replaced()
         folder_by_day = self._stage(rows)
         for day in sorted(set(old_days) - folder_by_day.keys()):
@@ -77,23 +78,14 @@ class PartitionLocations:
     @cached_property
     def _root(self) -> str:
         """The folder of this run, which Spark passes over where it lists the table's."""
-        location = self._described(f"describe extended {self._table}")["Location"]
+        location = described(self.engine, self._table)["Location"]
         return f"{location.rstrip('/')}/_runs/{self.job.key}"
 
-    def _check_format(self) -> None:
-        details = self._described(f"describe extended {self._table}")
-        file_format = details.get("Provider", "none that is known").casefold()
-        if file_format != "parquet":
-            raise SpecError(
-                f"{self.name} has the format {file_format}, in which run cannot replace a day in "
-                "one step; let run create its tables, as Parquet files by day"
-            )
+    def _check_partitions(self) -> None:
+        details = described(self.engine, self._table)
         names = [name for name, _ in self._columns]
-        if _PARTITIONS not in details or names[-2:] != ["spec", "metric_date"]:
-            raise SpecError(
-                f"{self.name} is not partitioned by spec and metric_date, so run cannot replace a "
-                "day in one step; let run create its tables"
-            )
+        if PARTITIONS not in details or names[-2:] != ["spec", "metric_date"]:
+            raise unpartitioned(self.name)
 
     def _stage(self, rows: TableRows) -> dict[date, str]:
         """Write the new rows beside the old ones: day -> the folder of its files."""
@@ -187,14 +179,7 @@ class PartitionLocations:
             self._execute(f"drop table if exists {self._quoted(leftover)}")
 
     def _location(self, table: str, partition: str) -> str:
-        return self._described(f"describe extended {table} {partition}")["Location"]
-
-    def _described(self, statement: str) -> dict[str, str]:
-        """What the catalog says, each thing as it is said first."""
-        details: dict[str, str] = {}
-        for name, text, *_ in self._rows(statement):
-            details.setdefault(str(name), str(text))
-        return details
+        return described(self.engine, f"{table} {partition}")["Location"]
 
     def _partitions(self, table: str) -> dict[date, str]:
         """Days of the spec that a table names -> the name of their folder."""
@@ -228,6 +213,22 @@ class PartitionLocations:
 
     def _rows(self, statement: str) -> list[tuple[object, ...]]:
         return self.engine.driver.rows(statement)
+
+
+def described(engine: Database, table: str) -> dict[str, str]:
+    """What the catalog of a Spark says of a table, each thing as it is said first."""
+    details: dict[str, str] = {}
+    for name, text, *_ in engine.driver.rows(f"describe extended {table}"):
+        details.setdefault(str(name), str(text))
+    return details
+
+
+def unpartitioned(name: str) -> SpecError:
+    """The error of a table of which no day can be replaced in one step."""
+    return SpecError(
+        f"{name} is not partitioned by spec and metric_date, so run cannot replace a "
+        "day in one step; let run create its tables"
+    )
 
 
 def _today() -> date:

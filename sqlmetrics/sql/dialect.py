@@ -71,6 +71,9 @@ MERGE = "merge"
 """How rows take the place of others: all tables at once; day by day, by a table beside the old one
 whose parts change places, or by writing over the parts; or table by table in one statement."""
 
+LAKES = ("delta", "iceberg")
+"""Formats of Spark's tables each change of which is a commit, whole or not at all."""
+
 
 @dataclass(frozen=True)
 class Writing:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
+from engines.lakes import settings
 from engines.server import MissingError, wait
 from engines.starting import SMALL, _answers
 
@@ -25,8 +26,13 @@ SITE = """<configuration>
 
 
 @contextmanager
-def metastore(folder: Path) -> Iterator[str]:
-    """The URL of a Spark that has the metastore's tables, for a process of its own."""
+def metastore(folder: Path, tables: str = "") -> Iterator[str]:
+    """The URL of a Spark that has the metastore's tables, for a process of its own.
+
+    Args:
+        folder: Where files are.
+        tables: Of which format the tables are that it makes: Parquet, or `delta` or `iceberg`.
+    """
     try:
         import pyspark
     except ImportError as missing:
@@ -47,12 +53,17 @@ def metastore(folder: Path) -> Iterator[str]:
     with subprocess.Popen(command, cwd=folder, stdout=quiet, stderr=quiet) as server:
         try:
             wait(lambda: _answers(port), server)
-            settings = SMALL | {
+            uri = f"thrift://127.0.0.1:{port}"
+            told = SMALL | {
                 "spark.sql.catalogImplementation": "hive",
-                "spark.hadoop.hive.metastore.uris": f"thrift://127.0.0.1:{port}",
+                "spark.hadoop.hive.metastore.uris": uri,
                 "spark.sql.warehouse.dir": f"{folder}/warehouse",
+                # it compares what stands there before it changes a table (HIVE-26882)
+                "spark.hadoop.iceberg.engine.hive.lock-enabled": "false",
             }
-            options = "&".join(f"{name}={quote(text, safe='')}" for name, text in settings.items())
+            if tables:
+                told |= settings(folder, tables, {"type": "hive", "uri": uri})
+            options = "&".join(f"{name}={quote(text, safe='')}" for name, text in told.items())
             yield f"spark://local[1]?{options}"
         finally:
             server.terminate()

@@ -18,6 +18,7 @@ import pytest
 
 from engines.data_fusion import DataFusion
 from engines.googlesql import GoogleSQL
+from engines.lakes import settings
 from engines.server import REQUIRED, MissingError, wait
 from engines.trino_server import trino
 from sqlmetrics.engines.registry import open_driver
@@ -162,6 +163,7 @@ def clickhouse_connect() -> Iterator[Any]:
 
 @contextmanager
 def spark() -> Iterator[Any]:
+    """Its tables are Parquet, or of Delta or Iceberg: `SPARK_TABLES=delta`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from pyspark.sql import SparkSession
@@ -172,9 +174,12 @@ def spark() -> Iterator[Any]:
         builder = SparkSession.builder.master("local[2]")
         for name in ("host", "bindAddress"):
             builder = builder.config(f"spark.driver.{name}", "127.0.0.1")
-        for name, value in SMALL.items():
+        tables = os.environ.get("SPARK_TABLES", "")
+        for name, value in (SMALL | (settings(Path(folder), tables) if tables else {})).items():
             builder = builder.config(name, value)
         session = builder.config("spark.sql.warehouse.dir", folder).getOrCreate()
+        if tables:
+            session.sql("create namespace lake.default")
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()

@@ -1,6 +1,9 @@
 """A process of its own that writes or reads tables of Spark: what tests start, and kill.
 
-python spark_process.py URL load | run FIRST END [KILLED_BEFORE] | read | tell
+python spark_process.py URL load | run FIRST END [KILLED] | read | tell | serve
+
+KILLED is the number of a statement before which it is killed, or of one in which it is, with the
+seconds that it lasted: 3.5 is half a second after the third began.
 """
 
 from __future__ import annotations
@@ -17,8 +20,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from job_days import days, job, log
+from job_days import METRICS, click_job, click_log, days, job, log
 
+import sqlmetrics as sm
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import SqlmetricsError
 from sqlmetrics.jobs.run import write
@@ -39,16 +43,22 @@ def load(engine: Database) -> None:
     write(job(), engine, days(0, 6))
 
 
-def run(engine: Database, first: str, end: str, killed_before: str = "") -> None:
-    """A run of some days; its statements are counted on stdout as they begin."""
+def run(engine: Database, first: str, end: str, killed: str = "") -> None:
+    """A run of some days; its statements are counted."""
     driver: Any = engine.driver
     execute, n_done = driver.execute, 0
+    number, _, seconds = killed.partition(".")
+
+    def kill() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def counted(sql: str) -> None:
         nonlocal n_done
         if threading.current_thread() is threading.main_thread():
-            if str(n_done) == killed_before:
-                os.kill(os.getpid(), signal.SIGKILL)
+            if str(n_done) == number and seconds:
+                threading.Timer(float(f"0.{seconds}"), kill).start()
+            elif str(n_done) == number:
+                kill()
             n_done += 1
         execute(sql)
 
@@ -110,6 +120,48 @@ def tell(engine: Database) -> None:
     )
 
 
+def serve(engine: Database) -> None:
+    """Do what each line of stdin asks for, and print what came of it."""
+    for name, table in (*zip(("runs", "truth"), log(), strict=True), *click_log(1).items()):
+        engine.load(name, table)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        print("begun", flush=True)
+        began = time.monotonic()
+        try:
+            told = SERVED[line.strip()](engine)
+        except SqlmetricsError as error:
+            told = {"error": str(error)[:2000]}
+        told["seconds"] = time.monotonic() - began
+        print(json.dumps(told, default=str), flush=True)
+
+
+def _evaluated(engine: Database) -> dict[str, Any]:
+    columns = {"system": "system", "date": "ds", "by": "country"}
+    result = sm.evaluate("runs", "truth", METRICS, **columns, confidence=0.95, connection=engine)
+    return {"values": result.to_dicts(), "queries": len(result.per_query())}
+
+
+def _written(engine: Database) -> dict[str, Any]:
+    return {"run_id": write(job(), engine, days(0, 6)).run_id}
+
+
+def _of_clicks(engine: Database) -> dict[str, Any]:
+    return {"run_id": write(click_job(), engine).run_id}
+
+
+def _there(engine: Database) -> dict[str, Any]:
+    """What stands in the tables."""
+    return {
+        "facts": engine.table("select * from metrics").to_pylist(),
+        "queries": engine.driver.rows(QUERIES),
+        "log": engine.rows("select outcome, message from metrics_runs order by started_at"),
+    }
+
+
+SERVED = {"evaluation": _evaluated, "job": _written, "click log": _of_clicks, "tables": _there}
+
 if __name__ == "__main__":
+    commands = {"load": load, "run": run, "read": read, "tell": tell, "serve": serve}
     with connect(sys.argv[1]) as database:
-        {"load": load, "run": run, "read": read, "tell": tell}[sys.argv[2]](database, *sys.argv[3:])
+        commands[sys.argv[2]](database, *sys.argv[3:])

@@ -11,22 +11,34 @@ from typing import Any
 
 import pytest
 from engines.hive import metastore
+from engines.lakes import CATALOGS, GET
 from engines.server import REQUIRED, MissingError
-from marked import by_night
+from marked import long, nightly
 
 PROCESS = Path(__file__).with_name("spark_process.py")
-KILLED_BEFORE = (2, 6, 10, 14, 18, 22, 26, 30)
+KILLED_BEFORE = ("2", "6", "10", "14", "18", "22", "26", "30")
 """Statements of a run: of the lock, of tables, of new files, of days, of the run log."""
+
+KILLED_IN = ("1.05", "2.2", "2.6", "3.2", "3.6", "4.2", "6.1", "8.1")
+"""The same of Delta and Iceberg, and seconds after it began: of the lock, of each table, of the
+run log, of views."""
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
+@pytest.fixture(scope="module", params=[nightly("parquet"), *map(long, CATALOGS)])
+def tables(request: pytest.FixtureRequest) -> str:
+    """What the tables are of."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
+def start(tables: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
     """Starts a process at tables that have six days."""
     folder = tmp_path_factory.mktemp("hive")
+    is_lake = tables in CATALOGS
     try:
-        with metastore(folder) as url:
+        with metastore(folder, tables if is_lake else "") as url:
 
             def started(*arguments: object) -> subprocess.Popen[str]:
                 command = [sys.executable, str(PROCESS), url, *map(str, arguments)]
@@ -36,7 +48,8 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
             assert ended(started("load"))[0] == 0
             yield started
     except MissingError as missing:
-        (pytest.fail if REQUIRED else pytest.skip)(str(missing))
+        message = f"{tables} is not here ({missing}){f'; get it by: {GET}' if is_lake else ''}"
+        (pytest.fail if REQUIRED else pytest.skip)(message)
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, Any]:
@@ -56,7 +69,6 @@ def look(start: Start) -> dict[str, Any]:
     return dict(told)
 
 
-@by_night
 def test_two_at_once_and_a_reader(start: Start) -> None:
     reader = start("read")
     assert reader.stdout is not None
@@ -73,14 +85,11 @@ def test_two_at_once_and_a_reader(start: Start) -> None:
     assert not [name for name in told["tables"] if "beside" in name or name.endswith("_lock")]
 
 
-@by_night
-def test_killed_and_told(start: Start) -> None:
+def test_killed_and_told(start: Start, tables: str) -> None:
     reader = start("read")
-    n_killed = 0
-    for number in KILLED_BEFORE:
-        code, _ = ended(start("run", 1, 4, number))
-        n_killed += code == -9
-    assert n_killed >= len(KILLED_BEFORE) - 1
+    moments = KILLED_IN if tables in CATALOGS else KILLED_BEFORE
+    codes = [ended(start("run", 1, 4, moment))[0] for moment in moments]
+    assert codes.count(-9) >= len(moments) - 1
     told = look(start)
     days = {run_id for _, _, _, run_id in told["days"]}
     if told["status"][0]["n_unlogged_rows"]:
