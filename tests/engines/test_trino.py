@@ -16,7 +16,7 @@ from marked import by_night
 
 import sqlmetrics as sm
 from engines.server import REQUIRED, MissingError
-from engines.trino_server import Cluster, cluster, kill
+from engines.trino_server import Cluster, cluster, kill, s3
 from sqlmetrics.engines.catalog_lock import TableLock
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.jobs.dry_run import dry_run
@@ -247,6 +247,33 @@ def test_two_jobs_that_meet_double_no_day(tmp_path: Path, iceberg: Database) -> 
     assert len(failures) < 2, failures
     assert all("conflict" in failure for failure in failures), failures
     check(iceberg, [*range(6)])
+
+
+@by_night
+def test_tables_of_delta_lake_change_as_well() -> None:
+    """On S3, whose stand-in refuses a second file of a name; two writers that meet are told so."""
+    try:
+        with s3() as url, cluster(url) as servers, connect(servers.url) as engine:
+            for name, rows in zip(("runs", "truth"), log(), strict=True):
+                engine.load(name, rows)
+            names = {name: f"delta.shop.{name}" for name in ("metrics", "metrics_of_queries")}
+            output = {"relation": names["metrics"], "per_query": names["metrics_of_queries"]}
+            for ends in ((3, 5), (0, 4), (3, 6)):
+                write(job(output=output), engine, days(*ends))
+            with connect(servers.url.replace("iceberg", "delta")) as delta:
+                check(delta, [*range(6)])
+                rows = "select count(distinct run_id) from metrics"
+                assert delta.rows(rows) == [(2,)]
+                written = delta.rows('select operation from "metrics$history" order by version')
+                assert [name for (name,) in written].count("MERGE") == 3
+                update = "update metrics set ci_method = '{}' where k = 3"
+                with ThreadPoolExecutor(4) as pool:
+                    meet = [pool.submit(delta.driver.execute, update.format(n)) for n in range(8)]
+                errors = [str(one.exception()) for one in meet if one.exception()]
+                assert all("another writer of the table was quicker" in text for text in errors)
+                check(delta, [*range(6)])
+    except MissingError as missing:
+        (pytest.fail if REQUIRED else pytest.skip)(str(missing))
 
 
 KILLED_AT = (

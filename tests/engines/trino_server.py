@@ -9,13 +9,15 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 from engines.server import REQUIRED, MissingError, wait
 
@@ -67,17 +69,59 @@ def trino() -> Iterator[Any]:
         yield f"trino://test@127.0.0.1:{started.port}/memory/default"
 
 
+DELTA = """\
+connector.name=delta_lake
+hive.metastore=file
+hive.metastore.catalog.dir=s3://lake/delta
+fs.native-s3.enabled=true
+s3.endpoint={s3}
+s3.region=us-east-1
+s3.path-style-access=true
+s3.aws-access-key=key
+s3.aws-secret-key=secret
+"""
+"""A catalog of Delta Lake, which Trino does not write on a local disk."""
+
+
 @contextmanager
-def cluster() -> Iterator[Cluster]:
-    """A coordinator that works alone until it gets workers."""
+def s3() -> Iterator[str]:
+    """A stand-in of S3 with an empty bucket: its URL."""
+    port = _free_port()
+    command = [sys.executable, "-m", "moto.server", "-p", str(port)]
+    if find_spec("moto") is None:
+        raise MissingError("no moto")
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        try:
+            url = f"http://127.0.0.1:{port}"
+            wait(lambda: _is_bucket(f"{url}/lake"), running)
+            yield url
+        finally:
+            running.terminate()
+
+
+def _is_bucket(url: str) -> bool:
+    """Make a bucket, unless nobody answers yet."""
+    with suppress(OSError), urlopen(Request(url, method="PUT"), timeout=1) as answer:
+        return bool(answer.status == 200)
+    return False
+
+
+@contextmanager
+def cluster(s3: str = "") -> Iterator[Cluster]:
+    """A coordinator that works alone until it gets workers.
+
+    Args:
+        s3: The URL of an S3 for a catalog of Delta Lake; empty for none.
+    """
     folder = Path(tempfile.mkdtemp(prefix="sqlmetrics_trino_"))
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        started = Cluster(folder, _java(), _trino_server(), _free_port(), stack)
+        started = Cluster(folder, _java(), _trino_server(), _free_port(), stack, s3)
         started.start(
             "coordinator", f"coordinator=true\nnode-scheduler.include-coordinator=true\n{SMALL}"
         )
-        started.rows("create schema iceberg.shop")
+        for catalog in ("iceberg", *(["delta"] if s3 else [])):
+            started.rows(f"create schema {catalog}.shop")
         yield started
 
 
@@ -91,6 +135,8 @@ class Cluster:
         server: Where the archive is unpacked.
         port: The coordinator's.
         stack: What ends them.
+        s3: Where the files of Delta Lake are; empty without them.
+        n_workers: So many have been started.
     """
 
     folder: Path
@@ -98,6 +144,7 @@ class Cluster:
     server: Path
     port: int
     stack: ExitStack
+    s3: str = ""
     n_workers: int = 0
 
     @property
@@ -129,12 +176,22 @@ class Cluster:
     ) -> subprocess.Popen[bytes]:
         """Start a server, which is killed at the end."""
         home, port = self.folder / name, port or self.port
-        for plugin in ("iceberg", "memory"):  # each of the fifty others takes its time to load
+        for plugin in (
+            "iceberg",
+            "memory",
+            *(["delta-lake"] if self.s3 else []),
+        ):  # each of the fifty others takes its time to load
             (home / "plugin").mkdir(exist_ok=True, parents=True)
             (home / "plugin" / plugin).symlink_to(self.server / "plugin" / plugin)
         placeholders = {"home": home, "data": self.folder / "data", "memory": memory}
-        placeholders |= {"port": port, "coordinator": self.port, "settings": settings}
-        for file_name, lines in FILES.items():
+        placeholders |= {
+            "port": port,
+            "coordinator": self.port,
+            "settings": settings,
+            "s3": self.s3,
+        }
+        delta = {"catalog/delta.properties": DELTA} if self.s3 else {}
+        for file_name, lines in {**FILES, **delta}.items():
             file = home / "etc" / file_name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(lines.format(**placeholders))
