@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import fsum
 
-Ends = tuple[int, int]
+from sqlmetrics.clicks.propensity.moves import Ends
+
 Point = Sequence[float]
 
 MEMORY = 5
