@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from sqlmetrics.fusion.fuse import Fusion, fuse
     from sqlmetrics.fusion.sweep import fuse_sweep
     from sqlmetrics.fusion.sweep_result import Sweep
-    from sqlmetrics.jobs.exports.write import export
-    from sqlmetrics.jobs.reading.stored_metrics import StoredMetrics, query_metrics
+    from sqlmetrics.jobs.exports.formats import export
+    from sqlmetrics.jobs.reading import StoredMetrics, query_metrics
     from sqlmetrics.proof.reconcile.reconcile import reconcile
     from sqlmetrics.proof.ties import TieAudit, tie_audit
     from sqlmetrics.spec.spec import Spec
@@ -139,7 +139,7 @@ _HOMES = {
     "Spec": "spec.spec",
     "SpecError": "errors",
     "SqlmetricsError": "errors",
-    "StoredMetrics": "jobs.reading.stored_metrics",
+    "StoredMetrics": "jobs.reading",
     "StreamingMetric": "evaluation.streaming.metric",
     "Sweep": "fusion.sweep_result",
     "TieAudit": "proof.ties",
@@ -155,14 +155,14 @@ _HOMES = {
     "evaluate_clicks": "clicks.evaluate",
     "experiment": "comparison.online.experiment",
     "explain_query": "comparison.query_explanation",
-    "export": "jobs.exports.write",
+    "export": "jobs.exports.formats",
     "foretell": "comparison.proxies.foretell",
     "funnel": "comparison.funnel.funnel",
     "fuse": "fusion.fuse",
     "fuse_sweep": "fusion.sweep",
     "leaderboard": "comparison.leaderboard.leaderboard",
     "parse": "catalog.measure",
-    "query_metrics": "jobs.reading.stored_metrics",
+    "query_metrics": "jobs.reading",
     "reconcile": "proof.reconcile.reconcile",
     "report": "comparison.page.sources",
     "simulate": "clicks.simulation",

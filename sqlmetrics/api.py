@@ -55,7 +55,7 @@ def compile(
     refuse_pipes(spec)
     translation = Translation(named(dialect))
     if spec.clicks is not None:
-        from sqlmetrics.clicks.compile import header, statements
+        from sqlmetrics.clicks.steps import header, statements
 
         _refuse_of_clicks(per_query=per_query, plan=plan)
         texts = (statement.rstrip() for statement in statements(spec, translation))

@@ -24,8 +24,8 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.checks.rules import group_checks, row_checks
 from sqlmetrics.evaluation.checks.scores import rounded
 from sqlmetrics.evaluation.inputs.formats import TREC
-from sqlmetrics.evaluation.inputs.header import SEPARATORS
 from sqlmetrics.evaluation.inputs.names import NAMES, USUAL
+from sqlmetrics.evaluation.inputs.sources import SEPARATORS
 from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.plan.script import query
 from sqlmetrics.plan.tables import Tables

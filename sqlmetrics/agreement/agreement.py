@@ -9,8 +9,8 @@ from typing import ClassVar
 from sqlmetrics.agreement.coefficients import COEFFICIENTS
 from sqlmetrics.agreement.counts import SYSTEM
 from sqlmetrics.catalog.option import plain
+from sqlmetrics.comparison.page.content import Words, number, signed
 from sqlmetrics.comparison.page.picture import Chart, Picture, rows_left_out, systems_left_out
-from sqlmetrics.comparison.page.words import Words, number, signed
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.tables.table import Table, many, metric_value, printable
 from sqlmetrics.tables.tabular import Block, Kinds, Row, Tabular

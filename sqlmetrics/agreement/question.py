@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlmetrics.agreement.judges import Panel, open_panel
-from sqlmetrics.catalog.direction import SIGNS
+from sqlmetrics.catalog.dimension import SIGNS
 from sqlmetrics.catalog.measure import metric_texts, parse
 from sqlmetrics.comparison.compare import asked_plan, compare
 from sqlmetrics.comparison.options import Options

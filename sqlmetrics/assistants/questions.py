@@ -35,8 +35,7 @@ from sqlmetrics.errors import (
 )
 from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.jobs.definitions import definition_history, described, list_metrics
-from sqlmetrics.jobs.reading.stored_metrics import query_metrics
-from sqlmetrics.jobs.reading.stored_table import StoredTable
+from sqlmetrics.jobs.reading import StoredTable, query_metrics
 from sqlmetrics.plan.summary import ALL, NO_DATE
 from sqlmetrics.proof.reconcile.reconcile import reconcile_spec
 from sqlmetrics.spec.spec import Spec

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from sqlmetrics.catalog.column_functions import is_function
 from sqlmetrics.catalog.counterfactual import EstimatedMetric, estimated_metric, is_estimated
 from sqlmetrics.catalog.measure import Measure, parse, plain_text, word
-from sqlmetrics.catalog.metric import at_cutoff, column_at_cutoff, limits, metric_of
-from sqlmetrics.catalog.online import Online, is_online, online
+from sqlmetrics.catalog.metric import OF, at_cutoff, column_at_cutoff, limits, metric_of
+from sqlmetrics.catalog.online import ONLINE, Online, is_online, online
 
 RATIO, TOTAL, NEVER = "ratio", "total", "none"
 """How days are put together: sum(numerator) / sum(denominator), sum(value), or not at all."""
@@ -147,3 +147,30 @@ def _label(measure: Measure | Online | EstimatedMetric) -> str:
         settings = f"({', '.join(texts)})" if texts else ""
     title = measure.metric.title if isinstance(measure, Measure) else measure.metric.label
     return f"{title}{settings and f' {settings}'}{f' at {measure.k}' if measure.k else ''}"
+
+
+# Whether more of a metric is better.
+
+SIGNS = {"higher": 1, "lower": -1, "none": 0}
+
+
+def direction(metric: str, measures: Iterable[Measure] = ()) -> int:
+    """1 where higher is better, -1 where lower is, 0 where neither; 1 for names of others.
+
+    Args:
+        metric: Its text.
+        measures: The metrics of the spec, of which some are formulas with names of their own.
+
+    >>> direction("ndcg@10"), direction("abandonment"), direction("num_ret"), direction("sales")
+    (1, -1, 0, 1)
+    """
+    name = re.split(r"[(@]", metric)[0].strip().casefold()
+    if name in ONLINE:
+        return SIGNS[online(metric).metric.better if "(" in metric else ONLINE[name].better]
+    betters = {measure.name: measure.metric.better for measure in measures}
+    if name in betters:
+        return SIGNS[betters[name]]
+    if said := re.search(r"\bbetter=(\w+)", metric):  # of a function of a column
+        return SIGNS[said[1]]
+    match = metric_of(name) or metric_of(f"{name}{OF}")
+    return SIGNS[match[0].better] if match else 1

@@ -51,7 +51,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "Check the uploads of a shared task; refresh its leaderboard.",
         ),
         "foretell": (
-            "proxies.foretell",
+            "compare.foretell",
             "Find the offline metric that foretells an online one.",
         ),
         "gate": ("gate.gate.gate", "Compare a branch with its base, for a pull request."),
@@ -103,7 +103,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "Try it": {
         "demo": ("learn.demo", "Create a search log and compare two rankers on it."),
-        "simulate": ("simulate.simulate", "Write a click log whose truth is known."),
+        "simulate": ("clicks.simulate", "Write a click log whose truth is known."),
     },
 }
 """What stands above some commands in the help -> these in their order: name -> where the command

@@ -69,8 +69,8 @@ def export(
     sqlmetrics export malloy search.yml --out analytics
     sqlmetrics list exports
     """  # noqa: D301 (click wants the backspace itself)
+    from sqlmetrics.jobs.exports.formats import export as written
     from sqlmetrics.jobs.exports.formats import format_named
-    from sqlmetrics.jobs.exports.write import export as written
     from sqlmetrics.spec.spec import Spec
 
     tool_format = format_named(tool)

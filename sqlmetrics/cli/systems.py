@@ -24,8 +24,8 @@ from sqlmetrics.cli.options import (
 from sqlmetrics.cli.output import emit_table
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.formats import SPECS
+from sqlmetrics.evaluation.inputs.names import holds_run
 from sqlmetrics.evaluation.inputs.run_names import named_file, table_or_runs
-from sqlmetrics.evaluation.inputs.swap import holds_run
 
 FORMATS = ("table", "json", "csv", "markdown", "html", "latex", "parquet")
 

@@ -25,7 +25,7 @@ from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.checks.problem import refusal
 from sqlmetrics.evaluation.checks.scores import EXACT
 from sqlmetrics.evaluation.execution import Progress
-from sqlmetrics.evaluation.inputs import hive_files
+from sqlmetrics.evaluation.inputs import formats
 from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.plan.tables import ShownLists
 from sqlmetrics.spec.click_log import LABELS, RANKINGS, RANKS, Clicks
@@ -409,6 +409,6 @@ def _near_files(
         column = tables.clicks.day_column(source)
         if column and tables.days:
             table = "impressions" if source == "log" else source
-            days = tables.read.stored_on(table, hive_files.DAY)
-            near_relations[source] = hive_files.near(relation, column, days, engine)
+            days = tables.read.stored_on(table, formats.DAY)
+            near_relations[source] = formats.near(relation, column, days, engine)
     return {source: relation for source, relation in near_relations.items() if relation.files}

@@ -14,7 +14,7 @@ from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.evaluation.checks.problem import Problem
 from sqlmetrics.evaluation.checks.rules import RowCheck
 from sqlmetrics.evaluation.inputs.condition import wrong_condition
-from sqlmetrics.evaluation.inputs.missing import absent, unreadable
+from sqlmetrics.evaluation.inputs.paths import absent, unreadable
 from sqlmetrics.spec.click_columns import Log
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import is_day

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlmetrics.annotation import pool
 from sqlmetrics.annotation.pool import texts
-from sqlmetrics.catalog.direction import SIGNS
+from sqlmetrics.catalog.dimension import SIGNS
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.comparison.findings import Sums
 from sqlmetrics.comparison.options import GAINED, LOST, Movers, Options

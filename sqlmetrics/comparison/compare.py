@@ -17,8 +17,13 @@ from sqlmetrics.comparison.all_pairs import check_all_pairs, pair_rows
 from sqlmetrics.comparison.breakdown import lost_queries, movers_of
 from sqlmetrics.comparison.counterfactual import check_fits, compare_estimates, estimates_asked
 from sqlmetrics.comparison.design import design, one_system
-from sqlmetrics.comparison.online.ratios import OnlineRatios, compares_online, online_ratios
-from sqlmetrics.comparison.online.winsorising import NO_AMOUNT, winsorised
+from sqlmetrics.comparison.online.ratios import (
+    NO_AMOUNT,
+    OnlineRatios,
+    compares_online,
+    online_ratios,
+    winsorised,
+)
 from sqlmetrics.comparison.options import FailOn, Movers, Options, check_fail_on
 from sqlmetrics.comparison.periods import opened_values, period, periods_asked
 from sqlmetrics.comparison.report.comparison import Comparison, check_interval, fails

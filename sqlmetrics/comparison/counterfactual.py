@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from sqlmetrics.catalog.counterfactual import EstimatedMetric, estimated_metric, is_estimated
-from sqlmetrics.catalog.direction import SIGNS
+from sqlmetrics.catalog.dimension import SIGNS
 from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.counterfactual.evaluate import asked_of

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from sqlmetrics.catalog.direction import SIGNS
+from sqlmetrics.catalog.dimension import SIGNS
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import Metric
 from sqlmetrics.comparison.options import Options, sentence, verdict

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-from sqlmetrics.catalog.direction import SIGNS
+from sqlmetrics.catalog.dimension import SIGNS
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.comparison import findings
 from sqlmetrics.comparison.options import Options
@@ -25,7 +25,7 @@ from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.jobs.definitions import described, these
-from sqlmetrics.jobs.reading.stored_table import StoredTable
+from sqlmetrics.jobs.reading import StoredTable
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.baseline import usual_baseline
 from sqlmetrics.spec.days import Days, day_of

@@ -20,7 +20,7 @@ from sqlmetrics.errors import InputError, SpecError, nearest, unknown
 from sqlmetrics.evaluation.arguments import listed
 from sqlmetrics.evaluation.inputs.bad_files import problem_of, without_bad_files
 from sqlmetrics.evaluation.inputs.guess import guess, guess_files
-from sqlmetrics.evaluation.inputs.names import QUERY_TEXTS, USUAL
+from sqlmetrics.evaluation.inputs.names import QUERY_TEXTS, USUAL, are_swapped, in_order
 from sqlmetrics.evaluation.inputs.open import opened, source_relation, zones_of
 from sqlmetrics.evaluation.inputs.runs import (
     STAGE,
@@ -32,7 +32,6 @@ from sqlmetrics.evaluation.inputs.runs import (
     together,
 )
 from sqlmetrics.evaluation.inputs.sources import source_of
-from sqlmetrics.evaluation.inputs.swap import are_swapped, in_order
 from sqlmetrics.evaluation.inputs.trace_systems import References, is_flat, resolved, several_traces
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.segments import QUERY_LENGTH

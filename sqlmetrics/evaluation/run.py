@@ -15,9 +15,8 @@ from sqlmetrics.evaluation.checks.kept import check_kept
 from sqlmetrics.evaluation.checks.sample import sampled, share_of
 from sqlmetrics.evaluation.execution import USUALLY, Execution
 from sqlmetrics.evaluation.intervals import check_confidence, note, with_intervals
-from sqlmetrics.evaluation.report.notes import notes
+from sqlmetrics.evaluation.report.notes import caveats, low_grades, notes
 from sqlmetrics.evaluation.report.result import Result, summary_rows, with_dates
-from sqlmetrics.evaluation.report.warnings import caveats, low_grades
 from sqlmetrics.evaluation.statistics import statistics_of
 from sqlmetrics.plan import script as sql
 from sqlmetrics.plan.plan import Plan

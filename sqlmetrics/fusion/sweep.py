@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any, Unpack
 
 from sqlmetrics.annotation.reach import IN_LIST, OF_QUERY
-from sqlmetrics.catalog.direction import SIGNS
+from sqlmetrics.catalog.dimension import SIGNS
 from sqlmetrics.catalog.measure import Measure, metric_texts
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.comparison import findings
@@ -24,7 +24,7 @@ from sqlmetrics.evaluation.execution import USUALLY
 from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
 from sqlmetrics.evaluation.run import executing, result_of
 from sqlmetrics.fusion.fuse import Question, check_scores, run_names
-from sqlmetrics.fusion.grid import Grid, Variant, grid_of
+from sqlmetrics.fusion.grid import Grid, Variant, Winner, find_winner, grid_of
 from sqlmetrics.fusion.sweep_result import (
     Sweep,
     bound_columns,
@@ -33,7 +33,6 @@ from sqlmetrics.fusion.sweep_result import (
     winner_row,
 )
 from sqlmetrics.fusion.sweep_result import bounds as bounds_of
-from sqlmetrics.fusion.winner import Winner, find_winner
 from sqlmetrics.plan.fusion import FusionStages, run_column
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned

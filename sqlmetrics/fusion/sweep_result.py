@@ -9,14 +9,13 @@ from typing import ClassVar
 
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import at_cutoff, without_cutoff
+from sqlmetrics.comparison.page.content import Words, signed
 from sqlmetrics.comparison.page.picture import Chart, Picture, Sized, can_draw
 from sqlmetrics.comparison.page.profile import RISING, all_labelled
-from sqlmetrics.comparison.page.words import Words, signed
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.run import run
-from sqlmetrics.fusion.grid import Variant
-from sqlmetrics.fusion.winner import Gain, Winner
+from sqlmetrics.fusion.grid import Gain, Variant, Winner
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.summary import ALL, NO_DATE
 from sqlmetrics.spec.mixture import OF_K

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from sqlmetrics.clicks.compile import header, log_tables
 from sqlmetrics.clicks.counterfactual.evaluate import estimates_step
-from sqlmetrics.clicks.steps import steps
+from sqlmetrics.clicks.steps import header, log_tables, steps
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.evaluation.inputs.sources import tables_of
 from sqlmetrics.jobs.changes import added, comments, create, key

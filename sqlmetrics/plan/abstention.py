@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any
 
 from sqlmetrics.catalog.conventions import OPTIONS
-from sqlmetrics.catalog.direction import SIGNS
+from sqlmetrics.catalog.dimension import SIGNS
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.moments import is_mean
 from sqlmetrics.plan.needs import MetricColumn

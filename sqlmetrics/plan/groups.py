@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import indent
 
+from sqlmetrics.plan.expressions import novelty
 from sqlmetrics.plan.needs import IDEAL_GROUPS, OF_GROUPS, SumStage
-from sqlmetrics.plan.user_models import novelty
 from sqlmetrics.sql.stage import Column, Stage, Window, commented, equal, print_template
 
 _MADE = ("label_groups", "group_hits", "shown_groups", "evidence")

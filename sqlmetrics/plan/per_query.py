@@ -8,6 +8,7 @@ from functools import partial
 from types import MappingProxyType
 
 from sqlmetrics.plan import items
+from sqlmetrics.plan.global_metrics import pair_stages
 from sqlmetrics.plan.groups import GroupRows
 from sqlmetrics.plan.items import QueryColumnsRead
 from sqlmetrics.plan.needs import (
@@ -19,7 +20,6 @@ from sqlmetrics.plan.needs import (
     Needs,
     SumStage,
 )
-from sqlmetrics.plan.pairs import pair_stages
 from sqlmetrics.plan.population import Population
 from sqlmetrics.plan.ranking import OCCURRENCE, WindowRanking
 from sqlmetrics.plan.segments import BY_TRAFFIC, UNKNOWN, by_traffic

@@ -5,7 +5,7 @@ That is right for every metric, on every database; `ranking_by_lists` has what i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -138,3 +138,354 @@ class WindowRanking:
                 yield f"{self.rankings}.{column}"
         if self.shape.numbers_repeats:
             yield f"{self.rankings}.{OCCURRENCE} asc"
+
+
+# The stage `ranked` by lists instead of a window, on DuckDB.
+#
+# An item without a label adds nothing to most metrics but its place. So one row per list keeps
+# the scores alone, and a labelled item's rank is found among them:
+#
+# - `SortedLists`: it is the place of its score among the sorted scores;
+# - `CountedScores`: it follows from the number of better scores, where a list has few labels;
+# - `GivenRanks`: it is known already.
+#
+# Where equal scores leave a rank open, or more items than a list was made for, the window ranks
+# that list.
+
+OPEN = "is_open"
+"""The column of `list_ranks` that says if a rank is not known yet."""
+
+GATHERED = "list_rows"
+"""The stage in which the items of a list are beside each other."""
+
+
+@dataclass(frozen=True)
+class SortedLists(WindowRanking):
+    """Ranks by the place of a score among the sorted ones of its list.
+
+    Attributes:
+        longest: The last rank that is told: the deepest cutoff, or that of the longest list.
+            One more score is kept, to see if it equals the last.
+        most: How many relevant items of a list are told apart at most.
+        screened: Whether the lists are looked through for mistakes on the way.
+        gathered: Whether the items of a list are brought together first, since they are
+            scattered: what is kept of one list after the other stays in the processor's cache.
+    """
+
+    longest: int
+    most: int
+    screened: bool
+    gathered: bool
+
+    counted: ClassVar[str] = "list_arrays"
+    """The stage with one row per list."""
+
+    _keeps_all: ClassVar[bool] = True
+    """Whether a rank is found among all items of a list."""
+
+    _list: ClassVar[str] = "{best}({value}, {number})"
+    """How some of them are kept."""
+
+    def stages(self) -> Iterator[Stage]:
+        """From the two tables to one row per labelled item, and one a list without any."""
+        yield from self._list_stages()
+        yield _chosen("list_ranks", _LIST_RANKS, self._list_ranks(), "list_labels", "materialized")
+        yield from self._open_stages()
+        names = [column.name for column in (*self._graded(), *self._ranks())]
+        columns = _same(*self.shape.keys, *self.shape.listed_facts, *names)
+        yield Stage("ranked", "ranks_of_lists", {"columns": columns, "keys": self.shape.keys})
+
+    def in_order(self, name: str, view: Mapping[str, Any], order: str) -> Stage:
+        """The same by lists of grades, which hold nothing else."""
+        return Stage(name, "in_order", {**view, "order": order})
+
+    def _list_stages(self) -> Iterator[Stage]:
+        """One row per list, then one a labelled item of it."""
+        if self.gathered:
+            yield self._gathered_stage()
+        yield self._listed_stage()
+        if self.screened:
+            view = {
+                "lists": "list_arrays",
+                "ranked": self._by == "given_rank",
+                "keyed": False,
+                "once": self.shape.holds_once,
+            }
+            yield Stage("list_checks", "list_checks", view)
+        yield _chosen(
+            "list_labels", "one row per labelled item of a list", self._unfolded(), "list_arrays"
+        )
+
+    def _open_stages(self) -> Iterator[Stage]:
+        """The lists with a rank that is open, ranked by the window."""
+        yield Stage("open_lists", "open_lists", {"keys": self.shape.keys, "open": OPEN})
+        window_ranking = WindowRanking(self.shape, self.needs, "open_rankings", "open_labels")
+        yield _in_open_lists(window_ranking.rankings, self.rankings, self.shape.keys)
+        yield _in_open_lists(window_ranking.labels, self.labels, self.shape.label_keys)
+        yield window_ranking.stage("window_ranks")
+
+    @property
+    def _on(self) -> list[str]:
+        """The same without labels of grade 0, where they are as good as none: fewer are joined."""
+        counts = [] if self.needs.reads_judged else [f"{self.labels}.grade <> 0"]
+        return [*super()._on, *counts]
+
+    @property
+    def _by(self) -> str:
+        """What sorts a list, before the rule for ties."""
+        return self.shape.sorters[0]
+
+    @property
+    def _better(self) -> str:
+        """How a value that comes before another compares with it."""
+        return "<" if self.shape.order[0].endswith(" asc") else ">"
+
+    def _gathered_stage(self) -> Stage:
+        """The ranked items with their labels, the items of a list beside each other."""
+        rankings = self.rankings
+        names = [*self.shape.keys, *self.shape.listed_facts, self._by]
+        names += ["is_suspect"] * self.screened
+        columns = [Column(f"{rankings}.{name}", name) for name in names]
+        columns += [Column(hashed(f"{rankings}.item_id"), "item_hash")] * self._hashes
+        keys = ", ".join(f"{rankings}.{key}" for key in self.shape.keys)
+        view = {
+            "columns": [*columns, Column(f"{self.labels}.grade", "grade")],
+            "rankings": rankings,
+            "labels": self.labels,
+            "on": self._on,
+            # 16 bits: sorted in half the time of ids; the lists that share them fit into the cache
+            "order": f"cast(hash({keys}) >> 48 as usmallint)",
+        }
+        return Stage(GATHERED, "list_rows", view)
+
+    @property
+    def _hashes(self) -> bool:
+        """Whether a list may have an item twice, which is looked for."""
+        return self.screened and not self.shape.holds_once
+
+    def _listed_stage(self) -> Stage:
+        table, labels = self.rankings, self.labels
+        item_hash = hashed(f"{table}.item_id")
+        if self.gathered:
+            table, labels, item_hash = GATHERED, GATHERED, f"{GATHERED}.item_hash"
+        value = f"{table}.{self._by}"
+        labelled = f"filter (where {labels}.grade is not null)"
+        columns = [Column(f"min({table}.{fact})", fact) for fact in self.shape.listed_facts]
+        if self._keeps_all:
+            columns.append(Column(self._kept(value, self.longest), f"{self._by}s"))
+        for name, hit in self.needs.rows.running_hits.items():
+            among = f"\n    filter (where {labels}.{hit})"
+            top_values = self._kept(value, self.most)
+            columns.append(Column(f"{top_values}{among}", f"{self._by}s_of_{name}"))
+        columns += [
+            Column(f"list({value})\n    {labelled}", f"labelled_{self._by}s"),
+            Column(f"list({labels}.grade)\n    {labelled}", "grades"),
+        ]
+        if self.screened:
+            rank = f"{table}.given_rank" if self._by == "given_rank" else ""
+            bad = f"{table}.is_suspect"
+            columns += clues(item_hash if self._hashes else "", bad, rank)
+        view = {
+            "about": _LISTED,
+            "keys": [f"{table}.{key}" for key in self.shape.keys],
+            "columns": columns,
+            "from": table,
+            "joins": {} if self.gathered else {labels: self._on},
+            "where": "",
+        }
+        return Stage("list_arrays", "sums", view, "materialized" if self.screened else "")
+
+    def _kept(self, value: str, number: int) -> str:
+        """What is kept of the items of a list, of which so many are told apart."""
+        best = "max" if self._better == ">" else "min"
+        return self._list.format(value=value, best=best, number=number + 1)
+
+    def _unfolded(self) -> Iterator[Column]:
+        lists = [f"{self._by}s"] if self._keeps_all else []
+        lists += [f"{self._by}s_of_{name}" for name in self.needs.rows.running_hits]
+        yield from _same(*self.shape.keys, *self.shape.listed_facts, *lists)
+        yield Column(f"unnest(coalesce(labelled_{self._by}s, [null]))", self._by)
+        yield Column("unnest(coalesce(grades, [null]))", "label")
+
+    def _list_ranks(self) -> Iterator[Column]:
+        yield from self._known_places()
+        yield Column(self._is_open(), OPEN)
+
+    def _known_places(self) -> Iterator[Column]:
+        yield from _same(*self.shape.keys, *self.shape.listed_facts)
+        yield Column("coalesce(label, 0e0)", "grade")
+        if self.needs.reads_judged:
+            yield Column("case when label is null then 0e0 else 1e0 end", "judged")
+        yield Column(self._rank(), "rnk")
+        for name in self.needs.rows.running_hits:
+            yield Column(self._hits_so_far(f"{self._by}s_of_{name}"), name)
+
+    def _rank(self) -> str:
+        return f"list_position({self._by}s, {self._by})"
+
+    def _hits_so_far(self, hits: str) -> str:
+        return f"list_position({hits}, {self._by})"
+
+    def _is_open(self) -> str:
+        """Whether an item's place is not its rank: another has its score, or it has no place."""
+        deepest = self.needs.sums["list_sums"].deepest
+        is_cut = deepest and deepest <= self.longest
+        no_place = f"{self._by} is null"
+        if not is_cut:
+            no_place = f"coalesce(rnk > {self.longest}, true)"
+        reasons = [
+            f"coalesce({self._by}s[rnk + 1] = {self._by}, false)",
+            f"label is not null and {no_place}",
+        ]
+        for name in self.needs.rows.running_hits:
+            reasons.append(f"coalesce(len({self._by}s_of_{name}) > {self.most}, false)")
+        return "\n    or ".join(reasons)
+
+
+@dataclass(frozen=True)
+class CountedScores(SortedLists):
+    """Ranks by the number of better scores: nothing is sorted."""
+
+    _list = "list({value})"
+
+    def _rank(self) -> str:
+        better = self._number(f"{self._by}s", self._better)
+        return f"case when {self._by} is not null\n    then {better} + 1\nend"
+
+    def _hits_so_far(self, hits: str) -> str:
+        return self._number(hits, f"{self._better}=")
+
+    def _number(self, values: str, sign: str) -> str:
+        """How many of a list's values compare so with the item's own."""
+        return f"len(list_filter({values}, lambda other: other {sign} {self._by}))"
+
+    def _is_open(self) -> str:
+        equals = self._number(f"{self._by}s", "=")
+        return f"{equals} > 1\n    or label is not null and {self._by} is null"
+
+
+@dataclass(frozen=True)
+class GivenRanks(CountedScores):
+    """Ranks as they were given, where they are 1, 2, ... n in every list."""
+
+    _keeps_all = False
+
+    def stages(self) -> Iterator[Stage]:
+        """From the two tables to one row per labelled item, and one a list without any."""
+        yield from self._list_stages()
+        yield _chosen("ranked", _GIVEN, self._known_places(), "list_labels")
+
+    def _rank(self) -> str:
+        return self._by
+
+
+_LISTED = "one row per list: the scores of its items, and the items with a label"
+_LIST_RANKS = "a rank is the place of a score; a list without a label has one row without a rank"
+_GIVEN = "the ranks of the input; a list without a label has one row without a rank"
+
+
+def _same(*names: str) -> list[Column]:
+    """Columns that keep their names."""
+    return [Column(name, name) for name in names]
+
+
+def _in_open_lists(name: str, table: str, keys: Sequence[str]) -> Stage:
+    """The rows of a table that belong to open lists: mostly none, and then none is read."""
+    return Stage(name, "open", {"from": table, "keys": keys})
+
+
+def _chosen(name: str, about: str, columns: Iterator[Column], table: str, hint: str = "") -> Stage:
+    view = {"columns": list(columns), "from": table, "about": about, "where": ""}
+    return Stage(name, "columns", view, hint)
+
+
+LONGEST = 1024
+"""Ranks beyond this one are suspects: a list has a bit for each rank."""
+
+
+def hashed(item: str) -> str:
+    """The hash of an item, of 32 bits: lists of those are sorted in half the time of others.
+
+    Two items of a list have the same one in one of four billion pairs.
+    """
+    return f"cast(hash({item}) >> 32 as uinteger)"
+
+
+def clues(item_hash: str, bad: str, rank: str = "") -> Iterator[Column]:
+    """What a pass over lists keeps of each, to tell if something may be wrong with it.
+
+    It misses nothing, and seldom suspects what is right: an exact look follows then.
+    `plan/list_checks` sums the columns up.
+
+    Args:
+        item_hash: The hash of a row's item; empty where no list can have one twice.
+        bad: What rows meet that break a rule.
+        rank: The expression of a row's rank, if it was given.
+    """
+    if item_hash:
+        yield Column(f"list_sort(list({item_hash}))", "hashes")
+    else:
+        yield Column("count(*)", "n_items")
+    yield Column(f"count(*) filter (where {bad})", "n_bad")
+    if rank:
+        rank_filter = f"filter (where {rank} between 1 and {LONGEST})"
+        different = f"bit_count(bitstring_agg({rank}, 1, {LONGEST})\n    {rank_filter})"
+        yield Column(f"max({rank}) = count(*)\n    and {different} = count(*)", "is_gapless")
+
+
+# The stage `ranked` of a click log that tells the ranks of answered items, on DuckDB.
+#
+# A log that was cleaned tells at which rank of its list an answered item stood, wherever the items
+# of a request stand at one position after the other. No item without a label is read then, and no
+# list is joined with its labels; the window ranks the other lists.
+
+
+@dataclass(frozen=True)
+class ShownRanks(SortedLists):
+    """Ranks as a click log tells them, and those of a window for lists of which it does not."""
+
+    counted: ClassVar[str] = "list_sums"
+
+    def stages(self) -> Iterator[Stage]:
+        """From the log to one row per labelled item, and one a list without any."""
+        keys = self.shape.label_keys
+        yield self.shape.shown_ranks(list(self._told()))
+        yield self._other_lists()
+        yield Stage("open_rankings", "open", {"from": self.rankings, "keys": keys})
+        yield Stage("open_labels", "open", {"from": self.labels, "keys": keys})
+        if self.screened:
+            yield Stage("list_checks", "open_checks", {})
+        window_ranking = WindowRanking(self.shape, self.needs, "open_rankings", "open_labels")
+        yield window_ranking.stage("window_ranks")
+        names = [
+            *self.shape.keys,
+            *self.shape.listed_facts,
+            *(column.name for column in self._told()),
+        ]
+        columns = [Column(name, name) for name in names]
+        yield Stage("ranked", "both_ranks", {"columns": columns, "from": "shown_ranks"})
+
+    def in_order(self, name: str, view: Mapping[str, Any], order: str) -> Stage:
+        """The same by a window: the labels of a request are too few for a list to pay."""
+        return WindowRanking.in_order(self, name, view, order)
+
+    def _other_lists(self) -> Stage:
+        """The requests of the lists that the log does not vouch for."""
+        lists = self.shape.at.shown_lists
+        view = {
+            "about": "irregular requests: a window ranks their lists",
+            "columns": [Column("request_id", "query_id")],
+            "from": lists.others if lists else "",
+            "where": "",
+        }
+        return Stage("open_lists", "columns", view)
+
+    def _told(self) -> Iterator[Column]:
+        """What the log tells of a rank beside its list."""
+        yield Column("coalesce(grade, 0e0)", "grade")
+        if self.needs.reads_judged:
+            yield Column("case when grade is null then 0e0 else 1e0 end", "judged")
+        yield Column("rnk", "rnk")
+        down = Window(["query_id"], ["rnk"], "unbounded preceding")
+        for name, hit in self.needs.rows.running_hits.items():
+            yield Column(f"sum({case(hit, '1e0')}) over {down}", name)

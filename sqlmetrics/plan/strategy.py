@@ -7,8 +7,13 @@ from dataclasses import dataclass
 
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.plan.needs import Needs
-from sqlmetrics.plan.ranking import WindowRanking
-from sqlmetrics.plan.ranking_by_lists import CountedScores, GivenRanks, ShownRanks, SortedLists
+from sqlmetrics.plan.ranking import (
+    CountedScores,
+    GivenRanks,
+    ShownRanks,
+    SortedLists,
+    WindowRanking,
+)
 from sqlmetrics.plan.shape import Shape
 
 WINDOW, LISTS, COUNTS, RANKS, SHOWN = "window", "lists", "counts", "ranks", "shown"

@@ -65,12 +65,15 @@ from sqlmetrics.proof.reference_groups import (
     num_group_hits,
     num_groups,
     p_ia,
+    rbo_extrapolated,
+    rbo_least,
+    rbo_most,
     relevant_in,
     subtopic_recall,
     sum_group_precision,
     sum_group_rr,
+    tied_rbo,
 )
-from sqlmetrics.proof.reference_ties import rbo_extrapolated, rbo_least, rbo_most, tied_rbo
 
 OF_TIED_LISTS = (rbo_extrapolated, rbo_least, rbo_most, tied_rbo)
 """Rank-biased overlap of lists with equal scores."""

@@ -26,9 +26,9 @@ from marked import by_turns, engines
 import sqlmetrics as sm
 from sqlmetrics.agreement import counts
 from sqlmetrics.agreement.question import rank_biased_overlap
-from sqlmetrics.comparison.page.words import Words, number, signed
+from sqlmetrics.comparison.page.content import Words, number, signed
 from sqlmetrics.engines.database import Database
-from sqlmetrics.proof.reference_ties import rbo_extrapolated
+from sqlmetrics.proof.reference_groups import rbo_extrapolated
 from sqlmetrics.stats.bootstrap import bootstrap_interval, resampled_counts
 
 

@@ -15,7 +15,7 @@ from command import sqlmetrics
 from marked import by_turns
 
 from sqlmetrics.errors import SpecError
-from sqlmetrics.jobs.notices import server as server_module
+from sqlmetrics.jobs.notices import webhook as server_module
 from sqlmetrics.jobs.notices.webhook import Webhook
 
 SECRET = "T0123456/B0123456/sEcReTtOkEn0123456789"

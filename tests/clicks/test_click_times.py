@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from marked import by_turns, long
 
 import sqlmetrics as sm
-from sqlmetrics.catalog.direction import direction
+from sqlmetrics.catalog.dimension import direction
 from sqlmetrics.catalog.metric import catalog, listed
 from sqlmetrics.catalog.online import ONLINE
 from sqlmetrics.cli import cli

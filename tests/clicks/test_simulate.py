@@ -14,8 +14,8 @@ import pytest
 from marked import by_turns
 
 import sqlmetrics as sm
-from sqlmetrics.cli.simulate import MODELS as OFFERED
-from sqlmetrics.cli.simulate import SHARES as OFFERED_SHARES
+from sqlmetrics.cli.clicks import MODELS as OFFERED
+from sqlmetrics.cli.clicks import SHARES as OFFERED_SHARES
 from sqlmetrics.clicks.simulation import MODELS, REASONS, SHARES, SimulatedLog, simulate
 
 pytestmark = by_turns(0.13)

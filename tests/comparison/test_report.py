@@ -26,11 +26,11 @@ from marked import by_turns
 import sqlmetrics as sm
 from sqlmetrics.comparison.page import picture, profile
 from sqlmetrics.comparison.page.averages import deploys_of
+from sqlmetrics.comparison.page.content import LANGUAGES, Words, catalogue, signed
 from sqlmetrics.comparison.page.evaluation import with_running
 from sqlmetrics.comparison.page.notebook import MIME, pictures_of
 from sqlmetrics.comparison.page.picture import NARROW, POINTS, WIDE, Chart
 from sqlmetrics.comparison.page.report import LATER, MAKERS
-from sqlmetrics.comparison.page.words import LANGUAGES, Words, catalogue, signed
 from sqlmetrics.sql.template import folder
 from sqlmetrics.stats import student
 

@@ -20,9 +20,9 @@ import pytest
 from comparison.report_world import month
 
 import sqlmetrics as sm
+from sqlmetrics.comparison.page.content import Words, number, percent, signed
 from sqlmetrics.comparison.page.picture import NARROW, WIDE, Mover, Picture, standing
 from sqlmetrics.comparison.page.report import LATER, MAKERS
-from sqlmetrics.comparison.page.words import Words, number, percent, signed
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "gallery.md"

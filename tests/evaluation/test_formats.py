@@ -29,7 +29,7 @@ from memory import evaluate
 from slices import keep, kept
 
 import sqlmetrics as sm
-from sqlmetrics.evaluation.inputs.swap import in_order
+from sqlmetrics.evaluation.inputs.names import in_order
 from sqlmetrics.spec.spec import Spec
 
 pytestmark = by_turns(0.14)

@@ -16,8 +16,7 @@ from marked import by_turns, long
 from memory import evaluate
 
 import sqlmetrics as sm
-from sqlmetrics.catalog.dimension import column_of, metric_row
-from sqlmetrics.catalog.direction import direction
+from sqlmetrics.catalog.dimension import column_of, direction, metric_row
 from sqlmetrics.catalog.measure import parse
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.proof.verify import verify

@@ -22,7 +22,7 @@ import sqlmetrics as sm
 from sqlmetrics.catalog.metric import listed
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.catalog.tool_names import in_our_words
-from sqlmetrics.evaluation.streaming import histogram, metric, options, places, rows
+from sqlmetrics.evaluation.streaming import histogram, lists, metric, places
 
 CUT = ["ndcg@3", "recall(rel=2)@2", "hit@1", "precision@4", "ap@3", "mrr@2"]
 WHOLE = [*CUT, "ndcg", "mrr", "ap", "rprec", "bpref", "first_rank"]
@@ -64,7 +64,7 @@ def at_once(
 ) -> dict[str, float]:
     """What `evaluate` says of all lists, whose rows come in order."""
     own_ties = PRESETS[asked.get("preset", "house")].options.get("ties")
-    ties = {} if "ties" in asked or own_ties in options.TIES else {"ties": "average"}
+    ties = {} if "ties" in asked or own_ties in metric.TIES else {"ties": "average"}
     rows = [
         {"query_id": query, "item_id": item, "score": score, "grade": grade}
         for query, (scores, grades) in enumerate(lists)
@@ -246,7 +246,7 @@ def test_what_is_kept_is_small_and_what_overflows_is_exact(
         whole.update(scores, grades)
     monkeypatch.setattr(metric, "LARGEST", 2000)
     monkeypatch.setattr(histogram, "PENDING", 60)
-    monkeypatch.setattr(rows, "IN_MEMORY", 300)
+    monkeypatch.setattr(lists, "IN_MEMORY", 300)
     monkeypatch.setattr(histogram, "_odd", lambda count: np.zeros(count, np.uint64))
     query = np.arange(1000).reshape(50, 20) // 20
     for number, (scores, grades) in enumerate(batches):

@@ -18,7 +18,7 @@ from memory import database, evaluate
 
 import sqlmetrics as sm
 from sqlmetrics.evaluation.inputs.trace_forms import TRACE_FORMS
-from sqlmetrics.evaluation.inputs.trace_lists import path_of
+from sqlmetrics.evaluation.inputs.traces import path_of
 from sqlmetrics.jobs.run import evaluated
 
 pytestmark = by_turns(0.1)

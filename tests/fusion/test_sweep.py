@@ -15,10 +15,9 @@ from engines.starting import Servers
 from marked import by_turns, engines
 
 import sqlmetrics as sm
-from sqlmetrics.comparison.page.words import Words
+from sqlmetrics.comparison.page.content import Words
 from sqlmetrics.engines.database import Database
-from sqlmetrics.fusion.grid import Grid, Variant
-from sqlmetrics.fusion.winner import find_winner
+from sqlmetrics.fusion.grid import Grid, Variant, find_winner
 from sqlmetrics.spec.mixture import Mixture
 
 METRICS = ["ndcg@3", "recall@2", "first_rank@5"]

@@ -7,8 +7,7 @@ from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.engines.url import parse_url
-from sqlmetrics.jobs.notices.columns import columns_read, filters_read
-from sqlmetrics.jobs.notices.datasets import Dataset
+from sqlmetrics.jobs.notices.columns import Dataset, columns_read, filters_read
 from sqlmetrics.jobs.notices.events import COMPLETE, Lineage
 from sqlmetrics.jobs.summary import Summary
 

@@ -13,7 +13,7 @@ from marked import by_turns, nightly
 
 from sqlmetrics.catalog.dimension import column_of
 from sqlmetrics.engines.database import connect
-from sqlmetrics.jobs.exports.write import export
+from sqlmetrics.jobs.exports.formats import export
 from sqlmetrics.jobs.run import write
 
 COLUMNS = ("ndcg_at_3", "recall_rel2_at_5", "mrr", "auc", "num_ret")

@@ -350,7 +350,7 @@ def test_lineage_begins_and_ends(shop: Path, lineage: Path) -> None:
 )
 def test_tables_are_called_as_catalogues_call_them(url: str, namespace: str, name: str) -> None:
     from sqlmetrics.engines.url import parse_url
-    from sqlmetrics.jobs.notices.datasets import inputs, outputs
+    from sqlmetrics.jobs.notices.columns import inputs, outputs
 
     columns = {"score": "score", "system": "system"}
     files = {"labels": {"file": "s3://lake/labels.parquet"}, "queries": {"file": "queries.csv"}}

@@ -23,7 +23,7 @@ from sqlmetrics.evaluation import buckets, statistics
 from sqlmetrics.evaluation import run as api
 from sqlmetrics.evaluation.checks import checks, prescan
 from sqlmetrics.evaluation.inputs.sources import tables_of
-from sqlmetrics.plan import ranking_by_lists, strategy
+from sqlmetrics.plan import ranking, strategy
 from sqlmetrics.plan.per_query import PerQuery
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.strategy import COUNTS, LISTS, RANKS, WINDOW, TableStatistics
@@ -293,7 +293,7 @@ def test_what_is_suspected_may_be_right(tmp_path: Path) -> None:
 
     files = some_files(tmp_path)
     with (
-        patch.object(ranking_by_lists, "clues", alike),
+        patch.object(ranking, "clues", alike),
         patch.object(prescan, "clues", alike),
         patch.object(checks, "check", wraps=checks.check) as looks,
     ):

@@ -32,7 +32,7 @@ from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.cli import cli
 from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.question import question
-from sqlmetrics.proof.reconcile import chance, matching, result
+from sqlmetrics.proof.reconcile import matching, result
 from sqlmetrics.proof.reconcile.matching import MeanMatch
 from sqlmetrics.proof.reconcile.reconcile import _counted
 from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation
@@ -448,10 +448,10 @@ def test_accidents_are_about_as_many_as_expected() -> None:
         for seed in (21, None):
             tally, points = counted(seed, "ndcg@3")
             means = map(tally.mean, points)
-            values = chance.distinct(value for value in means if value is not None)
+            values = result.distinct_by_chance(value for value in means if value is not None)
             for _ in range(1500):
                 number = result.read(f"{rng.uniform(values[0], values[-1]):.{decimals}f}")
-                claimed += chance.expected(values, number.number, number.unit)
+                claimed += result.expected_by_chance(values, number.number, number.unit)
                 met += sum(number.is_rounded(value) for value in values)
         assert met * 0.75 < claimed < met * 1.33
 

@@ -283,7 +283,7 @@ def _sql(file: str, revision: Revision) -> str:
 
 def _publish(text: str, marker: str, environment: Mapping[str, str]) -> None:
     """Write the comment, and GitHub's summary of the job; a note where there is no comment."""
-    from sqlmetrics.cli.gate.comments import Thread, thread
+    from sqlmetrics.cli.gate.page import Thread, thread
 
     if summary := environment.get(SUMMARY):
         with suppress(OSError), Path(summary).open("a", encoding="utf-8") as file:

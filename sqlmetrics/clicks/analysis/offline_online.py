@@ -14,7 +14,7 @@ from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
-from sqlmetrics.catalog.direction import direction
+from sqlmetrics.catalog.dimension import direction
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.days import day_of
 from sqlmetrics.stats import NOISE

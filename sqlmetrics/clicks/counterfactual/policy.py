@@ -33,7 +33,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, refusal
 from sqlmetrics.evaluation.inputs.condition import wrong_condition
-from sqlmetrics.evaluation.inputs.missing import absent, unreadable
+from sqlmetrics.evaluation.inputs.paths import absent, unreadable
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.counterfactual import Counterfactual, Policy

@@ -7,32 +7,148 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import groupby
-from math import inf
+from math import exp, inf, log
 from typing import Any
 
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.log_rows import ITEM_POSITIONS
-from sqlmetrics.clicks.propensity import em, harvest, random_traffic
+from sqlmetrics.clicks.propensity import em
 from sqlmetrics.clicks.propensity.curve import Propensity, PropensityCurve, curve_table
-from sqlmetrics.clicks.propensity.em import interval
+from sqlmetrics.clicks.propensity.em import LeastSquares, interval, samples
 from sqlmetrics.clicks.propensity.moves import (
     Correction,
+    Ends,
     Link,
     Links,
     Moves,
     Standing,
+    Sums,
+    buckets,
     correction,
     links,
     moved_items,
     moves,
+    stage,
     standings,
+    view,
 )
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import InputError, SpecError
-from sqlmetrics.sql.stage import select_of
+from sqlmetrics.sql.stage import select_of, with_stages
 from sqlmetrics.tables.table import Table, printable, wrapped
 from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular
+
+# Intervention harvesting: items that stood at several positions tell how these are looked at.
+#
+# After Agarwal et al., Estimating Position Bias without Intrusive Interventions (WSDM 2019). What
+# stood at two positions is as attractive at both, so its clicks differ by how often these are
+# looked at. Each two positions give one ratio, over all pairs of a query and an item: that of
+# Mantel and Haenszel, which needs no pair to have many clicks. Least squares of its logarithm,
+# weighted by the inverse of its variance, put at most k (k - 1) / 2 ratios of k positions together.
+
+
+def harvested(positions: Sequence[int], strong: Sequence[Link]) -> dict[int, float]:
+    """Position -> propensity, against the first position.
+
+    Args:
+        positions: The positions of a group; the first is the reference.
+        strong: The links that are used; they join all positions.
+    """
+    fit = _fit(positions, strong)
+    logarithms = fit.solved({(link.above, link.below): log(link.ratio) for link in strong})
+    return {position: exp(value) for position, value in logarithms.items()}
+
+
+def resampled_harvest(
+    links: Links, positions: Sequence[int], strong: Sequence[Link], count: int
+) -> list[dict[int, float]]:
+    """The same of so many samples of the queries; those in which a link has no click are left out.
+
+    The weights stay those of the whole log.
+    """
+    fit, curves = _fit(positions, strong), []
+    for sample in samples(links.sums, count):
+        sums = _added(links.sums, sample, fit.weights)
+        if all(above > 0 and below > 0 for above, below in sums.values()):
+            logs = {ends: log(below / above) for ends, (above, below) in sums.items()}
+            solved = fit.solved(logs)
+            curves.append({position: exp(value) for position, value in solved.items()})
+    return curves
+
+
+def _fit(positions: Sequence[int], strong: Sequence[Link]) -> LeastSquares:
+    return LeastSquares(positions, {(link.above, link.below): link.precision for link in strong})
+
+
+def _added(
+    sums: Mapping[float, Mapping[Ends, Sums]],
+    sample: Mapping[float, int],
+    used: Mapping[Ends, float],
+) -> dict[Ends, tuple[float, float]]:
+    added = dict.fromkeys(used, (0.0, 0.0))
+    for group, times in sample.items():
+        for ends, (above, below) in sums[group].items():
+            if ends in added:
+                so_far = added[ends]
+                added[ends] = so_far[0] + times * above, so_far[1] + times * below
+    return added
+
+
+# Propensities from impressions in random order: click rates by position, and nothing else.
+
+Counts = Mapping[int, tuple[float, float]]
+"""Position -> impressions and clicks."""
+
+
+def random_counts(tables: ClickTables, engine: Database) -> dict[str | None, dict[float, Counts]]:
+    """Group -> group of queries -> impressions and clicks by position, of what was shuffled.
+
+    Where the log has no queries, groups of items take their place.
+    """
+    has_query = "query" in tables.names.impressions
+    column, unit = ("query_text", "query") if has_query else ("item_id", "item")
+    shared = view(tables) | {"column": column, "unit": unit}
+    stages = [buckets(tables, column, unit)] if shared["buckets"] else []
+    stages.append(stage("random_buckets", shared))
+    counts_by_group: dict[str | None, dict[float, dict[int, tuple[float, float]]]] = {}
+    for bucket, layout, position, n, c in engine.rows(
+        with_stages(stages, "select *\nfrom random_buckets")
+    ):
+        group = None if tables.clicks.propensity.by is None else str(layout)
+        bucket_counts = counts_by_group.setdefault(group, {}).setdefault(
+            -1.0 if bucket is None else float(bucket), {}
+        )
+        bucket_counts[int(position)] = float(n), float(c)
+    return {group: dict(counts_by_bucket) for group, counts_by_bucket in counts_by_group.items()}
+
+
+def random_added(groups: Iterable[tuple[Counts, int]]) -> dict[int, tuple[float, float]]:
+    """Position -> impressions and clicks, of groups that each stand there so many times."""
+    sums: dict[int, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+    for random_counts, times in groups:
+        for position, (n, c) in random_counts.items():
+            sums[position] = sums[position][0] + times * n, sums[position][1] + times * c
+    return dict(sorted(sums.items()))
+
+
+def relative_rates(sums: Counts, positions: Sequence[int]) -> dict[int, float]:
+    """Position -> its click rate over that of the first one."""
+    rates = {position: sums[position][1] / sums[position][0] for position in positions}
+    return {position: rate / rates[positions[0]] for position, rate in rates.items()}
+
+
+def resampled_rates(
+    groups: Mapping[float, Counts], positions: Sequence[int], count: int
+) -> list[dict[int, float]]:
+    """The same of so many samples; those in which a position has no click are left out."""
+    curves = []
+    for sample in samples(groups, count):
+        sums = random_added((groups[group], times) for group, times in sample.items())
+        if all(sums.get(position, (0.0, 0.0))[1] > 0 for position in positions):
+            curves.append(relative_rates(sums, positions))
+    return curves
+
 
 # Can the log answer: do its items move between positions, and are enough of them clicked?
 #
@@ -406,10 +522,10 @@ def _of_moves(
     curve_by_group, positions = {}, {}
     for group, identified in can.items():
         positions[group] = [reach.position for reach in identified.positions]
-        curve_by_group[group] = harvest.harvested(positions[group], identified.strong)
+        curve_by_group[group] = harvested(positions[group], identified.strong)
     if propensity_settings.method == "harvest":
         samples_by_group = {
-            group: harvest.resampled(
+            group: resampled_harvest(
                 links_by_group[group],
                 positions[group],
                 identified.strong,
@@ -438,12 +554,12 @@ def _of_random_traffic(
     tables: ClickTables, engine: Database, groups: Groups
 ) -> tuple[Can, Answers]:
     propensity_settings = tables.clicks.propensity
-    counted = random_traffic.counts(tables, engine)
+    counted = random_counts(tables, engine)
     can: Can = {}
     answers: Answers = {}
     for group in groups:
         parts = counted.get(group, {})
-        sums = random_traffic.added((counts, 1) for counts in parts.values())
+        sums = random_added((counts, 1) for counts in parts.values())
         top = sums.get(1, (0.0, 0.0))[1]
         reaches = tuple(
             Reach(group, k, n, c, inf if k == 1 else min(c, top)) for k, (n, c) in sums.items()
@@ -458,9 +574,9 @@ def _of_random_traffic(
     for group, identified in can.items():
         positions = [reach.position for reach in identified.positions]
         parts = counted[group]
-        sums = random_traffic.added((counts, 1) for counts in parts.values())
-        curve_samples = random_traffic.resampled(parts, positions, propensity_settings.replicates)
-        answers[group] = _Found(random_traffic.relative(sums, positions), curve_samples)
+        sums = random_added((counts, 1) for counts in parts.values())
+        curve_samples = resampled_rates(parts, positions, propensity_settings.replicates)
+        answers[group] = _Found(relative_rates(sums, positions), curve_samples)
     return can, answers
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlmetrics.catalog.direction import SIGNS
+from sqlmetrics.catalog.dimension import SIGNS
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.online import Online, online
 from sqlmetrics.clicks.clean_log import CleanLog, cleaned_log

@@ -310,8 +310,8 @@ class Leaderboard(Tabular):
                 not installed.
         """
         from sqlmetrics.comparison.leaderboard.pictures import picture
+        from sqlmetrics.comparison.page.content import Words
         from sqlmetrics.comparison.page.report import save
-        from sqlmetrics.comparison.page.words import Words
 
         interval = f"{100 * self.methods.test.level:g} %"
         tables = {"topics": self.topics, "contributions": self.contributions.rows}

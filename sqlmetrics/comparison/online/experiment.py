@@ -13,7 +13,7 @@ from sqlmetrics.catalog.online import online
 from sqlmetrics.clicks.analysis.experiment import SampleRatioMismatch, Unit, mismatch
 from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.clicks.interleaving import source_items
-from sqlmetrics.comparison.online.ratios import UNITS, OnlineRatios, ratios_of
+from sqlmetrics.comparison.online.ratios import UNITS, OnlineRatios, ratios_of, winsorised
 from sqlmetrics.comparison.online.verdict import (
     BEST_LAST,
     Experiment,
@@ -24,7 +24,6 @@ from sqlmetrics.comparison.online.verdict import (
     metric_result,
     percent,
 )
-from sqlmetrics.comparison.online.winsorising import winsorised
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.periods import period
 from sqlmetrics.comparison.statements import columns_stage, sums_stage

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.comparison.page.content import ALL, Content
+from sqlmetrics.comparison.page.content import ALL, Content, Words, number, percent, signed
 from sqlmetrics.comparison.page.differences import SHOWN_ROWS
 from sqlmetrics.comparison.page.means import drawn_ends, panels, pooled
 from sqlmetrics.comparison.page.picture import (
@@ -19,7 +19,6 @@ from sqlmetrics.comparison.page.picture import (
     sign,
     systems_left_out,
 )
-from sqlmetrics.comparison.page.words import Words, number, percent, signed
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.open import source_relation

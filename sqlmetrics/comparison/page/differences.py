@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from sqlmetrics.comparison.page.content import Content
+from sqlmetrics.comparison.page.content import Content, Words, number, percent, signed
 from sqlmetrics.comparison.page.means import panels
 from sqlmetrics.comparison.page.picture import (
     Chart,
@@ -16,7 +16,6 @@ from sqlmetrics.comparison.page.picture import (
     rows_left_out,
     sign,
 )
-from sqlmetrics.comparison.page.words import Words, number, percent, signed
 from sqlmetrics.comparison.report.text import coverage, p_value, segment_of
 from sqlmetrics.stats import NOISE, TIED
 from sqlmetrics.tables.tabular import Row

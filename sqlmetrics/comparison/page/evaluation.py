@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlmetrics.catalog.conventions import OPTIONS
-from sqlmetrics.catalog.direction import SIGNS
+from sqlmetrics.catalog.dimension import SIGNS
 from sqlmetrics.comparison import breakdown as slices
 from sqlmetrics.comparison import findings
 from sqlmetrics.comparison.breakdown import movers_of

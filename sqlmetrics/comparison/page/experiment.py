@@ -8,14 +8,14 @@ from datetime import date
 from itertools import groupby
 from typing import Any
 
-from sqlmetrics.catalog.direction import SIGNS
+from sqlmetrics.catalog.dimension import SIGNS
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.catalog.online import online
 from sqlmetrics.clicks.analysis.experiment import THRESHOLD
 from sqlmetrics.comparison.online.looks import looks
 from sqlmetrics.comparison.page.averages import day_domain, is_cut
+from sqlmetrics.comparison.page.content import Words, number, signed
 from sqlmetrics.comparison.page.picture import Chart, Picture, ends
-from sqlmetrics.comparison.page.words import Words, number, signed
 from sqlmetrics.comparison.report.text import p_value
 from sqlmetrics.engines.database import Database
 from sqlmetrics.jobs.experiment.rows import LookedAt

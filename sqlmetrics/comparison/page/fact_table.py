@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 
-from sqlmetrics.catalog.direction import SIGNS
+from sqlmetrics.catalog.dimension import SIGNS
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.comparison.diagnosis.log_numbers import Ratio
 from sqlmetrics.comparison.findings import decide

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from sqlmetrics.catalog.metric import without_cutoff
-from sqlmetrics.comparison.page.content import ALL, Content
+from sqlmetrics.comparison.page.content import ALL, Content, Words, number, percent
 from sqlmetrics.comparison.page.picture import Chart, Picture, Sized, systems_left_out
 from sqlmetrics.comparison.page.profile import COMPLETE
-from sqlmetrics.comparison.page.words import Words, number, percent
 from sqlmetrics.tables.tabular import Row
 
 JUDGED = 0.95

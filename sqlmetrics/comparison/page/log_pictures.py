@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.clicks.cleaning_report import UNUSED
-from sqlmetrics.comparison.page.content import ALL, Content, Log
+from sqlmetrics.comparison.page.content import ALL, Content, Log, Words, number, percent, signed
 from sqlmetrics.comparison.page.differences import SHOWN_ROWS
 from sqlmetrics.comparison.page.lists import about_lists
 from sqlmetrics.comparison.page.means import drawn_ends, panels, pooled
@@ -21,7 +21,6 @@ from sqlmetrics.comparison.page.picture import (
     sign,
     systems_left_out,
 )
-from sqlmetrics.comparison.page.words import Words, number, percent, signed
 from sqlmetrics.stats.estimate import INTERVAL, wilson_interval
 from sqlmetrics.stats.nonparametric import spearman
 from sqlmetrics.tables.tabular import Row

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.clicks.result import ClickResult
+from sqlmetrics.comparison.page.content import Words
 from sqlmetrics.comparison.page.picture import SCHEMA, can_draw
-from sqlmetrics.comparison.page.words import Words
 from sqlmetrics.evaluation.report.result import Result
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-from sqlmetrics.comparison.page.content import Content
-from sqlmetrics.comparison.page.words import ROOM, Words, signed
+from sqlmetrics.comparison.page.content import ROOM, Content, Words, signed
 from sqlmetrics.comparison.report.text import coverage
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.template import folder

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sqlmetrics.comparison.page import page
 from sqlmetrics.comparison.page.averages import days, deltas, means, scatter, segments, trend
-from sqlmetrics.comparison.page.content import Content
+from sqlmetrics.comparison.page.content import Content, Words
 from sqlmetrics.comparison.page.differences import contributions, slices, verdicts
 from sqlmetrics.comparison.page.lists import (
     bounds,
@@ -33,7 +33,6 @@ from sqlmetrics.comparison.page.log_pictures import (
 )
 from sqlmetrics.comparison.page.page import fragment, headline, page_html
 from sqlmetrics.comparison.page.picture import Picture, can_draw, import_drawing
-from sqlmetrics.comparison.page.words import Words
 from sqlmetrics.engines.output_files import (
     has_mark,
     output_file,

@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Unpack
 
-from sqlmetrics.catalog.direction import SIGNS
+from sqlmetrics.catalog.dimension import SIGNS
 from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.catalog.online import online
 from sqlmetrics.clicks.analysis.depth import depth

@@ -14,7 +14,7 @@ from operator import mul
 from pathlib import PurePath
 from typing import Any
 
-from sqlmetrics.catalog.direction import direction
+from sqlmetrics.catalog.dimension import direction
 from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.comparison.proxies.proxy_metrics import (
     CLOSE,

@@ -29,8 +29,8 @@ from sqlmetrics.engines.output_files import note_read
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.checks.problem import Problem
 from sqlmetrics.evaluation.inputs.guess import guessed
-from sqlmetrics.evaluation.inputs.missing import absent
 from sqlmetrics.evaluation.inputs.open import readable
+from sqlmetrics.evaluation.inputs.paths import absent
 from sqlmetrics.spec.source import Labels
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.template import identifier

@@ -37,8 +37,8 @@ from sqlmetrics.evaluation.checks.scores import texts as text_scores
 from sqlmetrics.evaluation.checks.text_days import odd_days
 from sqlmetrics.evaluation.inputs.condition import wrong_condition, wrong_segments
 from sqlmetrics.evaluation.inputs.guess import group_columns
-from sqlmetrics.evaluation.inputs.missing import absent, unreadable
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
+from sqlmetrics.evaluation.inputs.paths import absent, unreadable
 from sqlmetrics.evaluation.inputs.run_names import expanded
 from sqlmetrics.plan.per_query import BUCKET, SCREENED, SUSPECTS
 from sqlmetrics.plan.plan import Plan

@@ -16,7 +16,7 @@ from sqlmetrics.evaluation.buckets import parts
 from sqlmetrics.evaluation.checks.rules import RowCheck, row_checks
 from sqlmetrics.evaluation.checks.scores import rounded
 from sqlmetrics.plan.plan import Plan
-from sqlmetrics.plan.ranking_by_lists import clues, hashed
+from sqlmetrics.plan.ranking import clues, hashed
 from sqlmetrics.plan.tables import Bucket
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.stage import Column, print_template

@@ -10,9 +10,9 @@ from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, remedy_for
 from sqlmetrics.evaluation.checks.scores import problems, texts
-from sqlmetrics.evaluation.inputs.hive_files import read_on_days
+from sqlmetrics.evaluation.inputs.formats import read_on_days
 from sqlmetrics.evaluation.inputs.lists import listed
-from sqlmetrics.evaluation.inputs.missing import absent
+from sqlmetrics.evaluation.inputs.paths import absent
 from sqlmetrics.evaluation.inputs.run_names import check_tags, files_by_title
 from sqlmetrics.evaluation.inputs.sources import relation_in, source_of
 from sqlmetrics.plan.plan import with_fused

@@ -7,16 +7,19 @@ import gzip
 import os
 import re
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
+from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.output_files import note_read
 from sqlmetrics.engines.url import nearest_file
-from sqlmetrics.errors import InputError
+from sqlmetrics.errors import InputError, SqlmetricsError, did_you_mean
 from sqlmetrics.evaluation.inputs.formats import FORMATS
 from sqlmetrics.evaluation.inputs.lake_table import DUCKLAKE, is_lake_table, lake_kind_below
-from sqlmetrics.evaluation.inputs.packed_file import is_packed, unpack
-from sqlmetrics.evaluation.inputs.pipes import is_pipe, save_pipe
-from sqlmetrics.spec.source import REMOTE
+from sqlmetrics.evaluation.inputs.pipes import is_packed, is_pipe, save_pipe, unpack
+from sqlmetrics.spec.source import REMOTE, Source
+from sqlmetrics.sql.relation import Relation
+from sqlmetrics.sql.template import parts
 
 _TEXTS = tuple(s for form in FORMATS.values() if form.texts for s in form.suffixes)
 _LOOK = 1 << 16
@@ -148,3 +151,44 @@ def _table_suffix(file: Path) -> str:
     """The ending of a file that is a table, like .csv.gz; empty of another one."""
     suffixes = (suffix for form in FORMATS.values() for suffix in form.suffixes)
     return max(filter(file.name.casefold().endswith, suffixes), key=len, default="")
+
+
+# Files and tables that are not there, and those of the nearest names.
+
+NAMES = "select table_name, table_schema from information_schema.tables"
+
+
+def unreadable(source: Source, relation: Relation, error: Exception, engine: Database) -> str:
+    """Say of a source that cannot be read what it is, and where a query of the user's runs."""
+    if source.sql:
+        where = f", which runs in {engine.name}," if engine.translation.changes else ""
+        return f"{source.sql!r}{where} {error}"
+    return f"{relation.place!r} {error}"
+
+
+def absent(source: Source, engine: Database) -> str:
+    """Say of a source that cannot be read that it is not there; empty if that is not known.
+
+    Args:
+        source: A file, a relation, or something else.
+        engine: Where it was to be read.
+    """
+    if source.file is not None:
+        if source.file.startswith(REMOTE) or first_file(source.file):
+            return ""
+        return f"there is no file {source.file!r}{nearest_file(source.file)}"
+    with suppress(SqlmetricsError):
+        if source.relation is not None and engine.find(source.relation) is None:
+            return f"there is no table {source.relation!r}{_nearest(source.relation, engine)}"
+    return ""
+
+
+def _nearest(name: str, engine: Database) -> str:
+    """The question whether a table of a near name is meant, where the database lists them."""
+    with suppress(SqlmetricsError):
+        schemas = {str(table): str(schema) for table, schema in engine.rows(NAMES)}
+        table_name = parts(name)[-1]
+        if table_name in schemas:  # where the connection does not look
+            return f"; did you mean {f'{schemas[table_name]}.{table_name}'!r}?"
+        return did_you_mean(table_name, schemas)
+    return ""

@@ -16,8 +16,7 @@ from pathlib import Path, PurePath
 
 from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.inputs.formats import FORMATS, RUN, fields_of, holds_row
-from sqlmetrics.evaluation.inputs.packed_file import is_packed, unpack
-from sqlmetrics.evaluation.inputs.pipes import is_pipe
+from sqlmetrics.evaluation.inputs.pipes import is_packed, is_pipe, unpack
 from sqlmetrics.spec.source import REMOTE, is_query
 from sqlmetrics.sql.relation import ENDINGS, Relation, file_title
 

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import csv
 import glob
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+import gzip
+import io
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from sqlmetrics.engines import file_kinds
+from sqlmetrics.engines.database_file import HOW_TO_OPEN
+from sqlmetrics.engines.file_kinds import kind_of, start_of
 from sqlmetrics.errors import InputError, SpecError
-from sqlmetrics.evaluation.inputs.foreign import refuse_foreign
 from sqlmetrics.evaluation.inputs.formats import FORMATS, QRELS, RUN, TREC, format_of
-from sqlmetrics.evaluation.inputs.header import Header, header_of
-from sqlmetrics.evaluation.inputs.json_dict import dict_in
 from sqlmetrics.evaluation.inputs.lake_table import is_lake_table, lake_kind, lake_table
 from sqlmetrics.evaluation.inputs.lists import listed
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
-from sqlmetrics.evaluation.inputs.packed_file import is_packed
 from sqlmetrics.evaluation.inputs.paths import existing, files, first_file
-from sqlmetrics.evaluation.inputs.pipes import is_pipe
+from sqlmetrics.evaluation.inputs.pipes import is_packed, is_pipe
 from sqlmetrics.evaluation.inputs.run_names import expanded, first_rows, have_blanks, have_tabs
 from sqlmetrics.plan.plan import with_fused
 from sqlmetrics.plan.tables import Tables
@@ -39,6 +44,209 @@ from sqlmetrics.sql.user_sql import names_in, query
 if TYPE_CHECKING:
     from sqlmetrics.engines.database import Database
     from sqlmetrics.spec.spec import Spec
+
+
+# Files that are no text with rows in it: databases, spreadsheets, other tools' formats.
+
+_SAVE = "save it as Parquet or CSV"
+_OPEN = "read it with {how}, and give one of its tables"
+_DECOMPRESS = "give each file by its name, which ends in {ending}"
+
+REMEDIES = {
+    file_kinds.PARQUET: "rename it to end in .parquet",
+    **dict.fromkeys(
+        (
+            file_kinds.ARROW,
+            file_kinds.ZIP,
+            file_kinds.EXCEL,
+            file_kinds.ORC,
+            file_kinds.AVRO,
+        ),
+        _SAVE,
+    ),
+    file_kinds.ZSTD: _DECOMPRESS.format(ending=".zst"),
+    file_kinds.BZIP2: _DECOMPRESS.format(ending=".bz2"),
+    file_kinds.XZ: _DECOMPRESS.format(ending=".xz"),
+    file_kinds.UTF_16: "save it as 'CSV UTF-8'",
+    **{kind: _OPEN.format(how=instruction) for kind, instruction in HOW_TO_OPEN.items()},
+}
+"""What a file is that is no text -> what to do."""
+
+
+def refuse_foreign(file: str, role: str) -> None:
+    """See that a file that is there is text.
+
+    Raises:
+        InputError: If it is not, with what to do.
+    """
+    try:
+        kind = kind_of(start_of(file))
+    except OSError:  # DuckDB will tell
+        return
+    if kind in REMEDIES:
+        raise InputError(f"{role}: {file!r} is {kind}: {REMEDIES[kind].format(path=file)}")
+    if kind == file_kinds.GZIP and not file.casefold().endswith(".gz"):
+        raise InputError(f"{role}: {file!r} is {kind}; rename it to end in .gz")
+    if not kind and not file.casefold().endswith(".gz"):
+        raise InputError(f"{role}: {file!r} is not a text file: {_SAVE}")
+
+
+# A file of JSON that is one object, query -> item -> number, as ranx and others save runs.
+
+SUFFIXES = (".json", ".json.gz")
+"""Endings of the files that may be one."""
+
+_START = re.compile(r'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\{\s*("(?:[^"\\]|\\.)*"\s*:\s*-?[\d.]|\})')
+_LOOK = 4096
+"""So many characters are looked at before a file is read whole."""
+
+
+def dict_in(file: str) -> dict[str, dict[str, float]] | None:
+    """The object in a file, None if it is anything else.
+
+    Args:
+        file: A path that is there, or a pattern.
+    """
+    if not file.casefold().endswith(SUFFIXES):
+        return None
+    open_file = gzip.open if file.casefold().endswith(".gz") else open
+    try:
+        with open_file(Path(file), "rt", encoding="utf-8-sig") as text:
+            start = text.read(_LOOK)
+            if not _START.match(start):
+                return None
+            held = json.loads(start + text.read())
+    except (OSError, EOFError, zlib.error, ValueError, RecursionError):
+        return None  # lines of JSON, or what DuckDB will tell
+    return held if _is_run(held) else None
+
+
+def _is_run(held: Any) -> bool:
+    """Whether it is query -> item -> number."""
+    return isinstance(held, dict) and all(
+        isinstance(items, dict)
+        and all(
+            isinstance(value, int | float) and not isinstance(value, bool)
+            for value in items.values()
+        )
+        for items in held.values()
+    )
+
+
+# The header line of a file of separated values: what stands between them, and their names.
+
+SEPARATORS = (",", ";", "\t", "|")
+"""What people, spreadsheets and tools put between values, the commonest first."""
+
+LONGEST = 2**16
+"""A header line is looked for in as many bytes of a file."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first line of a file, split.
+
+    Attributes:
+        separator: What is between the values.
+        names: The names, with the blanks around them.
+        commas: The columns whose first values are numbers with a decimal comma.
+    """
+
+    separator: str
+    names: tuple[str, ...] = ()
+    commas: tuple[str, ...] = ()
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether the file has blanks before or behind each separator, as people type it."""
+        before = [name.startswith(" ") for name in self.names[1:]]
+        behind = [name.endswith(" ") for name in self.names[:-1]]
+        return len(self.names) > 1 and (all(before) or all(behind))
+
+    def has(self, column: str) -> bool:
+        """Whether there is a column, or the names are not known."""
+        folded = column.casefold()
+        return not self.names or any(name.strip().casefold() == folded for name in self.names)
+
+
+def header_of(
+    path: str, usual: str, expected_names: Iterable[str], separator: str | None
+) -> Header:
+    """The header line of a file.
+
+    It is split where that gives the most of the wanted names; where several ways do, at the
+    usual separator, else at the commonest. A file that is elsewhere, or not there yet, is
+    taken to have the usual one.
+
+    Args:
+        path: The file, empty if there is none.
+        usual: What its format is split at.
+        expected_names: Names of columns that it should have.
+        separator: What to split at, if that is known.
+    """
+    line, *other_lines = _first_lines(path) or [""]
+    folded = {name.casefold() for name in expected_names}
+    ways = [Header(mark, _split(line, mark)) for mark in _tried(usual, separator)]
+
+    def fits(way: Header) -> int:
+        return len(folded & {name.strip().casefold() for name in way.names})
+
+    best = max(ways, key=fits) if any(map(fits, ways)) else _by_looks(ways)
+    return replace(best, commas=tuple(_with_commas(best, other_lines)))
+
+
+def _with_commas(header: Header, lines: Iterable[str]) -> Iterator[str]:
+    """The columns of whose values some have a decimal comma, and all are such numbers."""
+    if header.separator == ",":
+        return
+    rows = [_split(line, header.separator) for line in lines if line.strip()]
+    for position, name in enumerate(header.names):
+        values = [
+            row[position].strip() for row in rows if len(row) > position and row[position].strip()
+        ]
+        if all(map(_COMMA.fullmatch, values)) and any(map(_NO_THOUSAND.search, values)):
+            yield name.strip()
+
+
+_COMMA = re.compile(r"[+-]?\d+(,\d+)?")
+_NO_THOUSAND = re.compile(r",(\d{1,2}|\d{4,})$")
+
+
+def _tried(usual: str, separator: str | None) -> list[str]:
+    if separator is not None:
+        return [separator]
+    return [usual, *(mark for mark in SEPARATORS if mark != usual)]
+
+
+def _by_looks(ways: list[Header]) -> Header:
+    """The first that splits the line at all, for the message about its names."""
+    return next((way for way in ways if len(way.names) > 1), ways[0])
+
+
+def _split(line: str, separator: str) -> tuple[str, ...]:
+    try:
+        return tuple(next(csv.reader(io.StringIO(line), delimiter=separator), ()))
+    except csv.Error:
+        return ()
+
+
+def _first_lines(path: str) -> list[str]:
+    """A file's first lines; none if nothing can be read."""
+    try:
+        start = _start(path)
+    except (OSError, EOFError, zlib.error):  # it is not there or cut, or DuckDB will tell
+        return []
+    lines = start.decode("utf-8-sig", errors="replace").splitlines()
+    return lines[:-1] if len(start) == LONGEST and len(lines) > 1 else lines  # the last may be cut
+
+
+def _start(file: str) -> bytes:
+    if file.casefold().endswith(".gz"):
+        with gzip.open(file) as opened:
+            return opened.read(LONGEST)
+    with Path(file).open("rb") as plain:
+        return plain.read(LONGEST)
+
 
 _SUFFIXES = tuple(suffix for form in FORMATS.values() for suffix in form.suffixes)
 NUMBERS = ("score", "rank", "weight", "grade", "popularity", "users", "dwell")

@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.inputs.formats import FORMATS
-from sqlmetrics.evaluation.inputs.mlflow_traces import SEARCHED, WHOLE, are_mlflow_traces, unpacked
 from sqlmetrics.evaluation.inputs.names import NAMES, QUERY_TEXTS, USUAL, plain
 from sqlmetrics.evaluation.inputs.paths import start_of
-from sqlmetrics.evaluation.inputs.search_responses import RESPONSES, are_responses, responses
 from sqlmetrics.evaluation.inputs.sources import relation_in, source_of
 from sqlmetrics.evaluation.inputs.trace_forms import OWN_FORM, TRACE_FORMS, TraceForm, known_forms
-from sqlmetrics.evaluation.inputs.trace_lists import TraceLists, path_of
 from sqlmetrics.spec.source import Labels, Queries, QueryColumns, RankedLists
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.stage import print_template
@@ -27,6 +24,296 @@ from sqlmetrics.sql.user_sql import condition
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+# Traces with two lists of documents in JSON -> rankings, labels and queries.
+
+RETRIEVED, REFERENCE, QUERY = "trace_retrieved", "trace_reference", "trace_query"
+"""The columns of a table of traces, as its template names them."""
+
+
+@dataclass(frozen=True)
+class TraceLists:
+    """Traces with two lists of JSON: a row per query, system and day.
+
+    Attributes:
+        name: The table.
+        reader: What reads it.
+        asked: The arguments of `evaluate`.
+        form: The form that the traces have.
+        retrieved: The column of the retrieved documents, as a person calls it.
+        reference: The column of the references, likewise.
+        key: The key of the documents' ids, if a person named it; keys in keys with points.
+    """
+
+    name: str
+    reader: Database
+    asked: Mapping[str, Any]
+    form: TraceForm
+    retrieved: str
+    reference: str = ""
+    key: str = ""
+
+    def rankings(self, *, all_columns: bool) -> pa.Table:
+        """The retrieved documents, and the other columns if they are to be whole."""
+        read = {self._name("query"): QUERY, self._name("item"): self._items(RETRIEVED)}
+        if self._is_asked("score"):
+            score = self._name("score")
+            read[score] = f"[cast({value_of(score)} as double) for d in {RETRIEVED}]"
+        system = str(self.asked.get("system") or "system")
+        systems = [name for name in self._others() if name == system]
+        return self._table(read, self._others() if all_columns else [*self._days(), *systems])
+
+    def labels(self) -> pa.Table:
+        """The references, which are the same for all systems."""
+        names = {role: self._name(role) for role in ("query", "item")}
+        names |= dict(self.asked.get("label_columns") or {})
+        read = {names["query"]: QUERY, names["item"]: self._items(REFERENCE)}
+        return self._table(read, self._days())
+
+    def queries(self) -> pa.Table:
+        """What else is known of the queries."""
+        return self._table({self._name("query"): QUERY}, self._others())
+
+    def _table(self, read: Mapping[str, str], other_columns: list[str]) -> pa.Table:
+        """The rows that meet the condition, each once."""
+        columns = [f"{sql} as {identifier(name)}" for name, sql in read.items()]
+        columns += map(identifier, other_columns)
+        condition = f"\nwhere {self.asked['where']}" if self.asked.get("where") else ""
+        listed = ",\n    ".join(columns)
+        return self.reader.table(f"select distinct\n    {listed}\nfrom {self.name}{condition}")
+
+    def _days(self) -> list[str]:
+        return [str(self.asked["date"])] if self.asked.get("date") else []
+
+    def _others(self) -> list[str]:
+        """The columns that no role has."""
+        role_columns = {self._name(role) for role in ("query", "item", "score", "grade")} | {"rank"}
+        role_columns |= {QUERY, RETRIEVED, REFERENCE, self.retrieved, self.reference}
+        return [name for name in self.reader.columns(self.name) if name not in role_columns]
+
+    def _name(self, role: str) -> str:
+        return str(self.asked.get(role) or USUAL[role])
+
+    def _is_asked(self, role: str) -> bool:
+        return self._name(role) != USUAL[role]
+
+    def check(self, query: str) -> None:
+        """See that the lists of a query can be told apart.
+
+        Raises:
+            InputError: If a query has several rows of a system on a day.
+        """
+        keys = [QUERY, *filter(None, map(self.asked.get, ("system", "date")))]
+        held = ", ".join(identifier(str(key)) for key in keys)
+        repeated = f"from {self.name} group by {held} having count(*) > 1"
+        rows = self.reader.rows(
+            f"select any_value({QUERY}), count(*) {repeated} order by all limit 1"
+        )
+        for again, n_rows in rows:
+            raise InputError(
+                f"rankings: the query {again!r} ({query}) has {n_rows} rows; name a column that "
+                "distinguishes them, such as a trace id, with query= (--query), or name system= "
+                "or date="
+            )
+
+    def _items(self, lists: str) -> str:
+        """The ids in a list as SQL: documents, or what is behind the first key that all have.
+
+        Raises:
+            InputError: If documents are objects, and not all have an id.
+        """
+        _, keys = self._keys_of_ids(lists)
+        item = f"case when json_type(d) = 'OBJECT' then {value_of(keys[0])} else d ->> '$' end"
+        return f"[{item} for d in {lists}]"
+
+    def _keys_of_ids(self, lists: str) -> tuple[int, list[str]]:
+        """How many documents of a list are objects, and the keys of an id that all of them have.
+
+        Raises:
+            InputError: If documents are objects, and not all have an id.
+        """
+        column = self.retrieved if lists == RETRIEVED else self.reference
+        self._check_json(lists, column)
+        keys = self.form.ids
+        if named_key := self._named_key:
+            keys = (named_key,) if lists == RETRIEVED else (named_key, *keys)
+        objects = (
+            f"from (select unnest({lists}) as d from {self.name}) as documents\n"
+            "where json_type(d) = 'OBJECT'"
+        )
+        counts = ", ".join(f"count({value_of(key)})" for key in keys)
+        n_objects, *n_ids = self.reader.rows(f"select count(*), {counts} {objects}")[0]
+        shared = [key for key, n in zip(keys, n_ids, strict=True) if n == n_objects]
+        if not shared:
+            rows = self.reader.rows(f"select distinct unnest(json_keys(d)) as key {objects}")
+            document_keys = sorted(key for (key,) in rows)
+            raise InputError(
+                f"rankings: some documents in {column} have no id ({', '.join(keys)}); their keys "
+                f"are {', '.join(document_keys)}; name the key of the id with item= (--item), "
+                f"like {column}.{document_keys[0]}; write keys inside keys with a dot"
+            )
+        return n_objects, shared
+
+    @property
+    def _named_key(self) -> str:
+        """The key of the documents' ids, if a person named it; else empty."""
+        if self.key or not self._is_asked("item") or self.form.is_named:
+            return self.key
+        return self._name("item")
+
+    def ids_note(self) -> str:
+        """A sentence if documents have several keys that may be their id; else empty."""
+        n_objects, keys = (0, [""]) if self._named_key else self._keys_of_ids(RETRIEVED)
+        if not n_objects or len(keys) == 1:
+            return ""
+        return (
+            f"using {keys[0]} as the id of a document; for {' or '.join(keys[1:])} use item= "
+            f"(--item), like {self.retrieved}.{keys[1]}"
+        )
+
+    def _check_json(self, lists: str, column: str) -> None:
+        """See that no document is an object in another writing, taken for an id."""
+        printed = self.reader.rows(
+            f"select d ->> '$' from (select unnest({lists}) as d from {self.name}) as documents\n"
+            "where json_type(d) = 'VARCHAR' and starts_with(d ->> '$', '{')\nlimit 1"
+        )
+        for (text,) in printed:
+            raise InputError(
+                f"rankings: {column} holds objects that are not JSON: {str(text)[:60]}; save the "
+                "traces as JSON lines or Parquet"
+            )
+
+    def rising(self) -> str:
+        """A sentence if scores rise within lists, whose order is the rank; else empty."""
+        for key in () if self._is_asked("score") else self.form.scores:
+            scores = f"[try_cast({value_of(key)} as double) for d in {RETRIEVED}]"
+            n_lists = self.reader.rows(
+                f"select count(*) from (select {scores} as scores from {self.name}) as lists\n"
+                "where scores <> list_reverse_sort(scores)"
+            )[0][0]
+            if n_lists:
+                return (
+                    f"{key} rises in {n_lists} of the lists, so the order of the list is the "
+                    f"rank; use score={key!r} (--score {key}) to rank by it"
+                )
+        return ""
+
+
+def path_of(key: str) -> str:
+    """A key, or keys with points between them, as a path of JSON.
+
+    >>> path_of("metadata.source")
+    '$."metadata"."source"'
+    """
+    return "$." + ".".join(f'"{part}"' for part in key.split("."))
+
+
+def value_of(key: str) -> str:
+    """What is behind a key of the document `d` as SQL: a name with points, or keys in keys."""
+    paths = dict.fromkeys([f'$."{key}"', path_of(key)])
+    read = ", ".join(f"d ->> {literal(path)}" for path in paths)
+    return f"coalesce({read})"
+
+
+# MLflow's traces, whole: what their retriever spans found, and what was expected.
+
+WHOLE = {"info", "data"}
+"""The columns of `Trace.to_json()`, one a line."""
+
+SEARCHED = {"trace_id", "trace"}
+"""Columns of `mlflow.search_traces()`, whose `trace` is the same JSON."""
+
+TEXTS = ("VARCHAR", "JSON")
+"""Types of columns in which JSON may be written."""
+
+EXPECTED = "expected_retrieved_context"
+"""The column of what was expected, by whichever name it was logged."""
+
+EXPECTATIONS = (
+    *(EXPECTED, "expected_documents", "expected_document_ids", "expected_doc_ids", "expected_ids"),
+    *("relevant_ids", "document_ids", "doc_ids", "reference_ids", "ground_truth_context"),
+)
+"""The names of expectations that list documents."""
+
+
+def are_mlflow_traces(columns: Collection[str]) -> bool:
+    """Whether columns are those of MLflow's traces, as it writes or searches them."""
+    return {*columns} >= WHOLE or {*columns} >= SEARCHED
+
+
+def unpacked(source: str, reader: Database) -> str:
+    """A `select` of one row a trace: its id, what was asked, what was retrieved and expected.
+
+    Documents are those of the outermost spans of type RETRIEVER, in the order in which these
+    began. Without an expectation that lists documents there is no column of them.
+
+    Args:
+        source: What stands behind FROM.
+        reader: What reads it.
+    """
+    kind_by_column = reader.columns(source)
+    held = {
+        name: f"cast({name} as json)" if kind_by_column[name] in TEXTS else f"to_json({name})"
+        for name in {*WHOLE, "trace"} & {*kind_by_column}
+    }
+    trace = held.get("trace") or f"json_object('info', {held['info']}, 'data', {held['data']})"
+    names = ", ".join(map(literal, EXPECTATIONS))
+    view = {
+        "source": source,
+        "trace": trace,
+        "names": names,
+        "expected": EXPECTED,
+        "expects": True,
+    }
+    text = print_template("inputs/mlflow_traces", view)
+    n_expected = reader.rows(f"select count({EXPECTED}) from ({text}) as traces")[0][0]
+    return (
+        text if n_expected else print_template("inputs/mlflow_traces", {**view, "expects": False})
+    )
+
+
+# Several responses of a search engine in one: `_msearch` of Elasticsearch and OpenSearch.
+
+RESPONSES = "responses"
+"""The column of `_msearch`: the responses, in the order of the searches."""
+
+IDS = ("query_ids", "queries", "query_id")
+"""Columns that people put beside it: the ids of the searches, in their order."""
+
+
+def are_responses(columns: Collection[str]) -> bool:
+    """Whether columns are those of `_msearch`."""
+    return RESPONSES in columns
+
+
+def responses(source: str, reader: Database) -> str:
+    """A `select` of one row a response, with its query's id.
+
+    The id is the key `query_id` in the response, else its place in a list of ids beside the
+    responses, else its number, from 1.
+
+    Args:
+        source: What stands behind FROM.
+        reader: What reads it.
+    """
+    kind_by_column = reader.columns(source)
+    ids = next((name for name in IDS if name in kind_by_column), "")
+    view = {
+        "source": source,
+        "responses": _json(RESPONSES, kind_by_column),
+        "ids": _json(ids, kind_by_column) if ids else "cast(null as json)",
+    }
+    return print_template("inputs/search_responses", view)
+
+
+def _json(name: str, kind_by_column: Mapping[str, str]) -> str:
+    """A column as JSON, in which texts are written."""
+    column = identifier(name)
+    if kind_by_column[name] not in TEXTS:
+        return f"to_json({column})"
+    return f"cast(case when json_valid({column}) then {column} end as json)"
+
 
 Answer = TypeVar("Answer")
 _TEXTS = ("VARCHAR", "JSON")

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from sqlmetrics.catalog.option import GainTable
+from sqlmetrics.engines.duckdb_file import own_file
 from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.inputs.matrices import array_of, matrix_of
+from sqlmetrics.spec.spec import Spec
 
 Array = Any
 """An array of NumPy."""
@@ -291,3 +300,184 @@ def cut(lists: Lists, k: int) -> Lists:
     before = None if lists.before is None else np.where(behind, 0, lists.before)
     length = np.where(is_whole, lists.length, np.minimum(lists.length, reach + count))
     return Lists(length, lists.weight, lists.of, above, tied, grades, before)
+
+
+# Labels and weights of a stream, looked at by the input checks of every evaluation.
+#
+# A batch is only compared with what was let through before: what lies outside is given to
+# `evaluate` as a table, which refuses it in its own words.
+
+
+class InputChecks:
+    """What is known of the labels and weights so far.
+
+    Args:
+        spec: What is evaluated.
+    """
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._by_value = isinstance(spec.options["gain"], GainTable)
+        self._labels: Array = np.array([0.0, 0.0])
+        self._weights: Array = np.array([0.0, 1.0])
+
+    def check_lists(self, grades: Array, present: Array | None, weights: Array) -> None:
+        """Look at a matrix.
+
+        Args:
+            grades: [lists, items], labels; NaN for none.
+            present: The same shape, False where a row has no item; None if it has one everywhere.
+            weights: [lists].
+
+        Raises:
+            InputError: If `evaluate` would refuse them.
+        """
+        new = self._is_new(grades)
+        if present is not None:
+            new &= present
+        if new.any():
+            self._check_grades(np.nonzero(new)[0], grades[new])
+        new = ~((weights >= self._weights[0]) & (weights <= self._weights[-1]))  # so is NaN
+        if new.any():
+            lists = np.flatnonzero(new)
+            self._evaluated(lists, np.ones(len(lists)), weights[new])
+            self._weights = _extended(self._weights, weights[new])
+
+    @property
+    def highest(self) -> float:
+        """The highest label that came."""
+        return float(self._labels[-1])
+
+    def merge(self, other: InputChecks) -> None:
+        """Let through what another has let through."""
+        self._labels = _extended(self._labels, other._labels, by_value=self._by_value)
+        self._weights = _extended(self._weights, other._weights)
+
+    def check_rows(self, query: Array, grades: Array) -> None:
+        """The same of rows with the number of their list."""
+        new = self._is_new(grades)
+        if new.any():
+            self._check_grades(query[new], grades[new])
+
+    def _is_new(self, grades: Array) -> Array:
+        if self._by_value:
+            return ~np.isin(grades, self._labels) & ~np.isnan(grades)
+        return (grades < self._labels[0]) | (grades > self._labels[-1])
+
+    def _check_grades(self, query: Array, grades: Array) -> None:
+        self._evaluated(query, grades)
+        self._labels = _extended(self._labels, grades, by_value=self._by_value)
+
+    def _evaluated(self, query: Array, grades: Array, weights: Array | None = None) -> None:
+        """Give rows to `evaluate`, for its checks alone."""
+        from sqlmetrics.evaluation.evaluate import evaluate
+
+        ids = {"query_id": query, "item_id": np.arange(len(query))}
+        described: dict[str, Any] = {}
+        if weights is not None:
+            queries = pa.table({"query_id": query, "weight": weights})
+            described = {"queries": queries, "weight": "weight"}
+        evaluate(
+            pa.table({**ids, "score": -np.arange(len(query), dtype=float)}),
+            pa.table({**ids, "grade": grades.astype(np.float64)}),
+            [measure.text for measure in self._spec.measures],
+            metrics_from=self._spec.metrics_from,
+            preset=self._spec.preset,
+            per_query=False,
+            **described,
+            **self._spec.conventions,
+        )
+
+
+def _extended(accepted: Array, values: Array, *, by_value: bool = False) -> Array:
+    """What is let through from now on: values, or all between the ends."""
+    together = np.unique(np.concatenate([accepted, values]).astype(np.float64))
+    return together if by_value else together[[0, -1]]
+
+
+# Rows whose query may come again: kept until they are asked for, in memory and then on disk.
+
+IN_MEMORY = 4_000_000
+"""As many rows are kept in memory: 96 MB."""
+
+Rows = tuple[Array, Array, Array]
+"""Query, score and grade of each row."""
+
+
+class RowStore:
+    """Rows in the order in which they came; above IN_MEMORY they go into a file of DuckDB."""
+
+    def __init__(self) -> None:
+        self._parts: list[Rows] = []
+        self._waiting = 0
+        self._file: Any = None
+
+    def add(self, query: Array, scores: Array, grades: Array) -> None:
+        """Keep rows."""
+        part = (query.astype(np.int64), scores.astype(np.float64), grades.astype(np.float64))
+        self._parts.append(part)
+        self._waiting += len(query)
+        if self._waiting > IN_MEMORY:
+            self._write()
+
+    def batches(self) -> Iterator[Rows]:
+        """All rows, those of one query in one batch, in the order in which they came."""
+        if self._file is None:
+            if self._parts:
+                yield _joined(self._parts)
+            return
+        self._write()
+        # Queries by chance in parts: each part fits into memory and none is read twice.
+        total = self._file.execute("select count(*) from rows").fetchall()[0][0]
+        parts = max(1, -(-total // IN_MEMORY))
+        for part in range(parts):
+            read = self._file.execute(
+                "select query, score, grade from rows where hash(query) % $parts = $part "
+                "order by rowid",
+                {"parts": parts, "part": part},
+            ).fetchnumpy()
+            if len(read["query"]):
+                yield read["query"], read["score"], read["grade"]
+
+    def merge(self, other: RowStore) -> None:
+        """Keep the rows of another behind one's own."""
+        for rows in other.batches():
+            self.add(*rows)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The rows, for another process."""
+        return {"rows": list(self.batches())}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """The rows of another process."""
+        self.__init__()  # type: ignore[misc]
+        for rows in state["rows"]:
+            self.add(*rows)
+
+    def _write(self) -> None:
+        """Move what is in memory into the file."""
+        if not self._parts:
+            return
+        if self._file is None:
+            folder = tempfile.mkdtemp(prefix="sqlmetrics_")
+            self._file = own_file(Path(folder) / "rows.db")
+            weakref.finalize(self, _removed, self._file, folder)
+            self._file.execute("create table rows (query bigint, score double, grade double)")
+        waiting = pa.table(
+            dict(zip(("query", "score", "grade"), _joined(self._parts), strict=True))
+        )
+        self._file.register("waiting", waiting)
+        self._file.execute("insert into rows from waiting")
+        self._file.unregister("waiting")
+        self._parts, self._waiting = [], 0
+
+
+def _removed(file: Any, folder: str) -> None:
+    """Close the file of rows that nobody asks for any more, and delete it."""
+    file.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    query, scores, grades = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return query, scores, grades

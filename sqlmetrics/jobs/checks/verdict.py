@@ -10,16 +10,21 @@ from operator import ge, le
 from types import MappingProxyType
 from typing import Any
 
-from sqlmetrics.catalog.direction import direction
+from sqlmetrics.catalog.dimension import direction
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import CheckError, NoDataError, SpecError, did_you_mean, unknown
 from sqlmetrics.evaluation.report.failure import HAS_ROW, Change, Failure
-from sqlmetrics.jobs.checks.calendar import Calendar, calendar
+from sqlmetrics.jobs.checks.completeness import (
+    Calendar,
+    calendar,
+    lost_queries,
+    newly_paused,
+    paused_systems,
+    repeated_keys,
+    since,
+)
 from sqlmetrics.jobs.checks.experiment import ExperimentLook
-from sqlmetrics.jobs.checks.lost_queries import lost_queries
-from sqlmetrics.jobs.checks.pauses import newly_paused, paused_systems, since
-from sqlmetrics.jobs.checks.repeated_keys import repeated_keys
 from sqlmetrics.jobs.checks.uncertainty import KEYS, DaysSoFar, change_between, of_change, of_row
 from sqlmetrics.jobs.days import zone_of_days
 from sqlmetrics.jobs.definitions import (

@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterator
 
 from sqlmetrics.catalog.dimension import NEVER, RATIO, MetricRow
-from sqlmetrics.jobs.exports.slices import Slice, rows, slices
-from sqlmetrics.jobs.exports.sums import describe_metric
+from sqlmetrics.jobs.exports.slices import Slice, describe_metric, rows, slices
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.tables import targets
 from sqlmetrics.sql.template import parts

@@ -5,8 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from sqlmetrics.catalog.dimension import RATIO, MetricRow
-from sqlmetrics.jobs.exports.slices import Slice, query, rows, slices
-from sqlmetrics.jobs.exports.sums import columns_of, describe_metric, over_columns
+from sqlmetrics.jobs.exports.slices import (
+    Slice,
+    columns_of,
+    describe_metric,
+    over_columns,
+    query,
+    rows,
+    slices,
+)
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.exports.yaml_text import Block, Flow, yaml_text
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlmetrics.catalog.metric import is_column_role
-from sqlmetrics.jobs.exports.inputs import MARK
-from sqlmetrics.jobs.exports.job_query import END, NOW, START, JobQuery
+from sqlmetrics.jobs.exports.job_query import END, MARK, NOW, START, JobQuery
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.schema import TABLES
 from sqlmetrics.plan.script import per_query_text

@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 from sqlmetrics.catalog.dimension import MetricRow
-from sqlmetrics.jobs.exports.slices import Slice, query, rows, slices
-from sqlmetrics.jobs.exports.sums import describe_metric, over_columns
+from sqlmetrics.jobs.exports.slices import Slice, describe_metric, over_columns, query, rows, slices
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.spec_views import own_name
 

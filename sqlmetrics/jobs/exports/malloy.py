@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sqlmetrics.catalog.dimension import NEVER, RATIO, MetricRow
-from sqlmetrics.jobs.exports.slices import Slice, rows, slices
-from sqlmetrics.jobs.exports.sums import ROLL_UP
+from sqlmetrics.jobs.exports.slices import ROLL_UP, Slice, rows, slices
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.tables import targets
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from sqlmetrics.catalog.dimension import NEVER, RATIO, MetricRow
-from sqlmetrics.jobs.exports.slices import Slice, query, rows, slices
-from sqlmetrics.jobs.exports.sums import columns_of, describe_metric
+from sqlmetrics.jobs.exports.slices import Slice, columns_of, describe_metric, query, rows, slices
 from sqlmetrics.jobs.exports.target import Target
 
 MADE = "made by: sqlmetrics export metabase; not run"

@@ -11,12 +11,14 @@ from sqlmetrics.jobs.exports.slices import (
     Slice,
     conditions,
     describe,
+    describe_metric,
     facts,
+    over_facts,
     rows,
     slices,
+    synonyms,
     view_named,
 )
-from sqlmetrics.jobs.exports.sums import describe_metric, over_facts, synonyms
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.exports.yaml_text import Block, Quoted, yaml_text
 from sqlmetrics.sql.translation import Translation

@@ -6,8 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sqlmetrics.jobs.exports.slices import facts, rows, slices
-from sqlmetrics.jobs.exports.sums import describe_metric
+from sqlmetrics.jobs.exports.slices import describe_metric, facts, rows, slices
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.spec_views import own_name
 from sqlmetrics.jobs.tables import has_baseline

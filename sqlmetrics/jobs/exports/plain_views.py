@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sqlmetrics.catalog.dimension import RATIO, MetricRow
-from sqlmetrics.jobs.exports.slices import Slice, rows, select, slices, view_named
-from sqlmetrics.jobs.exports.sums import describe_value, is_row
+from sqlmetrics.jobs.exports.slices import (
+    Slice,
+    describe_value,
+    is_row,
+    rows,
+    select,
+    slices,
+    view_named,
+)
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.views import create_view
 from sqlmetrics.sql.stage import Column

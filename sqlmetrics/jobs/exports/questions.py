@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlmetrics.catalog.direction import direction
+from sqlmetrics.catalog.dimension import direction
 from sqlmetrics.clicks.cleaning import view_name
 from sqlmetrics.evaluation.checks.rules import group_checks, row_checks
 from sqlmetrics.jobs.definitions import described, read_metric_key, these

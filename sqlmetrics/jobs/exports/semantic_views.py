@@ -8,8 +8,18 @@ from textwrap import indent
 
 from sqlmetrics.catalog.dimension import NEVER, RATIO, MetricRow
 from sqlmetrics.jobs.changes import quote_text
-from sqlmetrics.jobs.exports.slices import Slice, describe, rows, select, slices, view_named
-from sqlmetrics.jobs.exports.sums import combine, describe_metric, is_row, synonyms
+from sqlmetrics.jobs.exports.slices import (
+    Slice,
+    combine,
+    describe,
+    describe_metric,
+    is_row,
+    rows,
+    select,
+    slices,
+    synonyms,
+    view_named,
+)
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.views import create_view
 from sqlmetrics.sql.stage import Column, print_template

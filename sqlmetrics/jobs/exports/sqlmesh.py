@@ -10,8 +10,7 @@ from typing import Any
 
 from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.exports.example_rows import ExampleRows, example_rows
-from sqlmetrics.jobs.exports.inputs import Input, put
-from sqlmetrics.jobs.exports.job_query import END, NOW, RUN_ID, START, JobQuery
+from sqlmetrics.jobs.exports.job_query import END, NOW, RUN_ID, START, Input, JobQuery, put
 from sqlmetrics.jobs.exports.questions import (
     FACTS,
     OLDEST,

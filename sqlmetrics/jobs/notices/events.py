@@ -12,8 +12,7 @@ from zoneinfo import ZoneInfo
 
 from sqlmetrics.engines.url import ConnectionURL
 from sqlmetrics.jobs.days import zone_of_days
-from sqlmetrics.jobs.notices.columns import columns_read, filters_read
-from sqlmetrics.jobs.notices.datasets import Dataset, inputs, outputs
+from sqlmetrics.jobs.notices.columns import Dataset, columns_read, filters_read, inputs, outputs
 from sqlmetrics.jobs.summary import Summary
 from sqlmetrics.jobs.tables import targets
 from sqlmetrics.spec.spec import Spec

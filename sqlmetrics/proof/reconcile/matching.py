@@ -16,7 +16,7 @@ from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.inputs.sources import relation_in, source_of
-from sqlmetrics.proof.reconcile import chance
+from sqlmetrics.proof.reconcile import result
 from sqlmetrics.proof.reconcile.result import Candidate, Reconciliation, Target, checked, read
 from sqlmetrics.proof.reconcile.statement import Tally
 from sqlmetrics.proof.reconcile.worlds import Point, Space
@@ -281,7 +281,7 @@ class MeanMatch(Match):
         for point in self.points:
             value = self.tally.mean(point)
             if value is not None:
-                points_by_value.setdefault(round(value, chance.ALIKE), (value, []))[1].append(point)
+                points_by_value.setdefault(round(value, result.ALIKE), (value, []))[1].append(point)
         return dict(points_by_value.values())
 
     def _matched(self, value: float, points: Sequence[Point]) -> Iterator[Candidate]:
@@ -341,7 +341,7 @@ class MeanMatch(Match):
 
     def _expected(self, values: Iterable[float]) -> float:
         target = self.target
-        return chance.expected(list(values), target.number, target.unit)
+        return result.expected_by_chance(list(values), target.number, target.unit)
 
     def _nearest(self) -> Iterator[Candidate]:
         values_by_distance = sorted(

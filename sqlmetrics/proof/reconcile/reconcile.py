@@ -18,10 +18,17 @@ from sqlmetrics.plan.plan import plan
 from sqlmetrics.plan.shape import GROUPS, Shape
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.proof.reconcile import known
-from sqlmetrics.proof.reconcile.known import Known, by_options, gains, right, with_lines, wrong
+from sqlmetrics.proof.reconcile.known import (
+    Known,
+    NextDoor,
+    by_options,
+    gains,
+    right,
+    with_lines,
+    wrong,
+)
 from sqlmetrics.proof.reconcile.matching import GivenValues, MeanMatch, ValuesMatch, read_seen
 from sqlmetrics.proof.reconcile.mistakes import Handwritten
-from sqlmetrics.proof.reconcile.neighbours import NextDoor
 from sqlmetrics.proof.reconcile.result import Reconciliation, Target, checked, read
 from sqlmetrics.proof.reconcile.statement import GivenTable, Statement, Tally
 from sqlmetrics.proof.reconcile.worlds import ORDER, WORST_FIRST, Point, space, worlds_of

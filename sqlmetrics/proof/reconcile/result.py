@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from textwrap import wrap
@@ -389,3 +389,34 @@ def _odds(expected: float | None) -> str:
 
 def _wrapped(line: str) -> str:
     return "\n".join(wrap(line, min(WIDTH, terminal_width() or WIDTH), subsequent_indent="    "))
+
+
+# How many values would match a number by accident.
+
+NEIGHBOURS = 20
+ALIKE = 10
+"""Values with so many equal decimals are one value."""
+
+
+def distinct_by_chance(values: Iterable[float]) -> list[float]:
+    """The values in order, those that are the same but for their last bits once."""
+    return sorted({round(value, ALIKE): value for value in values}.values())
+
+
+def expected_by_chance(values: Sequence[float], number: float, unit: float) -> float:
+    """How many of some values to expect within half a unit of a number that is none of theirs.
+
+    They are as dense there as around it: on both sides as far as the nearest `NEIGHBOURS`
+    of those that do not match reach, and a unit at least.
+
+    >>> round(expected([i / 1000 for i in range(1001)], 0.5, 0.0001), 2)
+    0.1
+    """
+    edge = unit / 2
+    distances = sorted(abs(value - number) for value in values)
+    distances = [distance for distance in distances if distance > edge]
+    if not distances:
+        return 0.0
+    reach = max(distances[:NEIGHBOURS][-1], edge + unit)
+    near = sum(distance <= reach for distance in distances)
+    return near * unit / (2 * (reach - edge))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from sqlmetrics.errors import SpecError
-from sqlmetrics.jobs.exports.dbt.models import macro, models, tests
-from sqlmetrics.jobs.exports.dbt.naming import Project
-from sqlmetrics.jobs.exports.dbt.properties import properties, sources
-from sqlmetrics.jobs.exports.dbt.semantics import VERSIONS, semantics
+from sqlmetrics.jobs.exports.dbt.models import macro, models, properties, sources, tests
+from sqlmetrics.jobs.exports.dbt.semantics import VERSIONS, Project, semantics
 from sqlmetrics.jobs.exports.job_query import JobQuery
 from sqlmetrics.jobs.exports.target import Target
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from sqlmetrics.jobs.exports.dbt.naming import Project, commented
-from sqlmetrics.jobs.exports.dbt.semantics import VERSIONS, semantics
+from sqlmetrics.jobs.exports.dbt.semantics import VERSIONS, Project, commented, semantics
 from sqlmetrics.jobs.exports.job_query import JobQuery
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.exports.yaml_text import yaml_text
