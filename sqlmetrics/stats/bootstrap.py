@@ -55,10 +55,10 @@ def bootstrap_interval(values: Array, confidence: float, n_units: int) -> Interv
     defined = values[~np.isnan(values)]
     if n_units < 2 or len(defined) < max(2, DEFINED * len(values)):
         return None, None
-    return percentile_interval(map(float, defined), expanded(confidence, n_units))
+    return percentile_interval(map(float, defined), expanded_level(confidence, n_units))
 
 
-def expanded(confidence: float, n_units: int) -> float:
+def expanded_level(confidence: float, n_units: int) -> float:
     """The coverage whose percentiles lie as far out as Student's t is wider than the normal.
 
     A bootstrap of few units is too narrow: Hesterberg, What teachers should know about the

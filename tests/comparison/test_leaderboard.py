@@ -439,7 +439,7 @@ def test_topics_and_variances_are_those_of_the_values() -> None:
 
 @by_turns(2)
 def test_orders_and_verdicts_of_metrics_and_labels_are_those_of_rows_and_pairs() -> None:
-    from sqlmetrics.stats.bootstrap import expanded, resampled_counts
+    from sqlmetrics.stats.bootstrap import expanded_level, resampled_counts
     from sqlmetrics.stats.estimate import percentile_interval
     from sqlmetrics.stats.nonparametric import kendall
 
@@ -501,7 +501,7 @@ def test_orders_and_verdicts_of_metrics_and_labels_are_those_of_rows_and_pairs()
             for s in sorted(by_topic)
         ]
         taus.append(kendall([x for (x,) in orders[:5]], [x for (x,) in orders[5:]]) or 0.0)
-    low, high = percentile_interval(iter(taus), expanded(0.95, len(topics)))
+    low, high = percentile_interval(iter(taus), expanded_level(0.95, len(topics)))
     ends = [by_label[0][f"kendall_tau_{end}"] for end in ("low", "high")]
     assert ends == pytest.approx([low, high], abs=1e-12)
     words = " ".join(first.text().split())

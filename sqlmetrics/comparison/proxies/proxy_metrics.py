@@ -8,7 +8,7 @@ from statistics import NormalDist
 from typing import ClassVar
 
 from sqlmetrics.errors import unknown
-from sqlmetrics.stats.bootstrap import expanded
+from sqlmetrics.stats.bootstrap import expanded_level
 from sqlmetrics.stats.estimate import Interval, percentile_interval
 from sqlmetrics.tables.table import Table, latex_text, many, printable, wrapped
 from sqlmetrics.tables.tabular import ArrowTables, Block, Kinds, Row, Tabular, arrow_tables
@@ -74,7 +74,7 @@ class Settings:
         ordered = [*values]
         if n < 2 or len(ordered) < 2:
             return None, None
-        return percentile_interval(ordered, expanded(self.level, n))
+        return percentile_interval(ordered, expanded_level(self.level, n))
 
 
 @dataclass(frozen=True, repr=False)

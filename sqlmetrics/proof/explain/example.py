@@ -11,10 +11,11 @@ import pyarrow as pa
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import AGE
 from sqlmetrics.catalog.metric_files import MetricFiles
+from sqlmetrics.proof.reference import Value
 from sqlmetrics.proof.reference_columns import Item
 from sqlmetrics.spec.spec import Spec
 
-Value = float | None
+
 Grades = Mapping[str, Value]
 
 LIST: Grades = {"a": None, "b": 2, "c": 0, "d": 3, "e": None, "f": 1}
