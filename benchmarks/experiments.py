@@ -15,7 +15,7 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-from sqlmetrics.comparison.sums.welch import SIDES, Group, SampleMoments
+from sqlmetrics.comparison.sums.moments import SIDES, Group, SampleMoments
 from sqlmetrics.stats.estimate import Estimate, ratio_of_sums
 
 LEVEL = 0.95

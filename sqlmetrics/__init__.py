@@ -24,19 +24,17 @@ if TYPE_CHECKING:
     from sqlmetrics.clicks.simulation import simulate
     from sqlmetrics.comparison.compare import compare
     from sqlmetrics.comparison.diagnosis.diagnosis import Diagnosis, diagnose
+    from sqlmetrics.comparison.foretell import ProxyMetrics, foretell
     from sqlmetrics.comparison.funnel.funnel import Funnel, funnel
     from sqlmetrics.comparison.leaderboard.board import Leaderboard
     from sqlmetrics.comparison.leaderboard.leaderboard import leaderboard
     from sqlmetrics.comparison.online.experiment import experiment
     from sqlmetrics.comparison.page.report import Report
     from sqlmetrics.comparison.page.sources import report
-    from sqlmetrics.comparison.proxies.foretell import foretell
-    from sqlmetrics.comparison.proxies.proxy_metrics import ProxyMetrics
     from sqlmetrics.comparison.query_explanation import QueryExplanation, explain_query
-    from sqlmetrics.comparison.report.comparison import Comparison
+    from sqlmetrics.comparison.report import Comparison
     from sqlmetrics.comparison.stored_comparison import compare_stored
-    from sqlmetrics.comparison.track.site import Track
-    from sqlmetrics.comparison.track.track import track
+    from sqlmetrics.comparison.track.track import Track, track
     from sqlmetrics.engines.database import connect
     from sqlmetrics.errors import (
         CheckError,
@@ -124,7 +122,7 @@ _HOMES = {
     "Agreement": "agreement.agreement",
     "CheckError": "errors",
     "Combination": "agreement.combine",
-    "Comparison": "comparison.report.comparison",
+    "Comparison": "comparison.report",
     "Diagnosis": "comparison.diagnosis.diagnosis",
     "EngineError": "errors",
     "Funnel": "comparison.funnel.funnel",
@@ -132,7 +130,7 @@ _HOMES = {
     "InputError": "errors",
     "Leaderboard": "comparison.leaderboard.board",
     "NoDataError": "errors",
-    "ProxyMetrics": "comparison.proxies.proxy_metrics",
+    "ProxyMetrics": "comparison.foretell",
     "QueryExplanation": "comparison.query_explanation",
     "Report": "comparison.page.report",
     "Result": "evaluation.report.result",
@@ -143,7 +141,7 @@ _HOMES = {
     "StreamingMetric": "evaluation.streaming.metric",
     "Sweep": "fusion.sweep_result",
     "TieAudit": "proof.ties",
-    "Track": "comparison.track.site",
+    "Track": "comparison.track.track",
     "abstention": "evaluation.abstention",
     "agree": "agreement.agree",
     "combine": "agreement.combine",
@@ -156,7 +154,7 @@ _HOMES = {
     "experiment": "comparison.online.experiment",
     "explain_query": "comparison.query_explanation",
     "export": "jobs.exports.formats",
-    "foretell": "comparison.proxies.foretell",
+    "foretell": "comparison.foretell",
     "funnel": "comparison.funnel.funnel",
     "fuse": "fusion.fuse",
     "fuse_sweep": "fusion.sweep",

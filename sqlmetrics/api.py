@@ -176,7 +176,7 @@ def looks_of(spec: Spec) -> Looks | None:
 
     if not has_experiment(spec):
         return None
-    from sqlmetrics.comparison.online.looks import looks
+    from sqlmetrics.comparison.online.experiment import looks
 
     return looks
 

@@ -147,14 +147,23 @@ def heads() -> dict[str, list[str]]:
 
 def _heads_of(tree: ast.Module) -> Iterator[str]:
     """A list belongs to the function that names it, or to the module."""
-    of_module = _lists(node for node in tree.body if isinstance(node, ast.Assign))
-    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
-        lists = of_module | _lists(ast.walk(function))
-        for node in ast.walk(function):
-            if isinstance(node, ast.Call) and _name(node) in ("Table", "_fitted") and node.args:
-                first = node.args[0]
-                sources = lists.get(first.id, []) if isinstance(first, ast.Name) else [first]
-                yield from _constants(sources)
+    of_module = _lists(tree.body)
+    for function in _functions(tree.body):
+        nodes = [*ast.walk(function)]
+        calls = [node for node in nodes if isinstance(node, ast.Call) and node.args]
+        tables = [call.args[0] for call in calls if _name(call) in ("Table", "_fitted")]
+        lists = of_module | _lists(nodes) if tables else {}
+        for first in tables:
+            sources = lists.get(first.id, []) if isinstance(first, ast.Name) else [first]
+            yield from _constants(sources)
+
+
+def _functions(body: Iterable[ast.stmt]) -> Iterator[ast.FunctionDef]:
+    for node in body:
+        if isinstance(node, ast.FunctionDef):
+            yield node
+        elif isinstance(node, ast.ClassDef):
+            yield from _functions(node.body)
 
 
 def _lists(nodes: Iterable[ast.AST]) -> dict[str, list[ast.expr]]:

@@ -20,7 +20,7 @@ from marked import by_turns, long
 
 import sqlmetrics as sm
 from sqlmetrics.annotation import estimate
-from sqlmetrics.annotation.draw import draw
+from sqlmetrics.annotation.sample import draw
 from sqlmetrics.engines.database import connect
 from sqlmetrics.spec.spec import Spec
 

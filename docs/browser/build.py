@@ -141,7 +141,7 @@ def demo(queries: int = 120) -> dict[str, str]:
     """The demo's last day, of some queries, as two texts of CSV."""
     import duckdb
 
-    from sqlmetrics.cli.demo.search import make_log
+    from sqlmetrics.cli.demo import make_log
 
     rankings, labels = make_log()
     with duckdb.connect() as connection:

@@ -8,8 +8,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Unpack
 
-from sqlmetrics.agreement.agreement import TOGETHER, Agreement
-from sqlmetrics.agreement.coefficients import Tallies, coefficients
+from sqlmetrics.agreement.agreement import TOGETHER, Agreement, Tallies, coefficients
 from sqlmetrics.agreement.counts import MOST_QUERIES, RANK, PairCounts, check_segments
 from sqlmetrics.agreement.judges import Panel
 from sqlmetrics.agreement.probabilities import Counted, grade_rows, segment_rows

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from sqlmetrics.annotation import estimator, pair_frames, pool, prediction_powered, reach
 from sqlmetrics.annotation.estimator import Precision, SampleMean
-from sqlmetrics.annotation.llm_labels import LlmLabels, LlmValues
-from sqlmetrics.annotation.pair_frames import Frame, Only, values_of
+from sqlmetrics.annotation.pair_frames import Frame, LlmLabels, LlmValues, Only, values_of
 from sqlmetrics.annotation.prediction_powered import PairedStratum, PoweredEstimate
 from sqlmetrics.annotation.sample import RANKS, WEIGHT, Key, Sample
 from sqlmetrics.catalog.option import is_number

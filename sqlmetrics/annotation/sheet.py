@@ -11,8 +11,7 @@ from typing import Any
 
 from sqlmetrics.annotation import csv_file, pool
 from sqlmetrics.annotation.csv_file import fingerprint
-from sqlmetrics.annotation.pool import check_rankings, facts, texts
-from sqlmetrics.annotation.queue import TURN, Queue
+from sqlmetrics.annotation.pool import TURN, Queue, check_rankings, facts, texts
 from sqlmetrics.annotation.sample import Sample
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.engines.database import Database

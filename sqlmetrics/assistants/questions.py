@@ -22,7 +22,7 @@ from sqlmetrics.assistants.answer import (
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.comparison.compare import compare as compare_lists
 from sqlmetrics.comparison.query_explanation import explain_query
-from sqlmetrics.comparison.report.comparison import Comparison
+from sqlmetrics.comparison.report import Comparison
 from sqlmetrics.comparison.stored_comparison import compare_stored
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import (

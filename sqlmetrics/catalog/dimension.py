@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sqlmetrics.catalog.column_functions import is_function
 from sqlmetrics.catalog.counterfactual import EstimatedMetric, estimated_metric, is_estimated
 from sqlmetrics.catalog.measure import Measure, parse, plain_text, word
 from sqlmetrics.catalog.metric import OF, at_cutoff, column_at_cutoff, limits, metric_of
-from sqlmetrics.catalog.online import ONLINE, Online, is_online, online
+from sqlmetrics.catalog.online import ONLINE, Online, is_function, is_online, online
 
 RATIO, TOTAL, NEVER = "ratio", "total", "none"
 """How days are put together: sum(numerator) / sum(denominator), sum(value), or not at all."""

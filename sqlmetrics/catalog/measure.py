@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlmetrics.catalog.arithmetic import NAMED, read_formula
-from sqlmetrics.catalog.column_functions import function_named, of_column
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read
 from sqlmetrics.catalog.metric import (
     DISCOUNTED,
@@ -25,7 +24,7 @@ from sqlmetrics.catalog.metric import (
     metric_of,
     spellings,
 )
-from sqlmetrics.catalog.online import ONLINE
+from sqlmetrics.catalog.online import ONLINE, function_named, of_column
 from sqlmetrics.catalog.option import Choice, Value, is_number, plain
 from sqlmetrics.catalog.tool_names import DOTTED, called_by_tools, whose
 from sqlmetrics.errors import SpecError, nearest, unknown

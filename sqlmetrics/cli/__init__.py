@@ -54,7 +54,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "compare.foretell",
             "Find the offline metric that foretells an online one.",
         ),
-        "gate": ("gate.gate.gate", "Compare a branch with its base, for a pull request."),
+        "gate": ("gate.gate", "Compare a branch with its base, for a pull request."),
         "diagnose": ("compare.diagnose", "Look for known reasons why a metric moved."),
         "funnel": ("compare.funnel", "Report at which stage relevant items are lost."),
         "fuse": ("fusion.fuse", "Make one ranking of several: hybrid search, rank fusion."),

@@ -174,7 +174,7 @@ def compare(
     sqlmetrics compare runs/*.txt qrels.txt -m map --all-pairs
     """  # noqa: D301  # click wants the \b itself
     from sqlmetrics.comparison.compare import compare as compared
-    from sqlmetrics.comparison.report.text import json_object
+    from sqlmetrics.comparison.report import json_object
 
     form = format_of(output, out, FORMATS, ("metric", "system"))
     rankings, labels = sources(tables, labels)
@@ -581,7 +581,7 @@ def foretell(
     sqlmetrics foretell experiments/*.parquet --online revenue_per_request
     sqlmetrics foretell bi.experiments --online ctr@5 -m ndcg@10 --db bi.duckdb
     """  # noqa: D301  # click wants the \b itself
-    from sqlmetrics.comparison.proxies.foretell import foretell as find_proxies
+    from sqlmetrics.comparison.foretell import foretell as find_proxies
 
     form = format_of(output, out, FORMATS, ("metric", "n_experiments", "quality"))
     with location.reading() as engine:

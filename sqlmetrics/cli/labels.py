@@ -37,7 +37,7 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.tables.table import many
 
 if TYPE_CHECKING:
-    from sqlmetrics.annotation.queue import Queue
+    from sqlmetrics.annotation.pool import Queue
     from sqlmetrics.annotation.sample import Sample
     from sqlmetrics.annotation.sheet import Sheet
     from sqlmetrics.engines.database import Database
@@ -169,8 +169,8 @@ def sheet(
     sqlmetrics sheet runs/*.trec --assessors ann,bob --overlap 0.1 --out sheets/
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.annotation import sheet as sheets
+    from sqlmetrics.annotation.pool import Queue
     from sqlmetrics.annotation.question import asked_spec
-    from sqlmetrics.annotation.queue import Queue
     from sqlmetrics.annotation.sample import Sample
     from sqlmetrics.annotation.sheet import Assessors
 
@@ -427,8 +427,8 @@ def sample(
     sqlmetrics sample search.yml --unit pair -k 10 --size 200 --out pairs.csv
     sqlmetrics sample *.trec --unit pair --rate 10=1 --rate 100=0.1 --out p.csv
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.annotation.draw import draw
     from sqlmetrics.annotation.question import asked_spec
+    from sqlmetrics.annotation.sample import draw
 
     format_of(None, out, ("csv",), () if sql else ("query_id",))
     if k is not None and unit != "pair":
@@ -583,7 +583,7 @@ def estimate(
     sqlmetrics estimate search.yml sample.csv --llm-labels llm.csv -m dcg@10
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.annotation import estimate as checkup
-    from sqlmetrics.annotation.llm_labels import LlmLabels
+    from sqlmetrics.annotation.pair_frames import LlmLabels
     from sqlmetrics.annotation.sample import Sample
     from sqlmetrics.spec.spec import Spec
 

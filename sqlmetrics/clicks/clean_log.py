@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sqlmetrics.clicks import doubts, log_checks, named_values, ubi
+from sqlmetrics.clicks import cleaning_report, log_checks, named_values, ubi
 from sqlmetrics.clicks.assembly import tables_of
 from sqlmetrics.clicks.cleaning import ClickTables
-from sqlmetrics.clicks.cleaning_report import IMPRESSIONS
-from sqlmetrics.clicks.doubts import doubts_of_log, null_systems
+from sqlmetrics.clicks.cleaning_report import IMPRESSIONS, doubts_of_log, null_systems
 from sqlmetrics.clicks.labels import labels, labels_note, pooled
 from sqlmetrics.clicks.log_checks import Unread
 from sqlmetrics.clicks.log_rows import ATTRIBUTED, DEDUPLICATED, EXCLUDED, IRREGULAR, LOGGED
@@ -164,7 +163,7 @@ class CleanLog:
 
     def absence(self) -> InputError:
         """The error that says why there is nothing to evaluate."""
-        return refusal([doubts.of_lists(self.tables, self.engine, self.counts())])
+        return refusal([cleaning_report.of_lists(self.tables, self.engine, self.counts())])
 
     def _shown_lists(self) -> ShownLists | None:
         """What the log tells of the ranks; None where most requests are to be looked at again."""
@@ -181,7 +180,10 @@ class CleanLog:
 
     def _tell_absence(self, error: InputError) -> None:
         """Raise an error for an evaluation that failed since there is no list, label or system."""
-        for name, explain in ((RANKINGS, doubts.of_lists), (LABELS, doubts.of_labels)):
+        for name, explain in (
+            (RANKINGS, cleaning_report.of_lists),
+            (LABELS, cleaning_report.of_labels),
+        ):
             if not self.engine.rows(f"select 1 as is_there from {name} limit 1"):
                 raise refusal([explain(self.tables, self.engine, self.counts())]) from error
         if "system is NULL" in str(error):
@@ -274,7 +276,7 @@ class CleanLog:
         with self.views():
             label_table = self.engine.table(print_template("clicks/request_labels", view))
         if not label_table.num_rows:
-            raise refusal([doubts.of_labels(self.tables, self.engine, self.counts())])
+            raise refusal([cleaning_report.of_labels(self.tables, self.engine, self.counts())])
         return label_table
 
     def judgments(self, *, some: bool = False) -> pa.Table:
@@ -295,7 +297,7 @@ class CleanLog:
             f"{pooled(self._labelled)}\norder by query_text, item_id"
         )
         if some and not judgment_table.num_rows:
-            raise InputError(doubts.of_judgments(self.tables, self.engine))
+            raise InputError(cleaning_report.of_judgments(self.tables, self.engine))
         return judgment_table
 
 

@@ -35,7 +35,7 @@ from sqlmetrics.sql.template import double, identifier, literal
 from sqlmetrics.sql.translation import Translation
 from sqlmetrics.stats import TIED
 from sqlmetrics.stats.estimate import Estimate
-from sqlmetrics.stats.shrinkage import Shrinkage, estimated
+from sqlmetrics.stats.true_effects import Shrinkage, estimated
 from sqlmetrics.tables.tabular import Row
 
 # The queries that moved most: by how much, on how much traffic, and whether it could be noise.

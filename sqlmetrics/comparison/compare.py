@@ -26,8 +26,7 @@ from sqlmetrics.comparison.online.ratios import (
 )
 from sqlmetrics.comparison.options import FailOn, Movers, Options, check_fail_on
 from sqlmetrics.comparison.periods import opened_values, period, periods_asked
-from sqlmetrics.comparison.report.comparison import Comparison, check_interval, fails
-from sqlmetrics.comparison.report.text import worst_slices
+from sqlmetrics.comparison.report import Comparison, check_interval, fails, worst_slices
 from sqlmetrics.comparison.statements import Statements
 from sqlmetrics.comparison.sums import ranks, resampling
 from sqlmetrics.comparison.sums.moments import key_of

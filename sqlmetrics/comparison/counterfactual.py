@@ -25,11 +25,10 @@ from sqlmetrics.clicks.counterfactual.terms import (
 from sqlmetrics.comparison import findings
 from sqlmetrics.comparison.findings import decided
 from sqlmetrics.comparison.options import Options
-from sqlmetrics.comparison.report.comparison import Comparison
+from sqlmetrics.comparison.report import Comparison
 from sqlmetrics.comparison.statements import columns_stage
-from sqlmetrics.comparison.sums.moments import PART, Key
-from sqlmetrics.comparison.sums.ratios import Sides, of_segments, period_sides
-from sqlmetrics.comparison.sums.welch import SampleMoments
+from sqlmetrics.comparison.sums.moments import PART, Key, SampleMoments
+from sqlmetrics.comparison.sums.samples import Sides, of_segments, period_sides
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import InputError, SpecError, unknown

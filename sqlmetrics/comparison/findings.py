@@ -12,11 +12,10 @@ from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import Metric
 from sqlmetrics.comparison.options import Options, sentence, verdict
 from sqlmetrics.comparison.sums import moments, ranks, resampling, samples
-from sqlmetrics.comparison.sums.moments import Key, Moments, Rows
+from sqlmetrics.comparison.sums.moments import Key, Moments, Rows, SampleMoments
 from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.comparison.sums.resampling import Percentiles, Replicates
 from sqlmetrics.comparison.sums.samples import Samples
-from sqlmetrics.comparison.sums.welch import SampleMoments
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.report.failure import QUERIES
 from sqlmetrics.plan.plan import Plan

@@ -19,8 +19,7 @@ from sqlmetrics.comparison.page.fact_table import (
     unpaired_numbers,
 )
 from sqlmetrics.comparison.periods import Period, periods_asked
-from sqlmetrics.comparison.report.comparison import Comparison, check_interval
-from sqlmetrics.comparison.report.text import worst_slices
+from sqlmetrics.comparison.report import Comparison, check_interval, worst_slices
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.days import days_between, zone_of_days

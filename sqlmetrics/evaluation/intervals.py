@@ -10,7 +10,7 @@ from sqlmetrics.evaluation.arguments import check_level
 from sqlmetrics.plan import moments
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.sql.stage import Column, Stage, with_columns
-from sqlmetrics.stats import NOISE, always_valid, student
+from sqlmetrics.stats import NOISE, estimate, student
 from sqlmetrics.stats.estimate import Estimate, ratio_of_sums
 from sqlmetrics.tables.tabular import Row
 
@@ -97,7 +97,7 @@ def student_reach(confidence: float) -> Reach:
 
 def always_reach(confidence: float) -> Reach:
     """That of an always-valid interval."""
-    return lambda _, ratio_columns: always_valid.multiple_sql(confidence, ratio_columns.n)
+    return lambda _, ratio_columns: estimate.always_valid_multiple_sql(confidence, ratio_columns.n)
 
 
 def interval_stages(

@@ -28,7 +28,7 @@ from sqlmetrics.jobs.schema import FACTS, TABLES
 from sqlmetrics.sql.stage import Column, Stage, Window, print_template, with_columns, with_stages
 from sqlmetrics.sql.template import literal, relation
 from sqlmetrics.stats import CONFIDENCE
-from sqlmetrics.stats.always_valid import TUNED_AT
+from sqlmetrics.stats.estimate import TUNED_AT
 
 _KEYS = tuple(key for key in TABLES["facts"].key if key != "metric_date")
 

@@ -12,7 +12,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from sqlmetrics.catalog.metric import is_column_role
 from sqlmetrics.errors import shortened
-from sqlmetrics.spec.placeholder import Placeholder
+from sqlmetrics.spec.schema import Placeholder
 from sqlmetrics.spec.zones import checked_zone
 from sqlmetrics.sql.relation import file_title
 from sqlmetrics.sql.template import identifier

@@ -32,7 +32,7 @@ from sqlmetrics.engines.yaml_file import read_yaml
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.spec import schema
 from sqlmetrics.spec.definition import ALL, definition, definition_hash
-from sqlmetrics.spec.placeholder import Placeholder
+from sqlmetrics.spec.schema import Placeholder
 from sqlmetrics.spec.segments import read_segments
 from sqlmetrics.spec.settings import Settings
 from sqlmetrics.spec.source import (

@@ -23,10 +23,10 @@ from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.annotation import estimate, estimator, prediction_powered
-from sqlmetrics.annotation.draw import draw
 from sqlmetrics.annotation.estimator import Stratum
-from sqlmetrics.annotation.llm_labels import LlmLabels
+from sqlmetrics.annotation.pair_frames import LlmLabels
 from sqlmetrics.annotation.prediction_powered import PairedStratum
+from sqlmetrics.annotation.sample import draw
 from sqlmetrics.engines.database import connect
 from sqlmetrics.stats import student
 

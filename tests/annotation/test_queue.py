@@ -16,7 +16,7 @@ from engines.starting import Servers
 from marked import by_turns, engines
 
 import sqlmetrics as sm
-from sqlmetrics.annotation.queue import Queue
+from sqlmetrics.annotation.pool import Queue
 from sqlmetrics.annotation.sheet import Sheet, unjudged
 from sqlmetrics.engines.database import Database, connect
 

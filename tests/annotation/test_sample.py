@@ -21,9 +21,8 @@ from marked import by_turns, first
 
 import sqlmetrics as sm
 from sqlmetrics.annotation import estimate, estimator
-from sqlmetrics.annotation.draw import allocate, draw
 from sqlmetrics.annotation.estimator import SampleMean, Stratum
-from sqlmetrics.annotation.sample import Sample
+from sqlmetrics.annotation.sample import Sample, allocate, draw
 from sqlmetrics.engines.database import connect
 from sqlmetrics.stats import student
 

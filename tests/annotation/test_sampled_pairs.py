@@ -18,12 +18,11 @@ from marked import by_turns, engines
 
 import sqlmetrics as sm
 from sqlmetrics.annotation import estimator, prediction_powered
-from sqlmetrics.annotation.draw import draw
 from sqlmetrics.annotation.estimate import estimate
 from sqlmetrics.annotation.estimator import Stratum
-from sqlmetrics.annotation.llm_labels import LlmLabels
+from sqlmetrics.annotation.pair_frames import LlmLabels
 from sqlmetrics.annotation.prediction_powered import PairedStratum
-from sqlmetrics.annotation.sample import Sample
+from sqlmetrics.annotation.sample import Sample, draw
 from sqlmetrics.annotation.sheet import of_sample
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.stats import student

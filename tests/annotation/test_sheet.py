@@ -18,9 +18,9 @@ from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.annotation import csv_file, graded_sheet, sheet
-from sqlmetrics.annotation.draw import draw
 from sqlmetrics.annotation.graded_sheet import ImportReport, add
-from sqlmetrics.annotation.queue import Queue
+from sqlmetrics.annotation.pool import Queue
+from sqlmetrics.annotation.sample import draw
 from sqlmetrics.engines.database import connect
 
 pytestmark = by_turns(0.2)

@@ -237,7 +237,7 @@ def demo(folder: Path) -> str:
 def test_demo_makes_what_it_says(folder: Path) -> None:
     """With fewer queries a day; the plain Python that checks them takes long."""
     terminal = patch.dict("os.environ", {"COLUMNS": "80"})
-    with patch("sqlmetrics.cli.demo.search.A_DAY", 60), terminal:
+    with patch("sqlmetrics.cli.demo.A_DAY", 60), terminal:
         told = demo(folder)
     assert "5 days" in told
     assert max(map(len, told.splitlines())) <= 80

@@ -14,7 +14,7 @@ from compared_tables import compared, near, tables
 from marked import by_turns
 
 import sqlmetrics as sm
-from sqlmetrics.stats.shrinkage import estimated
+from sqlmetrics.stats.true_effects import estimated
 
 
 def random_world(seed: int, *, paired: bool) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:

@@ -28,7 +28,7 @@ from sqlmetrics.cli.build import tell
 from sqlmetrics.engines.database import connect
 from sqlmetrics.jobs.checks.verdict import Verdict, verdicts
 from sqlmetrics.jobs.run import write
-from sqlmetrics.stats import always_valid
+from sqlmetrics.stats import estimate
 from sqlmetrics.stats.student import critical, tail
 
 pytestmark = by_turns(0.45)
@@ -237,12 +237,12 @@ def test_a_look_every_day_is_safe() -> None:
     sums, squares = counts[..., 2] - counts[..., 0], counts[..., 2] + counts[..., 0]
     total, total2, by_now = sums.cumsum(1), squares.cumsum(1), n * np.arange(1, days_ + 1)
     error = np.sqrt((total2 - total**2 / by_now) / (by_now - 1) / by_now)
-    wide = np.array([always_valid.multiple(0.95, int(one)) for one in by_now])
+    wide = np.array([estimate.always_valid_multiple(0.95, int(one)) for one in by_now])
     alarms = (np.abs(total / by_now) > wide * error).any(1).mean()
     assert 0.005 < alarms <= 0.05
     daily = np.sqrt((squares - sums**2 / n) / (n - 1) / n)
     change, both = np.diff(sums / n, axis=1), np.hypot(daily[:, 1:], daily[:, :-1])
-    levels = [always_valid.spent(0.95, look) for look in range(2, days_ + 1)]
+    levels = [estimate.alpha_spent(0.95, look) for look in range(2, days_ + 1)]
     limits = np.array([critical(level, n - 1) for level in levels])
     assert (np.abs(change) > limits * both).any(1).mean() <= 0.05
     same = chance.normal(size=(years, 1, 100))  # topics that come again, with some noise a night
@@ -250,7 +250,7 @@ def test_a_look_every_day_is_safe() -> None:
     by_night, looks = nights.sum(2).cumsum(1), np.arange(1, 21)
     off = (nights**2).sum(2).cumsum(1) - by_night**2 / (100 * looks)
     error = np.sqrt(off * 100 / 99) / (100 * looks) * np.sqrt(looks)
-    is_alarm = np.abs(by_night / (100 * looks)) > always_valid.multiple(0.95, 100) * error
+    is_alarm = np.abs(by_night / (100 * looks)) > estimate.always_valid_multiple(0.95, 100) * error
     assert is_alarm.any(1).mean() <= 0.05
     fixed = (sums / n < -critical(0.95, n - 1) * daily).sum(1).mean()
     assert 8 < fixed < 10.5, "as the page says of a fixed interval"

@@ -40,7 +40,7 @@ from sqlmetrics.comparison.diagnosis.diagnosis import Finding
 from sqlmetrics.comparison.diagnosis.rules import RULES
 from sqlmetrics.comparison.funnel.funnel import SourceFunnel
 from sqlmetrics.comparison.online.verdict import Experiment, MetricResult
-from sqlmetrics.comparison.track.site import Decision
+from sqlmetrics.comparison.track.track import Decision
 from sqlmetrics.comparison.track.uploads import Upload
 from sqlmetrics.evaluation.checks.problem import Problem
 from sqlmetrics.jobs.checks.verdict import Verdict, Verdicts

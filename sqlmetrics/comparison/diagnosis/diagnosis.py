@@ -16,8 +16,7 @@ from sqlmetrics.comparison.diagnosis.rules import IN_A_SLICE, METRICS, RULES, TI
 from sqlmetrics.comparison.findings import decide
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.periods import name_of, periods_asked
-from sqlmetrics.comparison.report.comparison import Comparison, check_interval
-from sqlmetrics.comparison.report.text import describe_slice, worst_slices
+from sqlmetrics.comparison.report import Comparison, check_interval, describe_slice, worst_slices
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import USUALLY

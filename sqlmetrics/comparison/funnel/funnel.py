@@ -13,10 +13,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 from sqlmetrics.catalog.measure import Measure, metric_texts
 from sqlmetrics.comparison.compare import asked_plan
 from sqlmetrics.comparison.findings import comparable
-from sqlmetrics.comparison.funnel.losses import Losses
-from sqlmetrics.comparison.funnel.sources import SourceSums, check_order, in_stages, of_sources
+from sqlmetrics.comparison.funnel.losses import (
+    Losses,
+    SourceSums,
+    check_order,
+    in_stages,
+    of_sources,
+)
 from sqlmetrics.comparison.options import Options
-from sqlmetrics.comparison.report.text import Rows, block, of_segment
+from sqlmetrics.comparison.report import Rows, block, of_segment
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import USUALLY

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.comparison.leaderboard.scores import Scores
 from sqlmetrics.errors import SpecError, unknown
-from sqlmetrics.stats import NOISE, TIED, student, studentized_range
+from sqlmetrics.stats import NOISE, TIED, student
 from sqlmetrics.stats.adjustment import Adjustment, benjamini_hochberg, bonferroni, holm
 from sqlmetrics.stats.bootstrap import bootstrap_interval, resampled_counts
 from sqlmetrics.stats.nonparametric import order_correlations, ranks, signed_rank_test
@@ -218,11 +218,11 @@ def _tukey(scores: Scores, level: float) -> PairTests:
     if is_exact:
         p_values = np.where(sizes <= TIED, 1.0, 0.0)
     else:
-        p_values = studentized_range.tail(sizes / error, n_systems, df)
+        p_values = student.studentized_tail(sizes / error, n_systems, df)
     matrix = nothing.copy()
     matrix[above] = p_values
     adjusted = _both(matrix)
-    least = error * studentized_range.critical(level, n_systems, df)
+    least = error * student.studentized_critical(level, n_systems, df)
     return PairTests(differences, adjusted, adjusted, n_topics, least, df)
 
 

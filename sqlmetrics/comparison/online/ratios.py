@@ -18,12 +18,10 @@ from sqlmetrics.comparison import findings
 from sqlmetrics.comparison.design import system_sides
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.periods import Period
-from sqlmetrics.comparison.report.comparison import Comparison
-from sqlmetrics.comparison.report.text import number
+from sqlmetrics.comparison.report import Comparison, number
 from sqlmetrics.comparison.statements import chosen_if, columns_stage, sums_stage
-from sqlmetrics.comparison.sums.moments import PART, Key
-from sqlmetrics.comparison.sums.ratios import Earlier, Sides, of_segments, period_sides
-from sqlmetrics.comparison.sums.welch import SampleMoments
+from sqlmetrics.comparison.sums.moments import PART, Key, SampleMoments
+from sqlmetrics.comparison.sums.samples import Earlier, Sides, of_segments, period_sides
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import SpecError, unknown

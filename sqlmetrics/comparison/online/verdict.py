@@ -9,9 +9,9 @@ from textwrap import wrap
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from sqlmetrics.clicks.analysis.experiment import SampleRatioMismatch
-from sqlmetrics.comparison.report.text import WIDTH, number
+from sqlmetrics.comparison.report import WIDTH, number
 from sqlmetrics.plan.summary import ALL
-from sqlmetrics.spec.click_experiment import ClickExperiment
+from sqlmetrics.spec.click_log import ClickExperiment
 from sqlmetrics.stats import student
 from sqlmetrics.stats.estimate import POWER, Estimate
 from sqlmetrics.tables.table import Table, many, printable

@@ -7,9 +7,18 @@ from itertools import accumulate
 from typing import Any
 
 from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.comparison.page.content import ALL, Content, Words, number, percent, signed
+from sqlmetrics.comparison.page.content import (
+    ALL,
+    Content,
+    Words,
+    drawn_ends,
+    number,
+    panels,
+    percent,
+    pooled,
+    signed,
+)
 from sqlmetrics.comparison.page.differences import SHOWN_ROWS
-from sqlmetrics.comparison.page.means import drawn_ends, panels, pooled
 from sqlmetrics.comparison.page.picture import (
     Chart,
     Picture,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from sqlmetrics.comparison.page.content import Content, Words, number, percent, signed
-from sqlmetrics.comparison.page.means import panels
+from sqlmetrics.comparison.page.content import Content, Words, number, panels, percent, signed
 from sqlmetrics.comparison.page.picture import (
     Chart,
     Part,
@@ -16,7 +15,7 @@ from sqlmetrics.comparison.page.picture import (
     rows_left_out,
     sign,
 )
-from sqlmetrics.comparison.report.text import coverage, p_value, segment_of
+from sqlmetrics.comparison.report import coverage, p_value, segment_of
 from sqlmetrics.stats import NOISE, TIED
 from sqlmetrics.tables.tabular import Row
 

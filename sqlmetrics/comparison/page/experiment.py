@@ -12,16 +12,16 @@ from sqlmetrics.catalog.dimension import SIGNS
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.catalog.online import online
 from sqlmetrics.clicks.analysis.experiment import THRESHOLD
-from sqlmetrics.comparison.online.looks import looks
+from sqlmetrics.comparison.online.experiment import looks
 from sqlmetrics.comparison.page.averages import day_domain, is_cut
 from sqlmetrics.comparison.page.content import Words, number, signed
 from sqlmetrics.comparison.page.picture import Chart, Picture, ends
-from sqlmetrics.comparison.report.text import p_value
+from sqlmetrics.comparison.report import p_value
 from sqlmetrics.engines.database import Database
 from sqlmetrics.jobs.experiment.rows import LookedAt
 from sqlmetrics.jobs.tables import columns_of, has_experiment, targets
 from sqlmetrics.plan.summary import NO_DATE
-from sqlmetrics.spec.click_experiment import ClickExperiment
+from sqlmetrics.spec.click_log import ClickExperiment
 from sqlmetrics.spec.days import Days, Ends, day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.threshold import PRIMARY

@@ -7,10 +7,20 @@ from typing import Any
 
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.clicks.cleaning_report import UNUSED
-from sqlmetrics.comparison.page.content import ALL, Content, Log, Words, number, percent, signed
+from sqlmetrics.comparison.page.content import (
+    ALL,
+    Content,
+    Log,
+    Words,
+    drawn_ends,
+    number,
+    panels,
+    percent,
+    pooled,
+    signed,
+)
 from sqlmetrics.comparison.page.differences import SHOWN_ROWS
 from sqlmetrics.comparison.page.lists import about_lists
-from sqlmetrics.comparison.page.means import drawn_ends, panels, pooled
 from sqlmetrics.comparison.page.picture import (
     Chart,
     Mover,

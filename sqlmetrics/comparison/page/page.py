@@ -11,11 +11,19 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from sqlmetrics.comparison.page.content import ALL, ROOM, Content, Verdict, Words, number, signed
+from sqlmetrics.comparison.page.content import (
+    ALL,
+    ROOM,
+    Content,
+    Verdict,
+    Words,
+    number,
+    pooled,
+    signed,
+)
 from sqlmetrics.comparison.page.lists import describe_losses, left_out
-from sqlmetrics.comparison.page.means import pooled
 from sqlmetrics.comparison.page.picture import COLORS, NARROW, WIDE, Chart, Picture, inline
-from sqlmetrics.comparison.report.text import (
+from sqlmetrics.comparison.report import (
     MOVED,
     coverage,
     farthest,

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from sqlmetrics.comparison.page.content import ROOM, Content, Words, signed
-from sqlmetrics.comparison.report.text import coverage
+from sqlmetrics.comparison.report import coverage
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.template import folder
 from sqlmetrics.tables.table import Table

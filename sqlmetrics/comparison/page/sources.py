@@ -26,7 +26,7 @@ from sqlmetrics.comparison.page.evaluation import conventions_of, evaluated, lea
 from sqlmetrics.comparison.page.experiment import nights_of
 from sqlmetrics.comparison.page.fact_table import is_there, stored
 from sqlmetrics.comparison.page.report import Report
-from sqlmetrics.comparison.report.comparison import Comparison, check_has_baseline, check_interval
+from sqlmetrics.comparison.report import Comparison, check_has_baseline, check_interval
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError, SqlmetricsError
 from sqlmetrics.evaluation.inputs.open import opened, source_relation

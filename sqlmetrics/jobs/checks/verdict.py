@@ -24,8 +24,14 @@ from sqlmetrics.jobs.checks.completeness import (
     repeated_keys,
     since,
 )
-from sqlmetrics.jobs.checks.experiment import ExperimentLook
-from sqlmetrics.jobs.checks.uncertainty import KEYS, DaysSoFar, change_between, of_change, of_row
+from sqlmetrics.jobs.checks.uncertainty import (
+    KEYS,
+    DaysSoFar,
+    ExperimentLook,
+    change_between,
+    of_change,
+    of_row,
+)
 from sqlmetrics.jobs.days import zone_of_days
 from sqlmetrics.jobs.definitions import (
     RetiredMetric,

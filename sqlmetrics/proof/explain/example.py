@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
+from textwrap import wrap
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from sqlmetrics.catalog.metric_files import MetricFiles
 from sqlmetrics.proof.reference import Value
 from sqlmetrics.proof.reference_columns import Item
 from sqlmetrics.spec.spec import Spec
-
+from sqlmetrics.stats import NOISE
 
 Grades = Mapping[str, Value]
 
@@ -159,3 +160,34 @@ def items(roles: Iterable[str] = ("number_price", "flag_in_stock")) -> pa.Table:
             for name, item in CATALOGUE.items()
         ]
     )
+
+
+# Lines of an explanation, 80 columns wide.
+
+WIDTH = 80
+
+
+def hung(label: str, text: str, indent: int = 12) -> str:
+    """A label, and beside it a text that is wrapped under itself."""
+    lines = wrap(text, WIDTH - indent, break_long_words=False, break_on_hyphens=False) or [""]
+    head = label.ljust(indent - 1) + " "
+    return "\n".join([head + lines[0], *(" " * indent + line for line in lines[1:])])
+
+
+def paragraph(head: str, words: Sequence[str], tail: str = "") -> str:
+    """Words behind commas, wrapped."""
+    text = head + ", ".join(words) + tail
+    return "\n".join(wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False))
+
+
+def compared(value: Value, sql_value: Value, difference: float) -> str:
+    """The two values, and whether they are the same."""
+    verdict = (
+        f"the same to {NOISE:g}" if difference <= NOISE else f"NOT the same: {difference:g} apart"
+    )
+    reference_line = f"reference         {_exact(value)}"
+    return f"{reference_line}\nSQL on DuckDB     {_exact(sql_value)}, {verdict}"
+
+
+def _exact(value: Value) -> str:
+    return "left out of the mean" if value is None else f"{value:.12g}"

@@ -33,8 +33,7 @@ from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.evaluation.run import run
 from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import Plan, plan
-from sqlmetrics.proof.explain.example import needed_fields
-from sqlmetrics.proof.explain.lines import compared, hung, paragraph
+from sqlmetrics.proof.explain.example import compared, hung, needed_fields, paragraph
 from sqlmetrics.proof.explain.worked_example import WorkedExample, number, parts, worked
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import with_stages

@@ -14,7 +14,7 @@ import yaml
 from sqlmetrics.catalog.conventions import resolve
 from sqlmetrics.catalog.online import NEEDS, Online, online
 from sqlmetrics.errors import SpecError
-from sqlmetrics.proof.explain.lines import compared, hung, paragraph
+from sqlmetrics.proof.explain.example import compared, hung, paragraph
 from sqlmetrics.proof.explain.worked_example import number
 from sqlmetrics.proof.reference_online import Click, Part, Request, online_parts
 from sqlmetrics.spec.click_columns import CLICK, PURCHASE

@@ -29,13 +29,13 @@ from sqlmetrics.proof.explain.example import (
     NOT_RETRIEVED,
     SYSTEM,
     Grades,
-    Value,
     grouped,
     items,
     label_rows,
     needed_fields,
     rankings,
 )
+from sqlmetrics.proof.reference import Value
 from sqlmetrics.proof.verify import build_question, evaluated_by_reference
 from sqlmetrics.spec.spec import Spec
 

@@ -409,7 +409,7 @@ def expected_by_chance(values: Sequence[float], number: float, unit: float) -> f
     They are as dense there as around it: on both sides as far as the nearest `NEIGHBOURS`
     of those that do not match reach, and a unit at least.
 
-    >>> round(expected([i / 1000 for i in range(1001)], 0.5, 0.0001), 2)
+    >>> round(expected_by_chance([i / 1000 for i in range(1001)], 0.5, 0.0001), 2)
     0.1
     """
     edge = unit / 2

@@ -1,1 +1,0 @@
-"""A branch beside its base: rankings, specs, and the comment that says what came of it."""

@@ -1,1 +1,0 @@
-"""Offline metrics held against past experiments: which of them foretells the online one."""

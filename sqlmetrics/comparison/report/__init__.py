@@ -1,1 +1,0 @@
-"""The rows of a comparison, and how people read them."""
