@@ -47,7 +47,7 @@ def by_night(test: Any) -> Any:
 
 
 def by_turns(cost: float) -> Callable[[Any], Any]:
-    """Mark a costly test: a 45th of them, by cost, is in each run; all are in long ones.
+    """Mark a costly test: a 60th of them, by cost, is in each run; all are in long ones.
 
     Where a commit is the seed, as in CI, two fifths of them are: see `left_to_others`.
 
@@ -66,7 +66,7 @@ def off_turn(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     for item in costly:
         mark = item.get_closest_marker("turns")
         costs[_test(item)] = mark.args[0] if mark else 0
-    left = sum(costs.values()) / 45
+    left = sum(costs.values()) / 60
     mine = set()
     for name in sorted(costs, key=lot):
         if is_all() or costs[name] <= left:

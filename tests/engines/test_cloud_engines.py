@@ -96,7 +96,11 @@ def driver(monkeypatch) -> Driver:
 
     paper.Error, paper.Lost = Error, LostError
     module("redshift_connector", connect=paper.connect, Error=Error, InterfaceError=LostError)
-    exceptions = SimpleNamespace(Error=Error, TrinoConnectionError=LostError)
+    exceptions = SimpleNamespace(
+        Error=Error,
+        TrinoConnectionError=LostError,
+        TrinoQueryError=type("QueryError", (Error,), {}),
+    )
     auth = SimpleNamespace(BasicAuthentication=lambda user, password: ("basic", user))
     module("trino", exceptions=exceptions, auth=auth, dbapi=SimpleNamespace(connect=paper.connect))
     exc = module("databricks.sql.exc", Error=Error, RequestError=LostError)
