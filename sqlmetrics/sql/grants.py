@@ -180,12 +180,26 @@ def _spark(needs: Needs) -> Iterator[str]:
             yield f"-- {needs.role} makes, reads and writes tables and views in {schema}"
 
 
+def _trino(needs: Needs) -> Iterator[str]:
+    yield "-- Trino itself grants nothing: its access control does (rules in a file, Ranger, OPA)"
+    yield from (f"-- {needs.role} reads {table}" for table in needs.read)
+    if needs.writes:
+        own_schemas = needs.schemas(*needs.tables.values())
+        for schema in own_schemas or ["the connection's schema"]:
+            yield f"-- {needs.role} makes, changes, comments and drops tables and views in {schema}"
+        yield (
+            "-- also sqlmetrics_*, what is kept for a while, in the schema of the connection, and "
+            "reads system.metadata"
+        )
+
+
 _GRANTED: Mapping[str, Callable[[Needs], Iterator[str]]] = {
     "postgres": _postgres,
     "mysql": _mysql,
     "mariadb": _mysql,
     "clickhouse": _clickhouse,
     "spark": _spark,
+    "trino": _trino,
     "databricks": _databricks,
     "snowflake": _snowflake,
     "bigquery": _bigquery,

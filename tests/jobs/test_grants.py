@@ -200,6 +200,7 @@ def test_rights_that_are_printed_alone(spec: Path) -> None:
         ("databricks", "grant use schema, create table on schema `marts` to `nightly`;"),
         ("clickhouse", 'grant select on "logs"."labels" to "nightly";'),
         ("spark", "-- nightly reads `logs`.`labels`"),
+        ("trino", '-- nightly makes, changes, comments and drops tables and views in "marts"'),
     ):
         command = ("grants", "s.yml", "--role", "nightly", "--dialect", dialect)
         assert said in sqlmetrics(*command, folder=spec).stdout
