@@ -239,7 +239,9 @@ class Dialect:
         session: What a session is told before a script, so that it means the same.
         run_id: A text that names a run of a job, by its text.
         exact_sum: The statement that gives a session the function {name}, which adds floats to the
-            same bits in any order; empty where `sum` has to do.
+            same bits in any order; empty where none is made.
+        compensated_sum: The function of the database that adds floats and keeps what is rounded
+            off, for what runs on it; empty where `sum` has to do.
         hashed: The MD5 of a text, in lower case.
         quick_hash: 64 bits of a text, NULL or not, that cost little; empty where no evaluation is
             cut into buckets of queries.
@@ -292,6 +294,7 @@ class Dialect:
     session: tuple[str, ...] = ()
     run_id: str = "cast(current_timestamp as varchar)"
     exact_sum: str = ""
+    compensated_sum: str = ""
     hashed: str = "md5({column})"
     quick_hash: str = ""
     unfolded: str = ""

@@ -354,6 +354,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 run_id="toString(generateUUIDv4())",
                 hashed="lower(hex(MD5({column})))",
                 quick_hash="cityHash64(coalesce({column}, ''))",
+                compensated_sum="sumKahan",
                 times=Times(
                     day="toDate(toDateTime64({column}, 6, 'UTC'))",
                     day_in_zone="toDate(toTimeZone({column}, '{zone}'))",

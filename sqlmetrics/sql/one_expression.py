@@ -13,7 +13,8 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from sqlmetrics.errors import shortened
-from sqlmetrics.sql.transpile import EXPRESSIONS, FUNCTION_SCHEMA, is_own_call
+from sqlmetrics.sql.template import FUNCTION_SCHEMA
+from sqlmetrics.sql.transpile import EXPRESSIONS, is_own_call
 
 Tree = Any
 

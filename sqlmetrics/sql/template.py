@@ -105,6 +105,10 @@ def variant(name: str, *dialects: str) -> str:
 MARK = "sqlmetrics_yours_"
 """What stands for the user's own SQL while a text is translated begins so."""
 
+FUNCTION_SCHEMA = "main"
+"""What stands before the name of a database's own function until a text is translated: of one that
+a metric file calls and its user agreed to, and of the one that adds."""
+
 LINE = 88
 """As long is a line of SQL at most, where it can be broken."""
 

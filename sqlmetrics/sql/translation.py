@@ -9,7 +9,7 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.dialect import Dialect
 from sqlmetrics.sql.dialects import DUCKDB
 from sqlmetrics.sql.layout import folded
-from sqlmetrics.sql.template import LINE, MARK, identifier, parts
+from sqlmetrics.sql.template import FUNCTION_SCHEMA, LINE, MARK, identifier, parts
 from sqlmetrics.sql.user_sql import duckdb_query, is_comparison
 
 EXACT_SUM = "sqlmetrics_sum"
@@ -21,7 +21,8 @@ class Translation:
 
     Args:
         dialect: The dialect.
-        executes: Whether the text is run by a session that was given the dialect's `exact_sum`.
+        executes: Whether the text is run by a session that was given the dialect's `exact_sum`,
+            and may add by its `compensated_sum`.
     """
 
     def __init__(self, dialect: Dialect = DUCKDB, *, executes: bool = False) -> None:
@@ -32,7 +33,9 @@ class Translation:
     @property
     def printed(self) -> Translation:
         """The same for a text that is read, or runs anywhere else."""
-        return self if self.changes else Translation(self.dialect)
+        translation = Translation(self.dialect)
+        translation._hidden = self._hidden
+        return translation
 
     def keeping(self, keep: str) -> Translation:
         """The same, with a statement that keeps rows beginning so."""
@@ -42,12 +45,18 @@ class Translation:
 
     @property
     def _adds_exactly(self) -> bool:
-        return self.executes and bool(self.dialect.exact_sum)
+        return self.executes and bool(self.dialect.exact_sum or self.dialect.compensated_sum)
 
     @property
     def sum(self) -> str:
-        """The function that adds floats: where it runs, to the same bits in any order of rows."""
-        return EXACT_SUM if self._adds_exactly else "sum"
+        """The function that adds floats: where it runs, to the same bits in any order of rows.
+
+        One of the database's own stands behind a schema until the text is translated.
+        """
+        if not self._adds_exactly:
+            return "sum"
+        function = self.dialect.compensated_sum
+        return EXACT_SUM if self.dialect.exact_sum else f"{FUNCTION_SCHEMA}.{function}"
 
     def total(self, expression: str) -> str:
         """The sum of an expression of floats.
@@ -62,13 +71,13 @@ class Translation:
         """The text of an aggregate over floats, each of its sums likewise; counts stay."""
         if not self._adds_exactly or _COUNT.fullmatch(text):
             return text
-        return folded(re.sub(r"\bsum\(", f"{EXACT_SUM}(", text))
+        return folded(re.sub(r"\bsum\(", f"{self.sum}(", text))
 
     def mean(self, expression: str) -> str:
         """The mean of an expression of floats, likewise."""
         if not self._adds_exactly:
             return f"avg({expression})"
-        return folded(f"{EXACT_SUM}({expression}) / count({expression})")
+        return folded(f"{self.sum}({expression}) / count({expression})")
 
     def self_contained(self, script: str) -> str:
         """A script of statements that ran, with the functions that they need before it."""

@@ -21,7 +21,7 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.dialect import Dialect
 from sqlmetrics.sql.dialects import KEPT
 from sqlmetrics.sql.layout import broken
-from sqlmetrics.sql.template import LINE, MARK, finished, free_name, verbatim
+from sqlmetrics.sql.template import FUNCTION_SCHEMA, LINE, MARK, finished, free_name, verbatim
 
 EXPRESSIONS = frozenset(
     {
@@ -42,9 +42,6 @@ ALLOWED = EXPRESSIONS | {
     *(exp.RowNumber, exp.Rank, exp.DenseRank, exp.Boolean, exp.Collate, exp.Concat),
 }
 """The parts of SQL that were executed on the engines and mean the same on all of them."""
-
-FUNCTION_SCHEMA = "main"
-"""What stands before the name of a function that one metric file calls and its user agreed to."""
 
 TEXTS = (exp.DataType.Type.VARCHAR, exp.DataType.Type.TEXT)
 FLOAT32 = exp.DataType.Type.FLOAT
@@ -171,7 +168,7 @@ def _foreign(node: Tree, dialect: Dialect) -> str:
 
 
 def is_own_call(node: Tree) -> bool:
-    """Whether it is the call of a function by its schema, which files alone have."""
+    """Whether it is the call of a function of the database's own, by `FUNCTION_SCHEMA`."""
     is_call = isinstance(node, exp.Dot) and isinstance(node.expression, exp.Anonymous)
     return is_call and node.this.name == FUNCTION_SCHEMA
 

@@ -16,10 +16,12 @@ import sqlmetrics as sm
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.metric import listed
 from sqlmetrics.jobs.files import compile_job
+from sqlmetrics.sql.dialects import dialect
 from sqlmetrics.sql.layout import folded
 from sqlmetrics.sql.translation import Translation
 
 WIDTH = 88
+
 
 ITEMS = {name: name for name in ("popularity", "users", "category")}
 SEARCH = {
@@ -340,3 +342,12 @@ def test_a_stage_has_a_name_that_no_table_has(mentioned: str, stage: str) -> Non
     source = {place: mentioned}
     spec = sm.Spec(rankings=source, labels={"relation": "graded"}, metrics=["ndcg@10"])
     assert f"\n{stage} as (\n" in sm.compile(spec)
+
+
+def test_clickhouse_adds_what_is_rounded_off_where_it_runs() -> None:
+    """What is printed is read, and adds by `sum`; a count needs no other."""
+    translation = Translation(dialect("clickhouse"), executes=True)
+    sums = f"select {translation.total('x')} as a, {translation.exact('sum(1e0)')} as b from t"
+    text = " ".join(translation.text(sums).split())
+    assert text.startswith('select sumKahan("x") as a, sum(1e0) as b from "t"'), text
+    assert translation.printed.total("x") == "sum(x)"
