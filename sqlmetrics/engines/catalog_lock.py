@@ -108,7 +108,7 @@ class CatalogLock:
             if (sign := repr(sorted(holder.items()))) != last_sign:
                 last_sign, since = sign, now
             if _is_gone(holder) or now - since > STALE_AFTER:
-                died = self._break(holder) or died
+                died = self._break(self.name, holder) or died
             elif now - began >= timeout:
                 raise EngineError(
                     f"another run writes {self.table}: {_named(holder)} holds {self.name}, and "
@@ -117,14 +117,20 @@ class CatalogLock:
             time.sleep(POLL_EVERY)
         return died
 
-    def _break(self, holder: Mapping[str, str]) -> str:
-        """Take the lock of a dead holder away; one session alone may do that."""
-        *schema, view = parts(self.name)
+    def _break(self, name: str, holder: Mapping[str, str]) -> str:
+        """Take what a dead holder made away; one session alone may do that, by a claim.
+
+        The claim of a session that died over it is taken away in the same way.
+        """
+        *schema, view = parts(name)
         claim = ".".join(map(identifier, (*schema, f"{view}_{holder['session']}")))
         if not self._made(claim):
+            claimant = self._holder(claim)
+            if _is_gone(claimant):
+                self._break(claim, claimant)
             return ""
-        if self._holder().get("session") == holder["session"]:
-            self._drop(self.name)
+        if self._holder(name).get("session") == holder["session"]:
+            self._drop(name)
         self._drop(claim)
         return f"a run was killed while it wrote {self.table}: {_named(holder)}"
 
@@ -166,12 +172,13 @@ class CatalogLock:
             f"tblproperties ({properties}){query}"
         )
 
-    def _holder(self) -> dict[str, str]:
-        """What is known of who holds it; empty if nobody does."""
+    def _holder(self, name: str = "") -> dict[str, str]:
+        """What is known of who holds it, or a claim of this name; empty if nobody does."""
+        name = name or self.name
         if self.kind == TABLE:
-            self.driver.refresh([self.name])
+            self.driver.refresh([name])
         try:
-            rows = self.driver.rows(f"show tblproperties {self.driver.quoted(self.name)}")
+            rows = self.driver.rows(f"show tblproperties {self.driver.quoted(name)}")
         except StatementError as error:
             if error.reason == LOST:
                 raise
@@ -213,8 +220,9 @@ class TableLock(CatalogLock):
     def _about(self, **added: str) -> str:
         return f"'{json.dumps({'about': ABOUT, **self._names, **added})}'"
 
-    def _holder(self) -> dict[str, str]:
-        *schema, table = parts(self.name)
+    def _holder(self, name: str = "") -> dict[str, str]:
+        name = name or self.name
+        *schema, table = parts(name)
         places = ("current_catalog", "current_schema")
         catalog, schema_name = (*places[: 2 - len(schema)], *(f"'{part}'" for part in schema))
         rows = self.driver.rows(
@@ -227,7 +235,7 @@ class TableLock(CatalogLock):
         with suppress(ValueError):
             return {str(name): str(text) for name, text in json.loads(rows[0][0] or "").items()}
         raise EngineError(
-            f"{self.name} is a table that no run made, and would keep runs apart that write "
+            f"{name} is a table that no run made, and would keep runs apart that write "
             f"{self.table}; give it another name"
         )
 

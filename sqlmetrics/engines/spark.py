@@ -216,7 +216,7 @@ class Spark(LockingDriver):
         return storage.removeprefix("using parquet").strip() if default in LAKES else storage
 
     def refresh(self, names: Iterable[str]) -> None:
-        """Iceberg's catalog remembers a table for half a minute."""
+        """Iceberg's catalog remembers a table until nobody has read it for half a minute."""
         for name in names:
             self._quietly(self._connection.catalog.refreshTable, self.quoted(name))
 

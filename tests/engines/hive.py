@@ -62,7 +62,9 @@ def metastore(folder: Path, tables: str = "") -> Iterator[str]:
                 "spark.hadoop.iceberg.engine.hive.lock-enabled": "false",
             }
             if tables:
-                told |= settings(folder, tables, {"type": "hive", "uri": uri})
+                told |= settings(
+                    folder, tables, {"type": "hive", "uri": uri, "cache-enabled": "false"}
+                )
             options = "&".join(f"{name}={quote(text, safe='')}" for name, text in told.items())
             yield f"spark://local[1]?{options}"
         finally:

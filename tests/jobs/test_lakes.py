@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 import warnings
@@ -275,3 +276,15 @@ def test_tables_that_no_day_can_be_replaced_of_are_refused(
         return
     with pytest.raises(sm.SpecError, match="not partitioned by spec and metric_date"):
         write(flat, engine, days(0, 2))
+
+
+@pytest.mark.parametrize("tables", ["iceberg"], indirect=True)
+def test_a_lock_is_taken_from_the_dead(engine: Database, session: Any) -> None:
+    """Also from one that died while it took the lock from another one that was dead."""
+    for name, own in (("metrics_lock", "first"), ("metrics_lock_first", "second")):
+        told = {"session": own, "host": socket.gethostname(), "process": "999999999 1"}
+        properties = ", ".join(f"'sqlmetrics.{key}' = '{text}'" for key, text in told.items())
+        session.sql(f"create view {name} tblproperties ({properties}) as select 1 as n")
+    with engine.alone("metrics") as died:
+        assert died.startswith("a run was killed while it wrote metrics: process 999999999 on ")
+    assert not [row[1] for row in session.sql("show views").collect() if "_lock" in row[1]]
