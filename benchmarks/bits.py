@@ -23,8 +23,8 @@ def numbers(case: Any, database: Any) -> Iterator[tuple[tuple[Any, ...], float |
 
     The place has the options, which some databases lack (SQLite has no 32-bit floats).
     """
+    from sqlmetrics.evaluation.execution import run
     from sqlmetrics.evaluation.inputs.open import opened
-    from sqlmetrics.evaluation.run import run
 
     result = run(case.spec, opened(case.spec, database), database)
     columns = [measure.column for measure in result.measures]

@@ -20,7 +20,7 @@ from sqlmetrics.sql.translation import Translation
 
 if TYPE_CHECKING:
     from sqlmetrics.jobs.checks.verdict import Verdicts
-    from sqlmetrics.jobs.experiment.rows import Looks
+    from sqlmetrics.jobs.experiment import Looks
     from sqlmetrics.jobs.run import RunReport
     from sqlmetrics.proof.verify import Agreement
 
@@ -172,7 +172,7 @@ def run(
 
 def looks_of(spec: Spec) -> Looks | None:
     """What a run looks at an experiment with; None for a spec without one."""
-    from sqlmetrics.jobs.tables import has_experiment
+    from sqlmetrics.jobs.schema import has_experiment
 
     if not has_experiment(spec):
         return None

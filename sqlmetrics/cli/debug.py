@@ -53,7 +53,7 @@ def debug(*, spec: str | None, location: Location) -> None:
 def _written(spec: str) -> list[str]:
     """The tables and views of a spec."""
     from sqlmetrics.jobs.grants import views_of
-    from sqlmetrics.jobs.tables import targets
+    from sqlmetrics.jobs.schema import targets
     from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)

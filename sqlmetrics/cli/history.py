@@ -58,8 +58,8 @@ def retire(
     sqlmetrics retire search.yml --db shop.duckdb
     sqlmetrics retire search.yml --db shop.duckdb --rows 2448
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.jobs.history.retire import retire as removed
-    from sqlmetrics.jobs.history.retire import retirement
+    from sqlmetrics.jobs.history.removal import retire as removed
+    from sqlmetrics.jobs.history.removal import retirement
     from sqlmetrics.jobs.provenance import Provenance
     from sqlmetrics.spec.spec import Spec
 
@@ -95,8 +95,8 @@ def uninstall(*, spec: str | None, location: Location, yes: bool, expected: int 
     sqlmetrics uninstall search.yml --db shop.duckdb
     sqlmetrics uninstall --db shop.duckdb --yes
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.jobs.history.uninstall import made_by_install, made_by_runs
-    from sqlmetrics.jobs.history.uninstall import uninstall as removed
+    from sqlmetrics.jobs.history.removal import made_by_install, made_by_runs
+    from sqlmetrics.jobs.history.removal import uninstall as removed
     from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec) if spec is not None else None
@@ -159,7 +159,7 @@ def restore(*, spec: str, run: str, note: str, location: Location) -> None:
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.jobs.history.restore import restore as taken_back
     from sqlmetrics.jobs.provenance import Provenance
-    from sqlmetrics.jobs.tables import targets
+    from sqlmetrics.jobs.schema import targets
     from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
@@ -207,7 +207,7 @@ def runs(*, spec: str, last: int, location: Location, output: str) -> None:
     sqlmetrics runs search.yml --db shop.duckdb
     sqlmetrics runs search.yml --target prod --limit 100 -o json
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.jobs.history.effects import effects
+    from sqlmetrics.jobs.history.log import effects
     from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)

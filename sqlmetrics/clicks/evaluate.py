@@ -16,13 +16,12 @@ from sqlmetrics.clicks.steps import online_step
 from sqlmetrics.engines.database import Database, connect, session_of, with_views
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import InputError, SpecError
-from sqlmetrics.evaluation.execution import Progress
+from sqlmetrics.evaluation.execution import Progress, run
 from sqlmetrics.evaluation.inputs.names import ITEMS, plain
 from sqlmetrics.evaluation.inputs.open import opened, source_relation
 from sqlmetrics.evaluation.inputs.sources import source_of
 from sqlmetrics.evaluation.intervals import check_confidence
 from sqlmetrics.evaluation.report.result import dated
-from sqlmetrics.evaluation.run import run
 from sqlmetrics.spec.click_columns import CLICK, PURCHASE
 from sqlmetrics.spec.named_values import named_in
 from sqlmetrics.spec.source import Source

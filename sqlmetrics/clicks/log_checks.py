@@ -13,8 +13,8 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.evaluation.checks.problem import Problem
 from sqlmetrics.evaluation.checks.rules import RowCheck
-from sqlmetrics.evaluation.inputs.condition import wrong_condition
 from sqlmetrics.evaluation.inputs.paths import absent, unreadable
+from sqlmetrics.evaluation.inputs.sources import wrong_condition
 from sqlmetrics.spec.click_columns import Log
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import is_day

@@ -35,8 +35,8 @@ from sqlmetrics.comparison.sums.resampling import Resampling
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.checks.absence import check_present
-from sqlmetrics.evaluation.checks.sample import note as sample_note
-from sqlmetrics.evaluation.execution import USUALLY
+from sqlmetrics.evaluation.checks.absence import note as sample_note
+from sqlmetrics.evaluation.execution import USUALLY, executing
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.runs import SYSTEM
 from sqlmetrics.evaluation.question import (
@@ -45,7 +45,6 @@ from sqlmetrics.evaluation.question import (
     check_arguments,
     with_texts,
 )
-from sqlmetrics.evaluation.run import executing
 from sqlmetrics.jobs.days import days_between, days_of, on_days, zone_of_days
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned

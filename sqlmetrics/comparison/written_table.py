@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import SpecError, shortened
-from sqlmetrics.jobs.history.objects import is_view, may_be_same
+from sqlmetrics.jobs.history.removal import is_view, may_be_same
 from sqlmetrics.spec.days import Days
 from sqlmetrics.sql.dialect import OVERWRITE, TRANSACTION
 from sqlmetrics.sql.dialects import DIALECTS

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -20,8 +20,7 @@ from sqlmetrics.engines.failure import (
     one_line,
     reason_of,
 )
-from sqlmetrics.engines.statements import Statements
-from sqlmetrics.engines.values import plain
+from sqlmetrics.engines.types import plain
 from sqlmetrics.engines.waiting import LOCK_TIMEOUT, WATCH, waiting
 from sqlmetrics.errors import EngineError, InputError, SpecError, shortened
 from sqlmetrics.sql.dialects import dialect as named
@@ -31,6 +30,77 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sqlmetrics.engines.url import ConnectionURL
+
+
+# What a connection makes of single statements: things for a while, and transactions.
+
+TRANSACTION = ("begin", "commit", "rollback")
+SAVEPOINT = (
+    "savepoint sqlmetrics",
+    "release savepoint sqlmetrics",
+    "rollback to savepoint sqlmetrics",
+)
+
+
+class Statements(ABC):
+    """A connection that executes statements.
+
+    Attributes:
+        transactional: Whether `transaction` can undo; if not, each statement stands alone.
+        TRANSACTION: How a transaction begins, ends, and is undone.
+    """
+
+    transactional: ClassVar[bool] = True
+    TRANSACTION: ClassVar[tuple[str, str, str]] = TRANSACTION
+
+    @abstractmethod
+    def execute(self, sql: str) -> None:
+        """Run a statement."""
+
+    def _in_transaction(self) -> bool:
+        """Whether the user has a transaction open."""
+        return False
+
+    @contextmanager
+    def made(self, create: str, drop: str) -> Iterator[None]:
+        """What a statement makes, for as long as the block lasts."""
+        self.execute(create)
+        with self._dropped(drop):
+            yield
+
+    def chained(self, create: str, drop: str) -> AbstractContextManager[None]:
+        """A table that is kept for as long as the block lasts, made of others that are."""
+        return self.made(create, drop)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that the block does, or nothing of it, where the engine has transactions."""
+        if not self.transactional:
+            yield
+            return
+        begin, commit, rollback = SAVEPOINT if self._in_transaction() else self.TRANSACTION
+        self.execute(begin)
+        try:
+            yield
+        except BaseException:
+            self._tried(rollback)
+            raise
+        self.execute(commit)
+
+    @contextmanager
+    def _dropped(self, drop: str) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self._tried(drop)
+            raise
+        self.execute(drop)
+
+    def _tried(self, sql: str) -> None:
+        """Clean up as far as it goes: the first error is the one to tell."""
+        with suppress(EngineError):
+            self.execute(sql)
+
 
 _KINDS = ("BIGINT", "BOOLEAN", "DATE", "DOUBLE", "TIMESTAMP", "VARCHAR")
 

@@ -8,10 +8,9 @@ from typing import Any, Unpack
 
 from sqlmetrics.catalog.keywords import Conventions
 from sqlmetrics.engines.database import connect, session_of
-from sqlmetrics.evaluation.execution import Execution, Progress
+from sqlmetrics.evaluation.execution import Execution, Progress, run
 from sqlmetrics.evaluation.question import named_arguments, question
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.evaluation.run import run
 
 
 def evaluate(

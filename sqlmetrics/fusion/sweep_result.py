@@ -13,8 +13,8 @@ from sqlmetrics.comparison.page.content import Words, signed
 from sqlmetrics.comparison.page.picture import Chart, Picture, Sized, can_draw
 from sqlmetrics.comparison.page.profile import RISING, all_labelled
 from sqlmetrics.engines.database import Database
+from sqlmetrics.evaluation.execution import run
 from sqlmetrics.evaluation.inputs.open import opened
-from sqlmetrics.evaluation.run import run
 from sqlmetrics.fusion.grid import Gain, Variant, Winner
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.summary import ALL, NO_DATE

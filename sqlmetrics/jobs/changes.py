@@ -9,8 +9,16 @@ from textwrap import indent
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SqlmetricsError
-from sqlmetrics.jobs.schema import FOR_NONE, LONG, TABLES, Columns, TableColumn
-from sqlmetrics.jobs.tables import columns, columns_of, targets
+from sqlmetrics.jobs.schema import (
+    FOR_NONE,
+    LONG,
+    TABLES,
+    Columns,
+    TableColumn,
+    columns,
+    columns_of,
+    targets,
+)
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal, parts
 from sqlmetrics.sql.translation import Translation

@@ -16,7 +16,7 @@ from sqlmetrics.catalog.metric_files import MetricFiles
 from sqlmetrics.catalog.online import Online, is_online, online
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError, shortened
-from sqlmetrics.jobs.tables import columns_of, targets
+from sqlmetrics.jobs.schema import columns_of, targets
 from sqlmetrics.spec.days import Ends, day_of
 from sqlmetrics.spec.definition import ALL
 from sqlmetrics.spec.spec import Spec

@@ -9,8 +9,7 @@ from dataclasses import replace
 from sqlmetrics.catalog.dimension import MetricRow
 from sqlmetrics.jobs.definitions import conditional, described, list_metrics, these
 from sqlmetrics.jobs.exchange import TableRows
-from sqlmetrics.jobs.schema import DEFINITIONS, METRICS, TABLES
-from sqlmetrics.jobs.tables import targets
+from sqlmetrics.jobs.schema import DEFINITIONS, METRICS, TABLES, targets
 from sqlmetrics.spec.definition import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_stages

@@ -13,7 +13,7 @@ from sqlmetrics.errors import SqlmetricsError
 from sqlmetrics.evaluation.checks import prescan
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.statistics import statistics_of
-from sqlmetrics.jobs.archives.archive import Archive
+from sqlmetrics.jobs.archive import Archive
 from sqlmetrics.jobs.changes import changes
 from sqlmetrics.jobs.days import Question, on_days
 from sqlmetrics.jobs.definitions import hashes
@@ -22,8 +22,7 @@ from sqlmetrics.jobs.files import BY_RUN_ALONE
 from sqlmetrics.jobs.job import computed_ends, kept_steps, plan_of, text
 from sqlmetrics.jobs.missing_days import Part, data_days
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
-from sqlmetrics.jobs.schema import COUNTED
-from sqlmetrics.jobs.tables import targets
+from sqlmetrics.jobs.schema import COUNTED, targets
 from sqlmetrics.jobs.views import compiled_views, view_statements
 from sqlmetrics.plan import script as sql
 from sqlmetrics.plan.plan import Plan, plan

@@ -18,7 +18,7 @@ from sqlmetrics.jobs.days import client_days
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.exchange import together
 from sqlmetrics.jobs.job import JobText, job_text, text
-from sqlmetrics.jobs.tables import targets
+from sqlmetrics.jobs.schema import targets
 from sqlmetrics.jobs.views import compiled_views
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.conformance import trust

@@ -7,9 +7,9 @@ from typing import Any
 
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.inputs.sources import is_file_name
-from sqlmetrics.jobs.archives.archive import keeps
+from sqlmetrics.jobs.archive import keeps
+from sqlmetrics.jobs.schema import archives, has_baseline, targets
 from sqlmetrics.jobs.spec_views import bounded
-from sqlmetrics.jobs.tables import archives, has_baseline, targets
 from sqlmetrics.jobs.views import NAMES, Wide
 from sqlmetrics.spec.definition import sources_of
 from sqlmetrics.spec.spec import Spec

@@ -13,8 +13,7 @@ from sqlmetrics.jobs.changes import added, comments, create, key
 from sqlmetrics.jobs.days import Question, on_days
 from sqlmetrics.jobs.log_metrics import NEW_ONLINE
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
-from sqlmetrics.jobs.schema import COMPILED, COUNTED, TABLES
-from sqlmetrics.jobs.tables import columns, targets
+from sqlmetrics.jobs.schema import COMPILED, COUNTED, TABLES, columns, targets
 from sqlmetrics.plan import script as sql
 from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.spec.days import Days, Ends

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError
-from sqlmetrics.jobs.schema import TABLES
-from sqlmetrics.jobs.tables import targets
+from sqlmetrics.jobs.schema import TABLES, targets
 from sqlmetrics.spec.days import day_of
 from sqlmetrics.sql.stage import print_template
 from sqlmetrics.sql.template import finished, literal, relation
 from sqlmetrics.stats import NOISE
 
 if TYPE_CHECKING:
-    from sqlmetrics.jobs.archives.archive import Archive
+    from sqlmetrics.jobs.archive import Archive
     from sqlmetrics.jobs.exchange import Exchange
 
 NAMED = 3

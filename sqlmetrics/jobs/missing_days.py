@@ -15,7 +15,7 @@ from sqlmetrics.evaluation.checks.checks import check_columns
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.jobs.days import on_days
 from sqlmetrics.jobs.definitions import hashes
-from sqlmetrics.jobs.tables import check_own, targets
+from sqlmetrics.jobs.schema import check_own, targets
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.spec.days import Days, day_of, ranges
 from sqlmetrics.spec.spec import Spec

@@ -16,8 +16,7 @@ from sqlmetrics.errors import NoDataError, SpecError, SqlmetricsError, unknown
 from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.jobs.definitions import read_metric_key, these
 from sqlmetrics.jobs.pooled_days import rollup_by_period
-from sqlmetrics.jobs.schema import FACTS
-from sqlmetrics.jobs.tables import columns_of, targets
+from sqlmetrics.jobs.schema import FACTS, columns_of, targets
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.days import Days, day_of
 from sqlmetrics.spec.spec import Spec

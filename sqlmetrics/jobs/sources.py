@@ -19,7 +19,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.sources import is_file_name
 from sqlmetrics.jobs.definitions import hashes
-from sqlmetrics.jobs.tables import columns_of, targets
+from sqlmetrics.jobs.schema import columns_of, targets
 from sqlmetrics.spec.definition import sources_of
 from sqlmetrics.spec.source import REMOTE, Source
 from sqlmetrics.spec.spec import Spec

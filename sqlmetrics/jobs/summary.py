@@ -13,7 +13,7 @@ from sqlmetrics.errors import NoDataError, SqlmetricsError
 from sqlmetrics.jobs.checks.verdict import Verdict
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.run import RunReport
-from sqlmetrics.jobs.tables import targets
+from sqlmetrics.jobs.schema import targets
 from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.spec import Spec
 

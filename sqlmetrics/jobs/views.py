@@ -10,9 +10,8 @@ from sqlmetrics.errors import EngineError, SpecError, SqlmetricsError
 from sqlmetrics.jobs.changes import quote_text
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.pooled_days import ROLLUP, comparison, rollup, running
-from sqlmetrics.jobs.schema import BASELINE, VIEWS
+from sqlmetrics.jobs.schema import BASELINE, VIEWS, columns_of, has_baseline, targets
 from sqlmetrics.jobs.spec_views import OWN_PARTS, PARTS, Metric, SpecView, bounded, own_name
-from sqlmetrics.jobs.tables import columns_of, has_baseline, targets
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_columns, with_stages

@@ -21,9 +21,9 @@ from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, SqlmetricsError, did_you_mean
 from sqlmetrics.evaluation.checks.checks import check
+from sqlmetrics.evaluation.execution import run
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.sources import tables_of
-from sqlmetrics.evaluation.run import run
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.proof.verify import compare, evaluated_by_reference
 from sqlmetrics.spec.spec import Spec

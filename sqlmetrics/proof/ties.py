@@ -11,10 +11,10 @@ import pyarrow as pa
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import SpecError
+from sqlmetrics.evaluation.execution import run
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.question import Asked, question
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.evaluation.run import run
 from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.spec import Spec

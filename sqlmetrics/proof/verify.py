@@ -13,9 +13,9 @@ from sqlmetrics.catalog.measure import Measure, parse
 from sqlmetrics.catalog.metric import AGE
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.checks.checks import check_columns
+from sqlmetrics.evaluation.execution import run
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.result import Result, with_dates
-from sqlmetrics.evaluation.run import run
 from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.proof import (
     reference,

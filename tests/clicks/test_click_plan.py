@@ -16,9 +16,8 @@ from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError
-from sqlmetrics.evaluation.execution import Execution
+from sqlmetrics.evaluation.execution import Execution, run
 from sqlmetrics.evaluation.inputs.open import opened
-from sqlmetrics.evaluation.run import run
 
 FIRST = datetime(2026, 1, 1, 23)
 ACTIONS = ("click", "click", "add_to_cart", "purchase")

@@ -22,7 +22,7 @@ from engines.starting import Servers
 from sqlmetrics.catalog.measure import parse
 from sqlmetrics.engines.clickhouse import SPILLS
 from sqlmetrics.engines.database import Database
-from sqlmetrics.evaluation import buckets
+from sqlmetrics.evaluation import statistics
 
 DOORS = engines(["chdb", "clickhouse_connect"], now=[])
 CHDB = pytest.mark.parametrize("name", engines(["chdb"], now=[]))
@@ -54,7 +54,7 @@ def world() -> tuple[pa.Table, pa.Table]:
 
 def in_buckets(number: int) -> Any:
     """As if memory held that part of the queries alone."""
-    return patch.object(buckets, "ceil", lambda _: number)
+    return patch.object(statistics, "ceil", lambda _: number)
 
 
 @pytest.mark.parametrize("name", DOORS)
@@ -163,7 +163,7 @@ def test_memory_is_put_back_and_says_how_many_buckets_there_are(
         before = [engine.driver._in_force(one) for one in settings]
         told: list[tuple[int, int, int]] = []
         asked = {"system": "system", "date": "ds", "progress": lambda *one: told.append(one)}
-        with patch.object(buckets, "WINDOW_BYTES", 2.2e9 / rows):
+        with patch.object(statistics, "WINDOW_BYTES", 2.2e9 / rows):
             found = sm.evaluate(*world(), "mrr", connection=engine, memory="1 GB", **asked)
         assert found.executed_sql.count("insert into ") == 4
         assert [one[:2] for one in told] == [(done, 5) for done in range(1, 6)]

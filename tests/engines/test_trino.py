@@ -21,8 +21,8 @@ from sqlmetrics.engines.catalog_lock import TableLock
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.jobs.dry_run import dry_run
 from sqlmetrics.jobs.files import write_job
+from sqlmetrics.jobs.history.removal import retire
 from sqlmetrics.jobs.history.restore import restore
-from sqlmetrics.jobs.history.retire import retire
 from sqlmetrics.jobs.missing_days import Part
 from sqlmetrics.jobs.publish import publish
 from sqlmetrics.jobs.run import write

@@ -22,8 +22,8 @@ from engines.server import REQUIRED
 from engines.starting import STARTED, Servers
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import EngineError, InputError, SpecError, SqlmetricsError
+from sqlmetrics.evaluation.execution import run
 from sqlmetrics.evaluation.inputs.open import opened
-from sqlmetrics.evaluation.run import run
 from sqlmetrics.proof.doctor import examine
 
 ENGINES = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in STARTED]

@@ -17,7 +17,7 @@ from marked import by_turns, sliced
 from memory import database, evaluate
 
 import sqlmetrics as sm
-from sqlmetrics.evaluation.inputs.trace_forms import TRACE_FORMS
+from sqlmetrics.evaluation.inputs.lists import TRACE_FORMS
 from sqlmetrics.evaluation.inputs.traces import path_of
 from sqlmetrics.jobs.run import evaluated
 

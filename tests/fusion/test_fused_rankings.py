@@ -17,8 +17,8 @@ from mixed import fused
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import Database, connect
+from sqlmetrics.evaluation.execution import run
 from sqlmetrics.evaluation.inputs.open import opened
-from sqlmetrics.evaluation.run import run
 
 DAYS = ("2026-01-01", "2026-01-02")
 RUNS = ("bm25", "dense", "it's")

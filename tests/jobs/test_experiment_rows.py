@@ -19,8 +19,8 @@ from sqlmetrics.api import looks_of
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.jobs.dry_run import dry_run
 from sqlmetrics.jobs.files import compile_job
+from sqlmetrics.jobs.history.removal import made_by_runs
 from sqlmetrics.jobs.history.restore import restore
-from sqlmetrics.jobs.history.uninstall import made_by_runs
 from sqlmetrics.jobs.missing_days import Part
 from sqlmetrics.jobs.publish import publish
 from sqlmetrics.jobs.run import write

@@ -16,11 +16,9 @@ from marked import by_turns, engines
 import sqlmetrics as sm
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import NoDataError
-from sqlmetrics.jobs.history.effects import effects
-from sqlmetrics.jobs.history.log import logged_runs
+from sqlmetrics.jobs.history.log import effects, logged_runs
+from sqlmetrics.jobs.history.removal import made_by_runs, retire, retirement, uninstall
 from sqlmetrics.jobs.history.restore import restore
-from sqlmetrics.jobs.history.retire import retire, retirement
-from sqlmetrics.jobs.history.uninstall import made_by_runs, uninstall
 from sqlmetrics.jobs.run import write
 
 __all__ = ["engine"]

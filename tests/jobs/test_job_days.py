@@ -48,7 +48,7 @@ from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.simulation import simulate
 from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.inputs.open import opened
-from sqlmetrics.jobs.archives.archive import keeps
+from sqlmetrics.jobs.archive import keeps
 from sqlmetrics.jobs.days import on_days
 from sqlmetrics.jobs.missing_days import data_days, open_days, parts
 from sqlmetrics.jobs.provenance import Provenance, revision

@@ -23,8 +23,8 @@ import sqlmetrics as sm
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.simulation import simulate
 from sqlmetrics.engines.database import Database, connect
-from sqlmetrics.evaluation.buckets import SHARE, parts
 from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.evaluation.statistics import SHARE, parts
 from sqlmetrics.jobs.files import CLIENTS, compile_job
 from sqlmetrics.jobs.missing_days import open_days
 from sqlmetrics.jobs.run import write

@@ -33,9 +33,8 @@ from marked import nightly
 import sqlmetrics as sm
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.jobs.dry_run import dry_run
+from sqlmetrics.jobs.history.removal import made_by_runs, retire
 from sqlmetrics.jobs.history.restore import restore
-from sqlmetrics.jobs.history.retire import retire
-from sqlmetrics.jobs.history.uninstall import made_by_runs
 from sqlmetrics.jobs.missing_days import Part
 from sqlmetrics.jobs.partitions import ATTEMPTS, commit
 from sqlmetrics.jobs.run import write

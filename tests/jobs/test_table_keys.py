@@ -25,10 +25,9 @@ from sqlmetrics.jobs.checks.verdict import verdicts
 from sqlmetrics.jobs.files import compile_job
 from sqlmetrics.jobs.publish import publish
 from sqlmetrics.jobs.run import write
-from sqlmetrics.jobs.schema import ROLL_UP
+from sqlmetrics.jobs.schema import ROLL_UP, columns
 from sqlmetrics.jobs.schema import TABLES as SCHEMA
 from sqlmetrics.jobs.spec_views import SpecView, bounded
-from sqlmetrics.jobs.tables import columns
 from sqlmetrics.jobs.views import make_views, view_statements
 from sqlmetrics.sql.dialects import DIALECTS
 

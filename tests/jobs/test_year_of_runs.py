@@ -29,7 +29,7 @@ from marked import by_night
 
 import sqlmetrics as sm
 from sqlmetrics.engines.database import Database, connect
-from sqlmetrics.jobs.history.effects import effects
+from sqlmetrics.jobs.history.log import effects
 from sqlmetrics.jobs.missing_days import parts
 from sqlmetrics.jobs.run import write
 

@@ -19,8 +19,8 @@ from worlds import EXAMPLES, FEWER, World, by_reference, by_sql, differences, pr
 import sqlmetrics as sm
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.engines.database import Database
-from sqlmetrics.evaluation import buckets, statistics
-from sqlmetrics.evaluation import run as api
+from sqlmetrics.evaluation import execution as api
+from sqlmetrics.evaluation import statistics
 from sqlmetrics.evaluation.checks import checks, prescan
 from sqlmetrics.evaluation.inputs.sources import tables_of
 from sqlmetrics.plan import ranking, strategy
@@ -61,7 +61,7 @@ def test_buckets_of_queries_give_the_same(
     whole = world.having(plan=LISTS).evaluated(database)
     with (
         patch.object(api, "statistics_of", lambda *_: TableStatistics(longest)),
-        patch.object(buckets, "ceil", lambda _: number),
+        patch.object(statistics, "ceil", lambda _: number),
     ):
         result = world.having(plan=LISTS).evaluated(database)
     assert result.executed_sql.count("insert into ") == number - 1
@@ -163,7 +163,7 @@ def test_files_are_cut_into_ranges_of_queries(tmp_path: Path, kind: str) -> None
         )
     asked = ("ndcg@3", "ap", "recall@5")
     whole = sm.evaluate(rankings, labels, asked)
-    with patch.object(buckets, "ceil", lambda _: 4):
+    with patch.object(statistics, "ceil", lambda _: 4):
         cut = sm.evaluate(rankings, labels, asked)
     assert cut.executed_sql.count("insert into ") == 4  # one for queries without an id
     assert "query_id >= " in cut.executed_sql
@@ -274,7 +274,7 @@ def test_where_the_window_is_taken_after_all_nothing_is_missed(tmp_path: Path) -
 def _told(rankings: Path, labels: Path, number: int, **given: Any) -> str:
     """What is told of the input, in so many buckets."""
     try:
-        with patch.object(buckets, "ceil", lambda _: number):
+        with patch.object(statistics, "ceil", lambda _: number):
             sm.evaluate(rankings, labels, ("ndcg@3", "ap"), **given)
     except sm.InputError as error:
         return str(error)
@@ -310,7 +310,7 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path) -> None:
         told.append(progress)
         raise KeyboardInterrupt
 
-    with patch.object(buckets, "ceil", lambda _: 3):
+    with patch.object(statistics, "ceil", lambda _: 3):
         with pytest.raises(KeyboardInterrupt):
             sm.evaluate(rankings, labels, "ap", checkpoint=done, progress=stop)
         assert [progress[:2] for progress in told] == [(1, 4)]
@@ -337,7 +337,7 @@ def test_a_checkpoint_is_of_the_same_files(tmp_path: Path) -> None:
     def stop(*_: int) -> None:
         raise KeyboardInterrupt
 
-    with patch.object(buckets, "ceil", lambda _: 3):
+    with patch.object(statistics, "ceil", lambda _: 3):
         with pytest.raises(KeyboardInterrupt):
             sm.evaluate(rankings, labels, "mrr", checkpoint=done, progress=stop)
         with duckdb.connect() as connection:
@@ -429,7 +429,7 @@ def test_tables_are_described_twice_at_most_and_each_bucket_planned_once(tmp_pat
     with (
         patch.object(Database, "describe", counted),
         patch.object(PerQuery, "stages", made),
-        patch.object(buckets, "ceil", lambda _: 3),
+        patch.object(statistics, "ceil", lambda _: 3),
     ):
         sm.evaluate(rankings, labels, ["ndcg@3", "ap"], by="query_id")
     assert max(described.values()) <= 2  # once more to see that it holds no traces

@@ -553,8 +553,8 @@ def test_compiled_sql_gives_the_numbers_of_evaluate(case: str) -> None:
 def evaluated(one: sm.Spec, connection: duckdb.DuckDBPyConnection) -> Result:
     """What `evaluate` gives for the question of a spec."""
     from sqlmetrics.engines.database import connect
+    from sqlmetrics.evaluation.execution import run
     from sqlmetrics.evaluation.inputs.open import opened
-    from sqlmetrics.evaluation.run import run
 
     with connect(connection) as engine:
         return run(one, opened(one, engine), engine)

@@ -10,9 +10,9 @@ from sqlmetrics.clicks.clean_log import CleanLog
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.evaluation.execution import run
 from sqlmetrics.evaluation.inputs.open import opened, source_relation
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.evaluation.run import run
 from sqlmetrics.spec.click_columns import ClickRankings
 from sqlmetrics.spec.source import RankedLists
 from sqlmetrics.spec.spec import Spec

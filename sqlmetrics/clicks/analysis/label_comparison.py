@@ -12,8 +12,8 @@ from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.clicks.labels import can_leave_own_out
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.evaluation.execution import run
 from sqlmetrics.evaluation.inputs.open import opened
-from sqlmetrics.evaluation.run import run
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import Days, day_of
 from sqlmetrics.spec.spec import Spec

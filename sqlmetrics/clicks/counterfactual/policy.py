@@ -32,8 +32,8 @@ from sqlmetrics.clicks.propensity.curve import PropensityCurve
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, refusal
-from sqlmetrics.evaluation.inputs.condition import wrong_condition
 from sqlmetrics.evaluation.inputs.paths import absent, unreadable
+from sqlmetrics.evaluation.inputs.sources import wrong_condition
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.counterfactual import Counterfactual, Policy

@@ -19,10 +19,9 @@ from sqlmetrics.comparison.periods import name_of, periods_asked
 from sqlmetrics.comparison.report import Comparison, check_interval, describe_slice, worst_slices
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError
-from sqlmetrics.evaluation.execution import USUALLY
+from sqlmetrics.evaluation.execution import USUALLY, executing, result_of
 from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments, segmented
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.evaluation.run import executing, result_of
 from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.proof.ties import tied_rows
 from sqlmetrics.spec.spec import Spec

@@ -18,10 +18,9 @@ from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.statements import chosen_if, sums_stage
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError
-from sqlmetrics.evaluation.execution import USUALLY
+from sqlmetrics.evaluation.execution import USUALLY, executing, result_of
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.evaluation.run import executing, result_of
 from sqlmetrics.jobs.days import on_days
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned

@@ -24,10 +24,9 @@ from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.report import Rows, block, of_segment
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError
-from sqlmetrics.evaluation.execution import USUALLY
+from sqlmetrics.evaluation.execution import USUALLY, executing
 from sqlmetrics.evaluation.inputs.runs import STAGE, StageRuns, runs_in
 from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
-from sqlmetrics.evaluation.run import executing
 from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.script import Script

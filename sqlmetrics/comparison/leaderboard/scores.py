@@ -14,8 +14,7 @@ from sqlmetrics.annotation import pool
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError
-from sqlmetrics.evaluation.execution import USUALLY
-from sqlmetrics.evaluation.run import executing
+from sqlmetrics.evaluation.execution import USUALLY, executing
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.sql.stage import Column, Stage, equal, print_template, with_stages
 from sqlmetrics.sql.template import literal

@@ -33,7 +33,7 @@ from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import InputError, SpecError, shortened, unknown
 from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.jobs.days import on_days
-from sqlmetrics.jobs.experiment.rows import LookedAt
+from sqlmetrics.jobs.experiment import LookedAt
 from sqlmetrics.plan.segments import UNKNOWN
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.plan.summary import ALL

@@ -21,10 +21,9 @@ from sqlmetrics.comparison.statements import Statements, columns_stage, sums_sta
 from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError
-from sqlmetrics.evaluation.execution import USUALLY
+from sqlmetrics.evaluation.execution import USUALLY, executing, result_of
 from sqlmetrics.evaluation.question import Inputs
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.evaluation.run import executing, result_of
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.script import Script
 from sqlmetrics.spec.spec import Spec

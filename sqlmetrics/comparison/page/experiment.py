@@ -18,8 +18,8 @@ from sqlmetrics.comparison.page.content import Words, number, signed
 from sqlmetrics.comparison.page.picture import Chart, Picture, ends
 from sqlmetrics.comparison.report import p_value
 from sqlmetrics.engines.database import Database
-from sqlmetrics.jobs.experiment.rows import LookedAt
-from sqlmetrics.jobs.tables import columns_of, has_experiment, targets
+from sqlmetrics.jobs.experiment import LookedAt
+from sqlmetrics.jobs.schema import columns_of, has_experiment, targets
 from sqlmetrics.plan.summary import NO_DATE
 from sqlmetrics.spec.click_log import ClickExperiment
 from sqlmetrics.spec.days import Days, Ends, day_of

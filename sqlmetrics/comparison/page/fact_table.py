@@ -15,7 +15,7 @@ from sqlmetrics.comparison.page.content import ALL, Content
 from sqlmetrics.comparison.page.evaluation import conventions_of, leading, together, with_running
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.report.result import with_dates
-from sqlmetrics.jobs.tables import targets
+from sqlmetrics.jobs.schema import targets
 from sqlmetrics.spec.baseline import usual_baseline
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal, relation

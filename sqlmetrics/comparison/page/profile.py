@@ -15,10 +15,9 @@ from sqlmetrics.comparison.page.content import ALL, Content, Profile
 from sqlmetrics.comparison.statements import Statements, columns_stage, sums_stage
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SqlmetricsError
-from sqlmetrics.evaluation.execution import USUALLY
+from sqlmetrics.evaluation.execution import USUALLY, executing, result_of, run
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.evaluation.run import executing, result_of, run
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.segments import Segments

@@ -29,12 +29,12 @@ from sqlmetrics.comparison.page.report import Report
 from sqlmetrics.comparison.report import Comparison, check_has_baseline, check_interval
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError, SqlmetricsError
+from sqlmetrics.evaluation.execution import run
 from sqlmetrics.evaluation.inputs.open import opened, source_relation
 from sqlmetrics.evaluation.inputs.runs import STAGE
 from sqlmetrics.evaluation.inputs.sources import source_of
 from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.evaluation.run import run
 from sqlmetrics.jobs.days import days_between, on_days
 from sqlmetrics.spec.named_values import named_in
 from sqlmetrics.spec.source import Source

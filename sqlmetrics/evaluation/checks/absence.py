@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import math
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sqlmetrics.engines.database import Database
-from sqlmetrics.errors import InputError
+from sqlmetrics.errors import InputError, SpecError, shortened, unknown
+from sqlmetrics.evaluation.checks.problem import Problem, refusal
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned
 from sqlmetrics.plan.script import Script
@@ -71,3 +73,115 @@ def check_present(names: Iterable[str], script: Script, plan: Plan, engine: Data
         reason = "" if name in existing else why_absent(name, existing, plan, engine)
         if reason:
             raise InputError(f"this system has no list: {reason}")
+
+
+# Whether the systems that a spec fuses are in its rankings, on each day.
+
+
+def wrong_runs(plan: Plan, engine: Database) -> Iterator[Problem]:
+    """Runs that no row has, and names of fused systems that rows have already."""
+    if not plan.spec.rankings.fuse:
+        return
+    existing: set[str] = set().union(*_systems_by_day(plan, engine).values())
+    if not existing:  # an empty table is told elsewhere
+        return
+    listed = sorted(map(shortened, existing))
+    for system in plan.spec.rankings.fuse:
+        source = f"fuse of {shortened(system.name)}"
+        if system.name in existing:
+            remedy = "give the fused ranking another name"
+            yield Problem(
+                "rankings",
+                f"{source}: a system in the rows already has this name",
+                1,
+                remedy=remedy,
+            )
+        for run in system.run_names:
+            if run not in existing and not why_absent(run, existing, plan.unfused, engine):
+                message = f"{source}: {unknown('system', shortened(run), listed)}"
+                yield Problem("rankings", message, 1)
+
+
+def check_fused_runs(plan: Plan, engine: Database) -> None:
+    """Raise InputError for what `wrong_runs` finds; for input that is not checked otherwise."""
+    if problems := [*wrong_runs(plan, engine)]:
+        raise refusal(problems)
+
+
+def notes_of_gaps(plan: Plan, engine: Database) -> Iterator[str]:
+    """Of which systems a ranking is fused on days that lack the rows of others."""
+    for system in plan.spec.rankings.fuse:
+        days_by_runs: dict[tuple[str, ...], list[str]] = {}
+        for day, existing in _systems_by_day(plan, engine).items():
+            lacking = tuple(run for run in system.run_names if run not in existing)
+            if 0 < len(lacking) < len(system.run_names):
+                days_by_runs.setdefault(lacking, []).append(day)
+        for runs, days in days_by_runs.items():
+            fused = f"so {shortened(system.name)} is fused from the others"
+            lacks = f"{shortened(', '.join(runs))}, {fused}"
+            more = f" and {many(len(days) - 1, 'other day')}" if len(days) > 1 else ""
+            yield f"rankings: {days[0]}{more} lacks rows of {lacks}"
+
+
+def _systems_by_day(plan: Plan, engine: Database) -> dict[str, set[str]]:
+    """Day -> the systems that have rows; one empty day where there are none."""
+    unfused = plan.unfused
+    days = [key for key in unfused.shape.keys if key == "metric_date"]
+    columns = ", ".join([*days, "system"])
+    select = (
+        f"select distinct {columns}\nfrom {unfused.shape.names['rankings']}\norder by {columns}"
+    )
+    systems_by_day: dict[str, set[str]] = {}
+    for *day, system in engine.rows(with_stages(unfused.inputs, select)):
+        systems_by_day.setdefault(str(day[0])[:10] if day else "", set()).add(str(system))
+    return systems_by_day
+
+
+# Input checks of some queries alone: those of the same share of all hashes in each table.
+
+
+def share_of(check: bool | float) -> float:
+    """Of which share of the queries the input is checked: 1 for all, 0 for none.
+
+    Raises:
+        SpecError: If it is no share.
+    """
+    share = float(check)
+    if not (math.isfinite(share) and 0 <= share <= 1):
+        raise SpecError(
+            f"check must be True, False or a share of the queries like 0.01, given {check}"
+        )
+    return share
+
+
+def sampled(plan: Plan, share: float) -> Plan:
+    """The plan of the same evaluation of a share of the queries, and of rows without a query."""
+    changed = {}
+    for table in ("rankings", "labels", "queries"):
+        source = getattr(plan.spec, table)
+        if source is not None and "query" in plan.shape.columns.get(table, {}):
+            column = plan.shape.columns[table]["query"]
+            where = _condition(plan, column, share)
+            if source.where:
+                where = f"({source.where}\n) and {where}"
+            changed[table] = source.model_copy(update={"where": where})
+    return planned(plan.spec.having(**changed), plan.shape.at)
+
+
+def _condition(plan: Plan, column: str, share: float) -> str:
+    """What rows of the chosen queries meet, in the words of the database."""
+    translation = plan.translation
+    dialect, name = translation.dialect, translation.column(column)
+    hashed = dialect.hashed.format(column=f"cast({name} as {dialect.text})")
+    least = f"{min(int(share * 16**8), 16**8 - 1):08x}"
+    return f"({name} is null or substr({hashed}, 1, 8) < '{least}')"
+
+
+def note(check: bool | float) -> Iterator[str]:
+    """What is said of checks that did not look at all."""
+    share = share_of(check)
+    if 0 < share < 1:
+        yield (
+            f"the input checks looked at {100 * share:g} % of the queries, chosen by hash; "
+            "duplicates, NULL and NaN in other queries are not reported"
+        )

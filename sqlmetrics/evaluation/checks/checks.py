@@ -17,10 +17,9 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.metric import is_column_role
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, unknown
-from sqlmetrics.evaluation.buckets import hashed
 from sqlmetrics.evaluation.checks import ids
-from sqlmetrics.evaluation.checks.absence import why_absent
-from sqlmetrics.evaluation.checks.fused_runs import wrong_runs
+from sqlmetrics.evaluation.checks.absence import why_absent, wrong_runs
+from sqlmetrics.evaluation.checks.ids import odd_days
 from sqlmetrics.evaluation.checks.named_values import unknown_values
 from sqlmetrics.evaluation.checks.prescan import CLEAR, Prescan, is_possible, screen
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, refusal, remedy_for
@@ -34,12 +33,12 @@ from sqlmetrics.evaluation.checks.rules import (
 )
 from sqlmetrics.evaluation.checks.scores import problems as of_scores
 from sqlmetrics.evaluation.checks.scores import texts as text_scores
-from sqlmetrics.evaluation.checks.text_days import odd_days
-from sqlmetrics.evaluation.inputs.condition import wrong_condition, wrong_segments
 from sqlmetrics.evaluation.inputs.guess import group_columns
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
 from sqlmetrics.evaluation.inputs.paths import absent, unreadable
 from sqlmetrics.evaluation.inputs.run_names import expanded
+from sqlmetrics.evaluation.inputs.sources import wrong_condition, wrong_segments
+from sqlmetrics.evaluation.statistics import hashed
 from sqlmetrics.plan.per_query import BUCKET, SCREENED, SUSPECTS
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.script import Script, query

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError
-from sqlmetrics.evaluation.buckets import parts
 from sqlmetrics.evaluation.checks.rules import RowCheck, row_checks
 from sqlmetrics.evaluation.checks.scores import rounded
+from sqlmetrics.evaluation.statistics import parts
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.ranking import clues, hashed
 from sqlmetrics.plan.tables import Bucket

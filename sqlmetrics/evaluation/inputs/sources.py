@@ -16,9 +16,10 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.engines import file_kinds
-from sqlmetrics.engines.database_file import HOW_TO_OPEN
-from sqlmetrics.engines.file_kinds import kind_of, start_of
-from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.engines.database import Database
+from sqlmetrics.engines.file_kinds import HOW_TO_OPEN, kind_of, start_of
+from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.evaluation.checks.problem import Problem
 from sqlmetrics.evaluation.inputs.formats import FORMATS, QRELS, RUN, TREC, format_of
 from sqlmetrics.evaluation.inputs.lake_table import is_lake_table, lake_kind, lake_table
 from sqlmetrics.evaluation.inputs.lists import listed
@@ -26,7 +27,7 @@ from sqlmetrics.evaluation.inputs.names import NAMES, plain
 from sqlmetrics.evaluation.inputs.paths import existing, files, first_file
 from sqlmetrics.evaluation.inputs.pipes import is_packed, is_pipe
 from sqlmetrics.evaluation.inputs.run_names import expanded, first_rows, have_blanks, have_tabs
-from sqlmetrics.plan.plan import with_fused
+from sqlmetrics.plan.plan import Plan, with_fused
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.source import (
     DatedSource,
@@ -37,14 +38,12 @@ from sqlmetrics.spec.source import (
     Source,
     is_query,
 )
-from sqlmetrics.sql.relation import Relation
+from sqlmetrics.sql.relation import Relation, source_text
 from sqlmetrics.sql.translation import Translation
 from sqlmetrics.sql.user_sql import names_in, query
 
 if TYPE_CHECKING:
-    from sqlmetrics.engines.database import Database
     from sqlmetrics.spec.spec import Spec
-
 
 # Files that are no text with rows in it: databases, spreadsheets, other tools' formats.
 
@@ -485,3 +484,46 @@ def tables_of(spec: Spec, translation: Translation | None = None) -> Tables:
 
 def _dated_sources(spec: Spec) -> dict[str, DatedSource | None]:
     return {"rankings": spec.rankings, "labels": spec.truth, "queries": spec.queries}
+
+
+# A user's condition on a table: whether the database can read it.
+
+OF_TEXTS = "every column of a CSV file is text: write cast(age as integer) > 17"
+
+
+def wrong_condition(text: str | None, relation: Relation, engine: Database) -> str:
+    """What is wrong with a condition; empty if nothing is, or the table cannot be read without.
+
+    Args:
+        text: The condition.
+        relation: The table, as the engine's translation takes it.
+        engine: Where it is.
+    """
+    if not text:
+        return ""
+    try:
+        columns = engine.columns(source_text(relation))
+    except InputError:
+        return ""
+    try:
+        engine.columns(source_text(relation, engine.translation.condition(text)))
+    except InputError as error:
+        from sqlmetrics.sql.transpile import columns_named
+
+        existing = {name.casefold() for name in columns}
+        used_columns = columns_named(text, engine.translation.dialect)
+        gaps = [name for name in used_columns if name.casefold() not in existing]
+        return unknown("column", gaps[0], columns) if gaps else str(error).partition(": ")[2]
+    return ""
+
+
+def wrong_segments(plan: Plan, engine: Database) -> Iterator[Problem]:
+    """Segments whose conditions the database cannot read, though their columns are there."""
+    segments, shape = plan.spec.segments, plan.shape
+    for table, relation in shape.tables.items():
+        for name in shape.made_of.of(table):
+            if name not in segments or shape.made_of.kind(name):
+                continue
+            if wrong := wrong_condition(segments[name], relation, engine):
+                message = f"segment {name} {segments[name]!r}: {wrong}"
+                yield Problem(table, message, 1, remedy=OF_TEXTS * bool(relation.separator))

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.inputs.formats import FORMATS
+from sqlmetrics.evaluation.inputs.lists import OWN_FORM, TRACE_FORMS, TraceForm, known_forms
 from sqlmetrics.evaluation.inputs.names import NAMES, QUERY_TEXTS, USUAL, plain
 from sqlmetrics.evaluation.inputs.paths import start_of
 from sqlmetrics.evaluation.inputs.sources import relation_in, source_of
-from sqlmetrics.evaluation.inputs.trace_forms import OWN_FORM, TRACE_FORMS, TraceForm, known_forms
 from sqlmetrics.spec.source import Labels, Queries, QueryColumns, RankedLists
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.stage import print_template

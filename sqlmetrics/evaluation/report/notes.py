@@ -14,8 +14,8 @@ from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError
-from sqlmetrics.evaluation.checks import sample
-from sqlmetrics.evaluation.checks.fused_runs import notes_of_gaps
+from sqlmetrics.evaluation.checks import absence
+from sqlmetrics.evaluation.checks.absence import notes_of_gaps
 from sqlmetrics.evaluation.checks.ids import alike
 from sqlmetrics.evaluation.checks.named_values import unknown_values
 from sqlmetrics.evaluation.checks.problem import Problem
@@ -67,7 +67,7 @@ def notes(
         sentences += _unlabelled(plan, script, engine, ranked)
     if check:
         sentences += [*unknown_values(plan, engine, only_notes=True), *notes_of_gaps(plan, engine)]
-    return [*sentences, *_Meeting(plan, engine).notes(numbers, check=check), *sample.note(check)]
+    return [*sentences, *_Meeting(plan, engine).notes(numbers, check=check), *absence.note(check)]
 
 
 def _unranked(unranked: int, total: int) -> Iterator[str]:

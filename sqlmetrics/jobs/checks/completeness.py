@@ -14,8 +14,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SqlmetricsError
 from sqlmetrics.evaluation.inputs.open import source_relation
 from sqlmetrics.evaluation.report.failure import MOST_LOST, Lost
-from sqlmetrics.jobs.schema import COUNTED, TABLES
-from sqlmetrics.jobs.tables import columns_of, targets
+from sqlmetrics.jobs.schema import COUNTED, TABLES, columns_of, targets
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.days import Days, Ends, as_sql, day_of, ranges
 from sqlmetrics.spec.spec import Spec

@@ -13,7 +13,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.intervals import OWN, PAIRED, Ratio, estimate_of
 from sqlmetrics.evaluation.report.failure import HAS_ROW, Change, Failure
 from sqlmetrics.jobs.pooled_days import MAY_REPEAT
-from sqlmetrics.jobs.tables import columns_of, targets
+from sqlmetrics.jobs.schema import columns_of, targets
 from sqlmetrics.spec.days import Days, as_sql
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.threshold import ALWAYS, PREVIOUS, PRIMARY, SAMPLE_RATIO, Threshold

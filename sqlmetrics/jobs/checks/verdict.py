@@ -40,7 +40,7 @@ from sqlmetrics.jobs.definitions import (
     read_metric_key,
     retired_metrics,
 )
-from sqlmetrics.jobs.tables import columns_of, targets
+from sqlmetrics.jobs.schema import columns_of, targets
 from sqlmetrics.plan.summary import ALL, NO_DATE
 from sqlmetrics.spec.days import Days, as_sql, day_of
 from sqlmetrics.spec.days import today as today_in

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from sqlmetrics.catalog.dimension import NEVER, RATIO, MetricRow
 from sqlmetrics.jobs.exports.slices import Slice, describe_metric, rows, slices
 from sqlmetrics.jobs.exports.target import Target
-from sqlmetrics.jobs.tables import targets
+from sqlmetrics.jobs.schema import targets
 from sqlmetrics.sql.template import parts
 
 HEAD = '''"""Ranking metrics for Boring Semantic Layer. Made by: sqlmetrics export bsl

@@ -17,8 +17,7 @@ from sqlmetrics.jobs.days import ClientDays, Question, client_days, on_days
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.job import kept_steps, plan_of
 from sqlmetrics.jobs.new_rows import NewRows
-from sqlmetrics.jobs.schema import COMPILED, TableColumn
-from sqlmetrics.jobs.tables import columns, targets
+from sqlmetrics.jobs.schema import COMPILED, TableColumn, columns, targets
 from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.spec.click_log import Clicks

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sqlmetrics.catalog.dimension import NEVER, RATIO, MetricRow
 from sqlmetrics.jobs.exports.slices import ROLL_UP, Slice, rows, slices
 from sqlmetrics.jobs.exports.target import Target
-from sqlmetrics.jobs.tables import targets
+from sqlmetrics.jobs.schema import targets
 
 CONNECTION = {"duckdb": "duckdb", "postgres": "postgres"}
 """Dialect -> what Malloy calls a connection of it, unless somebody names it otherwise."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlmetrics.jobs.exports.slices import describe_metric, facts, rows, slices
 from sqlmetrics.jobs.exports.target import Target
+from sqlmetrics.jobs.schema import has_baseline
 from sqlmetrics.jobs.spec_views import own_name
-from sqlmetrics.jobs.tables import has_baseline
 from sqlmetrics.sql.template import environment, finished, literal
 
 MADE = "made by: sqlmetrics export observable"

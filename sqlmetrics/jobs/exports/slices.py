@@ -9,8 +9,8 @@ from sqlmetrics.catalog.dimension import NEVER, RATIO, MetricRow
 from sqlmetrics.catalog.metric import at_cutoff, metric_of
 from sqlmetrics.jobs.definitions import described
 from sqlmetrics.jobs.exports.target import Target
+from sqlmetrics.jobs.schema import targets
 from sqlmetrics.jobs.spec_views import bounded, own_name
-from sqlmetrics.jobs.tables import targets
 from sqlmetrics.spec.source import beside_table
 from sqlmetrics.sql.stage import Column, print_template
 from sqlmetrics.sql.template import finished, free_name, identifier, literal

@@ -23,8 +23,7 @@ from sqlmetrics.jobs.exports.questions import (
 )
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.exports.yaml_text import Flow, yaml_text
-from sqlmetrics.jobs.schema import TABLES
-from sqlmetrics.jobs.tables import targets
+from sqlmetrics.jobs.schema import TABLES, targets
 from sqlmetrics.sql.template import literal, parts
 
 MADE = "made by: sqlmetrics export sqlmesh"

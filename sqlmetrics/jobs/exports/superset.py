@@ -23,9 +23,8 @@ from sqlmetrics.jobs.exports.slices import (
 )
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.exports.yaml_text import Block, yaml_text
-from sqlmetrics.jobs.schema import RUNS
+from sqlmetrics.jobs.schema import RUNS, has_baseline, targets
 from sqlmetrics.jobs.spec_views import own_name
-from sqlmetrics.jobs.tables import has_baseline, targets
 from sqlmetrics.sql.template import literal, parts
 from sqlmetrics.sql.translation import Translation
 

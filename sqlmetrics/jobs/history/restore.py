@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from functools import cached_property
+from pathlib import Path
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError
-from sqlmetrics.jobs.archives.archive import archived, keeps
-from sqlmetrics.jobs.exchange import ALL_DAYS, TableRows
-from sqlmetrics.jobs.history.experiment_rows import restored_rows
+from sqlmetrics.jobs.archive import archived, keeps
+from sqlmetrics.jobs.exchange import ALL_DAYS, Exchange, Exchanged, TableRows
 from sqlmetrics.jobs.history.log import (
     LoggedRun,
     logged_runs,
@@ -17,13 +21,157 @@ from sqlmetrics.jobs.history.log import (
     standing_after,
     taken_back,
 )
-from sqlmetrics.jobs.history.logged_change import LoggedChange
+from sqlmetrics.jobs.new_rows import NewRows
 from sqlmetrics.jobs.provenance import UNNAMED, Provenance
-from sqlmetrics.jobs.schema import TABLES
-from sqlmetrics.jobs.tables import archives, check_own, columns_of, targets
+from sqlmetrics.jobs.schema import (
+    EXPERIMENT,
+    SPANS,
+    TABLES,
+    archives,
+    check_own,
+    columns_of,
+    targets,
+)
+from sqlmetrics.spec.days import Ends, as_sql, day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialect import TRANSACTION
 from sqlmetrics.sql.template import identifier, lines, literal, relation
+from sqlmetrics.tables.table import many
+
+# The experiment's rows that come back with a run that is taken back.
+
+Place = tuple[str, date]
+"""A span and a day, whose rows are written together."""
+
+NAMED = 3
+"""As many days are named in a note."""
+
+
+def restored_rows(
+    spec: Spec, engine: Database, run: LoggedRun
+) -> tuple[dict[str, TableRows], list[str]]:
+    """The rows that a run replaced, of the places that no later run has written.
+
+    A run writes the running totals of later days too, and so may another run of other days after
+    it: what that one wrote stays.
+
+    Args:
+        spec: Whose run, with its `output`.
+        engine: Where its tables are.
+        run: The run.
+
+    Returns:
+        Nothing, or the rows of the table; and which running totals hold the run's days as they are.
+    """
+    name, archive = targets(spec).get("experiment"), archives(spec).get("experiment")
+    if name is None or archive is None or not columns_of(archive, engine):
+        return {}, []
+    own = f"spec = {literal(spec.title)}"
+    ids = ", ".join(literal(run_id) for run_id in (run.run_id, run.restores) if run_id)
+    log = relation(targets(spec)["runs"])
+    began = f"(select max(started_at) from {log} where run_id = {literal(run.run_id)})"
+    places = _places(engine, archive, f"{own} and replaced_by in ({ids})")
+    places |= _places(engine, name, f"{own} and run_id = {literal(run.run_id)}")
+    later = _places(engine, name, f"{own} and computed_at > {began}")
+    chosen = places - later
+    where = _among(chosen)
+    kept = f"{own}\n    and replaced_by = {literal(run.run_id)}\n    and {where}"
+    select = f"select\n    {lines(EXPERIMENT)}\nfrom {relation(archive)}\nwhere {kept}"
+    rows = TableRows(tuple(EXPERIMENT), select, replaces=where, ends=ALL_DAYS)
+    stale = sorted(day for span, day in later if span == "running" and day >= (run.start or day))
+    if not stale:
+        return {"experiment": rows}, []
+    more = f" and {many(len(stale) - NAMED, 'more day')}" if len(stale) > NAMED else ""
+    names = ", ".join(map(str, stale[:NAMED]))
+    return {"experiment": rows}, [
+        f"experiment: the running totals of {names}{more} were written later and stay; run these "
+        "days again"
+    ]
+
+
+def _places(engine: Database, table: str, where: str) -> set[Place]:
+    rows = engine.rows(f"select distinct span, metric_date\nfrom {relation(table)}\nwhere {where}")
+    return {(str(span), day_of(day)) for span, day in rows}
+
+
+def _among(places: Iterable[Place]) -> str:
+    """What rows of such places meet."""
+    days_by_span = {span: sorted(day for other, day in places if other == span) for span in SPANS}
+    conditions = [
+        f"(span = {literal(span)} and metric_date in ({', '.join(map(as_sql, days))}))"
+        for span, days in days_by_span.items()
+        if days
+    ]
+    return f"({' or '.join(conditions)})" if conditions else "1 = 0"
+
+
+# A change of the tables that evaluates nothing, and is a run in the log nevertheless.
+
+
+@dataclass(frozen=True)
+class LoggedChange:
+    """Rows in the place of those of some days.
+
+    Attributes:
+        spec: Whose rows, with its `output`.
+        engine: Where its tables are.
+        outcome: What the run log calls it.
+        provenance: What the run log says of whoever does it.
+        run_id: The run.
+        started: When it began, in UTC.
+    """
+
+    spec: Spec
+    engine: Database
+    outcome: str
+    provenance: Provenance
+    run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    _begun: float = field(default_factory=time.monotonic, repr=False)
+
+    def carry_out(
+        self,
+        rows: Mapping[str, TableRows],
+        ends: Ends,
+        check: Callable[[], None],
+        *,
+        end: Sequence[str] | None = None,
+        restores: str = "",
+        is_kept: bool = True,
+    ) -> Exchanged:
+        """Replace the rows, all in one transaction where there are any.
+
+        Args:
+            rows: Table -> its new rows.
+            ends: Of the days.
+            check: What is looked at first, as the only writer.
+            end: What is done in the end; by default the spec's views are made.
+            restores: The run that is taken back.
+            is_kept: Whether the archives get what is replaced.
+        """
+        new, engine = self._new_rows, self.engine
+
+        def log(counts: Mapping[str, int], notes: Sequence[str]) -> str:
+            entries = {table: str(n) for table, n in counts.items()}
+            entries |= {"seconds": f"{time.monotonic() - self._begun:.3f}e0"}
+            entries |= {"outcome": literal(self.outcome), **self.provenance.log_entries()}
+            entries |= {"engine": literal(f"{engine.name} {engine.version}")}
+            entries |= {"restores": literal(restores)} if restores else {}
+            return new.log(
+                ends, **entries, **({"message": literal("; ".join(notes))} if notes else {})
+            )
+
+        engine.driver.name_session(f"{self.spec.title} {self.run_id[:8]}")
+        run = (new.run_id, new.now) if is_kept else None
+        exchange = Exchange(self.spec, new.at, rows, ends, self.run_id[:8], run=run)
+        return exchange.carry_out(engine, log, check, end)
+
+    @cached_property
+    def _new_rows(self) -> NewRows:
+        translation = self.engine.translation
+        now = literal(self.started.replace(tzinfo=None).isoformat(" "))
+        moment = translation.expression(translation.dialect.times.moment, now)
+        return NewRows(self.spec, translation, literal(self.run_id), moment, folder=Path())
 
 
 @dataclass(frozen=True)

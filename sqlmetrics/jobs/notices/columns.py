@@ -21,8 +21,8 @@ from sqlmetrics.engines.url import (
     ConnectionURL,
 )
 from sqlmetrics.evaluation.inputs.sources import is_file_name
-from sqlmetrics.jobs.tables import columns as columns_of
-from sqlmetrics.jobs.tables import targets
+from sqlmetrics.jobs.schema import columns as columns_of
+from sqlmetrics.jobs.schema import targets
 from sqlmetrics.spec.click_columns import CLICK, PURCHASE
 from sqlmetrics.spec.click_log import NEEDS, QUERY_TEXT, Clicks
 from sqlmetrics.spec.segments import KINDS, QUERY_LENGTH, RELEVANT_LABELS

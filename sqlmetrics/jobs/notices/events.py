@@ -13,8 +13,8 @@ from zoneinfo import ZoneInfo
 from sqlmetrics.engines.url import ConnectionURL
 from sqlmetrics.jobs.days import zone_of_days
 from sqlmetrics.jobs.notices.columns import Dataset, columns_read, filters_read, inputs, outputs
+from sqlmetrics.jobs.schema import targets
 from sqlmetrics.jobs.summary import Summary
-from sqlmetrics.jobs.tables import targets
 from sqlmetrics.spec.spec import Spec
 
 SPEC = "https://openlineage.io/spec"

@@ -27,10 +27,10 @@ from sqlmetrics.catalog.tool_names import in_our_words, whose
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.evaluate import evaluate
+from sqlmetrics.evaluation.execution import run
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.sources import tables_of
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.evaluation.run import run
 from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.proof.explain.example import compared, hung, needed_fields, paragraph

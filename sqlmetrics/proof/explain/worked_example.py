@@ -15,8 +15,8 @@ from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import at_cutoff, is_column_role
 from sqlmetrics.catalog.option import GainTable
 from sqlmetrics.engines.database import connect
+from sqlmetrics.evaluation.execution import run
 from sqlmetrics.evaluation.inputs.open import opened
-from sqlmetrics.evaluation.run import run
 from sqlmetrics.plan.expressions import MetricContext, used_parts
 from sqlmetrics.plan.plan import plan
 from sqlmetrics.proof import reference, reference_columns

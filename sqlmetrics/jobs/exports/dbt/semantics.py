@@ -13,6 +13,7 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.definitions import described
 from sqlmetrics.jobs.exports.job_query import END, NOW, RUN_ID, START, STEP, Input, JobQuery, put
 from sqlmetrics.jobs.exports.questions import FACTS, OLDEST, PER_QUERY
+from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.exports.yaml_text import yaml_text
 from sqlmetrics.jobs.schema import TABLES
 from sqlmetrics.plan.summary import ALL
@@ -333,3 +334,37 @@ def new_metrics(metrics: list[RolledUp]) -> Iterator[dict[str, Any]]:
             yield {**part, "type": "simple", "agg": "sum", "expr": expression}
         numerator, denominator = metric.sums
         yield {**fields, "type": "ratio", "numerator": numerator, "denominator": denominator}
+
+
+# MetricFlow over the fact table that `run` writes: a view of it in dbt, and its metrics.
+
+MADE_FOR_METRICFLOW = "made by: sqlmetrics export metricflow"
+
+
+def files(target: Target) -> dict[str, str]:
+    """The files, as paths in a dbt project.
+
+    Raises:
+        SpecError: If the spec has no output, or the name of its table is none for a model.
+    """
+    project = Project(JobQuery(target), end="_read")
+    *database, schema, table = ("{{ target.schema }}", *parts(project.job.tables["facts"]))[-3:]
+    source_name = f"{project.source}_written"
+    source = {
+        "name": source_name,
+        "description": "The tables that sqlmetrics run writes.",
+        **({"database": database[0]} if database and "{{" not in database[0] else {}),
+        "schema": schema,
+        "tables": [{"name": table, "description": "One row per day, system, segment and metric."}],
+    }
+    about = "The rows of the spec, as sqlmetrics run writes them."
+    view = f"select * from {{{{ source('{source_name}', '{table}') }}}}\n"
+    config = "{{ config(materialized='view') }}\n\n"
+    folder = f"models/{project.model}"
+    return {
+        f"{folder}/{project.model}.sql": commented(MADE_FOR_METRICFLOW, about) + config + view,
+        f"{folder}/_{project.model}_sources.yml": yaml_text(
+            {"version": 2, "sources": [source]}, MADE_FOR_METRICFLOW
+        ),
+        **dict(semantics(project, VERSIONS[0], MADE_FOR_METRICFLOW)),
+    }

@@ -1,4 +1,4 @@
-"""Rows that a run replaces or removes, kept beside its tables until they are too old."""
+"""What a run replaces is kept beside its tables, so that it can be restored."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from datetime import UTC, datetime, timedelta
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.jobs.changes import added, comments, create
-from sqlmetrics.jobs.schema import TABLES
-from sqlmetrics.jobs.tables import archives, columns, columns_of, targets
+from sqlmetrics.jobs.schema import TABLES, archives, columns, columns_of, targets
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialect import TRANSACTION
 from sqlmetrics.sql.stage import equal, print_template
 from sqlmetrics.sql.template import finished, literal, relation
 from sqlmetrics.sql.translation import Translation
+
+# Rows that a run replaces or removes, kept beside its tables until they are too old.
 
 RUNS = 10
 """Of so many runs the rows are kept if a spec does not say how long."""

@@ -1,4 +1,4 @@
-"""New rows of the experiment's table: those of a run's days, and the running totals after them."""
+"""The rows of experiments that a job keeps, and how they are read."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any, Protocol
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.jobs.exchange import ALL_DAYS, TableRows
-from sqlmetrics.jobs.schema import EXPERIMENT
-from sqlmetrics.jobs.tables import columns_of, has_experiment, targets
+from sqlmetrics.jobs.schema import EXPERIMENT, columns_of, has_experiment, targets
 from sqlmetrics.plan.summary import NO_DATE
 from sqlmetrics.spec.days import Days, Ends, as_sql, day_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import identifier, lines, literal, relation
 from sqlmetrics.tables.table import many
 from sqlmetrics.tables.tabular import arrow_table
+
+# New rows of the experiment's table: those of a run's days, and the running totals after them.
 
 KINDS: Mapping[str, str] = {
     "varchar": "string",

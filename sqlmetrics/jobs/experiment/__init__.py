@@ -1,1 +1,0 @@
-"""The table of an experiment: by day, and in running total."""
