@@ -17,7 +17,7 @@ ranked as (
         query_id,
         item_id,
         row_number() over (partition by query_id order by score desc) as rnk
-    from rankings
+    from {rankings} as rankings
 ),
 
 judged as (
@@ -27,7 +27,7 @@ judged as (
         coalesce(labels.grade, 0) as grade,
         case when labels.grade >= 1 then 1 else 0 end as hit
     from ranked
-    left join labels
+    left join {labels} as labels
         on labels.query_id = ranked.query_id
             and labels.item_id = ranked.item_id
 ),
@@ -62,7 +62,7 @@ ideal as (
         query_id,
         grade,
         row_number() over (partition by query_id order by grade desc) as rnk
-    from labels
+    from {labels} as labels
 ),
 
 wanted as (
@@ -92,6 +92,7 @@ DOUBLES: Mapping[str, str] = {"postgres": "double precision"}
 """Dialect -> its word for a float of 64 bits, where that is not `double`."""
 
 
-def sql(dialect: str) -> str:
-    """The query as text of a dialect, over the tables `rankings` and `labels`."""
-    return SQL.format(double=DOUBLES.get(dialect, "double"))
+def sql(dialect: str, rankings: str = "rankings", labels: str = "labels") -> str:
+    """The query as text of a dialect, over two tables, or queries in brackets."""
+    double = DOUBLES.get(dialect, "double")
+    return SQL.format(double=double, rankings=rankings, labels=labels)

@@ -15,7 +15,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--requests", type=int, default=1_000_000, help="searches of 10 results")
     parser.add_argument("--runs", type=int, default=3, help="runs of each contender")
     parser.add_argument("--memory", default="", help="DuckDB's memory_limit, like 7GB")
-    parser.add_argument("--engine", choices=sorted(growth.ENGINES), help="another database")
+    parser.add_argument("--engine", choices=("chdb", "spark"), help="another database")
     parser.add_argument("--stages", action="store_true", help="tell each statement of one run")
     given = parser.parse_args(arguments)
     folder = made(given.requests)
@@ -171,10 +171,10 @@ def run_on(engine: str, folder: str) -> None:
     print(json.dumps(took))
 
 
-def log_of(folder: str, source: str = "file", text: str = "{}") -> dict[str, Any]:
+def log_of(folder: str, source: str = "file", text: Callable[[str], str] = str) -> dict[str, Any]:
     """The `clicks` of a spec on a simulated log: its files, or a query that reads each."""
     log: dict[str, Any] = {
-        name: {source: text.format(f"{folder}/{name}.parquet"), "columns": columns}
+        name: {source: text(f"{folder}/{name}.parquet"), "columns": columns}
         for name, columns in COLUMNS.items()
     }
     labels = {"grades": {"click": 1, "add_to_cart": 2, "purchase": 3}}

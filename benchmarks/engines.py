@@ -20,11 +20,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import by_hand, data, growth
+from benchmarks import by_hand, data
 from benchmarks.agreement import TOLERANCE
 from benchmarks.contenders import METRICS
 from benchmarks.process import ratio
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if told is None:
                 break
             wanted = wanted or told["means"]
-            _agree(wanted, told["means"], f"{engine}, {way}")
+            agree(wanted, told["means"], f"{engine}, {way}")
             took = {one: median(told[one]) for one in ("cpu", "wall", "peak")}
             base = base or took
             print(line(told["version"], way, took, base), flush=True)
@@ -74,7 +75,8 @@ def line(engine: str, way: str, took: Mapping[str, float], base: Mapping[str, fl
     return f"| {engine} | {way} | {' | '.join(cells)} |"
 
 
-def _agree(wanted: Mapping[str, float], means: Mapping[str, float], who: str) -> None:
+def agree(wanted: Mapping[str, float], means: Mapping[str, float], who: str) -> None:
+    """End everything if two ways have other means."""
     wrong = [
         f"{name}: {wanted[name]!r}, {who} has {one!r}"
         for name, one in means.items()
@@ -135,6 +137,8 @@ def opened(name: str) -> Iterator[Any]:
     from sqlmetrics.engines.database import connect
 
     if name == "spark":
+        from benchmarks import growth
+
         with growth.ENGINES["spark"]() as session, connect(session.connection) as engine:
             yield engine
         return
@@ -165,16 +169,26 @@ def _raw(engine: Any, sql: str) -> list[tuple[Any, ...]]:
     return session.rows(sql)  # type: ignore[no-any-return]
 
 
-def _by_hand(engine: Any) -> dict[str, float]:
-    row = _raw(engine, by_hand.sql(engine.translation.dialect.name))[0]
+def means_by_hand(engine: Any, *tables: str) -> dict[str, float]:
+    """The six means by the query by hand, over tables or queries in brackets."""
+    row = _raw(engine, by_hand.sql(engine.translation.dialect.name, *tables))[0]
     return dict(zip(METRICS, map(float, row), strict=True))
 
 
-def _ours(engine: Any, *, check: bool = False) -> dict[str, float]:
+def our_means(
+    engine: Any,
+    rankings: str = "rankings",
+    labels: str = "labels",
+    *,
+    check: bool = False,
+    memory: str = "",
+) -> dict[str, float]:
+    """The six means by sqlmetrics."""
     import sqlmetrics as sm
 
-    given: dict[str, Any] = {"gain": "linear", "check": check, "per_query": False}
-    result = sm.evaluate("rankings", "labels", METRICS, connection=engine, **given)
+    options: dict[str, Any] = {"gain": "linear", "check": check, "per_query": False}
+    options |= {"memory": memory or None}
+    result = sm.evaluate(rankings, labels, METRICS, connection=engine, **options)
     return {name: result[name] for name in METRICS}
 
 
@@ -187,7 +201,7 @@ def _ranking_metrics(_: Any) -> dict[str, float]:
 
 
 def _acts(way: str) -> Callable[[Any], dict[str, float]]:
-    acts = (_by_hand, _ours, lambda engine: _ours(engine, check=True), _ranking_metrics)
+    acts = (means_by_hand, our_means, partial(our_means, check=True), _ranking_metrics)
     return dict(zip(WAYS, acts, strict=True))[way]
 
 

@@ -55,7 +55,7 @@ class Cluster:
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[Cluster]:
+def cluster(folder: Path, memory: str = "600m") -> Iterator[Cluster]:
     """A master and its workers, until the block ends."""
     try:
         import pyspark
@@ -72,7 +72,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
     commands = [[f"{named}.master.Master", *at, str(port), "--webui-port", str(ports[1])]]
     for number in range(WORKERS):
         mine, page = ports[2 + 2 * number : 4 + 2 * number]
-        place = ["--cores", "1", "--memory", "600m", "--work-dir", str(folder / f"work{number}")]
+        place = ["--cores", "1", "--memory", memory, "--work-dir", str(folder / f"work{number}")]
         worker = f"{named}.worker.Worker"
         commands.append([worker, *at, str(mine), "--webui-port", str(page), *place, url])
     quiet = subprocess.DEVNULL

@@ -28,8 +28,7 @@ FILES = {
     "jvm.config": """\
 -server
 -Xmx{memory}
--XX:+UseSerialGC
--XX:TieredStopAtLevel=1
+{java}
 -Djdk.attach.allowAttachSelf=true
 --enable-native-access=ALL-UNNAMED
 --add-modules=jdk.incubator.vector
@@ -39,7 +38,7 @@ FILES = {
 http-server.http.port={port}
 discovery.uri=http://127.0.0.1:{coordinator}
 node.internal-address=127.0.0.1
-query.max-memory=1GB
+{limits}
 plugin.dir={home}/plugin
 catalog.config-dir={home}/etc/catalog
 {settings}""",
@@ -50,6 +49,7 @@ iceberg.catalog.type=TESTING_FILE_METASTORE
 hive.metastore.catalog.dir=local:///iceberg
 fs.native-local.enabled=true
 local.location={data}
+iceberg.add-files-procedure.enabled=true
 """,
 }
 """The configuration of a server for small data."""
@@ -60,6 +60,29 @@ query.remote-task.max-error-duration=10s
 """
 """What a coordinator is told: a case of the doctor asks for all metrics at once, in some 600
 stages; and of a worker that is gone a query is told soon."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """What the servers of a cluster may take.
+
+    Attributes:
+        memory: Java's heap of the coordinator.
+        worker_memory: Of each worker.
+        java: More options of Java, a line each.
+        limits: Lines of the configuration of each server.
+    """
+
+    memory: str = "2G"
+    worker_memory: str = "1G"
+    java: str = "-XX:+UseSerialGC\n-XX:TieredStopAtLevel=1"
+    limits: str = "query.max-memory=1GB"
+
+
+LARGE = Size(
+    "2560M", "2560M", "-XX:+UseParallelGC", "query.max-memory=4GB\nquery.max-memory-per-node=1500MB"
+)
+"""For millions of rows."""
 
 
 @contextmanager
@@ -107,16 +130,17 @@ def _is_bucket(url: str) -> bool:
 
 
 @contextmanager
-def cluster(s3: str = "") -> Iterator[Cluster]:
+def cluster(s3: str = "", size: Size = Size()) -> Iterator[Cluster]:
     """A coordinator that works alone until it gets workers.
 
     Args:
         s3: The URL of an S3 for a catalog of Delta Lake; empty for none.
+        size: What the servers may take.
     """
     folder = Path(tempfile.mkdtemp(prefix="sqlmetrics_trino_"))
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        started = Cluster(folder, _java(), _trino_server(), _free_port(), stack, s3)
+        started = Cluster(folder, _java(), _trino_server(), _free_port(), stack, s3, size)
         started.start(
             "coordinator", f"coordinator=true\nnode-scheduler.include-coordinator=true\n{SMALL}"
         )
@@ -136,6 +160,7 @@ class Cluster:
         port: The coordinator's.
         stack: What ends them.
         s3: Where the files of Delta Lake are; empty without them.
+        size: What the servers may take.
         n_workers: So many have been started.
     """
 
@@ -145,6 +170,7 @@ class Cluster:
     port: int
     stack: ExitStack
     s3: str = ""
+    size: Size = Size()
     n_workers: int = 0
 
     @property
@@ -167,12 +193,14 @@ class Cluster:
         )
         ((before,),) = self.rows(known)
         name = f"worker{self.n_workers}"
-        running = self.start(name, "coordinator=false\n", port=_free_port(), memory="1G")
+        running = self.start(
+            name, "coordinator=false\n", port=_free_port(), memory=self.size.worker_memory
+        )
         wait(lambda: self.rows(known)[0][0] > before, running, seconds=60)
         return running
 
     def start(
-        self, name: str, settings: str, port: int = 0, memory: str = "2G"
+        self, name: str, settings: str, port: int = 0, memory: str = ""
     ) -> subprocess.Popen[bytes]:
         """Start a server, which is killed at the end."""
         home, port = self.folder / name, port or self.port
@@ -183,11 +211,17 @@ class Cluster:
         ):  # each of the fifty others takes its time to load
             (home / "plugin").mkdir(exist_ok=True, parents=True)
             (home / "plugin" / plugin).symlink_to(self.server / "plugin" / plugin)
-        placeholders = {"home": home, "data": self.folder / "data", "memory": memory}
+        placeholders = {
+            "home": home,
+            "data": self.folder / "data",
+            "memory": memory or self.size.memory,
+        }
         placeholders |= {
             "port": port,
             "coordinator": self.port,
             "settings": settings,
+            "java": self.size.java,
+            "limits": self.size.limits,
             "s3": self.s3,
         }
         delta = {"catalog/delta.properties": DELTA} if self.s3 else {}
