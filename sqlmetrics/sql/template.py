@@ -16,6 +16,8 @@ from textwrap import indent, wrap
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from jinja2.bccache import Bucket, BytecodeCache
 
+from sqlmetrics.errors import SqlmetricsError
+
 # Templates as Jinja compiled them, kept where Python keeps its own modules: in `__pycache__`.
 
 
@@ -57,10 +59,19 @@ class Bytecode(BytecodeCache):
 
 
 def folder() -> Path:
-    """The templates: inside the package when installed, beside it in a checkout."""
+    """The templates: inside the package when installed, beside it in a checkout.
+
+    Raises:
+        SqlmetricsError: If they are in neither place, as when the package alone was copied.
+    """
     package = Path(__file__).resolve().parent.parent
-    packaged = package / "templates"
-    return packaged if packaged.is_dir() else package.parent / "templates"
+    for place in (package / "templates", package.parent / "templates"):
+        if place.is_dir():
+            return place
+    raise SqlmetricsError(
+        f"the templates of sqlmetrics are neither in {package} nor beside it; install it anew "
+        "(pip install --force-reinstall sqlmetrics)"
+    )
 
 
 @cache
