@@ -15,13 +15,8 @@ from sqlmetrics.agreement.probabilities import Counted, grade_rows, segment_rows
 from sqlmetrics.agreement.question import Question, names
 from sqlmetrics.catalog.option import is_number, plain
 from sqlmetrics.errors import InputError, SpecError, shortened
-from sqlmetrics.evaluation.question import (
-    TableArguments,
-    check_arguments,
-    check_count,
-    check_level,
-    listed,
-)
+from sqlmetrics.evaluation.arguments import check_count, check_level, listed
+from sqlmetrics.evaluation.question import TableArguments, check_arguments
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.stats import CONFIDENCE
 from sqlmetrics.stats.bootstrap import bootstrap_interval, check_numpy, resampled_counts

@@ -18,7 +18,8 @@ from sqlmetrics.catalog.option import plain
 from sqlmetrics.comparison.statements import columns_stage, join_stage, sums_stage
 from sqlmetrics.comparison.written_table import WrittenTable
 from sqlmetrics.errors import InputError, SpecError, shortened, unknown
-from sqlmetrics.evaluation.question import TableArguments, check_arguments, check_count, check_level
+from sqlmetrics.evaluation.arguments import check_count, check_level
+from sqlmetrics.evaluation.question import TableArguments, check_arguments
 from sqlmetrics.sql.stage import Column, Stage, Window, with_stages
 from sqlmetrics.stats import CONFIDENCE
 from sqlmetrics.tables.table import Table, many, metric_value, printable

@@ -18,9 +18,10 @@ from sqlmetrics.comparison.compare import asked_plan, compare
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.engines.database import Database, connect, session_of
 from sqlmetrics.errors import SpecError, shortened
+from sqlmetrics.evaluation.arguments import listed
 from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.evaluate import evaluate
-from sqlmetrics.evaluation.question import Inputs, listed
+from sqlmetrics.evaluation.question import Inputs
 from sqlmetrics.jobs.days import days_between
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.spec.spec import Spec

@@ -18,9 +18,9 @@ from sqlmetrics.annotation.sample import RANKS, WEIGHT, Key, Sample
 from sqlmetrics.catalog.option import is_number
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.evaluation.arguments import check_level
 from sqlmetrics.evaluation.execution import run
 from sqlmetrics.evaluation.inputs.open import opened
-from sqlmetrics.evaluation.question import check_level
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.spec.spec import Spec

@@ -19,9 +19,9 @@ from sqlmetrics.annotation.sheet import ASSESSOR, COLUMNS, GRADE, IDS, KEY
 from sqlmetrics.catalog.option import plain
 from sqlmetrics.engines.output_files import note_read, replaced, writing
 from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.evaluation.arguments import listed
 from sqlmetrics.evaluation.checks.problem import Problem
 from sqlmetrics.evaluation.inputs.formats import TREC, format_of
-from sqlmetrics.evaluation.question import listed
 
 Key = tuple[str, ...]
 """The ids of a label: a day, if labels have one, a query, an item, and who graded it, if known."""

@@ -9,9 +9,9 @@ from typing import Any
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, shortened, unknown
+from sqlmetrics.evaluation.arguments import check_count
 from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.inputs.open import source_relation
-from sqlmetrics.evaluation.question import check_count
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.shape import Shape
 from sqlmetrics.sql.relation import Relation, source_text, unmentioned

@@ -27,8 +27,8 @@ from sqlmetrics.annotation.pool import (
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.output_files import note_read
 from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.evaluation.arguments import check_count
 from sqlmetrics.evaluation.inputs.open import opened
-from sqlmetrics.evaluation.question import check_count
 from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.plan.segments import THIRDS, UNKNOWN
 from sqlmetrics.plan.shape import segment

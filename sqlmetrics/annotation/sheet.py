@@ -17,9 +17,9 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.output_files import GRADED
 from sqlmetrics.errors import SpecError, shortened
+from sqlmetrics.evaluation.arguments import check_count
 from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.inputs.open import opened
-from sqlmetrics.evaluation.question import check_count
 from sqlmetrics.plan.plan import Plan, plan
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, equal, print_template, with_stages

@@ -219,7 +219,7 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int, int], None] | None]
     if is_quiet() or is_log or not sys.stderr.isatty():
         yield None
         return
-    from sqlmetrics.cli.signals import draw_progress
+    from sqlmetrics.cli.progress import draw_progress
 
     with draw_progress(label, WAIT) as on_progress:
         yield on_progress

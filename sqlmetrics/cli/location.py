@@ -279,7 +279,7 @@ def _default(verb: str, url: ConnectionURL | None, *, create: bool = False) -> D
 
 def _what_is_made(url: ConnectionURL) -> str:
     """What to say of a database whose file is new, or empty."""
-    from sqlmetrics.engines.file_kinds import DATABASES, is_empty
+    from sqlmetrics.engines.database_file import DATABASES, is_empty
 
     if url.is_missing:
         return f"new database {url.path}"

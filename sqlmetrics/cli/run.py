@@ -19,9 +19,9 @@ from sqlmetrics.tables.table import many, metric_value
 
 if TYPE_CHECKING:
     from sqlmetrics.engines.database import Database
+    from sqlmetrics.jobs.destination import Destination
     from sqlmetrics.jobs.missing_days import Part
     from sqlmetrics.jobs.provenance import Provenance
-    from sqlmetrics.jobs.publish import Destination
     from sqlmetrics.jobs.run import RunReport
     from sqlmetrics.jobs.summary import Summary
     from sqlmetrics.spec.days import Days
@@ -225,7 +225,7 @@ class Choice:
         Raises:
             SpecError: If they do not, or the spec has no output.
         """
-        from sqlmetrics.jobs.publish import NO_REFRESH, destination
+        from sqlmetrics.jobs.destination import NO_REFRESH, destination
         from sqlmetrics.jobs.schema import targets
 
         targets(spec)
@@ -272,9 +272,9 @@ def carry_out(
     """
     from sqlmetrics.api import looks_of
     from sqlmetrics.jobs.definitions import note_of_retired
+    from sqlmetrics.jobs.destination import check_destination
     from sqlmetrics.jobs.exchange import ALL_DAYS
     from sqlmetrics.jobs.provenance import UNNAMED
-    from sqlmetrics.jobs.publish import check_destination
     from sqlmetrics.jobs.run import write_parts
 
     spec, days, full = summary.spec, choice.days, choice.full_refresh

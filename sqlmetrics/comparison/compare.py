@@ -39,12 +39,7 @@ from sqlmetrics.evaluation.checks.absence import note as sample_note
 from sqlmetrics.evaluation.execution import USUALLY, executing
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.runs import SYSTEM
-from sqlmetrics.evaluation.question import (
-    Inputs,
-    TableArguments,
-    check_arguments,
-    with_texts,
-)
+from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments, with_texts
 from sqlmetrics.jobs.days import days_between, days_of, on_days, zone_of_days
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.plan import plan as planned

@@ -21,8 +21,8 @@ from sqlmetrics.evaluation.report.failure import QUERIES
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.stats.adjustment import benjamini_hochberg, holm
 from sqlmetrics.stats.estimate import Estimate
+from sqlmetrics.stats.nonparametric import benjamini_hochberg, holm
 from sqlmetrics.tables.table import many
 
 TESTS = {

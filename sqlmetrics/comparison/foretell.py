@@ -19,9 +19,9 @@ from sqlmetrics.catalog.dimension import direction
 from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.engines.database import Database, connect, session_of
 from sqlmetrics.errors import InputError, NoDataError, SpecError, unknown
+from sqlmetrics.evaluation.arguments import check_count, check_level
 from sqlmetrics.evaluation.inputs.open import opened_table
 from sqlmetrics.evaluation.inputs.run_names import expanded, file_names, named_file
-from sqlmetrics.evaluation.question import check_count, check_level
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.template import identifier, literal
 from sqlmetrics.stats import CONFIDENCE

@@ -17,7 +17,7 @@ from sqlmetrics.catalog.tool_names import in_our_words
 from sqlmetrics.comparison.all_pairs import leaderboards
 from sqlmetrics.comparison.options import FAIL_ON, LOST, FailOn, check_fail_on
 from sqlmetrics.errors import CheckError, SpecError, unknown
-from sqlmetrics.evaluation.question import check_level
+from sqlmetrics.evaluation.arguments import check_level
 from sqlmetrics.evaluation.report.failure import QUERIES, Change, Failure, Lost
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.days import day_of

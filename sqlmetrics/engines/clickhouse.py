@@ -16,8 +16,9 @@ import pyarrow.parquet as pq
 
 from sqlmetrics.engines.driver import Driver
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
-from sqlmetrics.engines.types import decimal, size_in_bytes
+from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
+from sqlmetrics.engines.values import size_in_bytes
 from sqlmetrics.engines.waiting import CONNECT_TIMEOUT, STOP_TIMEOUT
 from sqlmetrics.errors import EngineError
 

@@ -11,7 +11,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sqlmetrics.engines.driver import Driver
-from sqlmetrics.engines.types import column, plain, size_in_bytes
+from sqlmetrics.engines.types import column
+from sqlmetrics.engines.values import plain, size_in_bytes
 from sqlmetrics.sql.dialects import dialect as named
 from sqlmetrics.sql.template import finished
 

@@ -20,7 +20,7 @@ from sqlmetrics.engines.failure import (
     one_line,
     reason_of,
 )
-from sqlmetrics.engines.types import plain
+from sqlmetrics.engines.values import plain
 from sqlmetrics.engines.waiting import LOCK_TIMEOUT, WATCH, waiting
 from sqlmetrics.errors import EngineError, InputError, SpecError, shortened
 from sqlmetrics.sql.dialects import dialect as named

@@ -10,8 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from sqlmetrics.engines.database_file import check_database
 from sqlmetrics.engines.driver import Driver
-from sqlmetrics.engines.file_kinds import check_database
 from sqlmetrics.engines.url import (
     FILES,
     NEW_FILE,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from sqlmetrics.engines.file_kinds import check_database
+from sqlmetrics.engines.database_file import check_database
 from sqlmetrics.engines.url import DEFAULT, NEW_SCHEMA, SCHEMA, ConnectionURL, check_there
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.sql.template import literal

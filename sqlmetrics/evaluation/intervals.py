@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlmetrics.evaluation.question import check_level
+from sqlmetrics.evaluation.arguments import check_level
 from sqlmetrics.plan import moments
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.sql.stage import Column, Stage, with_columns

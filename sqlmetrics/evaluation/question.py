@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
-from numbers import Integral, Real
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
@@ -17,7 +16,8 @@ from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.catalog.metric import is_column_role
 from sqlmetrics.catalog.metric_files import MetricFiles
 from sqlmetrics.engines.database import Database, connect, session_of, with_views
-from sqlmetrics.errors import InputError, SpecError, nearest, shortened, unknown
+from sqlmetrics.errors import InputError, SpecError, nearest, unknown
+from sqlmetrics.evaluation.arguments import listed
 from sqlmetrics.evaluation.inputs.bad_files import problem_of, without_bad_files
 from sqlmetrics.evaluation.inputs.guess import guess, guess_files
 from sqlmetrics.evaluation.inputs.names import QUERY_TEXTS, USUAL, are_swapped, in_order
@@ -42,38 +42,6 @@ from sqlmetrics.sql.relation import Relation, protect_query, source_text
 
 if TYPE_CHECKING:
     from sqlmetrics.evaluation.inputs.traces import Traces
-
-
-# Counts and lists among arguments, whatever Python gives for them.
-
-
-def listed(values: Any) -> tuple[Any, ...]:
-    """What may be one or several, as several; None is none.
-
-    >>> listed("rrf"), listed(["rrf", "sum"]), listed(None)
-    (('rrf',), ('rrf', 'sum'), ())
-    """
-    if values is None:
-        return ()
-    is_single = isinstance(values, str) or not isinstance(values, Iterable)
-    return (values,) if is_single else tuple(values)
-
-
-def check_count(name: str, value: object, least: int = 1, most: int | None = None) -> None:
-    """Raise SpecError if a value is no whole number, below the least one or above the most."""
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if is_whole and least <= value and (most is None or value <= most):  # type: ignore[operator]
-        return
-    ends = f"{least} or more" if most is None else f"from {least} to {most:,}"
-    raise SpecError(f"{name} must be {ends}, a whole number, given {shortened(repr(value))}")
-
-
-def check_level(name: str, level: object) -> None:
-    """Raise SpecError if the coverage of intervals is no number between 0 and 1."""
-    number = float(level) if isinstance(level, Real) and not isinstance(level, bool) else 0.0
-    if not 0 < number < 1:
-        given_level = f"{number:g}" if number else shortened(repr(level))
-        raise SpecError(f"{name} must be above 0 and below 1, like 0.95, given {given_level}")
 
 
 class TableArguments(Conventions, total=False):

@@ -13,14 +13,9 @@ from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.written_table import WrittenTable
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, shortened, unknown
+from sqlmetrics.evaluation.arguments import check_count, listed
 from sqlmetrics.evaluation.checks import checks
-from sqlmetrics.evaluation.question import (
-    Inputs,
-    TableArguments,
-    check_arguments,
-    check_count,
-    listed,
-)
+from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
 from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.plan.fusion import FusionStages
 from sqlmetrics.plan.plan import Plan

@@ -11,7 +11,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.errors import SpecError, shortened
-from sqlmetrics.evaluation.question import check_count
+from sqlmetrics.evaluation.arguments import check_count
 from sqlmetrics.spec.mixture import OF_K, OF_RANKS, PRESETS, Mixture, is_finite, mixture_of
 from sqlmetrics.stats import TIED, student
 

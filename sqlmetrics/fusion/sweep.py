@@ -19,15 +19,9 @@ from sqlmetrics.comparison.sums.pairing import SEGMENT, Pairing
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import SpecError, SqlmetricsError
+from sqlmetrics.evaluation.arguments import check_count, check_level, listed
 from sqlmetrics.evaluation.execution import USUALLY, executing, result_of
-from sqlmetrics.evaluation.question import (
-    Inputs,
-    TableArguments,
-    check_arguments,
-    check_count,
-    check_level,
-    listed,
-)
+from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
 from sqlmetrics.fusion.fuse import Question, check_scores, run_names
 from sqlmetrics.fusion.grid import Grid, Variant, Winner, find_winner, grid_of
 from sqlmetrics.fusion.sweep_result import (

@@ -454,7 +454,7 @@ def test_an_empty_database_file_is_taken_over_and_half_a_one_is_told(folder: Pat
     (folder / "new.duckdb").write_bytes(b"")
     with duckdb.connect(str(folder / "held.duckdb")):
         os.truncate(folder / "held.duckdb", 0)
-        held = "from sqlmetrics.engines.file_kinds import fill_empty; fill_empty('held.duckdb')"
+        held = "from sqlmetrics.engines.database_file import fill_empty; fill_empty('held.duckdb')"
         done = subprocess.run(
             [sys.executable, "-c", held], cwd=folder, capture_output=True, text=True, check=False
         )

@@ -33,8 +33,7 @@ from sqlmetrics.plan.plan import plan
 from sqlmetrics.sql.dialects import DIALECTS, dialect
 from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.sql.translation import Translation
-from sqlmetrics.stats.adjustment import benjamini_hochberg, holm
-from sqlmetrics.stats.nonparametric import signed_rank_test
+from sqlmetrics.stats.nonparametric import benjamini_hochberg, holm, signed_rank_test
 from sqlmetrics.stats.student import critical
 
 pytestmark = by_turns(0.2)

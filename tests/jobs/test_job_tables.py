@@ -33,9 +33,10 @@ import sqlmetrics as sm
 from sqlmetrics.cli import cli
 from sqlmetrics.engines.database import connect
 from sqlmetrics.jobs.checks.verdict import verdicts
+from sqlmetrics.jobs.destination import check_destination, destination
 from sqlmetrics.jobs.files import CLIENTS, compile_job
 from sqlmetrics.jobs.missing_days import open_days
-from sqlmetrics.jobs.publish import check_destination, destination, publish
+from sqlmetrics.jobs.publish import publish
 from sqlmetrics.jobs.run import write
 from sqlmetrics.jobs.views import PARTS, own_name
 

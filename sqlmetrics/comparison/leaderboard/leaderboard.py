@@ -37,15 +37,10 @@ from sqlmetrics.comparison.leaderboard.scores import (
 )
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.errors import SpecError, unknown
+from sqlmetrics.evaluation.arguments import check_count, check_level
 from sqlmetrics.evaluation.checks.absence import note as sample_note
 from sqlmetrics.evaluation.execution import run
-from sqlmetrics.evaluation.question import (
-    Inputs,
-    TableArguments,
-    check_arguments,
-    check_count,
-    check_level,
-)
+from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.spec.spec import Spec

@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Any
 from sqlmetrics.comparison.leaderboard.scores import Scores
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.stats import NOISE, TIED, student
-from sqlmetrics.stats.adjustment import Adjustment, benjamini_hochberg, bonferroni, holm
 from sqlmetrics.stats.bootstrap import bootstrap_interval, resampled_counts
-from sqlmetrics.stats.nonparametric import order_correlations, ranks, signed_rank_test
+from sqlmetrics.stats.nonparametric import (
+    Adjustment,
+    benjamini_hochberg,
+    bonferroni,
+    holm,
+    order_correlations,
+    ranks,
+    signed_rank_test,
+)
 from sqlmetrics.tables.table import many, metric_value
 from sqlmetrics.tables.tabular import Kinds, Row
 

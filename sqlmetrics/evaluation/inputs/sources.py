@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.engines import file_kinds
 from sqlmetrics.engines.database import Database
-from sqlmetrics.engines.file_kinds import HOW_TO_OPEN, kind_of, start_of
+from sqlmetrics.engines.database_file import HOW_TO_OPEN
+from sqlmetrics.engines.file_kinds import kind_of, start_of
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.checks.problem import Problem
 from sqlmetrics.evaluation.inputs.formats import FORMATS, QRELS, RUN, TREC, format_of
