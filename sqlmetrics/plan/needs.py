@@ -274,8 +274,8 @@ class Needs:
         if arithmetic := measure.metric.arithmetic:
             values = [self._final(component).value for component in arithmetic.components]
             value, over = arithmetic.sql(values), self._over(measure)
-            if over.part and any(self._over(part) != over for part in arithmetic.components):
-                value = self._filled("average_over", measure, value)
+            if any(self._over(part) != over for part in arithmetic.components):
+                value = self._of_population(measure, value)
             return MetricColumn(measure, value)
         settings = self.spec.settings(measure)
         bound = settings.measure
@@ -321,7 +321,10 @@ class Needs:
 
     def _counted(self, measure: Measure, value: str) -> str:
         """The value of a query that the mean runs over, NULL for another."""
-        value = self._judged(measure, value)
+        return self._of_population(measure, self._judged(measure, value))
+
+    def _of_population(self, measure: Measure, value: str) -> str:
+        """The value of a query that is one of those that the metric is about, else NULL."""
         if self._over(measure).part:
             value = self._filled("average_over", measure, value)
         where = {"is_labelled": "query_systems", "is_ranked": self.lists}
