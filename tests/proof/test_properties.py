@@ -86,7 +86,7 @@ def _in_range(measure: Measure, row: Row, world: World, spec: Spec) -> bool:
     told = measure.metric.range
     whole = told in WHOLE and spec.settings(measure)["ties"] != "average"
     if world.given.get("duplicate_rankings") == "count":  # that is the point of it
-        return value >= 0
+        return value >= 0 or told == "any number"
     return RANGES[told](value, relevant) and (not whole or value == int(value))
 
 
