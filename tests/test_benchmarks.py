@@ -76,6 +76,7 @@ SMALL = {
     "proxies": "--programmes 2 --sizes 20",
     "quantiles": "--logs 2",
     "reconcile": "--queries 2 --tools 0",
+    "same_bytes": "sqlite --rows 4000 --only evaluation clicks",
     "trace": "",
     "spark_days": "--rows 20000 --runs 1",
     "position_bias": "--sizes 30_000 --seeds 1",

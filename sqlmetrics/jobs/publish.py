@@ -163,8 +163,12 @@ def _tables(
         if engine.find(name) is None:  # that the spec asks for since its last run
             continue
         where = f" where spec = {literal(only)}" if only and "spec" in columns_by_table[key] else ""
-        rows = engine.table(f"select * from {relation(name)}{where}")
         kinds, spec_columns = engine.columns(relation(name)), columns_by_table[key]
+        # by its key, so that two copies of the same rows are the same file
+        order = [column for column in (*TABLES[key].key, "run_id") if column in kinds]
+        rows = engine.table(
+            f"select * from {relation(name)}{where} order by {', '.join(map(identifier, order))}"
+        )
         table_columns = {}
         for column_name in rows.column_names:
             column = spec_columns.get(column_name) or TABLES[key].column(

@@ -33,7 +33,9 @@ class DataFusion(Driver):
         import datafusion
 
         self._module = datafusion
-        super().__init__(connection or datafusion.SessionContext(), is_owned=own)
+        settings = {"datafusion.sql_parser.dialect": "PostgreSQL"}  # to which `cluster` is a name
+        context = connection or datafusion.SessionContext(datafusion.SessionConfig(settings))
+        super().__init__(context, is_owned=own)
 
     @property
     def version(self) -> str:

@@ -142,7 +142,8 @@ class Pairs:
             "sum_dw": "sum(d * w)",
             "sum_w2": "sum(w * w)",
         }
-        summed = [Column(text, column) for column, text in sums.items()]
+        exact = self.pairing.plan.translation.exact
+        summed = [Column(exact(text), column) for column, text in sums.items()]
         about = "one row per day: the sums behind the difference"
         days = sums_stage("days", about, [DAY], summed, "day_pairs")
         return [*self.pairing.stages(), day_pairs, days], f"select *\nfrom days\norder by {DAY}"

@@ -274,10 +274,25 @@ def inline(svg: str, name: str) -> str:
     text = re.sub(r"<\?xml[^>]*>|<!DOCTYPE[^>]*>", "", svg).strip()
     for color, (variable, _) in COLORS.items():
         text = re.sub(f'"{color}"', f'"var(--{variable})"', text, flags=re.IGNORECASE)
-    text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', text)
+    text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', _renumbered(text))
     text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
     text = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', text)
     return text.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
+
+
+def _renumbered(svg: str) -> str:
+    """A drawing with its ids numbered from 1: Vega goes on counting from one drawing to the next.
+
+    >>> _renumbered('<g clip-path="url(#clip7)"/><clipPath id="clip7"/>')
+    '<g clip-path="url(#clip1)"/><clipPath id="clip1"/>'
+    """
+    ids = dict.fromkeys(re.findall(r'\bid="([^"]*\d)"', svg))
+    numbers = {name: re.sub(r"\d+$", str(number), name) for number, name in enumerate(ids, 1)}
+    return re.sub(
+        r'(\bid="|url\(#|href="#)([^")]*\d)(?=[")])',
+        lambda match: match[1] + numbers.get(match[2], match[2]),
+        svg,
+    )
 
 
 @dataclass(frozen=True)
