@@ -11,11 +11,10 @@ from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.sources import refuse_pipes, tables_of
 from sqlmetrics.evaluation.statistics import statistics_of
-from sqlmetrics.plan import script
-from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.plan.plan import make_plan
+from sqlmetrics.plan.script import translated, trusted
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.dialects import DEFAULT
-from sqlmetrics.sql.dialects import dialect as named
+from sqlmetrics.sql.dialects import DEFAULT, dialect_named
 from sqlmetrics.sql.translation import Translation
 
 if TYPE_CHECKING:
@@ -53,22 +52,22 @@ def compile(
         SpecError: If the dialect or the plan is unknown or the spec cannot be compiled.
     """
     refuse_pipes(spec)
-    translation = Translation(named(dialect))
+    translation = Translation(dialect_named(dialect))
     if spec.clicks is not None:
         from sqlmetrics.clicks.steps import header, statements
 
         _refuse_of_clicks(per_query=per_query, plan=plan)
         texts = (statement.rstrip() for statement in statements(spec, translation))
         text = header(spec) + "\n" + "\n\n".join(f"{statement};" for statement in texts) + "\n"
-        return script.trusted(text, translation)
+        return trusted(text, translation)
     tables = tables_of(spec, translation)
-    portable, measured = planned(spec, tables), None
+    portable, measured = make_plan(spec, tables), None
     if plan == FASTEST:
         plan = None
         with connect(connection) as engine:
             measured = statistics_of(portable, engine)
     chosen = portable.by(portable.choose(measured, plan))
-    return script.translated(chosen, translation, per_query=per_query)
+    return translated(chosen, translation, per_query=per_query)
 
 
 def _refuse_of_clicks(*, per_query: bool, plan: str | None) -> None:
@@ -240,7 +239,7 @@ def validate(spec: Spec, connection: Any = None) -> tuple[str, ...]:
 
     with connect(connection) as engine, ready(spec, engine, dry=True) as notes:
         if spec.metrics:
-            return *notes, *checks.validate(planned(spec, opened(spec, engine)), engine)
+            return *notes, *checks.validate(make_plan(spec, opened(spec, engine)), engine)
         return notes
 
 
@@ -260,12 +259,11 @@ def verify(spec: Spec, connection: Any = None) -> list[Agreement]:
         SqlmetricsError: The errors that `evaluate` raises.
     """
     from sqlmetrics.clicks.evaluate import ready
-    from sqlmetrics.proof.verify import sampled
-    from sqlmetrics.proof.verify import verify as compared
+    from sqlmetrics.proof.verify import sampled, verify_spec
 
     with connect(connection) as engine, ready(spec, engine):
         part, _ = sampled(spec, engine)
-        return compared(part, engine)[1]
+        return verify_spec(part, engine)[1]
 
 
 def explain(name: str, preset: str | None = None, metrics_from: Any = None) -> str:
@@ -286,13 +284,13 @@ def explain(name: str, preset: str | None = None, metrics_from: Any = None) -> s
             nearest name is given.
     """
     # its examples take a third of a second to import, which a job has no use for
-    from sqlmetrics.proof.explain.explain import explain as explained
+    from sqlmetrics.proof.explain.explain import explain_name
     from sqlmetrics.proof.explain.online import explain_online
     from sqlmetrics.tables.tabular import Text
 
     if is_online(name):
         return Text(explain_online(name, preset, compile, _online_rows))
-    return Text(explained(name, preset, metrics_from))
+    return Text(explain_name(name, preset, metrics_from))
 
 
 def _online_rows(spec: Spec) -> list[Mapping[str, Any]]:

@@ -111,7 +111,7 @@ def test_the_picture_of_the_rooms_is_that_of_the_imports() -> None:
     for name in below:
         files = [PACKAGE / f"{name}.py", *(PACKAGE / name).rglob("*.py")]
         texts = [file.read_text() for file in files if file.is_file()]
-        used = re.findall(r"^ *from sqlmetrics\.(\w+)", "\n".join(texts), re.MULTILINE)
+        used = re.findall(r"^ *from sqlmetrics(?:\.| import )(\w+)", "\n".join(texts), re.MULTILINE)
         below[name] = {*used} & {*below} - {name}
     reached: dict[str, set[str]] = {}
     for name in TopologicalSorter(below).static_order():
@@ -260,6 +260,23 @@ def test_names_say_what_they_hold() -> None:
                     vague.append(f"{file.relative_to(ROOT)}:{node.lineno}: {name}")
     assert vague, "the count counts nothing"
     assert 1000 * len(vague) / n_lines <= 3, vague
+
+
+USUAL_ALIASES = {"ET", "np", "pa", "pc", "pd", "pl", "pq"}
+"""Names that everybody gives these libraries."""
+
+
+def test_no_import_has_an_alias() -> None:
+    """Two things that share a name are called by what sets them apart, where they are defined."""
+    aliases = [
+        f"{file.relative_to(ROOT)}:{node.lineno}: {alias.name} as {alias.asname}"
+        for file in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+        if alias.asname and alias.asname not in USUAL_ALIASES
+    ]
+    assert aliases == []
 
 
 def test_what_benchmarks_and_examples_import_is_there() -> None:

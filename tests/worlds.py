@@ -27,7 +27,7 @@ from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import Metric, catalog
 from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.inputs.open import opened
-from sqlmetrics.plan.plan import plan
+from sqlmetrics.plan.plan import make_plan
 from sqlmetrics.proof.reference_evaluation import Evaluation
 from sqlmetrics.proof.verify import evaluated_by_reference
 
@@ -141,7 +141,7 @@ def _table(rows: Sequence[Row]) -> pa.Table:
 def proof_of(result: sm.Result, connection: duckdb.DuckDBPyConnection | None = None) -> Evaluation:
     """What the reference makes of the spec and the data of a result."""
     with connect(connection) as engine:
-        return evaluated_by_reference(plan(result.spec, opened(result.spec, engine)), engine)
+        return evaluated_by_reference(make_plan(result.spec, opened(result.spec, engine)), engine)
 
 
 def by_sql(result: sm.Result) -> Numbers:

@@ -26,8 +26,8 @@ from sqlmetrics.evaluation.checks.scores import rounded
 from sqlmetrics.evaluation.inputs.formats import TREC
 from sqlmetrics.evaluation.inputs.names import NAMES, USUAL
 from sqlmetrics.evaluation.inputs.sources import SEPARATORS
-from sqlmetrics.plan.plan import Plan, plan
-from sqlmetrics.plan.script import query
+from sqlmetrics.plan.plan import Plan, make_plan
+from sqlmetrics.plan.script import query_text
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.conformance import trust
@@ -103,7 +103,7 @@ def spec_of(preset: str, metrics: list[str], columns: Mapping[str, str | None]) 
 
 def plan_of(preset: str, metrics: list[str]) -> Plan:
     """How the page evaluates them."""
-    return plan(spec_of(preset, metrics, {}), Tables(RANKINGS, LABELS))
+    return make_plan(spec_of(preset, metrics, {}), Tables(RANKINGS, LABELS))
 
 
 @cache
@@ -345,7 +345,7 @@ def _rounded(chosen: Plan) -> Iterator[Check]:
 
 def _rank_checks() -> list[Check]:
     """What is asked of a column of ranks, where the file has one in place of scores."""
-    chosen = plan(spec_of("house", ["mrr"], {"rank": "rank"}), Tables(RANKINGS, LABELS))
+    chosen = make_plan(spec_of("house", ["mrr"], {"rank": "rank"}), Tables(RANKINGS, LABELS))
     rows = [check for check in _row_checks(chosen) if check.table == "rankings"]
     groups = [check for check in _group_checks(chosen) if check.group]
     return [*rows, *(check for check in groups if "ranked 1" in str(check.group))]
@@ -429,7 +429,7 @@ def _query(preset: str, metric: str, dialect: str, k: int) -> str:
     columns = {"rank": "rank"} if PRESETS[preset].options.get("ties") == "input_order" else {}
     rankings = Relation("table", "rankings")
     tables = Tables(rankings, LABELS, translation=Translation(DIALECTS[dialect]))
-    return query(plan(spec_of(preset, [cut(metric, k)], columns), tables))
+    return query_text(make_plan(spec_of(preset, [cut(metric, k)], columns), tables))
 
 
 def marked(text: str, k: int) -> str:

@@ -390,7 +390,7 @@ _INTERVAL = dict.fromkeys(("ci_low", "ci_high"), "double")
 _SEGMENT = dict.fromkeys(("segment_name", "segment_value"), "string")
 _BIAS = ("bias", "bias_low", "bias_high", "bias_change", "change_low", "change_high")
 
-SCHEMAS: dict[str, Kinds] = {
+AGREEMENT_SCHEMAS: dict[str, Kinds] = {
     "coefficients": {
         **_JUDGES,
         "coefficient": "string",
@@ -525,11 +525,11 @@ class Agreement(Tabular):
     systems: tuple[Row, ...] = ()
     orders: tuple[Row, ...] = ()
 
-    _schemas: ClassVar[dict[str, Kinds]] = SCHEMAS
+    _schemas: ClassVar[dict[str, Kinds]] = AGREEMENT_SCHEMAS
 
     def to_dicts(self) -> dict[str, list[Row]]:
         """The rows of each table."""
-        return {name: [*getattr(self, name)] for name in SCHEMAS}
+        return {name: [*getattr(self, name)] for name in AGREEMENT_SCHEMAS}
 
     def __getitem__(self, coefficient: str) -> float | None:
         """The value of a coefficient: of all judges where it has one, else of the first two.

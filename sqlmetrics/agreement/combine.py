@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import pyarrow as pa
 
 from sqlmetrics.agreement import CALIBRATED, DAWID_SKENE, METHODS
-from sqlmetrics.agreement.agreement import SCHEMAS as OF_AGREEMENT
-from sqlmetrics.agreement.agreement import system_tables
+from sqlmetrics.agreement.agreement import AGREEMENT_SCHEMAS, system_tables
 from sqlmetrics.agreement.calibration import EVERY, Calibration, Fit, calibrated, fitted
 from sqlmetrics.agreement.counts import COMBINED, LABELS, SHOWN_BY, SYSTEM, PairCounts
 from sqlmetrics.agreement.question import Question, names
@@ -46,7 +45,7 @@ SCHEMAS: dict[str, Kinds] = {
         "n_pairs": "int64",
         **dict.fromkeys(("mean_grade", "calibrated"), "double"),
     },
-    **{name: OF_AGREEMENT[name] for name in ("systems", "orders")},
+    **{name: AGREEMENT_SCHEMAS[name] for name in ("systems", "orders")},
 }
 """Table -> its columns, but for the labels."""
 

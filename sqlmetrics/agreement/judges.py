@@ -15,8 +15,7 @@ from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.runs import in_memory, runs_in
 from sqlmetrics.evaluation.question import question
-from sqlmetrics.plan.plan import Plan
-from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.plan.plan import Plan, make_plan
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.source import RankingColumns, Rankings
@@ -203,15 +202,15 @@ class _Opening:
         spec = spec.having(labels=spec.labels.model_copy(update=update))  # type: ignore[union-attr]
         if self.check:
             self._check(name, spec, tables, where)
-        return JudgeLabels(name, planned(spec, tables), tuple(existing))
+        return JudgeLabels(name, make_plan(spec, tables), tuple(existing))
 
     def _check(self, name: str, spec: Spec, tables: Tables, where: Sequence[str]) -> None:
         """Raise InputError for labels that would give wrong numbers; any finite grade is fine."""
         if spec.options["negative_grades"] == "error":
             spec = spec.having(conventions={**spec.conventions, "negative_grades": "unjudged"})
-        plan = planned(spec, tables)
+        plan = make_plan(spec, tables)
         try:
-            checks.check(plan, self.engine, ignored_tables=("rankings", "both tables"))
+            checks.check_inputs(plan, self.engine, ignored_tables=("rankings", "both tables"))
         except InputError:
             source = source_text(protect_query(tables.labels, self.engine.translation))
             is_graded, *others = where

@@ -306,7 +306,7 @@ class Question:
         options = Options(metrics=("ndcg@10",), days=days_between(None, None, None))
         with asked_plan(inputs.resolved(engine), options, engine) as (plan, _):
             if check:
-                checks.check(plan, engine, ignored_tables=("labels", "both tables"))
+                checks.check_inputs(plan, engine, ignored_tables=("labels", "both tables"))
             yield plan.unfused
 
     def ordered_systems(

@@ -22,7 +22,7 @@ from sqlmetrics.evaluation.arguments import check_level
 from sqlmetrics.evaluation.execution import run
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.plan.plan import Plan, plan
+from sqlmetrics.plan.plan import Plan, make_plan
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Stage, equal, print_template, with_stages
 from sqlmetrics.stats import CONFIDENCE
@@ -30,7 +30,7 @@ from sqlmetrics.tables.table import Table, metric_value, printable, segment_cell
 from sqlmetrics.tables.tabular import ArrowTables, Tabular, arrow_table
 
 ALL = "all"
-COLUMNS = (
+ESTIMATE_COLUMNS = (
     "system",
     "segment_name",
     "segment_value",
@@ -176,7 +176,7 @@ def estimate(
     rows, notes, result = (_pair_rows if sample.has_items else _query_rows)(
         spec, engine, sample, llm, _Asked(segments, level, ungraded, width)
     )
-    names = (*COLUMNS, *OF_LLM) if llm else COLUMNS
+    names = (*ESTIMATE_COLUMNS, *OF_LLM) if llm else ESTIMATE_COLUMNS
     if width is not None:
         names = (*names, OF_WIDTH, *([OF_WIDTH_ALONE] if llm else []))
     return Checkup(_table(rows, names), level, tuple(notes), result, sample.units)
@@ -272,13 +272,13 @@ def _measured(
 ) -> tuple[list[bool], list[str], Result]:
     """Which queries of a sample have a label, what to say of the others, and the evaluation."""
     tables = opened(spec, engine)
-    the_plan = plan(spec, tables)
+    plan = make_plan(spec, tables)
     result = run(spec, tables, engine)
-    stage = sample.stage(the_plan, engine)
-    without = _without(the_plan, engine, sample, stage)
+    stage = sample.stage(plan, engine)
+    without = _without(plan, engine, sample, stage)
     graded, notes = _graded(sample, without, ungraded, whose)
     if not sample.has_items:
-        notes += _shown_notes(the_plan, engine, stage, whose)
+        notes += _shown_notes(plan, engine, stage, whose)
     return graded, notes, result
 
 
@@ -342,14 +342,14 @@ def _refuse(spec: Spec, level: float, width: float | None) -> None:
             raise SpecError(f"{measure} is not a mean of per-query values; leave it out")
 
 
-def _without(the_plan: Plan, engine: Database, sample: Sample, stage: Stage) -> set[Key]:
+def _without(plan: Plan, engine: Database, sample: Sample, stage: Stage) -> set[Key]:
     """The sampled queries that have no label."""
-    labels, keys = the_plan.shape.names["labels"], the_plan.shape.label_keys
+    labels, keys = plan.shape.names["labels"], plan.shape.label_keys
     keys = (*keys, *(["item_id"] if sample.has_items else []))
     on = equal(labels, "sample_queries", keys)
     view = {"keys": sample.unit_keys, "labels": labels, "on": on}
     last = print_template("annotation/ungraded", view)
-    rows = engine.rows(with_stages([*the_plan.inputs, stage], last))
+    rows = engine.rows(with_stages([*plan.inputs, stage], last))
     return {tuple(map(str, row)) for row in rows}
 
 
@@ -369,15 +369,15 @@ def _graded(
     return flags, [_told(note, whose)] if without else []
 
 
-def _shown_notes(the_plan: Plan, engine: Database, stage: Stage, whose: str) -> list[str]:
+def _shown_notes(plan: Plan, engine: Database, stage: Stage, whose: str) -> list[str]:
     """How many items that the metrics look at were never graded."""
-    last_ranks = {reach.last_rank(the_plan.spec, measure) for measure in the_plan.measures}
+    last_ranks = {reach.last_rank(plan.spec, measure) for measure in plan.measures}
     k = None if None in last_ranks else max(rank for rank in last_ranks if rank is not None)
     if k == 0:
         return []
-    view = {"k": k, "on": equal("sample_queries", "ranked", the_plan.shape.query_keys)}
+    view = {"k": k, "on": equal("sample_queries", "ranked", plan.shape.query_keys)}
     last = print_template("annotation/unlabelled", view)
-    n_shown, n_unlabelled = engine.rows(with_stages([*pool.stages(the_plan), stage], last))[0]
+    n_shown, n_unlabelled = engine.rows(with_stages([*pool.stages(plan), stage], last))[0]
     if not n_unlabelled:
         return []
     where = f"in the top {k} of" if k else "in"
@@ -392,6 +392,6 @@ def _told(note: str, whose: str) -> str:
 
 def _table(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> pa.Table:
     counts = (name for name in names if name.startswith("n_"))
-    kinds = dict.fromkeys(names, "double") | dict.fromkeys(COLUMNS[:5], "string")
+    kinds = dict.fromkeys(names, "double") | dict.fromkeys(ESTIMATE_COLUMNS[:5], "string")
     kinds |= dict.fromkeys(counts, "int64")
     return arrow_table((dict(zip(names, row, strict=True)) for row in rows), kinds)

@@ -34,7 +34,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.plan.plan import plan
+from sqlmetrics.plan.plan import make_plan
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, equal, print_template, with_stages
 
@@ -437,12 +437,12 @@ class PairFrames:
 
 def addends(spec: Spec, engine: Database, sample: Sample) -> Addends:
     """What each sampled pair adds to the metrics of a list, from the sums of its item alone."""
-    the_plan = plan(spec, opened(spec, engine))
-    keys = (*the_plan.shape.keys, ITEM)
-    stages: list[Stage] = [*the_plan.inputs, sample.stage(the_plan, engine)]
-    for stage in the_plan.per_query:
+    plan = make_plan(spec, opened(spec, engine))
+    keys = (*plan.shape.keys, ITEM)
+    stages: list[Stage] = [*plan.inputs, sample.stage(plan, engine)]
+    for stage in plan.per_query:
         view = dict(stage.view)
-        if stage.name == "ranked" and not the_plan.needs.reads_item:
+        if stage.name == "ranked" and not plan.needs.reads_item:
             view["columns"] = [*view["columns"], f"{view['rankings']}.{ITEM}"]
         if stage.name == "list_sums":
             prefix = f"{view['from']}." if view["joins"] else ""
@@ -451,7 +451,7 @@ def addends(spec: Spec, engine: Database, sample: Sample) -> Addends:
         stages.append(Stage(stage.name, stage.template, view, stage.hint))
         if stage.name == "list_sums":
             break
-    values = [Column(the_plan.needs.plain_value(m), m.column) for m in the_plan.measures]
+    values = [Column(plan.needs.plain_value(m), m.column) for m in plan.measures]
     view = {
         "about": "the sampled pairs",
         "columns": [*(f"list_sums.{key}" for key in keys), *values],
@@ -464,5 +464,5 @@ def addends(spec: Spec, engine: Database, sample: Sample) -> Addends:
     for row in engine.records(sql):
         pair = tuple(str(row[key]) for key in sample.unit_keys)
         system = str(row.get("system", spec.title))
-        values_by_pair[system, pair] = {m.column: float(row[m.column]) for m in the_plan.measures}
+        values_by_pair[system, pair] = {m.column: float(row[m.column]) for m in plan.measures}
     return values_by_pair

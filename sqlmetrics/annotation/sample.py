@@ -29,7 +29,7 @@ from sqlmetrics.engines.output_files import note_read
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.arguments import check_count
 from sqlmetrics.evaluation.inputs.open import opened
-from sqlmetrics.plan.plan import Plan, plan
+from sqlmetrics.plan.plan import Plan, make_plan
 from sqlmetrics.plan.segments import THIRDS, UNKNOWN
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.spec.spec import Spec
@@ -437,21 +437,21 @@ def _frame(
         SpecError: If the strata cannot be made.
     """
     check_count("k", 1 if k is None else k)
-    the_plan = plan(spec.having(by=tuple(by)), opened(spec, engine))
-    check_rankings(the_plan, engine)
-    if the_plan.shape.derived_facts:
-        derived_names = ", ".join(the_plan.shape.derived_facts.values())
+    plan = make_plan(spec.having(by=tuple(by)), opened(spec, engine))
+    check_rankings(plan, engine)
+    if plan.shape.derived_facts:
+        derived_names = ", ".join(plan.shape.derived_facts.values())
         raise SpecError(
             f"by: {derived_names} cannot be a stratum; name columns and conditions, or use "
             "--traffic to sample by head, torso and tail"
         )
-    context = facts(the_plan.shape, the_plan.shape.names["rankings"])
+    context = facts(plan.shape, plan.shape.names["rankings"])
     if traffic and not context.weight:
         raise SpecError(
             "the strata head, torso and tail need the traffic of each query; name its column as "
             "weight in rankings.columns or queries.columns"
         )
-    return _Frame(the_plan, context, traffic, seed, k)
+    return _Frame(plan, context, traffic, seed, k)
 
 
 @dataclass(frozen=True)

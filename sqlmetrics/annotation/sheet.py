@@ -20,7 +20,7 @@ from sqlmetrics.errors import SpecError, shortened
 from sqlmetrics.evaluation.arguments import check_count
 from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.inputs.open import opened
-from sqlmetrics.plan.plan import Plan, plan
+from sqlmetrics.plan.plan import Plan, make_plan
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, equal, print_template, with_stages
 from sqlmetrics.tables.table import many
@@ -76,7 +76,7 @@ class Sheet:
         return csv_file.csv_text([*self.names, GRADE, KEY], rows)
 
 
-def unjudged(
+def unjudged_sheet(
     spec: Spec,
     engine: Database,
     k: int,
@@ -111,20 +111,20 @@ def unjudged(
     check_count("k", k)
     queue = queue or Queue()
     queue.check()
-    the_plan = plan(spec, opened(spec, engine))
+    plan = make_plan(spec, opened(spec, engine))
     if check:
-        checks.check(
-            the_plan, engine, ignored_tables=() if has_labels else ("labels", "both tables")
+        checks.check_inputs(
+            plan, engine, ignored_tables=() if has_labels else ("labels", "both tables")
         )
-    queue.check_systems(the_plan, engine)
-    lists = pool.stages(the_plan, with_labels=has_labels, with_grades=queue.reads_grades)
-    shown = _unjudged_stage(the_plan, k, labelled_queries, queue)
-    rows = queue.placed(the_plan, shown, _rounded("shown.value"))
-    made = _sheet(the_plan, engine, [*queue.lists(the_plan, lists), *rows], WORTH, queue)
+    queue.check_systems(plan, engine)
+    lists = pool.stages(plan, with_labels=has_labels, with_grades=queue.reads_grades)
+    shown = _unjudged_stage(plan, k, labelled_queries, queue)
+    rows = queue.placed(plan, shown, _rounded("shown.value"))
+    made = _sheet(plan, engine, [*queue.lists(plan, lists), *rows], WORTH, queue)
     return replace(made, notes=tuple(queue.notes(made.keyed(TURN), k))) if queue.has_turns else made
 
 
-def of_sample(spec: Spec, engine: Database, k: int, sample: Sample) -> Sheet:
+def sheet_of_sample(spec: Spec, engine: Database, k: int, sample: Sample) -> Sheet:
     """All items that any system shows in its top k for the sampled queries, or the sampled pairs.
 
     Labels are not looked at, and need not be there: a sample is graded afresh. Ranks,
@@ -142,38 +142,38 @@ def of_sample(spec: Spec, engine: Database, k: int, sample: Sample) -> Sheet:
             the other way round.
     """
     check_count("k", k)
-    the_plan = plan(spec, opened(spec, engine))
-    check_rankings(the_plan, engine)
-    sampled = sample.stage(the_plan, engine)
+    plan = make_plan(spec, opened(spec, engine))
+    check_rankings(plan, engine)
+    sampled = sample.stage(plan, engine)
     view = {
         "about": f"one row per sampled query and item in the top {k} of a list",
-        "keys": _keys(the_plan, "ranked"),
+        "keys": _keys(plan, "ranked"),
         "columns": [],
         "joins": {"inner join sample_queries": equal("sample_queries", "ranked", sample.unit_keys)},
         "where": [f"rnk <= {sample.depth if sample.has_items else k}"],
     }
-    stages = [*pool.stages(the_plan, with_labels=False), sampled]
+    stages = [*pool.stages(plan, with_labels=False), sampled]
     rows = Stage("pool", "annotation/pool", view)
-    return _sheet(the_plan, engine, [*stages, rows])
+    return _sheet(plan, engine, [*stages, rows])
 
 
-def _unjudged_stage(the_plan: Plan, k: int, labelled_queries: bool, queue: Queue) -> Stage:
-    context = facts(the_plan.shape, "ranked")
-    discount = OPTIONS["discount"].choice(the_plan.spec.options["discount"])
+def _unjudged_stage(plan: Plan, k: int, labelled_queries: bool, queue: Queue) -> Stage:
+    context = facts(plan.shape, "ranked")
+    discount = OPTIONS["discount"].choice(plan.spec.options["discount"])
     value_sql = discount.sql.format(rank="rnk")
     if context.weight:
         value_sql = f"{value_sql} * coalesce({context.weight}, 0e0)"
     where = [f"rnk <= {k}", "is_labelled = 0"]
     if labelled_queries:
-        labels = the_plan.shape.names["labels"]
-        on = "\n            and ".join(equal(labels, "ranked", the_plan.shape.label_keys))
+        labels = plan.shape.names["labels"]
+        on = "\n            and ".join(equal(labels, "ranked", plan.shape.label_keys))
         where.append(
             f"exists (\n        select 1\n        from {labels}\n        where {on}\n    )"
         )
     joins = context.joins if context.weight and not context.weight.startswith("ranked.") else {}
     view = {
         "about": f"one row per query and item without a label in the top {k} of a list",
-        "keys": _keys(the_plan, "ranked"),
+        "keys": _keys(plan, "ranked"),
         "columns": [
             Column("min(rnk)", "best_rank"),
             Column("count(*)", "n_lists"),
@@ -187,7 +187,7 @@ def _unjudged_stage(the_plan: Plan, k: int, labelled_queries: bool, queue: Queue
 
 
 def _sheet(
-    the_plan: Plan,
+    plan: Plan,
     engine: Database,
     stages: list[Stage],
     value_columns: tuple[str, ...] = (),
@@ -195,8 +195,8 @@ def _sheet(
 ) -> Sheet:
     """The rows of the stage `pool`, with texts."""
     queue = queue or Queue()
-    lookups = texts(the_plan, engine)
-    keys = [name for name in IDS if name in (*the_plan.shape.label_keys, "item_id")]
+    lookups = texts(plan, engine)
+    keys = [name for name in IDS if name in (*plan.shape.label_keys, "item_id")]
     stages = [*lookups.values(), *stages]
     columns = [Column(f"pool.{key}", key) for key in keys]
     columns += [
@@ -219,8 +219,8 @@ def _sheet(
     return Sheet(tuple(column.name for column in columns), rows, sql)
 
 
-def _keys(the_plan: Plan, stage: str) -> list[str]:
-    return [f"{stage}.{key}" for key in (*the_plan.shape.label_keys, "item_id")]
+def _keys(plan: Plan, stage: str) -> list[str]:
+    return [f"{stage}.{key}" for key in (*plan.shape.label_keys, "item_id")]
 
 
 def _rounded(column: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from sqlmetrics.api import compile as compile_sql
+from sqlmetrics import api
 from sqlmetrics.assistants.answer import (
     MOST_ROWS,
     answer_text,
@@ -20,7 +20,7 @@ from sqlmetrics.assistants.answer import (
     visible_text,
 )
 from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.comparison.compare import compare as compare_lists
+from sqlmetrics.comparison.compare import compare
 from sqlmetrics.comparison.query_explanation import explain_query
 from sqlmetrics.comparison.report import Comparison
 from sqlmetrics.comparison.stored_comparison import compare_stored
@@ -230,7 +230,7 @@ class Questions:
             try:
                 if movers:
                     options |= {"movers": movers, "connection": engine}
-                    moved = compare_lists(the_spec, None, metrics or (), **options)
+                    moved = compare(the_spec, None, metrics or (), **options)
             except (InputError, SpecError) as error:  # of lists that have no pairs
                 problem = [f"no movers: {error}"]
         compared = {
@@ -378,7 +378,7 @@ class Questions:
         head["meaning"] = meanings.get(metric, "the spec no longer has this metric")
         if metric in map(str, the_spec.measures):
             alone = the_spec.having(metrics=(metric,), online=(), checks=())
-            head["sql"] = shortened(compile_sql(alone), LONGEST_SQL)
+            head["sql"] = shortened(api.compile(alone), LONGEST_SQL)
         rows = [
             {
                 "definition_hash": days.hash,

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.catalog.conventions import OPTIONS
-from sqlmetrics.sql.template import environment, folder
+from sqlmetrics.sql.template import environment, templates_folder
 
 if TYPE_CHECKING:
     from sqlmetrics.catalog.arithmetic import Arithmetic
@@ -322,7 +322,7 @@ class _Catalog(Mapping[str, Metric]):
     """Name -> metric; its template is read when it is asked for, so few are for most questions."""
 
     def __init__(self) -> None:
-        files = sorted((folder() / "metrics").glob("*.sql.jinja"))
+        files = sorted((templates_folder() / "metrics").glob("*.sql.jinja"))
         self._files = {path.name.removesuffix(".sql.jinja"): path for path in files}
         self._read: dict[str, Metric] = {}
 

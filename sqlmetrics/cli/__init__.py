@@ -37,73 +37,73 @@ from sqlmetrics.errors import (
 
 COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Look at numbers": {
-        "evaluate": ("evaluate.evaluate", "Evaluate rankings against labels: files or tables."),
+        "evaluate": ("evaluate", "Evaluate rankings against labels: files or tables."),
         "compare": (
-            "compare.compare",
+            "compare",
             "Compare systems with a baseline: differences, verdicts.",
         ),
         "leaderboard": (
-            "compare.leaderboard",
+            "compare",
             "Order systems by a metric: ranks, groups, a table to publish.",
         ),
         "track": (
-            "compare.track",
+            "compare",
             "Check the uploads of a shared task; refresh its leaderboard.",
         ),
         "foretell": (
-            "compare.foretell",
+            "compare",
             "Find the offline metric that foretells an online one.",
         ),
-        "gate": ("gate.gate", "Compare a branch with its base, for a pull request."),
-        "diagnose": ("compare.diagnose", "Look for known reasons why a metric moved."),
-        "funnel": ("compare.funnel", "Report at which stage relevant items are lost."),
-        "fuse": ("fusion.fuse", "Make one ranking of several: hybrid search, rank fusion."),
-        "show": ("spec.show", "Print the numbers of SPEC; write no table."),
-        "report": ("report.report", "Write a page: verdicts, charts, how it was computed."),
-        "plot": ("report.plot", "Draw one chart of a report."),
-        "clicks": ("clicks.clicks", "Evaluate a click log: CTR, labels, NDCG, click models."),
+        "gate": ("gate", "Compare a branch with its base, for a pull request."),
+        "diagnose": ("compare", "Look for known reasons why a metric moved."),
+        "funnel": ("compare", "Report at which stage relevant items are lost."),
+        "fuse": ("fusion", "Make one ranking of several: hybrid search, rank fusion."),
+        "show": ("spec", "Print the numbers of SPEC; write no table."),
+        "report": ("report", "Write a page: verdicts, charts, how it was computed."),
+        "plot": ("report", "Draw one chart of a report."),
+        "clicks": ("clicks", "Evaluate a click log: CTR, labels, NDCG, click models."),
         "reconcile": (
-            "reconcile.reconcile",
+            "reconcile",
             "Find the conventions behind a number seen elsewhere.",
         ),
-        "explain": ("learn.explain", "Explain a metric, option or preset, with an example."),
-        "list": ("learn.list_names", "List metrics, presets, options, dialects or exports."),
+        "explain": ("learn", "Explain a metric, option or preset, with an example."),
+        "list": ("learn", "List metrics, presets, options, dialects or exports."),
     },
     "Ask": {
-        "mcp": ("mcp.mcp", "Serve the numbers of SPEC to assistants (MCP)."),
+        "mcp": ("mcp", "Serve the numbers of SPEC to assistants (MCP)."),
     },
     "Every night": {
-        "init": ("learn.init", "Write an example spec with every key explained."),
-        "validate": ("spec.validate", "Check that SPEC fits its tables; compute nothing."),
-        "run": ("run.run", "Evaluate SPEC and replace its days in its tables."),
-        "check": ("build.check", "Check the fact table of SPEC against its checks."),
-        "build": ("build.build", "Run SPEC, then check what it wrote."),
-        "runs": ("history.runs", "List the runs of SPEC and what they changed."),
-        "restore": ("history.restore", "Undo a run of SPEC."),
-        "retire": ("history.retire", "Remove the rows of a spec that no longer runs."),
-        "compile": ("spec.compile_spec", "Print the SQL of SPEC in any dialect, or write a job."),
-        "export": ("export.export", "Write SPEC as files of dbt, Superset and other tools."),
-        "install": ("export.install", "Create macros of the metrics in a DuckDB file."),
-        "uninstall": ("history.uninstall", "Remove what run or install created."),
+        "init": ("learn", "Write an example spec with every key explained."),
+        "validate": ("spec", "Check that SPEC fits its tables; compute nothing."),
+        "run": ("run", "Evaluate SPEC and replace its days in its tables."),
+        "check": ("build", "Check the fact table of SPEC against its checks."),
+        "build": ("build", "Run SPEC, then check what it wrote."),
+        "runs": ("history", "List the runs of SPEC and what they changed."),
+        "restore": ("history", "Undo a run of SPEC."),
+        "retire": ("history", "Remove the rows of a spec that no longer runs."),
+        "compile": ("spec", "Print the SQL of SPEC in any dialect, or write a job."),
+        "export": ("export", "Write SPEC as files of dbt, Superset and other tools."),
+        "install": ("export", "Create macros of the metrics in a DuckDB file."),
+        "uninstall": ("history", "Remove what run or install created."),
     },
     "Trust": {
-        "debug": ("debug.debug", "Test a connection: server, version, rights."),
-        "grants": ("debug.grants", "Print the minimal rights that a role needs for SPEC."),
-        "metric": ("metric.metric", "Write a metric of your own, and test it."),
-        "doctor": ("debug.doctor", "Test a database: every metric, on difficult data."),
-        "verify": ("spec.verify", "Compare the SQL of SPEC with plain Python."),
+        "debug": ("debug", "Test a connection: server, version, rights."),
+        "grants": ("debug", "Print the minimal rights that a role needs for SPEC."),
+        "metric": ("metric", "Write a metric of your own, and test it."),
+        "doctor": ("debug", "Test a database: every metric, on difficult data."),
+        "verify": ("spec", "Compare the SQL of SPEC with plain Python."),
     },
     "Labels from people": {
-        "sheet": ("labels.sheet", "Print the items to label next, as a sheet."),
-        "sheet-import": ("labels.sheet_import", "Add the grades of a sheet to a file of labels."),
-        "sample": ("labels.sample", "Draw a stratified sample of queries for labelling."),
-        "estimate": ("labels.estimate", "Estimate metrics over all queries from a graded sample."),
-        "agree": ("agreement.agree", "Measure how far people and models agree on labels."),
-        "combine": ("agreement.combine", "Make one label of several judges'."),
+        "sheet": ("labels", "Print the items to label next, as a sheet."),
+        "sheet-import": ("labels", "Add the grades of a sheet to a file of labels."),
+        "sample": ("labels", "Draw a stratified sample of queries for labelling."),
+        "estimate": ("labels", "Estimate metrics over all queries from a graded sample."),
+        "agree": ("agreement", "Measure how far people and models agree on labels."),
+        "combine": ("agreement", "Make one label of several judges'."),
     },
     "Try it": {
-        "demo": ("learn.demo", "Create a search log and compare two rankers on it."),
-        "simulate": ("clicks.simulate", "Write a click log whose truth is known."),
+        "demo": ("learn", "Create a search log and compare two rankers on it."),
+        "simulate": ("clicks", "Write a click log whose truth is known."),
     },
 }
 """What stands above some commands in the help -> these in their order: name -> where the command
@@ -126,10 +126,10 @@ class Commands(UserDict[str, Any]):
         Raises:
             KeyError: If there is none of that name.
         """
-        home, about = self.data[name]
-        module, _, function = home.rpartition(".")
+        module, about = self.data[name]
+        function = f"{name.replace('-', '_')}_command"
         command: click.Command = getattr(import_module(f"sqlmetrics.cli.{module}"), function)
-        command.short_help = about
+        command.name, command.short_help = name, about
         return command
 
 

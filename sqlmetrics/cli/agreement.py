@@ -126,7 +126,7 @@ def labels_of(tables: tuple[str, ...]) -> Any:
 @output_options(FORMATS)
 @error_options
 @given_options
-def agree(
+def agree_command(
     *,
     tables: tuple[str, ...],
     scale: tuple[str, ...],
@@ -149,14 +149,14 @@ def agree(
     sqlmetrics agree labels.parquet --judge rater --by country
     sqlmetrics agree human.qrels gpt.qrels --rankings runs.parquet --system model
     """  # noqa: D301  # click wants the \b itself
-    from sqlmetrics.agreement.agree import agree as measure_agreement
+    from sqlmetrics.agreement.agree import agree
 
     form = format_of(output, out, FORMATS, ("judge", "other_judge", "coefficient"))
     if scale:
         arguments["scale"] = _scale(scale)
     labels = labels_of(tables)
     with location.reading(spec_of(labels)) as engine:
-        agreement = measure_agreement(labels, connection=engine, **arguments)
+        agreement = agree(labels, connection=engine, **arguments)
     answer(agreement, form, out, sql=sql)
 
 
@@ -209,7 +209,7 @@ LABEL_FORMATS = (*FORMATS, "qrels")
 @output_options(LABEL_FORMATS)
 @error_options
 @given_options
-def combine(
+def combine_command(
     *,
     tables: tuple[str, ...],
     location: Location,
@@ -234,16 +234,16 @@ def combine(
         --per system --rankings runs.csv --system model --out calibrated.csv
     sqlmetrics combine grades --judge rater --db shop.duckdb --into one_label
     """  # noqa: D301  # click wants the \b itself
-    from sqlmetrics.agreement.combine import combine as combined
+    from sqlmetrics.agreement.combine import combine
 
     form = format_of(output, out, LABEL_FORMATS, ("metric_date", "query_id", "item_id"))
     elsewhere = {"--sql": sql, "-o": output, "--out": out}
     labels = labels_of(tables)
     if is_written(into, dry_run=dry_run, elsewhere=elsewhere):
-        write_into(combined, labels, location, {**arguments, "into": into}, dry_run=dry_run)
+        write_into(combine, labels, location, {**arguments, "into": into}, dry_run=dry_run)
         return
     with location.reading(spec_of(labels)) as engine:
-        combination = combined(labels, connection=engine, **arguments)
+        combination = combine(labels, connection=engine, **arguments)
     answer(combination, form, out, sql=sql, texts={"qrels": lambda: _qrels(combination, out)})
 
 

@@ -15,7 +15,7 @@ from sqlmetrics.cli.location import PLACES, Location, place_options
 from sqlmetrics.cli.options import INPUT, OUTPUT, Command, format_option, option
 from sqlmetrics.cli.output import write
 from sqlmetrics.cli.recipients import RECIPIENTS, Alert, Recipients, alerting
-from sqlmetrics.cli.run import Choice, carry_out, run
+from sqlmetrics.cli.run import Choice, carry_out, run_command
 from sqlmetrics.engines.output_files import check_output
 from sqlmetrics.errors import NoDataError
 from sqlmetrics.tables.table import many
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 @format_option(("table", "json"))
 @alerting
 @error_options
-def check(
+def check_command(
     *,
     alert: Alert,
     spec: str,
@@ -183,7 +183,7 @@ _OF_RUN = (
 @click.argument("spec", type=INPUT)
 @alerting
 @error_options
-def build(*, alert: Alert, **options: Any) -> None:
+def build_command(*, alert: Alert, **options: Any) -> None:
     """Run SPEC and check what it wrote; exit with 1 if a check fails.
 
     build takes the options of run, and --junit and --github of check. It checks every day that an
@@ -232,7 +232,7 @@ def _option(command: click.Command, name: str) -> click.Parameter:
     return next(parameter for parameter in command.params if parameter.name == name)
 
 
-build.params[1:1] = [
-    *(_option(run, name) for name in (*_OF_RUN, *PLACES, *RECIPIENTS)),
-    *(_option(check, name) for name in ("overwrite", "junit", "github", "verbose")),
+build_command.params[1:1] = [
+    *(_option(run_command, name) for name in (*_OF_RUN, *PLACES, *RECIPIENTS)),
+    *(_option(check_command, name) for name in ("overwrite", "junit", "github", "verbose")),
 ]

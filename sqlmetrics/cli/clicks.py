@@ -106,7 +106,7 @@ def _page_or_file(_: click.Context, __: click.Parameter, begun: str) -> list[Com
 @place_options
 @output_options(FORMATS)
 @error_options
-def clicks(
+def clicks_command(
     *,
     words: tuple[str, ...],
     ubi: tuple[str, str] | None,
@@ -364,7 +364,7 @@ def _json(report: Any) -> str:
 def _csv(rows: Any) -> str:
     from sqlmetrics.tables import tabular
 
-    return tabular.csv(rows).rstrip("\n")
+    return tabular.csv_text(rows).rstrip("\n")
 
 
 def _table(rows: Any) -> Table:
@@ -446,7 +446,7 @@ def _shares(command: Any) -> Any:
 @seed_option(COMMON)
 @overwrite_option
 @error_options
-def simulate(folder: str, **settings: Any) -> None:
+def simulate_command(folder: str, **settings: Any) -> None:
     """Write a click log with bots, repeated and late clicks to FOLDER, as Parquet.
 
     The truth behind the log is known: relevance, propensities, and the events that cleaning has to
@@ -458,8 +458,8 @@ def simulate(folder: str, **settings: Any) -> None:
     \b
     sqlmetrics simulate clicks --requests 1000000 --model cascade
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.clicks.simulation import simulate as simulated
+    from sqlmetrics.clicks.simulation import simulate
 
     with progress_bar("writing a click log"):
-        summary = simulated(folder, overwrite=overwrites(), **settings)
+        summary = simulate(folder, overwrite=overwrites(), **settings)
     click.echo(summary)

@@ -148,7 +148,7 @@ TESTS = ("t", "randomization", "bootstrap", "wilcoxon")
 @output_options(FORMATS)
 @error_options
 @given_options
-def compare(
+def compare_command(
     *,
     tables: tuple[str, ...],
     labels: str | None,
@@ -173,7 +173,7 @@ def compare(
     sqlmetrics compare base.run cand.run qrels.txt -m ndcg@10 --fail-on worse
     sqlmetrics compare runs/*.txt qrels.txt -m map --all-pairs
     """  # noqa: D301  # click wants the \b itself
-    from sqlmetrics.comparison.compare import compare as compared
+    from sqlmetrics.comparison.compare import compare
     from sqlmetrics.comparison.report import json_object
 
     form = format_of(output, out, FORMATS, ("metric", "system"))
@@ -182,7 +182,7 @@ def compare(
         raise click.UsageError("no metric to compare; name some, like -m ndcg@10,recall@100,mrr")
     failed = None
     try:
-        comparison = found_by(compared, rankings, labels, location, arguments)
+        comparison = found_by(compare, rankings, labels, location, arguments)
     except CheckError as error:
         failed, comparison = error, error.result
     texts = {}
@@ -216,7 +216,7 @@ FIRST = ("system", "baseline")
 @output_options(("table", "json"))
 @error_options
 @given_options
-def diagnose(
+def diagnose_command(
     *,
     tables: tuple[str, ...],
     labels: str | None,
@@ -235,11 +235,11 @@ def diagnose(
     sqlmetrics diagnose old.run new.run qrels.txt
     sqlmetrics diagnose search.yml --dates 2026-11-01,2026-11-08 --systems prod
     """  # noqa: D301  # click wants the \b itself
-    from sqlmetrics.comparison.diagnosis.diagnosis import diagnose as diagnosed
+    from sqlmetrics.comparison.diagnosis.diagnosis import diagnose
 
     form = format_of(output, out, ("table", "json"), FIRST)
     rankings, labels = sources(tables, labels)
-    diagnosis = found_by(diagnosed, rankings, labels, location, arguments)
+    diagnosis = found_by(diagnose, rankings, labels, location, arguments)
     rows = json.dumps(diagnosis.to_dicts(), indent=2) if form == "json" else repr(diagnosis)
     write(rows + "\n", out, has_columns(form, *FIRST) if form == "json" else None)
 
@@ -288,7 +288,7 @@ def diagnose(
 @output_options(FORMATS)
 @error_options
 @given_options
-def funnel(
+def funnel_command(
     *,
     tables: tuple[str, ...],
     labels: str | None,
@@ -309,11 +309,11 @@ def funnel(
     sqlmetrics funnel --stage recall=all.csv --stage page=page.csv labels.csv
     sqlmetrics funnel search.yml --stage-column step
     """  # noqa: D301  # click wants the \b itself
-    from sqlmetrics.comparison.funnel.funnel import funnel as lost
+    from sqlmetrics.comparison.funnel.funnel import funnel
 
     form = format_of(output, out, FORMATS, ("system", "segment_name"))
     rankings, labels = _sources(tables, labels, stages)
-    funnel_found = found_by(lost, rankings, labels, location, arguments)
+    funnel_found = found_by(funnel, rankings, labels, location, arguments)
     answer(funnel_found, form, out, sql=sql)
 
 
@@ -425,7 +425,7 @@ CORRECTIONS = ("holm", "bonferroni", "bh", "none")
 @output_options((*FORMATS, *PICTURES))
 @error_options
 @given_options
-def leaderboard(
+def leaderboard_command(
     *,
     tables: tuple[str, ...],
     labels: str | None,
@@ -453,7 +453,7 @@ def leaderboard(
     sqlmetrics leaderboard runs/*.txt qrels.txt -m map --pool-depth 100
     sqlmetrics leaderboard search.yml --baseline prod --test t --correction bh
     """  # noqa: D301  # click wants the \b itself
-    from sqlmetrics.comparison.leaderboard.leaderboard import leaderboard as ordered
+    from sqlmetrics.comparison.leaderboard.leaderboard import leaderboard
 
     if methods and (sql or output or shown_table):
         raise SpecError("--methods prints a paragraph; leave --sql, --table and -o out")
@@ -466,7 +466,7 @@ def leaderboard(
     rankings, labels = sources(tables, labels)
     if spec_of(rankings) is None and "metrics" not in arguments:
         raise click.UsageError("no metric to order by; name some, like -m ndcg@10,recall@100,mrr")
-    board = found_by(ordered, rankings, labels, location, arguments)
+    board = found_by(leaderboard, rankings, labels, location, arguments)
     if methods:
         paragraph = board.methods_text()
         is_shown = out is None and terminal_width()
@@ -515,7 +515,7 @@ def _check_table(shown_table: str | None, form: str, arguments: Mapping[str, Any
 )
 @overwrite_option
 @error_options
-def track(*, track_file: str, out: str) -> None:
+def track_command(*, track_file: str, out: str) -> None:
     """Check the uploads of a shared task and refresh its leaderboard.
 
     TRACK.YML says where uploads, labels and topics are, what an upload must be, and what the page
@@ -525,9 +525,9 @@ def track(*, track_file: str, out: str) -> None:
     \b
     sqlmetrics track track.yml --out site
     """  # noqa: D301  # click wants the \b itself
-    from sqlmetrics.comparison.track.track import track as refresh
+    from sqlmetrics.comparison.track.track import track
 
-    result = refresh(track_file, out=out, overwrite=overwrites())
+    result = track(track_file, out=out, overwrite=overwrites())
     write(f"{result.text()}\n", None)
     say(f"wrote {out}/index.html")
 
@@ -561,7 +561,7 @@ def track(*, track_file: str, out: str) -> None:
 @place_options
 @output_options(FORMATS)
 @error_options
-def foretell(
+def foretell_command(
     *,
     experiments: tuple[str, ...],
     location: Location,
@@ -581,10 +581,10 @@ def foretell(
     sqlmetrics foretell experiments/*.parquet --online revenue_per_request
     sqlmetrics foretell bi.experiments --online ctr@5 -m ndcg@10 --db bi.duckdb
     """  # noqa: D301  # click wants the \b itself
-    from sqlmetrics.comparison.foretell import foretell as find_proxies
+    from sqlmetrics.comparison.foretell import foretell
 
     form = format_of(output, out, FORMATS, ("metric", "n_experiments", "quality"))
     with location.reading() as engine:
         tables = experiments[0] if len(experiments) == 1 else [*experiments]
-        proxies = find_proxies(tables, connection=engine, **arguments)
+        proxies = foretell(tables, connection=engine, **arguments)
     answer(proxies, form, out, sql=sql)

@@ -23,7 +23,7 @@ UNASKED = "as far as the role may: sqlmetrics grants SPEC --role NAME prints wha
 @click.argument("spec", type=INPUT, required=False)
 @place_options
 @error_options
-def debug(*, spec: str | None, location: Location) -> None:
+def debug_command(*, spec: str | None, location: Location) -> None:
     """Test a connection: server, version, and the rights of the role.
 
     The default is the target of profiles.yml. With SPEC, debug also tests whether a run can write:
@@ -100,7 +100,9 @@ def _writing(engine: Database, names: list[str]) -> tuple[str, ...]:
 @dialect_option("that of the connection")
 @place_options
 @error_options
-def grants(*, spec: str, role: str, kind: str, dialect: str | None, location: Location) -> None:
+def grants_command(
+    *, spec: str, role: str, kind: str, dialect: str | None, location: Location
+) -> None:
     """Print the GRANT statements for the minimal rights of a role for SPEC.
 
     No database is opened: an administrator runs the statements. The names of databases and schemas
@@ -110,16 +112,14 @@ def grants(*, spec: str, role: str, kind: str, dialect: str | None, location: Lo
     sqlmetrics grants search.yml --role nightly --target prod
     sqlmetrics grants search.yml --role bi --kind reader --dialect postgres
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.jobs.grants import grants as statements
+    from sqlmetrics.jobs.grants import grants
     from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
     connection_url = None if dialect and not location.is_given else location.place
     database, schema = connection_url.home if connection_url else ("", "")
     name, settings = dialect or location.dialect, connection_url.options if connection_url else {}
-    text = statements(
-        the_spec, name, role, kind, database=database, schema=schema, settings=settings
-    )
+    text = grants(the_spec, name, role, kind, database=database, schema=schema, settings=settings)
     click.echo(text, nl=False)
 
 
@@ -137,7 +137,7 @@ def grants(*, spec: str, role: str, kind: str, dialect: str | None, location: Lo
 )
 @option("--list-cases", is_flag=True, help="Print only the names of the cases.")
 @error_options
-def doctor(location: Location, words: tuple[str, ...], *, list_cases: bool) -> None:
+def doctor_command(location: Location, words: tuple[str, ...], *, list_cases: bool) -> None:
     """Test a database: compute every metric and option on difficult data.
 
     The data go into a schema that doctor creates and drops. Every number is compared with the

@@ -19,7 +19,7 @@ from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.clicks.simulation import simulate
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.engines.output_files import output_folder, refuse_existing
-from sqlmetrics.proof.verify import verify
+from sqlmetrics.proof.verify import verify_spec
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.tables.table import Table, metric_value
 
@@ -349,7 +349,7 @@ def show(folder: Path, say: Callable[[str], object], *, overwrite: bool = False)
     paths = _write_log(folder, overwrite=overwrite)
     spec = Spec.read(paths["spec"])
     with connect() as engine:
-        result, agreements = verify(spec, engine)
+        result, agreements = verify_spec(spec, engine)
         with _output(folder, is_demo_folder=True) as staging:  # which it is by now
             pq.write_table(result.summary(), staging / paths["summary"].name)
             pq.write_table(result.per_query(), staging / paths["per_query"].name)

@@ -120,7 +120,7 @@ def _no_level(_: click.Context, __: click.Parameter, level: str | None) -> None:
 @output_options(FORMATS)
 @error_options
 @given_options
-def evaluate(
+def evaluate_command(
     *,
     tables: tuple[str, ...],
     labels: str | None,
@@ -147,7 +147,7 @@ def evaluate(
     sqlmetrics evaluate run*.trec qrels.txt -m map,ndcg_cut_10 --preset trec_eval
     sqlmetrics evaluate traces.jsonl -m recall@5,mrr
     """  # noqa: D301  # click wants the \b itself
-    from sqlmetrics.evaluation.evaluate import evaluate as run
+    from sqlmetrics.evaluation.evaluate import evaluate
 
     if labels is None and len(tables) == 1 and tables[0].endswith(SPECS):
         from sqlmetrics.cli.spec import show_spec
@@ -175,7 +175,7 @@ def evaluate(
         location.reading() as engine,
         progress_bar("evaluating") as on_progress,
     ):
-        result = run(
+        result = evaluate(
             rankings,
             labels,
             metrics,

@@ -51,7 +51,7 @@ def tool_options(command: Callable[..., None]) -> Callable[..., None]:
 @tool_options
 @place_options
 @error_options
-def export(
+def export_command(
     *,
     tool: str,
     spec: str,
@@ -69,13 +69,12 @@ def export(
     sqlmetrics export malloy search.yml --out analytics
     sqlmetrics list exports
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.jobs.exports.formats import export as written
-    from sqlmetrics.jobs.exports.formats import format_named
+    from sqlmetrics.jobs.exports.formats import export, format_named
     from sqlmetrics.spec.spec import Spec
 
     tool_format = format_named(tool)
     folder = out or tool_format.place or tool
-    files = written(
+    files = export(
         Spec.read(spec),
         tool,
         folder,
@@ -104,7 +103,7 @@ def export(
 @place_options
 @option("--sql", "printed", is_flag=True, old_spellings=("--print",), help="Print only the SQL.")
 @error_options
-def install(file: str | None, *, location: Location, printed: bool) -> None:
+def install_command(file: str | None, *, location: Location, printed: bool) -> None:
     """Create table macros of the metrics in FILE, a DuckDB database, or in --target.
 
     Any DuckDB client can use the macros without Python. Each takes the names of two tables:

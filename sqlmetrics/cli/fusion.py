@@ -218,7 +218,7 @@ FORMULA = "Formula"
 @output_options(FORMATS)
 @error_options
 @given_options
-def fuse(
+def fuse_command(
     *,
     tables: tuple[str, ...],
     location: Location,
@@ -244,7 +244,7 @@ def fuse(
     sqlmetrics fuse bm25 dense --db shop.duckdb --into hybrid --overwrite
     sqlmetrics fuse bm25.csv dense.csv labels.csv --sweep -m ndcg@10
     """  # noqa: D301  # click wants the \b itself
-    from sqlmetrics.fusion.fuse import fuse as fused
+    from sqlmetrics.fusion.fuse import fuse
 
     columns = ("metric", "segment_name") if sweep else ("metric_date", "query_id", "item_id")
     form = format_of(output, out, FORMATS, columns)
@@ -253,12 +253,12 @@ def fuse(
     elsewhere = {"--sweep": sweep, "--sql": sql, "-o": output, "--out": out}
     if is_written(into, dry_run=dry_run, elsewhere=elsewhere):
         single = {**single_arguments(arguments), "into": into}
-        write_into(fused, _runs(tables), location, single, dry_run=dry_run)
+        write_into(fuse, _runs(tables), location, single, dry_run=dry_run)
         return
     if sweep:
         run_sweep(tables, location, arguments, form=form, out=out, sql=sql)
         return
-    fusion = found_by(fused, _runs(tables), None, location, single_arguments(arguments))
+    fusion = found_by(fuse, _runs(tables), None, location, single_arguments(arguments))
     answer(fusion, form, out, sql=sql)
 
 

@@ -618,7 +618,7 @@ SUMMARY = "GITHUB_STEP_SUMMARY"
 @out_option
 @error_options
 @given_options
-def gate(
+def gate_command(
     *,
     tables: tuple[str, ...],
     base: str | None,

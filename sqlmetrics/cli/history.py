@@ -40,7 +40,7 @@ def _confirming(command: Callable[..., None]) -> Callable[..., None]:
 @place_options
 @_confirming
 @error_options
-def retire(
+def retire_command(
     *,
     spec: str,
     for_good: bool,
@@ -58,8 +58,7 @@ def retire(
     sqlmetrics retire search.yml --db shop.duckdb
     sqlmetrics retire search.yml --db shop.duckdb --rows 2448
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.jobs.history.removal import retire as removed
-    from sqlmetrics.jobs.history.removal import retirement
+    from sqlmetrics.jobs.history.removal import retire, retirement
     from sqlmetrics.jobs.provenance import Provenance
     from sqlmetrics.spec.spec import Spec
 
@@ -73,7 +72,7 @@ def retire(
         way_back = "the archives keep these rows" if removal.are_kept else "there is no way back"
         _confirm(removal.n_rows, yes, expected, way_back)
         provenance = Provenance(note, Path(spec).parent)
-        run_id = removed(the_spec, engine, removal.n_rows, for_good=for_good, provenance=provenance)
+        run_id = retire(the_spec, engine, removal.n_rows, for_good=for_good, provenance=provenance)
     again = f"; restore {run_id[:8]} puts them back" if removal.are_kept else ""
     say(f"{many(removal.n_rows, 'row')} of {the_spec.title} removed{again}")
 
@@ -83,7 +82,9 @@ def retire(
 @place_options
 @_confirming
 @error_options
-def uninstall(*, spec: str | None, location: Location, yes: bool, expected: int | None) -> None:
+def uninstall_command(
+    *, spec: str | None, location: Location, yes: bool, expected: int | None
+) -> None:
     """Remove what runs created beside the fact table of SPEC: tables, views, a function.
 
     The tables hold the numbers of every spec that writes to them. Without SPEC, uninstall removes
@@ -95,8 +96,7 @@ def uninstall(*, spec: str | None, location: Location, yes: bool, expected: int 
     sqlmetrics uninstall search.yml --db shop.duckdb
     sqlmetrics uninstall --db shop.duckdb --yes
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.jobs.history.removal import made_by_install, made_by_runs
-    from sqlmetrics.jobs.history.removal import uninstall as removed
+    from sqlmetrics.jobs.history.removal import made_by_install, made_by_runs, uninstall
     from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec) if spec is not None else None
@@ -114,7 +114,7 @@ def uninstall(*, spec: str | None, location: Location, yes: bool, expected: int 
         )
         n_rows = sum(made_object.rows or 0 for made_object in made_objects)
         _confirm(n_rows, yes, expected, "there is no way back")
-        removed(engine, made_objects, the_spec)
+        uninstall(engine, made_objects, the_spec)
     say(f"{many(len(made_objects), 'thing')} removed, with {many(n_rows, 'row')}")
 
 
@@ -147,7 +147,7 @@ def _confirm(n_rows: int, yes: bool, expected: int | None, way_back: str) -> Non
 @option("--note", metavar="TEXT", default="", help="Reason for the run, kept in the run log.")
 @place_options
 @error_options
-def restore(*, spec: str, run: str, note: str, location: Location) -> None:
+def restore_command(*, spec: str, run: str, note: str, location: Location) -> None:
     """Undo RUN of SPEC: put back the rows that it replaced, all or nothing.
 
     RUN is the start of a run id that runs prints, or last for the latest run in effect. A restore
@@ -157,14 +157,14 @@ def restore(*, spec: str, run: str, note: str, location: Location) -> None:
     sqlmetrics runs search.yml --db shop.duckdb
     sqlmetrics restore search.yml 3f2a91bc --db shop.duckdb --note "wrong labels"
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.jobs.history.restore import restore as taken_back
+    from sqlmetrics.jobs.history.restore import restore
     from sqlmetrics.jobs.provenance import Provenance
     from sqlmetrics.jobs.schema import targets
     from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
     engine = location.changing()
-    restoration = taken_back(the_spec, engine, run, provenance=Provenance(note, Path(spec).parent))
+    restoration = restore(the_spec, engine, run, provenance=Provenance(note, Path(spec).parent))
     name_by_table = targets(the_spec)
     days = f", {restoration.run.days}" if restoration.run.days else ""
     for sentence in restoration.notes:
@@ -197,7 +197,7 @@ def restore(*, spec: str, run: str, note: str, location: Location) -> None:
 @place_options
 @format_option(("table", "json"))
 @error_options
-def runs(*, spec: str, last: int, location: Location, output: str) -> None:
+def runs_command(*, spec: str, last: int, location: Location, output: str) -> None:
     """List the runs of SPEC: who ran them, which days, what changed in the fact table.
 
     Times are UTC. Changes are counted against the rows that a run replaced, as long as these rows

@@ -133,7 +133,7 @@ ORDERS = ("value", "depth", "move-to-front")
 @table_options
 @error_options
 @given_options
-def sheet(
+def sheet_command(
     *,
     tables: tuple[str, ...],
     labels: str | None,
@@ -168,11 +168,10 @@ def sheet(
     sqlmetrics sheet search.yml -k 10 --sample sample.csv --out sheet.csv
     sqlmetrics sheet runs/*.trec --assessors ann,bob --overlap 0.1 --out sheets/
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.annotation import sheet as sheets
     from sqlmetrics.annotation.pool import Queue
     from sqlmetrics.annotation.question import asked_spec
     from sqlmetrics.annotation.sample import Sample
-    from sqlmetrics.annotation.sheet import Assessors
+    from sqlmetrics.annotation.sheet import Assessors, sheet_of_sample, unjudged_sheet
 
     people = Assessors(assessors, overlap)
     people.check()
@@ -188,9 +187,9 @@ def sheet(
         if sample is not None:
             drawn_sample = Sample.read(sample)
             _check_of_sample(drawn_sample, k, queue, labelled_queries=labelled_queries)
-            labelling_sheet = sheets.of_sample(sheet_spec, engine, depth, drawn_sample)
+            labelling_sheet = sheet_of_sample(sheet_spec, engine, depth, drawn_sample)
         else:
-            labelling_sheet = sheets.unjudged(
+            labelling_sheet = unjudged_sheet(
                 sheet_spec,
                 engine,
                 depth,
@@ -297,7 +296,7 @@ def _check_of_sample(
 )
 @option("--date", metavar="COLUMN", help="Day column of the labels.", heading=COLUMNS)
 @error_options
-def sheet_import(
+def sheet_import_command(
     *,
     sheets: tuple[str, ...],
     labels: str,
@@ -398,7 +397,7 @@ FORMATS = ("table", "json", "csv")
 @table_options
 @error_options
 @given_options
-def sample(
+def sample_command(
     *,
     tables: tuple[str, ...],
     labels: str | None,
@@ -554,7 +553,7 @@ def _check_size(
 @place_options
 @output_options(FORMATS)
 @error_options
-def estimate(
+def estimate_command(
     *,
     spec: str,
     sample: str,
@@ -582,12 +581,12 @@ def estimate(
     sqlmetrics estimate search.yml sample.csv --labels checkup.csv -m dcg@10
     sqlmetrics estimate search.yml sample.csv --llm-labels llm.csv -m dcg@10
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.annotation import estimate as checkup
+    from sqlmetrics.annotation.estimate import ESTIMATE_COLUMNS, estimate
     from sqlmetrics.annotation.pair_frames import LlmLabels
     from sqlmetrics.annotation.sample import Sample
     from sqlmetrics.spec.spec import Spec
 
-    form = format_of(output, out, FORMATS, checkup.COLUMNS[:3])
+    form = format_of(output, out, FORMATS, ESTIMATE_COLUMNS[:3])
     spec_estimated, query_sample = Spec.read(spec), Sample.read(sample)
     spec_estimated = (
         spec_estimated.having(metrics=spec_estimated.in_our_words(metrics))
@@ -608,7 +607,7 @@ def estimate(
             llm = LlmLabels(llm_spec, judged, llm_weight)
         if llm_grade and not llm_labels:
             spec_estimated = _graded_alone(spec_estimated)
-        estimates = checkup.estimate(
+        estimates = estimate(
             spec_estimated,
             engine,
             query_sample,

@@ -22,17 +22,17 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.exports.formats import FORMATS
 from sqlmetrics.sql.conformance import trust
 from sqlmetrics.sql.dialects import DIALECTS
-from sqlmetrics.sql.template import folder
+from sqlmetrics.sql.template import templates_folder
 from sqlmetrics.tables.table import Table
 
 LISTS = ("metrics", "online", "presets", "options", "dialects", "exports")
 
 
-@click.command("list", cls=Command)
+@click.command(cls=Command)
 @click.argument("what", type=click.Choice(LISTS))
 @format_option(("table", "json"))
 @error_options
-def list_names(what: str, output: str) -> None:
+def list_command(what: str, output: str) -> None:
     """List metrics, online metrics, presets, options, dialects or exports."""
     import json
 
@@ -83,7 +83,7 @@ def _fitted(table: Table, width: int | None) -> str:
 )
 @metrics_from_option
 @error_options
-def explain(name: str, preset: str | None, metrics_from: tuple[str, ...]) -> None:
+def explain_command(name: str, preset: str | None, metrics_from: tuple[str, ...]) -> None:
     """Explain a metric, option or preset: formula, choices, SQL, a worked example.
 
     \b
@@ -92,9 +92,9 @@ def explain(name: str, preset: str | None, metrics_from: tuple[str, ...]) -> Non
     sqlmetrics explain ties
     sqlmetrics explain xgboost
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.api import explain as explained
+    from sqlmetrics.api import explain
 
-    click.echo(explained(name, preset, metrics_from))
+    click.echo(explain(name, preset, metrics_from))
 
 
 @click.command(cls=Command)
@@ -104,7 +104,7 @@ def explain(name: str, preset: str | None, metrics_from: tuple[str, ...]) -> Non
 @option("--clicks", is_flag=True, help="Write the spec of a click log.")
 @option("--schema", is_flag=True, help="Print only the JSON schema of specs.", heading=OUTPUT)
 @error_options
-def init(file: str, force: bool, clicks: bool, schema: bool) -> None:
+def init_command(file: str, force: bool, clicks: bool, schema: bool) -> None:
     """Write an example spec to FILE, with every key explained."""
     if schema:
         click.echo(schema_text(), nl=False)
@@ -118,7 +118,7 @@ def init(file: str, force: bool, clicks: bool, schema: bool) -> None:
 )
 @overwrite_option
 @error_options
-def demo(out: str) -> None:
+def demo_command(out: str) -> None:
     """Create a search log, evaluate two rankers on it, and print what to try next."""
     from sqlmetrics.cli.demo import show
 
@@ -136,7 +136,7 @@ SCHEMA = "sqlmetrics.schema.json"
 
 def example(name: str = "example") -> str:
     """The text of an example spec: `example`, or `clicks` for a click log."""
-    return (folder() / "cli" / f"{name}.yml").read_text(encoding="utf-8")
+    return (templates_folder() / "cli" / f"{name}.yml").read_text(encoding="utf-8")
 
 
 def schema_text() -> str:

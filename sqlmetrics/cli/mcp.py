@@ -48,7 +48,7 @@ INSTALL = "mcp needs the official SDK: pip install 'sqlmetrics[mcp]'"
     heading=EXECUTION,
 )
 @error_options
-def mcp(
+def mcp_command(
     specs: tuple[str, ...],
     location: Location,
     *,

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 )
 @overwrite_option
 @error_options
-def metric(
+def metric_command(
     action: str, names: tuple[str, ...], folder: str, engines: tuple[str, ...], *, python: bool
 ) -> None:
     """Write a metric of your own as a file, or test metric files.
@@ -122,12 +122,12 @@ def _written(name: str, folder: Path) -> str:
     from sqlmetrics.catalog.measure import name_problem
     from sqlmetrics.catalog.metric_files import ENDING
     from sqlmetrics.cli.learn import write_new
-    from sqlmetrics.sql.template import folder as templates
+    from sqlmetrics.sql.template import templates_folder
 
     if problem := name_problem(name):
         raise SpecError(f"metric new: {problem}")
     file = folder / f"{name}{ENDING}"
-    text = (templates() / "cli" / f"metric{ENDING}").read_text(encoding="utf-8")
+    text = (templates_folder() / "cli" / f"metric{ENDING}").read_text(encoding="utf-8")
     folder.mkdir(parents=True, exist_ok=True)
     title = name.replace("_", " ").capitalize()
     write_new(file, text.replace("NAME", title), overwrite=overwrites())

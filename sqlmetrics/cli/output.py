@@ -161,7 +161,7 @@ def emit(
     programs: dict[str, Callable[[], str]] = {
         "json": lambda: tabular.json_lines(rows()),
         "jsonl": lambda: tabular.jsonl(rows()),
-        "csv": lambda: tabular.csv(rows()).rstrip("\n"),
+        "csv": lambda: tabular.csv_text(rows()).rstrip("\n"),
     }
     write({**programs, **texts}[output]() + "\n", out)
 

@@ -72,7 +72,7 @@ NOTHING_FITS = 1
 @format_option(("table", "json"))
 @error_options
 @given_options
-def reconcile(
+def reconcile_command(
     *,
     tables: tuple[str, ...],
     labels: str | None,
@@ -97,14 +97,14 @@ def reconcile(
     """  # noqa: D301  # click wants the \b itself
     import json
 
-    from sqlmetrics.proof.reconcile.reconcile import reconcile as run
+    from sqlmetrics.proof.reconcile.reconcile import reconcile
 
     rankings, labels = sources(tables, labels)
     if spec_of(rankings) is not None:
         raise click.UsageError("give RANKINGS and LABELS: reconcile takes no spec")
     file, column = (None, None) if values is None else _file_and_column(values)
     with location.reading_default("reconcile") as engine, progress_bar("trying conventions"):
-        reconciliation = run(
+        reconciliation = reconcile(
             rankings,
             labels,
             metric,

@@ -111,7 +111,7 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
     "--charts", metavar="FOLDER", help="Folder for the charts as Vega-Lite JSON.", heading=OUTPUT
 )
 @_options
-def report(
+def report_command(
     *,
     tables: tuple[str, ...],
     labels: str | None,
@@ -156,7 +156,7 @@ def report(
     help="File to write: .svg, .png or .json (Vega-Lite).  [default: CHART.svg]",
 )
 @_options
-def plot(
+def plot_command(
     *,
     picture: str,
     tables: tuple[str, ...],
@@ -182,13 +182,13 @@ def _made(
     tables: tuple[str, ...], labels: str | None, location: Location, arguments: dict[str, Any]
 ) -> Report:
     """The report that is asked for."""
-    from sqlmetrics.comparison.page.sources import report as made
+    from sqlmetrics.comparison.page.sources import report
 
     rankings, truth = sources(tables, labels)
     is_swept, judges = arguments.pop("sweep", False), arguments.pop("judges", ())
     with location.reading(spec_of(rankings)) as engine:
         sweep = _sweep(rankings, truth, engine, arguments) if is_swept else None
-        page = made(rankings, truth, connection=engine, sweep=sweep, **arguments)
+        page = report(rankings, truth, connection=engine, sweep=sweep, **arguments)
         if not judges:
             return page
         agreement = _agreement(

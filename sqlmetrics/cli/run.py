@@ -99,7 +99,7 @@ SYSTEMS = 4
 @recipient_options
 @alerting
 @error_options
-def run(
+def run_command(
     *,
     alert: Alert,
     spec: str,
@@ -348,7 +348,7 @@ def _print(spec: Spec, choice: Choice, location: Location) -> None:
     from sqlmetrics.jobs.days import days_of
     from sqlmetrics.jobs.dry_run import dry_run
     from sqlmetrics.jobs.job import job_text
-    from sqlmetrics.sql.dialects import dialect as named
+    from sqlmetrics.sql.dialects import dialect_named
     from sqlmetrics.sql.translation import Translation
 
     dialect = location.dialect
@@ -356,7 +356,7 @@ def _print(spec: Spec, choice: Choice, location: Location) -> None:
         database = location.reading(spec, is_needed=True)
     except SqlmetricsError as error:
         say(f"note: without zones, types and costs, since the database cannot be asked: {error}")
-        translation = Translation(named(dialect))
+        translation = Translation(dialect_named(dialect))
         now = translation.expression(translation.dialect.times.now, "0")
         script = job_text(spec, translation, days_of(spec, choice.days), "'dry run'", now)
         click.echo(str(script), nl=False)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from sqlmetrics.jobs.definitions import DefinedDays
 
 
-@click.command("compile", cls=Command)
+@click.command(cls=Command)
 @click.argument("spec", type=INPUT)
 @dialect_option("that of profiles.yml, else duckdb")
 @option("--per-query", is_flag=True, help="Print the SQL of the per-query table.")
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 @overwrite_option
 @place_options
 @error_options
-def compile_spec(
+def compile_command(
     *,
     spec: str,
     dialect: str | None,
@@ -96,7 +96,7 @@ def compile_spec(
 @option("--offline", is_flag=True, help="Check the specs alone, without a table or database.")
 @place_options
 @error_options
-def validate(specs: tuple[str, ...], location: Location, *, offline: bool) -> None:
+def validate_command(specs: tuple[str, ...], location: Location, *, offline: bool) -> None:
     """Check that SPEC fits its tables: relations, columns, types, named values.
 
     No metric is computed. If the spec names a value that no row has (an action, a baseline, the
@@ -139,7 +139,7 @@ def validate(specs: tuple[str, ...], location: Location, *, offline: bool) -> No
     help="Largest |a - b| / max(1, |b|) that passes.",
 )
 @error_options
-def verify(
+def verify_command(
     spec: str,
     location: Location,
     tolerance: float,
@@ -150,8 +150,7 @@ def verify(
     a number differs by more than --tolerance.
     """
     from sqlmetrics.clicks.evaluate import ready
-    from sqlmetrics.proof.verify import sampled
-    from sqlmetrics.proof.verify import verify as compare
+    from sqlmetrics.proof.verify import sampled, verify_spec
     from sqlmetrics.spec.spec import Spec
     from sqlmetrics.tables.table import Table
 
@@ -162,7 +161,7 @@ def verify(
         ready(the_spec, engine),
     ):
         part, queries = sampled(the_spec, engine)
-        _, agreements = compare(part, engine)
+        _, agreements = verify_spec(part, engine)
     rows = [
         [
             str(agreement.measure),
@@ -205,7 +204,7 @@ def verify(
 @check_option
 @output_options(FORMATS)
 @error_options
-def show(
+def show_command(
     *,
     spec: str,
     location: Location,

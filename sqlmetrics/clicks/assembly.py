@@ -19,7 +19,7 @@ from sqlmetrics.sql.template import identifier, literal, parts
 from sqlmetrics.sql.translation import Translation
 
 
-def tables_of(
+def click_tables_of(
     clicks: Clicks,
     relations: Mapping[str, Relation],
     translation: Translation,

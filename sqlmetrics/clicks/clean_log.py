@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.clicks import cleaning_report, log_checks, named_values, ubi
-from sqlmetrics.clicks.assembly import tables_of
+from sqlmetrics.clicks.assembly import click_tables_of
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.cleaning_report import IMPRESSIONS, doubts_of_log, null_systems
 from sqlmetrics.clicks.labels import labels, labels_note, pooled
@@ -387,9 +387,9 @@ def log_tables(
     }
     kinds = log_checks.check_columns(clicks, relations, engine)
     clicks = ubi.settled(clicks, relations, kinds, engine)
-    tables = tables_of(clicks, relations, engine.translation, kinds, only_days=only_days)
+    tables = click_tables_of(clicks, relations, engine.translation, kinds, only_days=only_days)
     if files := _near_files(tables, relations, engine):
-        near_tables = tables_of(
+        near_tables = click_tables_of(
             clicks, relations | files, engine.translation, kinds, only_days=only_days
         )
         near_relations = {

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sqlmetrics.catalog.online import online
-from sqlmetrics.clicks.assembly import tables_of as click_tables
+from sqlmetrics.clicks.assembly import click_tables_of
 from sqlmetrics.clicks.cleaning import ClickTables, view_name
 from sqlmetrics.clicks.columns import SESSION
 from sqlmetrics.clicks.labels import POOLED, labels, pooled
@@ -26,8 +26,8 @@ from sqlmetrics.clicks.online_sums import sums
 from sqlmetrics.engines.temporary import TABLE, VIEW, Step
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.inputs.sources import relation_of, tables_of
-from sqlmetrics.plan import script
-from sqlmetrics.plan.plan import plan
+from sqlmetrics.plan.plan import make_plan
+from sqlmetrics.plan.script import query_text, wrapped
 from sqlmetrics.spec.click_log import LABELS, OF_POOL, RANKINGS, Clicks
 from sqlmetrics.spec.named_values import measured_actions, named_in
 from sqlmetrics.spec.source import Model
@@ -169,7 +169,7 @@ def statements(spec: Spec, translation: Translation) -> Iterator[str]:
     for step in steps(spec, log_tables(spec, translation)):
         yield step.create(translation)
     if spec.metrics:
-        yield translation.text(script.query(plan(spec, tables_of(spec, translation))))
+        yield translation.text(query_text(make_plan(spec, tables_of(spec, translation))))
 
 
 def header(spec: Spec, *, unshown: bool = False) -> str:
@@ -191,7 +191,7 @@ def header(spec: Spec, *, unshown: bool = False) -> str:
         counterfactual is not None and counterfactual.rankings is not None
     )
     return "".join(
-        script.wrapped(f"{title}: ", words)
+        wrapped(f"{title}: ", words)
         for title, words in (
             ("metrics", [*spec.online, *(m.text for m in spec.measures), *map(str, estimated)]),
             ("labels", list(_conventions(clicks.labels, OF_POOL[clicks.labels.pool]))),
@@ -251,5 +251,5 @@ def log_tables(spec: Spec, translation: Translation, *, only_days: bool = False)
             "name it as the relation"
         )
         raise SpecError([f"{name}: {remedy}" for name in files])
-    tables = click_tables(spec.clicks, relations, translation, only_days=only_days)
+    tables = click_tables_of(spec.clicks, relations, translation, only_days=only_days)
     return replace(tables, measured=measured_actions(named_in(spec)))

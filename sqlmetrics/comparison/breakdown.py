@@ -532,7 +532,7 @@ class Part:
         return self.total / self.weight if self.weight else None
 
 
-def check(by: Sequence[str]) -> None:
+def check_slices(by: Sequence[str]) -> None:
     """Raise SpecError if there are no slices that could contribute."""
     if not by:
         raise SpecError("contributions need segments; name them with by (--by country; --segment)")

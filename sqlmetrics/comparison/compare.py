@@ -11,10 +11,9 @@ from typing import Any, Unpack
 from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.clicks.evaluate import ready
-from sqlmetrics.comparison import breakdown as contributing
 from sqlmetrics.comparison import findings
 from sqlmetrics.comparison.all_pairs import check_all_pairs, pair_rows
-from sqlmetrics.comparison.breakdown import lost_queries, movers_of
+from sqlmetrics.comparison.breakdown import check_slices, contributions_of, lost_queries, movers_of
 from sqlmetrics.comparison.counterfactual import check_fits, compare_estimates, estimates_asked
 from sqlmetrics.comparison.design import design, one_system
 from sqlmetrics.comparison.online.ratios import (
@@ -34,15 +33,13 @@ from sqlmetrics.comparison.sums.pairing import Pairing
 from sqlmetrics.comparison.sums.resampling import Resampling
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import SpecError
-from sqlmetrics.evaluation.checks.absence import check_present
-from sqlmetrics.evaluation.checks.absence import note as sample_note
+from sqlmetrics.evaluation.checks.absence import check_present, sample_notes
 from sqlmetrics.evaluation.execution import USUALLY, executing
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.runs import SYSTEM
 from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments, with_texts
 from sqlmetrics.jobs.days import days_between, days_of, on_days, zone_of_days
-from sqlmetrics.plan.plan import Plan
-from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.plan.plan import Plan, make_plan
 from sqlmetrics.plan.script import Script
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.plan.tables import Tables
@@ -240,7 +237,7 @@ def _compared(
     if options.winsorise is not None:
         raise SpecError(NO_AMOUNT)
     if options.contributions:
-        contributing.check(options.by if options.lists_slices else ())
+        check_slices(options.by if options.lists_slices else ())
     with (
         inputs.opened(connection) as engine,
         asked_plan(inputs, options, engine) as (plan, of_runs),
@@ -254,7 +251,7 @@ def _compared(
             options = of_runs
         with executing(plan, engine, check=check, per_query=False, execution=USUALLY) as script:
             comparison = comparison_of(plan, options, script, engine)
-            return replace(comparison, notes=(*comparison.notes, *sample_note(check)))
+            return replace(comparison, notes=(*comparison.notes, *sample_notes(check)))
 
 
 def _compared_log(
@@ -288,10 +285,10 @@ def _compared_log(
             return replace(comparison, notes=(*comparison.notes, *cut))
         with log.views() as shown_lists:
             tables = replace(opened(spec, engine), shown_lists=shown_lists)
-            plan = planned(spec, tables)
+            plan = make_plan(spec, tables)
             with executing(plan, engine, check=check, per_query=False, execution=USUALLY) as script:
                 comparison = comparison_of(plan, options, script, engine, online)
-                notes = (*log.label_notes, *comparison.notes, *cut, *sample_note(check))
+                notes = (*log.label_notes, *comparison.notes, *cut, *sample_notes(check))
                 return replace(comparison, notes=notes)
 
 
@@ -311,7 +308,7 @@ def asked_plan(
         _tables(inputs, options, engine) as (spec, tables),
     ):
         systems = tables.systems
-        yield planned(spec, tables), options.of_runs(systems) if systems else options
+        yield make_plan(spec, tables), options.of_runs(systems) if systems else options
 
 
 @contextmanager
@@ -399,7 +396,7 @@ def comparison_of(
     beside = online.rows(pairing.baseline, pairing.systems, pairing.of_system) if online else ()
     rows, row_notes = findings.rows(pairing, options, sums, beside)
     notes += online.notes() if online else ()
-    parts, paradoxes = contributing.contributions_of(statements, pairing, options, sums)
+    parts, paradoxes = contributions_of(statements, pairing, options, sums)
     movers = movers_of(statements, pairing, options, sums)
     listed = [row for row in rows if options.lists_slices or row["segment_name"] == ALL]
     failed = [row for row in listed if options.fail_on and fails(row, options.fail_on)]

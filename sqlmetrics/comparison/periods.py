@@ -12,7 +12,7 @@ from sqlmetrics.comparison.statements import columns_stage
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.inputs.open import opened_table
-from sqlmetrics.spec.days import Days, Ends, is_day, said_day, today
+from sqlmetrics.spec.days import Days, Ends, is_day, said_day, today_in
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import identifier, literal
 
@@ -77,7 +77,7 @@ def period(dates: str | date, zone: str | None = None) -> Period:
     text = str(dates).strip()
     first, _, last = text.partition("..")
     try:
-        start, end = (said_day(day, lambda: today(zone)) for day in (first, last or first))
+        start, end = (said_day(day, lambda: today_in(zone)) for day in (first, last or first))
         if end < start:
             raise ValueError
         days = Days(start=start, end=end + timedelta(1))

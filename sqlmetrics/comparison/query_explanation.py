@@ -14,8 +14,8 @@ from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import NoDataError, SpecError, unknown
 from sqlmetrics.evaluation.question import Inputs
 from sqlmetrics.jobs.days import day_named, zone_of_days
-from sqlmetrics.plan import script
 from sqlmetrics.plan.plan import Plan
+from sqlmetrics.plan.script import query_text
 from sqlmetrics.spec.baseline import usual_baseline
 from sqlmetrics.spec.days import Days, day_of
 from sqlmetrics.spec.spec import Spec
@@ -159,7 +159,7 @@ def explain_query(
         ),
     ):
         one_query = of_queries(plan, {query})
-        select = script.query(one_query, per_query=True)
+        select = query_text(one_query, per_query=True)
         values = _of_last_day(engine.records(select), query, chosen_day)
         existing = sorted({str(row["system"]) for row in values if "system" in row})
         for name in (*names, *([baseline] if baseline else [])):

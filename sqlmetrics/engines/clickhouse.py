@@ -204,10 +204,10 @@ class ChDB(ClickHouse):
     @classmethod
     def open(cls, url: ConnectionURL) -> ChDB:
         """A folder, or without a path a new database in memory."""
-        from chdb.session import Session as Opened
+        from chdb.session import Session
 
         with url.opening():
-            return cls(Opened(f"/{url.path}") if url.path else Opened(), is_owned=True)
+            return cls(Session(f"/{url.path}") if url.path else Session(), is_owned=True)
 
     @property
     def version(self) -> str:

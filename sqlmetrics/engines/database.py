@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sqlmetrics.engines.waiting import time_limit
 from sqlmetrics.errors import InputError
-from sqlmetrics.sql.dialects import dialect
+from sqlmetrics.sql.dialects import dialect_named
 from sqlmetrics.sql.template import parts, relation
 from sqlmetrics.sql.translation import Translation
 
@@ -37,7 +37,7 @@ class Database:
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
-        self.translation = Translation(dialect(driver.dialect), executes=True)
+        self.translation = Translation(dialect_named(driver.dialect), executes=True)
         self._known: dict[str, dict[str, str] | InputError] | None = None
         self._counts: dict[str, int] = {}
         self.find = driver.find

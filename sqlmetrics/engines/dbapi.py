@@ -13,7 +13,7 @@ from sqlglot import exp
 from sqlmetrics.engines.driver import Driver
 from sqlmetrics.engines.types import column
 from sqlmetrics.engines.values import plain, size_in_bytes
-from sqlmetrics.sql.dialects import dialect as named
+from sqlmetrics.sql.dialects import dialect_named
 from sqlmetrics.sql.template import finished
 
 WORK_MEMORY = 64 * 1024 * 1024
@@ -109,7 +109,7 @@ class DbApi(Driver):
 
     def _lock_key(self, name: str) -> str:
         """What the lock of a table is called, as SQL, where runs are kept apart by one."""
-        return named(self.dialect).writing.lock_key(name, self.quoted(name), self._literal)
+        return dialect_named(self.dialect).writing.lock_key(name, self.quoted(name), self._literal)
 
     def _literal(self, value: Any) -> str:
         """A value as SQL, for databases that are loaded by INSERT alone."""

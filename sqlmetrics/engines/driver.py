@@ -23,7 +23,7 @@ from sqlmetrics.engines.failure import (
 from sqlmetrics.engines.values import plain
 from sqlmetrics.engines.waiting import LOCK_TIMEOUT, WATCH, waiting
 from sqlmetrics.errors import EngineError, InputError, SpecError, shortened
-from sqlmetrics.sql.dialects import dialect as named
+from sqlmetrics.sql.dialects import dialect_named
 from sqlmetrics.sql.template import finished, free_name, identifier, parts
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class Driver(Statements):
     @property
     def _grammar(self) -> str:
         """The dialect's name in sqlglot."""
-        return named(self.dialect).grammar
+        return dialect_named(self.dialect).grammar
 
     def _close(self) -> None:
         self._connection.close()

@@ -20,7 +20,7 @@ from sqlmetrics.engines.url import ConnectionURL, is_file
 from sqlmetrics.engines.values import plain
 from sqlmetrics.engines.waiting import waiting
 from sqlmetrics.errors import EngineError, InputError, SpecError
-from sqlmetrics.sql.dialects import dialect as named
+from sqlmetrics.sql.dialects import dialect_named
 from sqlmetrics.sql.template import finished, free_name, literal, parts, relation
 from sqlmetrics.sql.translation import EXACT_SUM
 
@@ -156,7 +156,7 @@ class DuckDB(Driver):
     def _settle(self) -> None:
         """Set what decides the meaning of our text; the zone of the user's own connection stays."""
         self._memory = ""
-        adding = named(self.dialect).exact_sum.format(name=EXACT_SUM)
+        adding = dialect_named(self.dialect).exact_sum.format(name=EXACT_SUM)
         if self._own:
             with suppress(EngineError):  # without its library of calendars it is in UTC anyway
                 self.execute(f"{adding};\nset TimeZone = 'UTC'")

@@ -22,7 +22,7 @@ from sqlmetrics.engines.types import decimal, kind_of
 from sqlmetrics.engines.url import ConnectionURL
 from sqlmetrics.engines.waiting import CONNECT_TIMEOUT, STOP_TIMEOUT
 from sqlmetrics.errors import EngineError
-from sqlmetrics.sql.dialects import dialect as named
+from sqlmetrics.sql.dialects import dialect_named
 
 _KINDS = {
     FIELD_TYPE.DATE: "DATE",
@@ -105,7 +105,7 @@ class MySQL(WorkMemory):
     @property
     def name(self) -> str:  # type: ignore[override]
         """MariaDB or MySQL."""
-        return named(self.dialect).title
+        return dialect_named(self.dialect).title
 
     @property
     def version(self) -> str:
@@ -116,7 +116,7 @@ class MySQL(WorkMemory):
     @property
     def collation(self) -> str:
         """That in which texts are equal only if their bytes are, also in trailing spaces."""
-        return named(self.dialect).collation
+        return dialect_named(self.dialect).collation
 
     @property
     def TEMPORARY(self) -> str:  # type: ignore[override] # noqa: N802

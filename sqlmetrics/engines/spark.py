@@ -400,12 +400,12 @@ def _check_client(version: str) -> None:
     Raises:
         EngineError: If it is: it asks for what the server does not know.
     """
-    from pyspark import __version__ as client
+    import pyspark
 
-    if _numbers(client) > _numbers(version):
+    if _numbers(pyspark.__version__) > _numbers(version):
         raise EngineError(
-            f"this Sail stands for Spark {version}, but pyspark is {client} here; run pip install "
-            f"'pyspark[connect]=={'.'.join(version.split('.')[:2])}.*'"
+            f"this Sail stands for Spark {version}, but pyspark is {pyspark.__version__} here; "
+            f"run pip install 'pyspark[connect]=={'.'.join(version.split('.')[:2])}.*'"
         )
 
 

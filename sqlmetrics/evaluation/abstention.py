@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.database import connect
-from sqlmetrics.evaluation.checks.checks import check as check_input
+from sqlmetrics.evaluation.checks.checks import check_inputs
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.result import with_dates
 from sqlmetrics.plan.abstention import STEPS, AbstentionQuery
-from sqlmetrics.plan.plan import plan
+from sqlmetrics.plan.plan import make_plan
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.tables.table import Table, metric_value, printable, segment_cell
@@ -87,10 +87,10 @@ def abstention(spec: Spec, connection: Any = None, *, check: bool | float = True
         SqlmetricsError: The errors that `evaluate` raises.
     """
     with connect(connection) as engine, engine.reading():
-        the_plan = plan(spec, opened(spec, engine))
-        text = AbstentionQuery(the_plan).text()
+        plan = make_plan(spec, opened(spec, engine))
+        text = AbstentionQuery(plan).text()
         if check:
-            check_input(the_plan, engine)
+            check_inputs(plan, engine)
         answer = engine.table(text)
     return Abstention(_typed(answer))
 

@@ -23,9 +23,8 @@ from sqlmetrics.evaluation.intervals import check_confidence, note, with_interva
 from sqlmetrics.evaluation.report.notes import caveats, low_grades, notes
 from sqlmetrics.evaluation.report.result import Result, summary_rows, with_dates
 from sqlmetrics.evaluation.statistics import buckets, statistics_of
-from sqlmetrics.plan import script as sql
-from sqlmetrics.plan.plan import Plan
-from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.plan.plan import Plan, make_plan
+from sqlmetrics.plan.script import Script, make_script, query_text
 from sqlmetrics.plan.strategy import SHOWN, TableStatistics
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.plan.tables import Tables
@@ -76,7 +75,7 @@ class Execution:
     @contextmanager
     def carried_out(
         self, parts: Sequence[Plan], engine: Database, *, per_query: bool
-    ) -> Iterator[sql.Script]:
+    ) -> Iterator[Script]:
         """The statements of a plan, while what they keep is kept, if a table may be made.
 
         Args:
@@ -86,7 +85,7 @@ class Execution:
         """
         name = engine.free_name(KEPT)
         files = self._files(parts)
-        script = sql.script(parts, name, per_query=per_query, files=files)
+        script = make_script(parts, name, per_query=per_query, files=files)
         with ExitStack() as stack:
             for n_done, (file, copy) in enumerate(zip(files, script.copies, strict=True), 1):
                 self._copy(engine, file, copy)
@@ -100,7 +99,7 @@ class Execution:
                     if error.reason != DENIED:
                         raise
                     whole_plan = parts[0].by(parts[0].strategy)
-                    script = sql.script([whole_plan], table="", per_query=per_query)
+                    script = make_script([whole_plan], table="", per_query=per_query)
             for n_done, statement in enumerate(script.more, 1):
                 self._tell(n_done, parts)
                 engine.execute(statement)
@@ -155,7 +154,7 @@ class Execution:
         if self.checkpoint is None:
             return []
         data = _state(parts[0])
-        texts = (sql.query(part, per_query=True) for part in parts)
+        texts = (query_text(part, per_query=True) for part in parts)
         names = (hashlib.sha256((text + data).encode()).hexdigest()[:16] for text in texts)
         with writing_to(self.checkpoint) as folder:
             return [folder / f"{name}.parquet" for name in names]
@@ -204,22 +203,20 @@ def run(
 ) -> Result:
     """Evaluate a spec on an engine: plan it, check the input, run the script."""
     check_confidence(confidence)
-    the_plan = planned(spec, tables, moments=confidence is not None)
+    plan = make_plan(spec, tables, moments=confidence is not None)
     with (
         execution.limited(engine),
         engine.reading(),
-        executing(
-            the_plan, engine, check=check, per_query=per_query, execution=execution
-        ) as script,
+        executing(plan, engine, check=check, per_query=per_query, execution=execution) as script,
     ):
         return result_of(
-            the_plan, script, engine, check=check, per_query=per_query, confidence=confidence
+            plan, script, engine, check=check, per_query=per_query, confidence=confidence
         )
 
 
 def result_of(
     plan: Plan,
-    script: sql.Script,
+    script: Script,
     engine: Database,
     *,
     check: bool | float,
@@ -258,7 +255,7 @@ def _lazy_frames(plan: Plan, engine: Database) -> dict[bool, Callable[[], Any]]:
     """Whether of queries -> what makes a DataFrame of the numbers, where Spark computes them."""
 
     def text(*, per_query: bool) -> str:
-        return engine.translation.text(sql.query(plan, per_query=per_query))
+        return engine.translation.text(query_text(plan, per_query=per_query))
 
     frames = {
         per_query: engine.driver.lazy(partial(text, per_query=per_query))
@@ -287,7 +284,7 @@ def _low_grades(plan: Plan, engine: Database, rows: Sequence[Row]) -> Iterator[s
 @contextmanager
 def executing(
     plan: Plan, engine: Database, *, check: bool | float, per_query: bool, execution: Execution
-) -> Iterator[sql.Script]:
+) -> Iterator[Script]:
     """The script of an evaluation while what it keeps is there; its input is checked."""
     share = share_of(check)
     if 0 < share < 1:
@@ -301,7 +298,7 @@ def executing(
     looks = check and not presumed.suspects
     if check:
         presumed_tables = ("rankings", "labels") if is_told else () if looks else ("rankings",)
-        checks.check(plan, engine, presumed=presumed_tables)
+        checks.check_inputs(plan, engine, presumed=presumed_tables)
     measured = TableStatistics() if is_told else statistics_of(plan, engine)
     whole_plan = plan.by(plan.choose(measured, execution.plan, suspects))
     parts = [
@@ -309,7 +306,7 @@ def executing(
     ]
     on_the_way = bool(whole_plan.strategy.suspects)
     if check and not (looks or on_the_way):
-        checks.check(plan, engine, presumed=("labels",))  # which were looked at already
+        checks.check_inputs(plan, engine, presumed=("labels",))  # which were looked at already
     with execution.carried_out(parts, engine, per_query=per_query) as script:
         if on_the_way:
             checks.confirm(plan, len(parts), script, engine)

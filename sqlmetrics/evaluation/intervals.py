@@ -70,7 +70,7 @@ def with_intervals(rows: Iterable[Row], confidence: float) -> tuple[Row, ...]:
         rows: One a metric, system and segment, of a plan with moments.
         confidence: The coverage, above 0 and below 1.
     """
-    moment_columns = {*moments.OWN, *moments.PAIRED}
+    moment_columns = {*moments.MOMENTS, *moments.PAIRED}
     return tuple(
         {name: cell for name, cell in row.items() if name not in moment_columns}
         | estimate_of(row).ends(confidence)

@@ -243,7 +243,7 @@ class Question:
             plan, _ = stack.enter_context(asked_plan(inputs, options, engine))
             if check:
                 ignored = () if has_labels else ("labels", "both tables")
-                checks.check(plan, engine, ignored_tables=ignored)
+                checks.check_inputs(plan, engine, ignored_tables=ignored)
             yield plan.unfused, engine
 
 

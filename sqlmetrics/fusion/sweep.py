@@ -27,14 +27,13 @@ from sqlmetrics.fusion.grid import Grid, Variant, Winner, find_winner, grid_of
 from sqlmetrics.fusion.sweep_result import (
     Sweep,
     bound_columns,
+    bounds_of,
     hanging_lead,
     variant_row,
     winner_row,
 )
-from sqlmetrics.fusion.sweep_result import bounds as bounds_of
 from sqlmetrics.plan.fusion import FusionStages, run_column
-from sqlmetrics.plan.plan import Plan
-from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.plan.plan import Plan, make_plan
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.mixture import RANK, Mixture
@@ -447,7 +446,7 @@ class _Sweeping:
     def sweep(self, folds: int, level: float) -> Sweep:
         variants = self.grid.variants(self.runs)
         with self._lists(self._spec(), variants) as (spec, tables, statements_before):
-            plan = planned(spec, tables, moments=True)
+            plan = make_plan(spec, tables, moments=True)
             with executing(
                 plan, self.engine, check=False, per_query=False, execution=USUALLY
             ) as script:
@@ -539,7 +538,7 @@ class _Sweeping:
             systems=(),
             rankings=Relation("table", "variant_ranks"),
         )
-        depth = None if self.has_bounds else _depth(planned(spec, others))
+        depth = None if self.has_bounds else _depth(make_plan(spec, others))
         stages = VariantStages(fusion, variants, depth)
         joined = [*fusion.joined(stages.features)]
         numbers = range(1, len(variants) + 1)

@@ -236,7 +236,7 @@ class Bounds:
     high: Mapping[tuple[int, str], float]
 
 
-def bounds(plan: Plan, engine: Database) -> Bounds:
+def bounds_of(plan: Plan, engine: Database) -> Bounds:
     """The bounds of all variants, of each day.
 
     Args:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.jobs.changes import added, comments, create
-from sqlmetrics.jobs.schema import TABLES, archives, columns, columns_of, targets
+from sqlmetrics.jobs.schema import TABLES, archives, columns_for, columns_of, targets
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialect import TRANSACTION
 from sqlmetrics.sql.stage import equal, print_template
@@ -204,7 +204,7 @@ def _lacking(spec: Spec, engine: Database, table: str) -> tuple[list[str], list[
     """The columns that a run's table has, and the statements that give its archive each of them."""
     translation, name, schema = engine.translation, archives(spec)[table], TABLES[table]
     kinds = _columns(targets(spec)[table], engine)
-    spec_columns = columns(spec)[table]
+    spec_columns = columns_for(spec)[table]
     table_columns = {
         column: spec_columns.get(column) or schema.column(column, kind.lower())
         for column, kind in kinds.items()

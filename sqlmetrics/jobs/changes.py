@@ -15,7 +15,7 @@ from sqlmetrics.jobs.schema import (
     TABLES,
     Columns,
     TableColumn,
-    columns,
+    columns_for,
     columns_of,
     targets,
 )
@@ -227,7 +227,7 @@ def changes(
     translation, name_by_table = engine.translation, targets(spec)
     required, keys, comment_statements = list[str](), list[str](), list[str]()
     engine.look_up(name_by_table.values())
-    for table, spec_columns in columns(spec).items():
+    for table, spec_columns in columns_for(spec).items():
         if table not in name_by_table:
             continue
         name = name_by_table[table]

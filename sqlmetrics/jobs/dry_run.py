@@ -24,8 +24,8 @@ from sqlmetrics.jobs.missing_days import Part, data_days
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
 from sqlmetrics.jobs.schema import COUNTED, targets
 from sqlmetrics.jobs.views import compiled_views, view_statements
-from sqlmetrics.plan import script as sql
-from sqlmetrics.plan.plan import Plan, plan
+from sqlmetrics.plan.plan import Plan, make_plan
+from sqlmetrics.plan.script import make_script
 from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialects import KEPT
@@ -57,9 +57,9 @@ def _printed(spec: Spec, engine: Database, part: Part) -> str:
     new = NewRows(spec, translation, "'dry run'", now, question.day, folder=Path(), metrics=metrics)
     if spec.clicks is None:
         plan_of(question, translation)  # files that are loaded first are no SQL, which it says
-        the_plan = _planned(question, engine)
-        notes = [*_estimates(the_plan, engine)]
-        script = sql.script([the_plan], engine.free_name(KEPT))
+        plan = _planned(question, engine)
+        notes = [*_estimates(plan, engine)]
+        script = make_script([plan], engine.free_name(KEPT))
         facts_step = Step(NEW_FACTS, script.summary)
         steps, drops = (
             [script.keep, facts_step.statement(translation)],
@@ -70,7 +70,7 @@ def _printed(spec: Spec, engine: Database, part: Part) -> str:
         notes, log_steps = [], list(kept_steps(question, translation))
         steps = [step.statement(translation) for step in log_steps]
         drops = [step.drop(translation) for step in reversed(log_steps)]
-        per_query = sql.script([plan_of(question, translation)]).per_query if spec.metrics else ""
+        per_query = make_script([plan_of(question, translation)]).per_query if spec.metrics else ""
     ends = part.days.ends if part.days else computed_ends(question.spec)
     exchange = new.exchange(per_query, ends)
     counts = {table: exchange.count(table) for table in exchange.rows if table in COUNTED}
@@ -112,9 +112,9 @@ def _has_old_rows(spec: Spec, engine: Database, exchange: Exchange, days: Days |
 def _planned(question: Question, engine: Database) -> Plan:
     """The plan that a run would take, of tables that are looked at."""
     with engine.reading():
-        the_plan = plan(question.spec, opened(question.spec, engine, question.ends), moments=True)
-        suspects = prescan.suspects(the_plan, engine)
-        return the_plan.by(the_plan.choose(statistics_of(the_plan, engine), None, suspects))
+        plan = make_plan(question.spec, opened(question.spec, engine, question.ends), moments=True)
+        suspects = prescan.suspects(plan, engine)
+        return plan.by(plan.choose(statistics_of(plan, engine), None, suspects))
 
 
 def _views(spec: Spec, engine: Database) -> list[str]:
@@ -124,9 +124,9 @@ def _views(spec: Spec, engine: Database) -> list[str]:
     return view_statements(spec, engine)
 
 
-def _estimates(the_plan: Plan, engine: Database) -> Iterator[str]:
+def _estimates(plan: Plan, engine: Database) -> Iterator[str]:
     """What the database expects to read of each table, a sentence each."""
-    shape = the_plan.unfused.shape
+    shape = plan.unfused.shape
     for table, relation in shape.tables.items():
         select = f"select * from {source_text(relation, shape.where[table])}"
         try:

@@ -23,7 +23,7 @@ from sqlmetrics.jobs.views import compiled_views
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.conformance import trust
 from sqlmetrics.sql.dialect import Client, Dialect
-from sqlmetrics.sql.dialects import DEFAULT, DIALECTS, dialect
+from sqlmetrics.sql.dialects import DEFAULT, DIALECTS, dialect_named
 from sqlmetrics.sql.template import commented, literal
 from sqlmetrics.sql.translation import Translation
 
@@ -51,20 +51,18 @@ def compile_job(spec: Spec, name: str = DEFAULT) -> dict[str, str]:
         SpecError: If the dialect has no client here, or cannot keep what a job needs.
     """
     refuse_pipes(spec)
-    the_dialect = dialect(name)
+    dialect = dialect_named(name)
     if name not in CLIENTS:
         client_names = ", ".join(CLIENTS)
         raise SpecError(
-            f"compiled jobs do not exist for {the_dialect.title}; they exist for {client_names}"
+            f"compiled jobs do not exist for {dialect.title}; they exist for {client_names}"
         )
     keep_statement = CLIENTS[name].keep
-    translation = Translation(
-        replace(the_dialect, keep=keep_statement) if keep_statement else the_dialect
-    )
+    translation = Translation(replace(dialect, keep=keep_statement) if keep_statement else dialect)
     days = client_days(translation, CLIENTS[name].parameter)
     job = job_text(spec, translation, days, *_moment(spec, translation))
     parts: dict[str, list[str]] = {
-        "01_tables.sql": [*the_dialect.session, *job.tables],
+        "01_tables.sql": [*dialect.session, *job.tables],
         "02_evaluation.sql": [_this_run(translation), *job.evaluation]
         if translation.dialect.keep
         else [],
@@ -75,11 +73,11 @@ def compile_job(spec: Spec, name: str = DEFAULT) -> dict[str, str]:
         "04_views.sql": _views(spec, translation),
     }
     files = {
-        file: f"{_about(spec, the_dialect, file, job)}\n{text(part)}"
+        file: f"{_about(spec, dialect, file, job)}\n{text(part)}"
         for file, part in parts.items()
         if part
     }
-    return files | {"manifest.json": _manifest(spec, the_dialect, files)}
+    return files | {"manifest.json": _manifest(spec, dialect, files)}
 
 
 def write_job(spec: Spec, name: str, folder: str | Path, *, overwrite: bool = False) -> list[Path]:
@@ -122,10 +120,10 @@ BY_RUN_ALONE = "is written by sqlmetrics run alone: SQL cannot say whether to sh
 """What is said of an experiment's table where a job is text."""
 
 
-def _about(spec: Spec, the_dialect: Dialect, file: str, job: JobText) -> str:
-    sentences = [f"{spec.title}, for {the_dialect.title}: {ABOUT[file]}", str(trust(the_dialect))]
+def _about(spec: Spec, dialect: Dialect, file: str, job: JobText) -> str:
+    sentences = [f"{spec.title}, for {dialect.title}: {ABOUT[file]}", str(trust(dialect))]
     if file == "03_replacement.sql":
-        sentences.append(the_dialect.writing.promise)
+        sentences.append(dialect.writing.promise)
         sentences += [PER_QUERY] if "per_query" in targets(spec) else []
         if experiment := targets(spec).get("experiment"):
             sentences.append(f"{experiment} {BY_RUN_ALONE}")
@@ -163,16 +161,16 @@ def _this_run(translation: Translation) -> str:
     return f"{translation.dialect.keep} {THIS_RUN} as\n{about}"
 
 
-def _manifest(spec: Spec, the_dialect: Dialect, files: Mapping[str, str]) -> str:
+def _manifest(spec: Spec, dialect: Dialect, files: Mapping[str, str]) -> str:
     """What the files are, as JSON."""
     names = list(files)
-    command = CLIENTS[the_dialect.name].command.format(
+    command = CLIENTS[dialect.name].command.format(
         files=" ".join(names), options=" ".join(f"-f {name}" for name in names)
     )
     manifest = {
         "spec": spec.title,
-        "dialect": the_dialect.name,
-        "client": CLIENTS[the_dialect.name].name,
+        "dialect": dialect.name,
+        "client": CLIENTS[dialect.name].name,
         "version": sqlmetrics.__version__,
         "parameters": {"start": "the first day", "end": "the day after the last one"},
         "run": command,

@@ -13,7 +13,7 @@ from sqlmetrics.jobs.spec_views import bounded
 from sqlmetrics.jobs.views import NAMES, Wide
 from sqlmetrics.spec.definition import sources_of
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.dialects import dialect as named
+from sqlmetrics.sql.dialects import dialect_named
 from sqlmetrics.sql.grants import Needs, grant_statements
 from sqlmetrics.sql.translation import Translation
 from sqlmetrics.sql.user_sql import names_in
@@ -55,7 +55,7 @@ def grants(
         raise SpecError(unknown("kind of role", kind, KINDS))
     if not role.strip():
         raise SpecError("--role needs the name of a role")
-    translation, writes = Translation(named(dialect)), kind == "nightly"
+    translation, writes = Translation(dialect_named(dialect)), kind == "nightly"
     keeps_rows = writes and keeps(spec, translation)
     kept = {f"{table}_archive": name for table, name in archives(spec).items() if keeps_rows}
     needs = Needs(

@@ -13,9 +13,9 @@ from sqlmetrics.jobs.changes import added, comments, create, key
 from sqlmetrics.jobs.days import Question, on_days
 from sqlmetrics.jobs.log_metrics import NEW_ONLINE
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
-from sqlmetrics.jobs.schema import COMPILED, COUNTED, TABLES, columns, targets
-from sqlmetrics.plan import script as sql
-from sqlmetrics.plan.plan import Plan, plan
+from sqlmetrics.jobs.schema import COMPILED, COUNTED, TABLES, columns_for, targets
+from sqlmetrics.plan.plan import Plan, make_plan
+from sqlmetrics.plan.script import make_script, per_query_text
 from sqlmetrics.spec.days import Days, Ends
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.translation import Translation
@@ -72,10 +72,10 @@ def job_text(
     new = NewRows(spec, translation, run_id, now, question.day)
     if translation.dialect.keep or spec.clicks:
         log_steps = list(kept_steps(question, translation))
-        rows = sql.script([plan_of(question, translation)]).per_query if spec.metrics else ""
+        rows = make_script([plan_of(question, translation)]).per_query if spec.metrics else ""
     else:
         log_steps, new = [], replace(new, plan=plan_of(question, translation))
-        rows = sql.per_query_text(plan_of(question, translation))
+        rows = per_query_text(plan_of(question, translation))
     exchange = new.exchange(rows, ends)
     counts = {table: exchange.count(table) for table in exchange.rows if table in COUNTED}
     return JobText(
@@ -91,7 +91,7 @@ def job_text(
 
 def _tables(spec: Spec, translation: Translation) -> Iterator[str]:
     """The tables, unless they are there, what specs add to them, their keys and comments."""
-    columns_by_table = columns(spec)
+    columns_by_table = columns_for(spec)
     for table, name in targets(spec).items():
         if table in COUNTED and table not in COMPILED:
             continue
@@ -120,12 +120,12 @@ def kept_steps(question: Question, translation: Translation) -> Iterator[Step]:
         yield from steps(spec, tables, NEW_ONLINE)
         yield from estimates_step(tables, spec, translation)
     if spec.metrics:
-        script = sql.script([plan_of(question, translation)])
+        script = make_script([plan_of(question, translation)])
         yield from (Step(script.table, script.kept), Step(NEW_FACTS, script.summary))
 
 
 def plan_of(question: Question, translation: Translation) -> Plan:
     """The evaluation of lists."""
-    return plan(
+    return make_plan(
         question.spec, tables_of(question.spec, translation).on(question.ends), moments=True
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlmetrics.catalog.metric import Metric, listed
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.inputs.sources import tables_of
-from sqlmetrics.plan.plan import plan
+from sqlmetrics.plan.plan import make_plan
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Stage, print_template, with_stages
 
@@ -66,7 +66,7 @@ class Macro:
 
     def _body(self) -> str:
         spec = _spec(self.metric)
-        macro_plan = plan(spec, tables_of(spec))
+        macro_plan = make_plan(spec, tables_of(spec))
         view = {
             "rankings": RANKINGS,
             "labels": LABELS,

@@ -16,7 +16,7 @@ from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.jobs.days import on_days
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.schema import check_own, targets
-from sqlmetrics.plan.plan import plan
+from sqlmetrics.plan.plan import make_plan
 from sqlmetrics.spec.days import Days, day_of, ranges
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import source_text
@@ -250,9 +250,9 @@ def between(days: Days | None, done_days: Set[date]) -> Iterator[Days | None]:
 def _days_of_rankings(spec: Spec, engine: Database, days: Days | None) -> set[date]:
     with engine:
         question = on_days(spec, days)
-        the_plan = plan(spec, opened(spec, engine, question.ends)).unfused
-        check_columns(the_plan, engine, ignored_tables=("labels", "queries", "items"))
-        shape = the_plan.shape
+        plan = make_plan(spec, opened(spec, engine, question.ends)).unfused
+        check_columns(plan, engine, ignored_tables=("labels", "queries", "items"))
+        shape = plan.shape
         day = shape.day("rankings")
         source = source_text(shape.tables["rankings"], shape.where["rankings"])
         rows = engine.rows(f"select distinct {day} as metric_date from {source}")

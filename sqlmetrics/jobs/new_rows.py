@@ -21,9 +21,9 @@ from sqlmetrics.jobs.definitions import hashes, segment_hashes, these
 from sqlmetrics.jobs.dictionary import dictionary
 from sqlmetrics.jobs.exchange import Exchange, TableRows, insert
 from sqlmetrics.jobs.log_metrics import log_metrics
-from sqlmetrics.jobs.schema import FACTS, PER_QUERY, RUNS, columns, has_baseline, targets
+from sqlmetrics.jobs.schema import FACTS, PER_QUERY, RUNS, columns_for, has_baseline, targets
 from sqlmetrics.jobs.sources import log_entries
-from sqlmetrics.plan.moments import OWN as MOMENTS
+from sqlmetrics.plan.moments import MOMENTS
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.spec.days import Ends
 from sqlmetrics.spec.definition import ALL
@@ -142,7 +142,7 @@ class NewRows:
                 looks.
             option: What was asked for, like `--full-refresh`.
         """
-        names = tuple(columns(self.spec)["facts"])
+        names = tuple(columns_for(self.spec)["facts"])
         rows = {"facts": TableRows(names, self._own_facts(names), replaces=self._replaces)}
         has_own = self.metrics is None or len(self._per_query_columns) > len(PER_QUERY)
         if per_query and "per_query" in targets(self.spec) and has_own:
@@ -226,7 +226,7 @@ class NewRows:
             }
             stages.append(Stage("numbers", "jobs/online", view))
             source = "numbers"
-        columns_of_facts = lines(map(self._fact, columns(self.spec)["facts"]))
+        columns_of_facts = lines(map(self._fact, columns_for(self.spec)["facts"]))
         select = f"select\n    {columns_of_facts}\nfrom reaches"
         return with_stages([*stages, *self._intervals(source)], select)
 

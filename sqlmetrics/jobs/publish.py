@@ -41,7 +41,7 @@ from sqlmetrics.jobs.schema import (
     Columns,
     TableColumn,
     check_own,
-    columns,
+    columns_for,
     held_targets,
     targets,
 )
@@ -157,7 +157,7 @@ def _tables(
         only: The spec's name, where other specs' rows are left out.
         other_tables: Per-query tables of other specs.
     """
-    columns_by_table = columns(spec)
+    columns_by_table = columns_for(spec)
     own = targets(spec) if only else held_targets(spec, engine)
     for key, name in (*own.items(), *(("per_query", name) for name in other_tables)):
         if engine.find(name) is None:  # that the spec asks for since its last run
@@ -217,7 +217,7 @@ def _load(target: Database, table: _Published) -> None:
 
 def _own_tables(spec: Spec, engine: Database) -> dict[str, _Published]:
     """Each table with the rows of one spec and its metrics."""
-    columns_by_table = columns(spec)
+    columns_by_table = columns_for(spec)
     return {
         table.key: table.filled(columns_by_table[table.key])
         for table in _tables(spec, engine, spec.title)

@@ -40,7 +40,7 @@ from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
 from sqlmetrics.jobs.provenance import UNNAMED, Provenance
 from sqlmetrics.jobs.schema import check_own, columns_of, targets
 from sqlmetrics.jobs.sources import CHECKED_INPUT, check_same_spec, run_that_checked
-from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.plan.plan import make_plan
 from sqlmetrics.plan.summary import NO_DATE
 from sqlmetrics.plan.tables import ShownLists
 from sqlmetrics.spec.days import Days, Ends, day_of, ranges
@@ -543,10 +543,10 @@ def _lists(
     with ExitStack() as exit_stack:
         with engine.reading():
             tables = replace(opened(question.spec, engine, question.ends), shown_lists=shown_lists)
-            the_plan = planned(question.spec, tables, moments=True)
+            plan = make_plan(question.spec, tables, moments=True)
             exit_stack.enter_context(execution.limited(engine))
             evaluation = executing(
-                the_plan,
+                plan,
                 engine,
                 check=check and not is_checked,
                 per_query=True,
@@ -556,7 +556,7 @@ def _lists(
         exit_stack.enter_context(keeping(engine, [Step(NEW_FACTS, script.summary)]))
         select = f"select system, metric, k, value from {NEW_FACTS} where segment_name = 'all'"
         numbers = engine.rows(select)
-        of_input = notes(the_plan, script, engine, numbers, check=check)
+        of_input = notes(plan, script, engine, numbers, check=check)
         yield script.per_query, [*tables.notes, *of_input]
 
 

@@ -507,7 +507,7 @@ def _of_requests(spec: Spec) -> dict[str, TableColumn]:
     return columns_of_log
 
 
-def columns(spec: Spec) -> dict[str, Columns]:
+def columns_for(spec: Spec) -> dict[str, Columns]:
     """Table -> its columns, also those that the spec adds to it."""
     paired = BASELINE if has_baseline(spec) else {}
     of_metrics = {

@@ -17,7 +17,7 @@ from sqlmetrics.plan.shape import Shape, segment
 from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import literal
 
-OWN: Mapping[str, str] = {
+MOMENTS: Mapping[str, str] = {
     "n_clusters": "n_queries",
     "sum_x": "numerator",
     "sum_x2": "sum_sq",
@@ -68,7 +68,7 @@ class Moments:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that a summary has for them."""
-        return (*OWN, *(PAIRED if self.is_paired else ()))
+        return (*MOMENTS, *(PAIRED if self.is_paired else ()))
 
     def paired(self) -> Stage:
         """Every query of a system, with the baseline's values of it."""
@@ -185,7 +185,7 @@ class Moments:
     def source(self, name: str) -> str:
         """The column of `totals` that a column of the summary is."""
         has_own = self.cluster if name == "n_clusters" else self.has_terms and name != "sum_x"
-        return name if has_own or name in PAIRED else OWN[name]
+        return name if has_own or name in PAIRED else MOMENTS[name]
 
 
 _FLOATS, _ROLLED_UP = ("sum_sq", "sum_log", "total"), {"is_pooled": "max"}

@@ -209,7 +209,7 @@ def with_fused(spec: Spec, tables: Tables) -> Tables:
     return replace(tables, rankings=relation, zones=zones, day_kinds=kinds, unfused=tables)
 
 
-def plan(spec: Spec, tables: Tables, *, moments: bool = False) -> Plan:
+def make_plan(spec: Spec, tables: Tables, *, moments: bool = False) -> Plan:
     """The portable plan of a spec.
 
     Args:

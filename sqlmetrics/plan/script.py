@@ -64,7 +64,7 @@ class Script:
         return with_stages(self.stages, select)
 
 
-def query(plan: Plan, *, per_query: bool = False) -> str:
+def query_text(plan: Plan, *, per_query: bool = False) -> str:
     """The whole evaluation as one query: its summary, or its per-query table."""
     stages = plan.inputs + plan.per_query
     if per_query:
@@ -74,7 +74,7 @@ def query(plan: Plan, *, per_query: bool = False) -> str:
 
 def translated(plan: Plan, translation: Translation, *, per_query: bool = False) -> str:
     """The query as a database takes it."""
-    return trusted(translation.text(query(plan, per_query=per_query)), translation)
+    return trusted(translation.text(query_text(plan, per_query=per_query)), translation)
 
 
 def trusted(text: str, translation: Translation) -> str:
@@ -84,7 +84,7 @@ def trusted(text: str, translation: Translation) -> str:
     return f"-- {translation.dialect.title}: {trust(translation.dialect)}\n{text}"
 
 
-def script(
+def make_script(
     parts: Sequence[Plan],
     table: str = KEPT,
     *,
@@ -106,8 +106,8 @@ def script(
     dialect = plan.translation.dialect
     stages = plan.inputs + plan.per_query
     if not (dialect.keep and table):
-        rows = query(plan, per_query=True).rstrip() if per_query else ""
-        return Script("", rows, query(plan).rstrip(), "", stages)
+        rows = query_text(plan, per_query=True).rstrip() if per_query else ""
+        return Script("", rows, query_text(plan).rstrip(), "", stages)
     kept_stage = Stage("per_query", "kept", {"table": table})
     again = plan.inputs + plan.again if plan.again else ()
     first, *other_selects = (_kept(part) for part in parts)

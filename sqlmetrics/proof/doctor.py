@@ -20,11 +20,11 @@ from sqlmetrics.catalog.option import GainTable, Option
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, SqlmetricsError, did_you_mean
-from sqlmetrics.evaluation.checks.checks import check
+from sqlmetrics.evaluation.checks.checks import check_inputs
 from sqlmetrics.evaluation.execution import run
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.sources import tables_of
-from sqlmetrics.plan.plan import plan
+from sqlmetrics.plan.plan import make_plan
 from sqlmetrics.proof.verify import compare, evaluated_by_reference
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.conformance import Conformance
@@ -328,7 +328,7 @@ def _fitting(metrics: list[str], **spec_fields: Any) -> Spec | None:
     for text in metrics:
         try:
             spec = Spec(metrics=[text], **spec_fields)
-            planned = plan(spec, tables_of(spec)).spec.metrics
+            planned = make_plan(spec, tables_of(spec)).spec.metrics
         except SpecError:
             continue
         # CatBoost's ERR and PFound take probabilities; the doctor's grades go further.
@@ -607,7 +607,7 @@ def _found(case: Case | Refusal, engine: Database) -> Finding:
 def _compared(case: Case, engine: Database) -> Finding:
     opened_tables = opened(case.spec, engine)
     result = run(case.spec, opened_tables, engine)
-    proof = evaluated_by_reference(plan(case.spec, opened_tables), engine)
+    proof = evaluated_by_reference(make_plan(case.spec, opened_tables), engine)
     agreements = list(compare(result, proof))
     worst = max(agreements, key=lambda agreement: agreement.largest)
     where = "" if worst.largest <= TOLERANCE else f"{worst.measure}: {worst.where}"
@@ -618,7 +618,7 @@ def _compared(case: Case, engine: Database) -> Finding:
 
 def _refused(case: Refusal, engine: Database) -> Finding:
     try:
-        check(plan(case.spec, opened(case.spec, engine)), engine)
+        check_inputs(make_plan(case.spec, opened(case.spec, engine)), engine)
     except InputError as error:
         if case.words in str(error):
             return Finding(case.name, 0, 0.0, "")

@@ -15,7 +15,7 @@ from sqlmetrics.evaluation.execution import run
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.question import Asked, question
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.plan.plan import Plan, plan
+from sqlmetrics.plan.plan import Plan, make_plan
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import print_template, with_stages
@@ -107,7 +107,7 @@ def _audit(spec: Spec, tables: Tables, engine: Database) -> TieAudit:
         if fitting:
             fitting_spec = spec.having(metrics=fitting)
             results[rule] = run(_with(fitting_spec, rule), tables, engine, check=False)
-    counts = tied_rows(plan(_with(spec, "id_asc"), tables), engine)
+    counts = tied_rows(make_plan(_with(spec, "id_asc"), tables), engine)
     return TieAudit(counts, _metrics(results, spec_rule))
 
 
@@ -128,14 +128,14 @@ def _fitting(spec: Spec, rule: str) -> tuple[str, ...]:
     return tuple(filter(fits, spec.metrics))
 
 
-def tied_rows(the_plan: Plan, engine: Database) -> pa.Table:
+def tied_rows(plan: Plan, engine: Database) -> pa.Table:
     """How many rows share their score with another one of their list; see `TieAudit.counts`.
 
     Args:
-        the_plan: The plan of an evaluation.
+        plan: The plan of an evaluation.
         engine: Where its tables are.
     """
-    spec, shape = the_plan.spec, the_plan.shape
+    spec, shape = plan.spec, plan.shape
     has_system = "system" in shape.keys
     text = print_template(
         "proof/tied",
@@ -146,7 +146,7 @@ def tied_rows(the_plan: Plan, engine: Database) -> pa.Table:
             "rankings": shape.names["rankings"],
         },
     )
-    counts = engine.table(with_stages(the_plan.rankings, text))
+    counts = engine.table(with_stages(plan.rankings, text))
     names = ["n_lists", "n_tied_lists", "n_rows", "n_tied_rows"]
     columns = [counts[name].cast(pa.int64()) for name in names]
     title = pa.array([spec.title] * counts.num_rows, pa.string())

@@ -16,7 +16,7 @@ from sqlmetrics.evaluation.checks.checks import check_columns
 from sqlmetrics.evaluation.execution import run
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.result import Result, with_dates
-from sqlmetrics.plan.plan import Plan, plan
+from sqlmetrics.plan.plan import Plan, make_plan
 from sqlmetrics.proof import (
     reference,
     reference_columns,
@@ -54,7 +54,7 @@ class Agreement:
     where: str
 
 
-def verify(spec: Spec, engine: Database) -> tuple[Result, list[Agreement]]:
+def verify_spec(spec: Spec, engine: Database) -> tuple[Result, list[Agreement]]:
     """Evaluate a spec twice, by SQL and by the reference, and compare every number.
 
     Args:
@@ -75,7 +75,7 @@ def verify(spec: Spec, engine: Database) -> tuple[Result, list[Agreement]]:
     if of_files:
         spec = spec.having(metrics=[m.text for m in spec.measures if m not in of_files])
     result = run(spec, tables, engine)
-    proof = evaluated_by_reference(plan(spec, tables), engine)
+    proof = evaluated_by_reference(make_plan(spec, tables), engine)
     return result, [*compare(result, proof), *by_examples]
 
 
@@ -106,7 +106,7 @@ def sampled(spec: Spec, engine: Database, most: int = SAMPLE) -> tuple[Spec, int
     """
     translation = engine.translation
     tables = opened(spec, engine)
-    check_columns(plan(spec, tables), engine)
+    check_columns(make_plan(spec, tables), engine)
     source = source_text(
         tables.shown(tables.rankings),
         translation.condition(tables.condition("rankings", spec.rankings)),
@@ -142,14 +142,14 @@ def _where(source: Source, condition: str) -> Source:
     return source.model_copy(update={"where": combined})
 
 
-def evaluated_by_reference(the_plan: Plan, engine: Database) -> reference_evaluation.Evaluation:
+def evaluated_by_reference(plan: Plan, engine: Database) -> reference_evaluation.Evaluation:
     """The reference's numbers for the input of a plan."""
-    spec, options = the_plan.spec, the_plan.spec.options
-    rows = _rows(the_plan, engine)
+    spec, options = plan.spec, plan.spec.options
+    rows = _rows(plan, engine)
     return reference_evaluation.evaluate(
         [_ranked(row, spec.by) for row in rows["rankings"]],
         [_label(row) for row in rows["labels"]],
-        [build_question(spec, measure) for measure in the_plan.measures],
+        [build_question(spec, measure) for measure in plan.measures],
         ties=str(options["ties"]).replace("error", "id_asc"),
         score_precision=str(options["score_precision"]),
         duplicate_rankings=str(options["duplicate_rankings"]),
@@ -165,20 +165,18 @@ def evaluated_by_reference(the_plan: Plan, engine: Database) -> reference_evalua
         query_rows=[_known(row) for row in rows.get("queries", [])],
         catalogue={row["item_id"]: _item(row) for row in rows.get("items", [])},
         baseline=spec.baseline,
-        derived={name: spec.segments[name] for name in the_plan.shape.derived_facts.values()},
+        derived={name: spec.segments[name] for name in plan.shape.derived_facts.values()},
         rel=spec.settings(parse("num_rel")).parameter("rel"),
     )
 
 
-def _rows(the_plan: Plan, engine: Database) -> dict[str, list[dict[str, Any]]]:
+def _rows(plan: Plan, engine: Database) -> dict[str, list[dict[str, Any]]]:
     """The tables as they are, before any policy for negative grades."""
-    raw = the_plan.spec.having(
-        conventions=dict(the_plan.spec.conventions) | {"negative_grades": "error"}
-    )
-    shape = plan(raw, the_plan.shape.at).shape
+    raw = plan.spec.having(conventions=dict(plan.spec.conventions) | {"negative_grades": "error"})
+    shape = make_plan(raw, plan.shape.at).shape
     stages = dict(zip(shape.tables, shape.stages(), strict=True))
     extra_columns = {
-        "rankings": f", cast(score as varchar) as {DIGITS}" * _has_digits(the_plan, engine)
+        "rankings": f", cast(score as varchar) as {DIGITS}" * _has_digits(plan, engine)
     }
     return {
         table: with_dates(
@@ -193,11 +191,11 @@ def _rows(the_plan: Plan, engine: Database) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def _has_digits(the_plan: Plan, engine: Database) -> bool:
+def _has_digits(plan: Plan, engine: Database) -> bool:
     """Whether scores are compared exactly, and Arrow's numbers do not hold those of the column."""
-    shape = the_plan.shape
+    shape = plan.shape
     name = shape.columns["rankings"].get("score", "")
-    is_exact = the_plan.spec.options["score_precision"] == "exact"
+    is_exact = plan.spec.options["score_precision"] == "exact"
     if not (is_exact and name) or shape.translation.dialect.casts_texts:
         return False
     kinds = engine.columns(source_text(shape.tables["rankings"])).items()

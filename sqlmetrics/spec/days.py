@@ -188,7 +188,7 @@ def clock() -> datetime:
     return datetime.now(UTC)
 
 
-def today(zone: str | None = None) -> date:
+def today_in(zone: str | None = None) -> date:
     """The day that it is now in a zone.
 
     Args:
@@ -197,7 +197,7 @@ def today(zone: str | None = None) -> date:
     return clock().astimezone(UTC if zone in (None, "UTC") else ZoneInfo(zone)).date()
 
 
-def said_day(text: str, now: Callable[[], date] = today) -> date:
+def said_day(text: str, now: Callable[[], date] = today_in) -> date:
     """The day that a text says: a date, `today`, `yesterday`, or an offset like `-3 days`.
 
     Args:

@@ -710,7 +710,7 @@ DUCKDB = DIALECTS[DEFAULT]
 """The dialect of the text that all others are made from."""
 
 
-def dialect(name: str) -> Dialect:
+def dialect_named(name: str) -> Dialect:
     """The dialect of a name.
 
     Raises:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlmetrics.errors import SpecError
-from sqlmetrics.sql.dialects import dialect as named
+from sqlmetrics.sql.dialects import dialect_named
 from sqlmetrics.sql.template import parts
 from sqlmetrics.sql.translation import Translation
 
@@ -215,6 +215,6 @@ def grant_statements(needs: Needs) -> list[str]:
     """
     dialect = needs.at.dialect
     if dialect.name not in _GRANTED:
-        titles = ", ".join(named(name).title for name in _GRANTED)
+        titles = ", ".join(dialect_named(name).title for name in _GRANTED)
         raise SpecError(f"{dialect.title} has no printable rights; known: {titles}")
     return [*_GRANTED[dialect.name](needs)]

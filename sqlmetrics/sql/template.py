@@ -58,7 +58,7 @@ class Bytecode(BytecodeCache):
             os.replace(part, cache_file)
 
 
-def folder() -> Path:
+def templates_folder() -> Path:
     """The templates: inside the package when installed, beside it in a checkout.
 
     Raises:
@@ -78,8 +78,8 @@ def folder() -> Path:
 def environment() -> Environment:
     """Jinja for SQL: names that are not there are errors, and nothing is escaped."""
     jinja = Environment(
-        loader=FileSystemLoader(folder()),
-        bytecode_cache=Bytecode(folder()),
+        loader=FileSystemLoader(templates_folder()),
+        bytecode_cache=Bytecode(templates_folder()),
         auto_reload=False,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -106,7 +106,7 @@ def variant(name: str, *dialects: str) -> str:
     'metric_values.inlined'
     """
     candidates = (f"{name}.{dialect}" for dialect in dialects)
-    directory = folder() / ("" if "/" in name else "plan")
+    directory = templates_folder() / ("" if "/" in name else "plan")
     return next(
         (candidate for candidate in candidates if (directory / f"{candidate}.sql.jinja").is_file()),
         name,

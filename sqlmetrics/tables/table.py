@@ -325,11 +325,11 @@ class _Grid:
 
     def _by_rich(self, width: int | None) -> str:
         """The same with cells of any width, broken and styled."""
+        import rich.table
         from rich.console import Console
-        from rich.table import Table as RichTable
         from rich.text import Text
 
-        table = RichTable(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="")
+        table = rich.table.Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="")
         widths = self._widths(width) if width else {}
         for i, name in enumerate(self.names):
             table.add_column(

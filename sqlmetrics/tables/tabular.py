@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv as csv_module
+import csv
 import io
 import json
 import math
@@ -210,10 +210,10 @@ def arrow_table(rows: Iterable[Row], kinds: Kinds) -> pa.Table:
     return pa.Table.from_pylist([{name: row.get(name) for name in kinds} for row in rows], schema)
 
 
-def csv(table: pa.Table) -> str:
+def csv_text(table: pa.Table) -> str:
     """Comma-separated values with a header; NULL is empty."""
     buffer = io.StringIO()
-    writer = csv_module.writer(buffer, lineterminator="\n")
+    writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(table.column_names)
     for batch in table.to_batches():
         writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))

@@ -17,7 +17,7 @@ from marked import by_turns, engines
 
 import sqlmetrics as sm
 from sqlmetrics.annotation.pool import Queue
-from sqlmetrics.annotation.sheet import Sheet, unjudged
+from sqlmetrics.annotation.sheet import Sheet, unjudged_sheet
 from sqlmetrics.engines.database import Database, connect
 
 Row = dict[str, Any]
@@ -111,7 +111,7 @@ def test_rows_come_as_the_definition_says(name: str, days: bool, servers: Server
     with servers.open(name) as engine:
         database = Database(engine)
         for queue in QUEUES[: None if name == "duckdb" else -1]:
-            sheet = unjudged(spec, database, 4, queue=queue)
+            sheet = unjudged_sheet(spec, database, 4, queue=queue)
             if not queue.has_turns:
                 continue
             wanted = by_hand(rows, labels, 4, queue)
@@ -132,8 +132,8 @@ def test_rows_come_as_the_definition_says(name: str, days: bool, servers: Server
 def test_a_query_has_so_many_rows_of_any_order() -> None:
     rows, labels = world(7, days=False)
     with connect() as engine:
-        valued = unjudged(spec_of(rows, labels), engine, 5).rows
-        few = unjudged(spec_of(rows, labels), engine, 5, queue=Queue(per_query=2)).rows
+        valued = unjudged_sheet(spec_of(rows, labels), engine, 5).rows
+        few = unjudged_sheet(spec_of(rows, labels), engine, 5, queue=Queue(per_query=2)).rows
     kept: dict[str, int] = {}
     wanted = []
     for row in valued:
@@ -152,7 +152,7 @@ def ask(labels: Mapping[str, int], **more: Any) -> list[tuple[str, float]]:
     graded = [{"query_id": "q", "item_id": item, "grade": g} for item, g in labels.items()]
     spec = spec_of(rows, graded or [{"query_id": "q", "item_id": "-", "grade": 0}])
     with connect() as engine:
-        sheet = unjudged(spec, engine, 10, queue=Queue("move-to-front", **more))
+        sheet = unjudged_sheet(spec, engine, 10, queue=Queue("move-to-front", **more))
     return sorted(row[2:] for row in turns_of(sheet))
 
 

@@ -23,7 +23,7 @@ from sqlmetrics.annotation.estimator import Stratum
 from sqlmetrics.annotation.pair_frames import LlmLabels
 from sqlmetrics.annotation.prediction_powered import PairedStratum
 from sqlmetrics.annotation.sample import Sample, draw
-from sqlmetrics.annotation.sheet import of_sample
+from sqlmetrics.annotation.sheet import sheet_of_sample
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.stats import student
 
@@ -93,7 +93,7 @@ def test_pairs_are_drawn_by_lot_from_what_systems_show() -> None:
     people, _ = specs()
     with connect() as engine:
         sample = draw(people, engine, 30, by=["country"], seed=5, k=3)
-        sheet = of_sample(people, engine, 10, sample)
+        sheet = sheet_of_sample(people, engine, 10, sample)
     existing = shown(3)
     country_of = {row["query_id"]: row["country"] for row in world()["queries"]}
     for country in ("de", "fr"):

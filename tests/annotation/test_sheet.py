@@ -77,7 +77,7 @@ def world(**more: object) -> sm.Spec:
 
 def rows_of(spec: sm.Spec, k: int = 2, **more: object) -> list[tuple[object, ...]]:
     with connect() as engine:
-        return list(sheet.unjudged(spec, engine, k, **more).rows)
+        return list(sheet.unjudged_sheet(spec, engine, k, **more).rows)
 
 
 # what is asked for
@@ -119,7 +119,7 @@ def test_the_value_takes_the_spec_s_discount_and_weights_of_the_queries() -> Non
     )
     # ranks 1 and 2 weigh 1; q3 is not among the queries: its weight is not known
     with connect() as engine:
-        made = sheet.unjudged(spec, engine, 2, check=False)
+        made = sheet.unjudged_sheet(spec, engine, 2, check=False)
     assert [(row[:2], row[-1]) for row in made.rows] == [
         (("q1", "b"), 20.0),
         (("q1", "c"), 10.0),
@@ -137,7 +137,7 @@ def test_texts_and_titles() -> None:
         items={"data": items, "columns": {"item": "sku", "title": "name"}},
     )
     with connect() as engine:
-        made = sheet.unjudged(spec, engine, 2)
+        made = sheet.unjudged_sheet(spec, engine, 2)
     rows = list(csv.DictReader(io.StringIO(str(made), newline="")))
     assert [(row["query_text"], row["item_title"]) for row in rows] == [
         ("'=red shoes", 'a "b"\nc'),  # what is only looked at cannot become a formula
@@ -163,7 +163,7 @@ def test_labels_of_a_day_are_asked_for_by_the_day() -> None:
         metrics=["mrr"],
     )
     with connect() as engine:
-        made = sheet.unjudged(spec, engine, 1)
+        made = sheet.unjudged_sheet(spec, engine, 1)
     assert made.names[0] == "metric_date"
     assert [row[:3] for row in made.rows] == [(days[1], "q", "a")]
     # labels without a day hold for both: there is nothing to ask
@@ -176,9 +176,9 @@ def test_the_sql_is_readable() -> None:
     spec = world(rankings={"data": world().rankings.data, "columns": weighted})
     with connect() as engine:
         few = Queue(limit=3)
-        sql = sheet.unjudged(spec, engine, 2, queue=few, labelled_queries=True).executed_sql
+        sql = sheet.unjudged_sheet(spec, engine, 2, queue=few, labelled_queries=True).executed_sql
         shares = Queue("move-to-front", 3, 2, {"old": 0.5, "new": 2}, 2.5)
-        turns = sheet.unjudged(spec, engine, 2, queue=shares).executed_sql
+        turns = sheet.unjudged_sheet(spec, engine, 2, queue=shares).executed_sql
         drawn = draw(spec, engine, 3, by=["model"], traffic=True).executed_sql
     assert "\npool as (\n" in sql
     assert "\nunits as (\n" in drawn

@@ -30,7 +30,7 @@ from sqlmetrics.engines.registry import ENGINES, EngineInfo, dialect_of, open_dr
 from sqlmetrics.errors import SpecError
 from sqlmetrics.jobs.days import days_of
 from sqlmetrics.jobs.job import job_text
-from sqlmetrics.proof.verify import sampled, verify
+from sqlmetrics.proof.verify import sampled, verify_spec
 from sqlmetrics.spec.days import Days
 from sqlmetrics.sql.dialects import DIALECTS
 from sqlmetrics.sql.translation import Translation
@@ -596,7 +596,7 @@ def test_verify_takes_the_same_sample_everywhere(name: str, servers: Any) -> Non
         engine.load("graded", pa.table({"query_id": ids, "item_id": items, "grade": numbers}))
         try:
             part, queries = sampled(spec, engine, most=6)
-            result, agreements = verify(part, engine)
+            result, agreements = verify_spec(part, engine)
             whole, every = sampled(spec, engine)
         finally:
             engine.execute("drop table shown")

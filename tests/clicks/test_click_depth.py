@@ -18,7 +18,7 @@ from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import SpecError
 from sqlmetrics.spec.click_log import Clicks
-from sqlmetrics.sql.dialects import dialect
+from sqlmetrics.sql.dialects import dialect_named
 from sqlmetrics.sql.translation import Translation
 
 pytestmark = by_turns(0.18)
@@ -277,4 +277,4 @@ def test_its_sql_leaves_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
         depth(log)
     assert len(texts) == 2
     for name in ("clickhouse", "postgres", "spark"):
-        assert all(Translation(dialect(name)).text(text) for text in texts)
+        assert all(Translation(dialect_named(name)).text(text) for text in texts)

@@ -33,7 +33,7 @@ from sqlmetrics.clicks.labels import labels as labels_of
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError
 from sqlmetrics.spec.click_log import ClickLabels, Clicks
-from sqlmetrics.sql.dialects import dialect
+from sqlmetrics.sql.dialects import dialect_named
 from sqlmetrics.sql.transpile import translated
 
 pytestmark = by_turns(0.3)
@@ -673,7 +673,7 @@ def test_the_text_is_portable(options: dict[str, Any]) -> None:
             tables = done.tables
     for name in ("postgres", "clickhouse", "spark", "sqlite"):
         for text in (pooled(tables), labels_of(tables, POOLED)):
-            assert translated(text, dialect(name), {})
+            assert translated(text, dialect_named(name), {})
 
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "click-labels.md"

@@ -29,7 +29,7 @@ from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.proof import reference
 from sqlmetrics.spec.click_log import Clicks
-from sqlmetrics.sql.dialects import dialect
+from sqlmetrics.sql.dialects import dialect_named
 from sqlmetrics.sql.translation import Translation
 
 pytestmark = by_turns(0.17)
@@ -394,7 +394,7 @@ def test_its_sql_leaves_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = [text for text in texts if "duckdb_tables()" not in text]
     assert len(ours) == 7
     for name in ("clickhouse", "postgres", "spark"):
-        assert all(Translation(dialect(name)).text(text) for text in ours)
+        assert all(Translation(dialect_named(name)).text(text) for text in ours)
 
 
 def test_the_page_says_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,7 @@ from sqlmetrics.clicks.cleaning_report import REASONS
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.result import ClickResult
 from sqlmetrics.clicks.simulation import simulate
-from sqlmetrics.sql.dialects import dialect
+from sqlmetrics.sql.dialects import dialect_named
 
 pytestmark = by_turns(0.3)
 
@@ -756,7 +756,7 @@ def test_a_log_is_the_same_on_every_engine(
 ) -> None:
     log = {**small_log, "labels": LABELLED[labels]}
     spec = sm.Spec(name="log", clicks=log, metrics=ASKED, by=["country"])
-    if not (dialect(engine.dialect).keep or engine.KEEPS):
+    if not (dialect_named(engine.dialect).keep or engine.KEEPS):
         with pytest.raises(sm.SpecError, match="has no temporary tables"):
             evaluate_clicks(spec, engine)
         return

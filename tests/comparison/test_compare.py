@@ -29,8 +29,8 @@ from sqlmetrics.comparison.sums.resampling import Resampling
 from sqlmetrics.comparison.sums.samples import Covariate, Samples, samples_query
 from sqlmetrics.engines.database import Database
 from sqlmetrics.evaluation.inputs.sources import tables_of
-from sqlmetrics.plan.plan import plan
-from sqlmetrics.sql.dialects import DIALECTS, dialect
+from sqlmetrics.plan.plan import make_plan
+from sqlmetrics.sql.dialects import DIALECTS, dialect_named
 from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.sql.translation import Translation
 from sqlmetrics.stats.nonparametric import benjamini_hochberg, holm, signed_rank_test
@@ -598,8 +598,8 @@ def test_its_sql_has_a_text_in_every_dialect(caplog: pytest.LogCaptureFixture) -
         metrics=["mrr"],
     )
     for name in DIALECTS:
-        at = Translation(dialect(name))
-        asked = plan(spec, tables_of(spec, at))
+        at = Translation(dialect_named(name))
+        asked = make_plan(spec, tables_of(spec, at))
         pairing = Pairing(asked, asked.measures, ("b",), "a")
         drawn = Resampling(pairing, "bootstrap", seed=1, count=1000, n_clusters=200_000)
         known = Covariate("known", column="by_known")

@@ -31,7 +31,7 @@ from sqlmetrics.comparison.page.evaluation import with_running
 from sqlmetrics.comparison.page.notebook import MIME, pictures_of
 from sqlmetrics.comparison.page.picture import NARROW, POINTS, WIDE, Chart
 from sqlmetrics.comparison.page.report import LATER, MAKERS
-from sqlmetrics.sql.template import folder
+from sqlmetrics.sql.template import templates_folder
 from sqlmetrics.stats import student
 
 pytestmark = by_turns(0.3)
@@ -222,7 +222,7 @@ def test_each_word_is_there_in_each_language_and_takes_the_same() -> None:
 
 
 def test_each_word_is_used_and_each_that_is_used_is_there() -> None:
-    files = [*ROOM.glob("*.py"), *(folder() / "comparison" / "page").rglob("*.j*")]
+    files = [*ROOM.glob("*.py"), *(templates_folder() / "comparison" / "page").rglob("*.j*")]
     for room in ("agreement", "fusion"):  # which have pictures of their own
         files += (ROOM.parents[1] / room).glob("*.py")
     texts = "\n".join(file.read_text(encoding="utf-8") for file in files)

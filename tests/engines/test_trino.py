@@ -27,7 +27,7 @@ from sqlmetrics.jobs.missing_days import Part
 from sqlmetrics.jobs.publish import publish
 from sqlmetrics.jobs.run import write
 from sqlmetrics.proof.doctor import TOLERANCE, cases, tables
-from sqlmetrics.proof.verify import verify
+from sqlmetrics.proof.verify import verify_spec
 
 RANGES = ((0, 3), (2, 6), (4, 5))
 """Ranges of days, of which two write days again."""
@@ -345,7 +345,7 @@ def test_fused_systems_are_those_of_the_reference(iceberg: Database) -> None:
             iceberg.load(f"{schema}.{name}", table)
         for case in cases(iceberg.translation.dialect, schema, lambda name: "fused" in name):
             few = case.spec.having(metrics=["ndcg@3", "recall@3", "mrr"])
-            for agreement in verify(few, iceberg)[1]:
+            for agreement in verify_spec(few, iceberg)[1]:
                 assert agreement.largest <= TOLERANCE, (case.name, agreement)
                 n_compared += agreement.compared
     assert n_compared > 1_000

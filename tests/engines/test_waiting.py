@@ -28,7 +28,7 @@ from sqlmetrics.engines.postgres import SETTINGS, Postgres
 from sqlmetrics.engines.registry import open_driver
 from sqlmetrics.errors import EngineError, SpecError
 from sqlmetrics.evaluation import execution
-from sqlmetrics.sql.dialects import dialect
+from sqlmetrics.sql.dialects import dialect_named
 from sqlmetrics.sql.translation import Translation
 
 
@@ -95,7 +95,7 @@ def test_a_lock_says_who_holds_it_and_is_given_up(
         with pytest.raises(EngineError) as caught, engine.alone(table), engine.transaction():
             raise AssertionError
         if kind != "sqlite":
-            at, lock = Translation(dialect(kind)), "is_used_lock({key})"
+            at, lock = Translation(dialect_named(kind)), "is_used_lock({key})"
             if kind == "postgres":
                 lock = "not pg_try_advisory_xact_lock({key})"
             for name in ("metrics", "METRICS", table, "other", "elsewhere.metrics"):

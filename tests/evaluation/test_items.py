@@ -19,7 +19,7 @@ import sqlmetrics as sm
 from sqlmetrics.catalog.dimension import column_of, direction, metric_row
 from sqlmetrics.catalog.measure import parse
 from sqlmetrics.engines.database import Database, connect
-from sqlmetrics.proof.verify import verify
+from sqlmetrics.proof.verify import verify_spec
 
 pytestmark = by_turns(0.3)
 
@@ -291,7 +291,7 @@ def test_an_age_is_in_days_on_the_day_of_the_list(name: str, servers: Any) -> No
             items={"relation": f"{place}.i"},
             metrics=["mean(age(born))@3", "MAX( age( born ), relevant )", "sum(age(born))@1"],
         )
-        result, agreements = verify(spec, Database(engine))
+        result, agreements = verify_spec(spec, Database(engine))
         assert max(agreement.largest for agreement in agreements) == 0
         values = [row["value"] for row in result.to_dicts()]
         assert values == [2.0, 4.0, 4.0, 3.0, 5.0, 1.0]
@@ -388,7 +388,7 @@ def test_columns_of_items_are_the_same_in_other_databases(name: str, servers: An
                 "ndcg(revenue)@2",
             ],
         )
-        result, agreements = verify(spec, Database(engine))
+        result, agreements = verify_spec(spec, Database(engine))
         assert max(agreement.largest for agreement in agreements) <= 1e-12
         values = [row["value"] for row in result.to_dicts() if row["system"] == "prod"]
         ndcg = 30 / (70 + 30 / math.log2(3))

@@ -24,7 +24,7 @@ from sqlmetrics.jobs.missing_days import open_days
 from sqlmetrics.jobs.run import evaluated, write
 from sqlmetrics.jobs.views import NAMES
 from sqlmetrics.spec.days import Days
-from sqlmetrics.sql.dialects import dialect
+from sqlmetrics.sql.dialects import dialect_named
 from sqlmetrics.sql.translation import Translation
 
 Row = dict[str, Any]
@@ -348,7 +348,7 @@ def test_a_text_for_a_database_that_reads_no_files_has_no_lists_of_a_file() -> N
     columns = {"query": "list", "item": "item", "score": "score"}
     asked = spec(LISTS | {"rankings": {"file": "new.parquet", "columns": columns}})
     with pytest.raises(SpecError, match="PostgreSQL cannot read files"):
-        job_text(asked, Translation(dialect("postgres")), days(3, 5), "'a run'", "now()")
+        job_text(asked, Translation(dialect_named("postgres")), days(3, 5), "'a run'", "now()")
 
 
 def test_its_texts() -> None:

@@ -46,7 +46,7 @@ from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.jobs.files import CLIENTS, compile_job, write_job
 from sqlmetrics.jobs.job import job_text
 from sqlmetrics.jobs.run import write
-from sqlmetrics.sql.dialects import dialect
+from sqlmetrics.sql.dialects import dialect_named
 from sqlmetrics.sql.translation import Translation
 
 pytestmark = by_turns(0.3)
@@ -133,7 +133,7 @@ def test_labels_of_a_window_are_compiled() -> None:
 def test_a_click_log_s_days_are_the_client_s_parameters(name: str) -> None:
     labels = {"pool": "query_item", "window": {"end": "2026-01-04"}}
     spec = click_job(labels=labels, evaluation={"start": "2026-01-04"})
-    if not (CLIENTS[name].keep or dialect(name).keep):
+    if not (CLIENTS[name].keep or dialect_named(name).keep):
         with pytest.raises(sm.SpecError, match="has no temporary tables"):
             compile_job(spec, name)
         return
@@ -478,7 +478,7 @@ def test_the_same_bytes() -> None:
 @pytest.mark.parametrize("name", CLIENTS)
 def test_the_files_and_their_hashes(name: str) -> None:
     files = compile_job(job(), name)
-    kept = CLIENTS[name].keep or dialect(name).keep
+    kept = CLIENTS[name].keep or dialect_named(name).keep
     assert [*files] == [one for one in (*SQL, "manifest.json") if kept or one[:2] != "02"]
     told = json.loads(files["manifest.json"])
     for file, digest in told["files"].items():
@@ -494,7 +494,7 @@ def test_the_files_and_their_hashes(name: str) -> None:
 @by_turns(0.7)
 def test_without_tables_for_a_while_each_insert_computes() -> None:
     """As on Trino and Databricks; here DuckDB is told that it cannot keep anything."""
-    at = Translation(replace(dialect("duckdb"), keep=""))
+    at = Translation(replace(dialect_named("duckdb"), keep=""))
     with connect() as opened:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)

@@ -28,9 +28,9 @@ from sqlmetrics.evaluation.statistics import SHARE, parts
 from sqlmetrics.jobs.files import CLIENTS, compile_job
 from sqlmetrics.jobs.missing_days import open_days
 from sqlmetrics.jobs.run import write
-from sqlmetrics.plan import script
-from sqlmetrics.plan.plan import Plan, plan
-from sqlmetrics.proof.verify import evaluated_by_reference, verify
+from sqlmetrics.plan.plan import Plan, make_plan
+from sqlmetrics.plan.script import query_text
+from sqlmetrics.proof.verify import evaluated_by_reference, verify_spec
 from sqlmetrics.spec.days import Days
 
 FIRST = date(2026, 1, 1)
@@ -185,7 +185,7 @@ def proven(spec: sm.Spec, tables: Rows) -> tuple[dict[Any, Any], set[Any]]:
         with connect() as engine:
             for name, rows in own.items():
                 engine.load(name, rows)
-            proof = evaluated_by_reference(plan(spec, opened(spec, engine)), engine)
+            proof = evaluated_by_reference(make_plan(spec, opened(spec, engine)), engine)
         for key, lines in proof.summary.items():
             if key[0] == day:
                 for measure, mean in zip(spec.measures, lines, strict=True):
@@ -242,8 +242,8 @@ def test_a_pause_is_missing_where_that_is_asked_for(engine: Database) -> None:
     assert ("2026-01-06", "paused", "all", "all", "ndcg@3") not in found
 
 
-def per_query(the_plan: Plan, engine: Database) -> list[tuple[Any, ...]]:
-    rows = engine.rows(script.query(the_plan, per_query=True))
+def per_query(plan: Plan, engine: Database) -> list[tuple[Any, ...]]:
+    rows = engine.rows(query_text(plan, per_query=True))
     return sorted(map(tuple, rows), key=str)
 
 
@@ -254,7 +254,7 @@ def test_buckets_and_physical_plans_know_the_systems_of_a_day(absent: str) -> No
     with connect() as engine:
         filled(engine, world(1))
         tables = opened(spec, engine)
-        whole = plan(spec, tables)
+        whole = make_plan(spec, tables)
         wanted = per_query(whole, engine)
         assert wanted
         for name in ("lists", "counts"):
@@ -282,7 +282,7 @@ def test_without_systems_a_day_without_a_ranking_has_no_numbers() -> None:
             write(asked, engine, full_refresh=True)
             found = {key[0] for key in facts(engine)}
             assert found == {str(FIRST + timedelta(day)) for day in there}
-            result, agreements = verify(asked, engine)
+            result, agreements = verify_spec(asked, engine)
             assert max(one.largest for one in agreements) <= 1e-12
             assert {row["metric_date"] for row in result.to_dicts()} == {
                 FIRST + timedelta(day) for day in there
@@ -385,7 +385,7 @@ def test_days_of_times_with_a_zone_are_of_utc_or_of_the_zone_that_is_named(
                         (day, 1.0)
                     ]
                     assert open_days(spec, engine, backfill=True) == []
-                    assert max(one.largest for one in verify(spec, engine)[1]) == 0
+                    assert max(one.largest for one in verify_spec(spec, engine)[1]) == 0
         finally:
             clear(engine)
 

@@ -25,7 +25,7 @@ from sqlmetrics.jobs.checks.verdict import verdicts
 from sqlmetrics.jobs.files import compile_job
 from sqlmetrics.jobs.publish import publish
 from sqlmetrics.jobs.run import write
-from sqlmetrics.jobs.schema import ROLL_UP, columns
+from sqlmetrics.jobs.schema import ROLL_UP, columns_for
 from sqlmetrics.jobs.schema import TABLES as SCHEMA
 from sqlmetrics.jobs.spec_views import SpecView, bounded
 from sqlmetrics.jobs.views import make_views, view_statements
@@ -53,7 +53,7 @@ def test_each_column_says_what_it_holds() -> None:
     for name, table in SCHEMA.items():
         required = {column.name for column in table.columns.values() if column.is_required}
         assert {*table.key} <= required
-        written = [*columns(job(baseline="new"))[name].values(), *table.archived.values()]
+        written = [*columns_for(job(baseline="new"))[name].values(), *table.archived.values()]
         assert [column.name for column in written if not column.meaning] == []
     assert "never by avg(value)" in ROLL_UP
     assert ROLL_UP in SCHEMA["facts"].meaning
@@ -64,7 +64,10 @@ def test_texts_fit_where_columns_are_short() -> None:
     """MariaDB's texts have 512 letters, its comments 1,024."""
     assert max(len(one.formula) for one in catalog().values()) <= 512
     assert max(len(one.title) for one in ONLINE.values()) <= 512
-    every = [*columns(job(baseline="new")).values(), *(table.archived for table in SCHEMA.values())]
+    every = [
+        *columns_for(job(baseline="new")).values(),
+        *(table.archived for table in SCHEMA.values()),
+    ]
     assert max(len(column.meaning) for table in every for column in table.values()) <= 1024
 
 

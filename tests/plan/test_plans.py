@@ -25,7 +25,7 @@ from sqlmetrics.evaluation.checks import checks, prescan
 from sqlmetrics.evaluation.inputs.sources import tables_of
 from sqlmetrics.plan import ranking, strategy
 from sqlmetrics.plan.per_query import PerQuery
-from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.plan.plan import make_plan
 from sqlmetrics.plan.strategy import COUNTS, LISTS, RANKS, WINDOW, TableStatistics
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import variant
@@ -84,7 +84,7 @@ def _listable(world: World) -> World:
 def _is_listable(text: str, options: Mapping[str, Any]) -> bool:
     try:
         spec = sm.Spec(**NOWHERE, metrics=[text], conventions=options)
-        return planned(spec, tables_of(spec)).choose(None, LISTS).name == LISTS
+        return make_plan(spec, tables_of(spec)).choose(None, LISTS).name == LISTS
     except sm.SpecError:
         return False
 
@@ -295,7 +295,7 @@ def test_what_is_suspected_may_be_right(tmp_path: Path) -> None:
     with (
         patch.object(ranking, "clues", alike),
         patch.object(prescan, "clues", alike),
-        patch.object(checks, "check", wraps=checks.check) as looks,
+        patch.object(checks, "check", wraps=checks.check_inputs) as looks,
     ):
         result = sm.evaluate(*files, "ap")
     assert [one.kwargs for one in looks.call_args_list] == [{"presumed": ("rankings",)}, {}]

@@ -35,7 +35,7 @@ from sqlmetrics.proof.explain.explain import (
     Agreeing,
     OptionExample,
     agreeing,
-    explain,
+    explain_name,
     sql_of,
     tried,
 )
@@ -191,7 +191,7 @@ def prose(text: str) -> list[str]:
     "name", [*sliced("option", 0.15, OPTIONS), *sliced("columns", 0.15, SETTINGS)]
 )
 def test_all_fits_80_columns(name: str) -> None:
-    assert too_wide(explain(name)) == []
+    assert too_wide(explain_name(name)) == []
 
 
 def too_wide(told: str) -> list[str]:
@@ -204,7 +204,7 @@ def too_wide(told: str) -> list[str]:
     "metric", sliced("told", 0.4, listed(), attrgetter("name")), ids=lambda metric: metric.name
 )
 def test_a_metric_is_told_whole(metric: Metric) -> None:
-    shown = explain(metric.name)
+    shown = explain_name(metric.name)
     assert too_wide(shown) == []
     told = " ".join(shown.split())
     for text in (metric.title, metric.formula, metric.range, metric.empty, metric.source):
@@ -218,11 +218,11 @@ def test_a_metric_is_told_whole(metric: Metric) -> None:
 
 @pytest.mark.long
 def test_the_star_is_at_what_holds() -> None:
-    assert "* exp" in explain("ndcg@3")
-    assert "* linear" in explain("ndcg@3", "trec_eval")
-    assert "* binary" in explain("ndcg(gain=binary)@3", "trec_eval")
-    assert "* table" in explain("ndcg(gain={1: 2})@3")
-    assert "* id_desc" in explain("ties", "trec_eval")
+    assert "* exp" in explain_name("ndcg@3")
+    assert "* linear" in explain_name("ndcg@3", "trec_eval")
+    assert "* binary" in explain_name("ndcg(gain=binary)@3", "trec_eval")
+    assert "* table" in explain_name("ndcg(gain={1: 2})@3")
+    assert "* id_desc" in explain_name("ties", "trec_eval")
 
 
 @by_turns(3)
@@ -263,7 +263,7 @@ def test_an_undefined_value_says_what_becomes_of_it() -> None:
     skipped = worked(parse("recall(rel=9)@5"), "house")
     assert skipped.value is None
     assert "no_relevant=skip" in skipped.remark
-    assert "left out of the mean" in explain("recall(rel=9)@5")
+    assert "left out of the mean" in explain_name("recall(rel=9)@5")
     counted = worked(parse("recall(rel=9)@5"), "trec_eval")
     assert counted.value == 0
     assert "no_relevant=zero" in counted.remark
@@ -271,10 +271,10 @@ def test_an_undefined_value_says_what_becomes_of_it() -> None:
 
 
 def test_a_name_alone_takes_a_cutoff_where_it_needs_one() -> None:
-    assert explain("P").startswith("precision@5: Precision")
-    assert explain("recall(rel=2)").startswith("recall(rel=2)@5: ")
-    assert explain("ndcg").startswith("ndcg: ")
-    assert explain(" MISSING ").startswith("missing: ")
+    assert explain_name("P").startswith("precision@5: Precision")
+    assert explain_name("recall(rel=2)").startswith("recall(rel=2)@5: ")
+    assert explain_name("ndcg").startswith("ndcg: ")
+    assert explain_name(" MISSING ").startswith("missing: ")
 
 
 @pytest.mark.parametrize(
@@ -296,13 +296,13 @@ def test_a_name_alone_takes_a_cutoff_where_it_needs_one() -> None:
 )
 def test_wrong_names(name: str, said: str) -> None:
     with pytest.raises(sm.SpecError, match=re.escape(said)):
-        explain(name)
+        explain_name(name)
 
 
 @pytest.mark.long
 def test_on_the_command_line(tmp_path: Path) -> None:
     out = sqlmetrics("explain", "ndcg@3", "--preset", "trec_eval", folder=tmp_path).stdout
-    assert out == explain("ndcg@3", "trec_eval") + "\n"
+    assert out == explain_name("ndcg@3", "trec_eval") + "\n"
     wrong = sqlmetrics("explain", "ndcg@3", "--preset", "trek_eval", folder=tmp_path, expect=2)
     assert "did you mean 'trec_eval'?" in wrong.stderr
     assert wrong.stdout == ""
@@ -328,7 +328,7 @@ def test_the_toy_data_under_every_preset() -> None:
     assert means.keys() == PRESETS.keys()
     assert {preset: round(means[preset] or 0, 4) for preset in MEANS} == MEANS
     assert ("trec_eval", "ir_measures") in [group.presets for group in groups]
-    told = explain("ndcg@3", "ranx")
+    told = explain_name("ndcg@3", "ranx")
     assert too_wide(told) == []
     assert "0.3506        5" in told
     assert "1   0.7985  1.0000  0.3869       -  0.0000       -" in told
@@ -337,19 +337,19 @@ def test_the_toy_data_under_every_preset() -> None:
 
 @by_turns(0.8)
 def test_a_metric_that_does_not_fit_a_preset_says_why() -> None:
-    told = explain("ndcg(ideal=hits)@3", "comirec").split("under each preset")[1]
+    told = explain_name("ndcg(ideal=hits)@3", "comirec").split("under each preset")[1]
     assert "house          refused: ndcg(ideal=hits)@3: ideal=hits needs gain=binary" in told
 
 
 def test_a_preset_is_explained() -> None:
     """Its note, every setting with its meaning, and how to go on; at 80 columns."""
     for name, preset in PRESETS.items():
-        text = explain(name)
+        text = explain_name(name)
         assert text.startswith(f"{name}: {preset.note}\n")
         assert all(f"{option}={value}" in text for option, value in preset.options.items())
         assert max(map(len, text.splitlines()[1:])) <= 80
         assert re.search(rf"sqlmetrics explain \S+ --preset {name}$", text)
-    assert "no_relevant=zero, for ap alone\n" in explain("CatBoost")
+    assert "no_relevant=zero, for ap alone\n" in explain_name("CatBoost")
 
 
 # -- online metrics -------------------------------------------------------------------

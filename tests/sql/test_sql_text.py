@@ -16,7 +16,7 @@ import sqlmetrics as sm
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.metric import listed
 from sqlmetrics.jobs.files import compile_job
-from sqlmetrics.sql.dialects import dialect
+from sqlmetrics.sql.dialects import dialect_named
 from sqlmetrics.sql.layout import folded
 from sqlmetrics.sql.translation import Translation
 
@@ -346,7 +346,7 @@ def test_a_stage_has_a_name_that_no_table_has(mentioned: str, stage: str) -> Non
 
 def test_clickhouse_adds_what_is_rounded_off_where_it_runs() -> None:
     """What is printed is read, and adds by `sum`; a count needs no other."""
-    translation = Translation(dialect("clickhouse"), executes=True)
+    translation = Translation(dialect_named("clickhouse"), executes=True)
     sums = f"select {translation.total('x')} as a, {translation.exact('sum(1e0)')} as b from t"
     text = " ".join(translation.text(sums).split())
     assert text.startswith('select sumKahan("x") as a, sum(1e0) as b from "t"'), text

@@ -22,8 +22,7 @@ from sqlmetrics.evaluation.execution import USUALLY, executing, result_of
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.jobs.days import on_days
-from sqlmetrics.plan.plan import Plan
-from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.plan.plan import Plan, make_plan
 from sqlmetrics.plan.script import Script
 from sqlmetrics.plan.segments import UNKNOWN
 from sqlmetrics.plan.shape import segment
@@ -316,7 +315,7 @@ def numbers_of(
     else:
         with log.views() as shown_lists:
             tables = replace(opened(spec, engine), shown_lists=shown_lists)
-            plan = planned(spec, tables, moments=confidence is not None)
+            plan = make_plan(spec, tables, moments=confidence is not None)
             with (
                 executing(plan, engine, check=check, per_query=False, execution=USUALLY) as script,
                 engine.reading(),

@@ -18,8 +18,7 @@ from sqlmetrics.catalog.measure import Measure, parse
 from sqlmetrics.comparison.statements import chosen_if, columns_stage, segments_stage, sums_stage
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
-from sqlmetrics.plan.plan import Plan
-from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.plan.plan import Plan, make_plan
 from sqlmetrics.plan.population import FUNNEL, funnel_stages
 from sqlmetrics.plan.ranking import WindowRanking
 from sqlmetrics.plan.segments import Segment
@@ -337,13 +336,13 @@ def in_stages(
     """
     check_column(plan, column, engine, "the stage of a row (stage, --stage-column)")
     tables = plan.shape.at
-    sizes = list_sizes(planned(plan.spec, replace(tables, funnel=FunnelStages(column))), engine)
+    sizes = list_sizes(make_plan(plan.spec, replace(tables, funnel=FunnelStages(column))), engine)
     for name in names:
         if name not in sizes:
             raise InputError(f"this stage has no rows: {unknown('stage', name, sizes)}")
     order = tuple(names) or _by_size(sizes)
     notes = _note(sizes, names)
-    return planned(plan.spec, replace(tables, funnel=FunnelStages(column, order))), notes
+    return make_plan(plan.spec, replace(tables, funnel=FunnelStages(column, order))), notes
 
 
 def check_column(plan: Plan, column: str, engine: Database, purpose: str) -> Mapping[str, str]:
@@ -471,11 +470,11 @@ def of_sources(plan: Plan, column: str, engine: Database) -> Plan:
     select = f"select *, {expression} as {name} from {source_text(plan_tables.rankings)}"
     unnested = Relation("query", select, plan_tables.rankings.ordered, plan_tables.rankings.columns)
     tables = replace(plan_tables, rankings=unnested, funnel=FunnelStages(name))
-    sizes = list_sizes(planned(plan.spec, tables), engine)
+    sizes = list_sizes(make_plan(plan.spec, tables), engine)
     names = sorted(sizes.keys() - {EVERY}, key=lambda source: (-sizes[source], source))
     if not names:
         raise InputError(f"rankings: {column} has no source in any row")
-    return planned(plan.spec, replace(tables, funnel=FunnelStages(name, (*names, EVERY))))
+    return make_plan(plan.spec, replace(tables, funnel=FunnelStages(name, (*names, EVERY))))
 
 
 @dataclass(frozen=True)

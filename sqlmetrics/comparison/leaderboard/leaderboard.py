@@ -38,7 +38,7 @@ from sqlmetrics.comparison.leaderboard.scores import (
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.arguments import check_count, check_level
-from sqlmetrics.evaluation.checks.absence import note as sample_note
+from sqlmetrics.evaluation.checks.absence import sample_notes
 from sqlmetrics.evaluation.execution import run
 from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
 from sqlmetrics.evaluation.report.result import Result
@@ -224,7 +224,7 @@ def leaderboard(
             *_test_notes(found_scores, tests, test),
             *orders.label_notes(str(order_measure)),
             *pooled.notes(str(order_measure)),
-            *sample_note(check),
+            *sample_notes(check),
         ),
         executed_sql=result.executed_sql + pooled.executed_sql + other_sql,
     )

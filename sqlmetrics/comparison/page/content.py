@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 from sqlmetrics.catalog.dimension import row_of
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.errors import SpecError, unknown
-from sqlmetrics.sql.template import folder
+from sqlmetrics.sql.template import templates_folder
 from sqlmetrics.stats import CONFIDENCE, student
 from sqlmetrics.stats.estimate import INTERVAL, Estimate
 from sqlmetrics.tables.tabular import Row
@@ -282,7 +282,7 @@ class Words:
 @cache
 def catalogue() -> Mapping[str, Row]:
     """Section -> name -> language -> words."""
-    return tomllib.loads((folder() / ROOM / "strings.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((templates_folder() / ROOM / "strings.toml").read_text(encoding="utf-8"))
 
 
 def number(value: float | None) -> str:

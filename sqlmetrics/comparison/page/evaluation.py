@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.dimension import SIGNS
-from sqlmetrics.comparison import breakdown as slices
 from sqlmetrics.comparison import findings
-from sqlmetrics.comparison.breakdown import movers_of
+from sqlmetrics.comparison.breakdown import contributions_of, movers_of
 from sqlmetrics.comparison.compare import asked_plan
 from sqlmetrics.comparison.design import design
 from sqlmetrics.comparison.options import Movers, Options
@@ -341,7 +340,7 @@ class _Comparing:
         except InputError as error:
             return replace(content, notes=(*content.notes, str(error)))
         rows, row_notes = findings.rows(pairing, options, sums)
-        parts, paradoxes = slices.contributions_of(statements, pairing, options, sums)
+        parts, paradoxes = contributions_of(statements, pairing, options, sums)
         first = str(pairing.measures[0])
         content = replace(
             content,

@@ -33,7 +33,7 @@ from sqlmetrics.comparison.report import (
     worst_slice,
 )
 from sqlmetrics.errors import SpecError, unknown
-from sqlmetrics.sql.template import folder
+from sqlmetrics.sql.template import templates_folder
 from sqlmetrics.tables.table import Table, markdown_text, wrapped
 from sqlmetrics.tables.tabular import Row
 
@@ -226,7 +226,7 @@ def _last_day(content: Content, rows: list[Row], words: Words) -> list[str]:
 def environment() -> Environment:
     """Jinja for HTML: all that comes from data is escaped."""
     return Environment(
-        loader=FileSystemLoader(folder() / ROOM),
+        loader=FileSystemLoader(templates_folder() / ROOM),
         undefined=StrictUndefined,
         autoescape=True,
         trim_blocks=True,

@@ -16,7 +16,7 @@ from typing import Any
 from sqlmetrics.comparison.page.content import ROOM, Content, Words, signed
 from sqlmetrics.comparison.report import coverage
 from sqlmetrics.errors import SpecError
-from sqlmetrics.sql.template import folder
+from sqlmetrics.sql.template import templates_folder
 from sqlmetrics.tables.table import Table
 from sqlmetrics.tables.tabular import Row
 
@@ -245,7 +245,7 @@ _LINK = re.compile(r'<a xlink:href="[^"#]*#([^"]+)">')
 
 @cache
 def _file(name: str) -> Any:
-    path = folder() / ROOM / "charts" / f"{name}.json"
+    path = templates_folder() / ROOM / "charts" / f"{name}.json"
     return json.loads(path.read_text(encoding="utf-8"))
 
 

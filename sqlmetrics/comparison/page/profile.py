@@ -18,8 +18,7 @@ from sqlmetrics.errors import SqlmetricsError
 from sqlmetrics.evaluation.execution import USUALLY, executing, result_of, run
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.plan.plan import Plan
-from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.plan.plan import Plan, make_plan
 from sqlmetrics.plan.segments import Segments
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.plan.tables import Tables
@@ -263,7 +262,7 @@ def _curves(part: Spec, content: Content, lists: _Lists, profile: Profile) -> Pr
     fitting = [text for text in (*texts, _FIRST, "num_rel") if _fits(part, text)]
     spec = part.having(metrics=tuple(fitting), by=(), online=())
     engine = lists.engine
-    plan = planned(spec, lists.opened(spec))
+    plan = make_plan(spec, lists.opened(spec))
     with (
         executing(plan, engine, check=False, per_query=False, execution=USUALLY) as script,
         engine.reading(),
@@ -390,7 +389,7 @@ def _ties(part: Spec, content: Content, lists: _Lists) -> dict[str, Any]:
         return {}
     spec = part.having(metrics=(part.measure(content.first).text,), by=(), online=())
     try:
-        rows = tied_rows(planned(_ordered(spec, "id_asc"), lists.opened(spec)), lists.engine)
+        rows = tied_rows(make_plan(_ordered(spec, "id_asc"), lists.opened(spec)), lists.engine)
         tied = {
             str(row["system"]): row["n_tied_rows"] / row["n_rows"]
             for row in rows.to_pylist()

@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, shortened, unknown
 from sqlmetrics.evaluation.checks.problem import Problem, refusal
-from sqlmetrics.plan.plan import Plan
-from sqlmetrics.plan.plan import plan as planned
+from sqlmetrics.plan.plan import Plan, make_plan
 from sqlmetrics.plan.script import Script
 from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.sql.template import literal
@@ -34,7 +33,7 @@ def why_absent(name: str, systems: Collection[str], plan: Plan, engine: Database
         return f"{name} has lists {on}, but none of them has a labelled query"
     every = []
     if shape.at.ends:
-        every = _days(name, planned(plan.spec, shape.at.on_all_days), engine)
+        every = _days(name, make_plan(plan.spec, shape.at.on_all_days), engine)
     if not every:
         return ""
     listed = f"it has lists on {many(len(every), 'other day')}: {_listed(every)}"
@@ -165,7 +164,7 @@ def sampled(plan: Plan, share: float) -> Plan:
             if source.where:
                 where = f"({source.where}\n) and {where}"
             changed[table] = source.model_copy(update={"where": where})
-    return planned(plan.spec.having(**changed), plan.shape.at)
+    return make_plan(plan.spec.having(**changed), plan.shape.at)
 
 
 def _condition(plan: Plan, column: str, share: float) -> str:
@@ -177,7 +176,7 @@ def _condition(plan: Plan, column: str, share: float) -> str:
     return f"({name} is null or substr({hashed}, 1, 8) < '{least}')"
 
 
-def note(check: bool | float) -> Iterator[str]:
+def sample_notes(check: bool | float) -> Iterator[str]:
     """What is said of checks that did not look at all."""
     share = share_of(check)
     if 0 < share < 1:

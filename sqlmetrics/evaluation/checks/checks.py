@@ -31,8 +31,7 @@ from sqlmetrics.evaluation.checks.rules import (
     group_checks,
     row_checks,
 )
-from sqlmetrics.evaluation.checks.scores import problems as of_scores
-from sqlmetrics.evaluation.checks.scores import texts as text_scores
+from sqlmetrics.evaluation.checks.scores import problems_of_scores, text_scores
 from sqlmetrics.evaluation.inputs.guess import group_columns
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
 from sqlmetrics.evaluation.inputs.paths import absent, unreadable
@@ -41,7 +40,7 @@ from sqlmetrics.evaluation.inputs.sources import wrong_condition, wrong_segments
 from sqlmetrics.evaluation.statistics import hashed
 from sqlmetrics.plan.per_query import BUCKET, SCREENED, SUSPECTS
 from sqlmetrics.plan.plan import Plan
-from sqlmetrics.plan.script import Script, query
+from sqlmetrics.plan.script import Script, query_text
 from sqlmetrics.spec.days import day_of
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.stage import print_template, with_stages
@@ -54,7 +53,7 @@ _SECOND = re.compile(r"(.+)_\d+")
 """What DuckDB calls a second column of a name; a column may be called so itself."""
 
 
-def check(
+def check_inputs(
     plan: Plan,
     engine: Database,
     *,
@@ -94,7 +93,7 @@ def check(
     )
     problems: list[Problem] = next(filter(None, problem_lists), [])
     if problems and presumed:
-        check(
+        check_inputs(
             plan, engine, ignored_tables=ignored_tables
         )  # together with what is wrong in those tables
     if problems:
@@ -169,7 +168,7 @@ def confirm(plan: Plan, buckets: int, script: Script, engine: Database) -> None:
         n_rows = engine.rows(f"select count(*) from {source}")[0][0]
         is_whole = sum(rows for _, rows, _ in bucket_rows) == n_rows
     if not is_whole or any(suspects for *_, suspects in bucket_rows):
-        check(plan, engine)
+        check_inputs(plan, engine)
 
 
 def validate(plan: Plan, engine: Database) -> tuple[str, ...]:
@@ -193,7 +192,7 @@ def validate(plan: Plan, engine: Database) -> tuple[str, ...]:
             raise
     if problems:
         raise InputError(problems)
-    engine.try_out(query(plan))
+    engine.try_out(query_text(plan))
     if unmapped := [*look.bad_rows(UNMAPPED.problem), *wrong_runs(plan, engine)]:
         raise InputError(unmapped)
     return unknown_values(plan, engine)
@@ -463,7 +462,7 @@ class _Look:
         if screened in (None, CLEAR) or screened.far or not screened.rows:
             shape, columns = self.plan.shape, self.plan.shape.columns["rankings"]
             day = shape.day("rankings") if "date" in columns else ""
-            yield from of_scores(columns, self.engine, self.sources["rankings"], day)
+            yield from problems_of_scores(columns, self.engine, self.sources["rankings"], day)
 
     def unknown_baseline(self) -> Iterator[Problem]:
         """A baseline that is no system of the rankings."""

@@ -69,7 +69,7 @@ def rounded(name: str, kind: str) -> RoundedScores | None:
     return None
 
 
-def texts(name: str, kind: str) -> Iterator[Problem]:
+def text_scores(name: str, kind: str) -> Iterator[Problem]:
     """A column of texts, where scores are compared as they are: 9 would stand above 10.
 
     Args:
@@ -83,7 +83,7 @@ def texts(name: str, kind: str) -> Iterator[Problem]:
         yield Problem("rankings", message, 1, remedy=TO_NUMBERS)
 
 
-def problems(
+def problems_of_scores(
     columns: Mapping[str, str], engine: Database, source: str, day: str = "", remedy: str = ""
 ) -> Iterator[Problem]:
     """Lists in which scores differ, but not as DOUBLEs.

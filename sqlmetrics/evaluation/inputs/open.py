@@ -9,7 +9,7 @@ from typing import Any
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, remedy_for
-from sqlmetrics.evaluation.checks.scores import problems, texts
+from sqlmetrics.evaluation.checks.scores import problems_of_scores, text_scores
 from sqlmetrics.evaluation.inputs.formats import read_on_days
 from sqlmetrics.evaluation.inputs.lists import listed
 from sqlmetrics.evaluation.inputs.paths import absent
@@ -254,7 +254,7 @@ def _check_scores(source: RankedLists, precision: str) -> None:
             if precision == "exact" and kind_by_column.get(columns["score"].casefold()) == "BIGINT":
                 return  # every database has these
             remedy = IN_THE_DATABASE if precision == "exact" else ""
-            if score_problems := list(problems(columns, reader, text, day, remedy)):
+            if score_problems := list(problems_of_scores(columns, reader, text, day, remedy)):
                 raise InputError(score_problems)
 
 
@@ -401,7 +401,7 @@ def _read_as(
             continue
         if not (exact and role == "score"):
             yield column, READ_AS[role]
-        elif of_text := list(texts(column, types[column.casefold()])):
+        elif of_text := list(text_scores(column, types[column.casefold()])):
             raise InputError(of_text)
 
 

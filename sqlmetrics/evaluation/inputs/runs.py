@@ -11,7 +11,7 @@ from typing import Any
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.evaluation.checks.ids import of_fractions
-from sqlmetrics.evaluation.checks.scores import problems
+from sqlmetrics.evaluation.checks.scores import problems_of_scores
 from sqlmetrics.evaluation.inputs.guess import guessed, guessed_file, with_whole_ids
 from sqlmetrics.evaluation.inputs.names import NAMES, USUAL, plain
 from sqlmetrics.evaluation.inputs.open import TOLD_APART, readable
@@ -355,7 +355,7 @@ def _check_scores(runs: Sequence[_Run], engine: Database) -> None:
     kinds = {run.there.get(run.roles.get("score", ""), "") for run in runs}
     for run in runs if len(kinds) > 1 else ():
         source = source_text(protect_query(run.relation, engine.translation))
-        if score_problems := list(problems(run.roles, engine, source, remedy=ONE_TYPE)):
+        if score_problems := list(problems_of_scores(run.roles, engine, source, remedy=ONE_TYPE)):
             raise InputError(score_problems)
 
 

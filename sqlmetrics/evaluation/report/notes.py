@@ -67,7 +67,11 @@ def notes(
         sentences += _unlabelled(plan, script, engine, ranked)
     if check:
         sentences += [*unknown_values(plan, engine, only_notes=True), *notes_of_gaps(plan, engine)]
-    return [*sentences, *_Meeting(plan, engine).notes(numbers, check=check), *absence.note(check)]
+    return [
+        *sentences,
+        *_Meeting(plan, engine).notes(numbers, check=check),
+        *absence.sample_notes(check),
+    ]
 
 
 def _unranked(unranked: int, total: int) -> Iterator[str]:

@@ -72,12 +72,12 @@ def _torchmetrics(metric: StreamingMetric) -> Any:
 
 def _of_all_workers(metric: StreamingMetric) -> StreamingMetric:
     """The metric of all processes of `torch.distributed` together."""
-    import torch.distributed as workers
+    from torch import distributed
 
-    if not (workers.is_available() and workers.is_initialized()):
+    if not (distributed.is_available() and distributed.is_initialized()):
         return metric
-    gathered: list[Any] = [None] * workers.get_world_size()
-    workers.all_gather_object(gathered, metric)
+    gathered: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(gathered, metric)
     return _empty(metric).merge(*gathered)
 
 

@@ -42,8 +42,7 @@ from sqlmetrics.jobs.definitions import (
 )
 from sqlmetrics.jobs.schema import columns_of, targets
 from sqlmetrics.plan.summary import ALL, NO_DATE
-from sqlmetrics.spec.days import Days, as_sql, day_of
-from sqlmetrics.spec.days import today as today_in
+from sqlmetrics.spec.days import Days, as_sql, day_of, today_in
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.threshold import ALWAYS, EACH, PREVIOUS, Threshold
 from sqlmetrics.sql.template import literal, relation

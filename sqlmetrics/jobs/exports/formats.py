@@ -14,8 +14,7 @@ from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.inputs.sources import refuse_pipes
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.sql.dialects import DEFAULT, DIALECTS
-from sqlmetrics.sql.dialects import dialect as dialect_named
+from sqlmetrics.sql.dialects import DEFAULT, DIALECTS, dialect_named
 
 
 @dataclass(frozen=True)

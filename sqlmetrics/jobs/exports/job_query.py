@@ -17,9 +17,9 @@ from sqlmetrics.jobs.days import ClientDays, Question, client_days, on_days
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.job import kept_steps, plan_of
 from sqlmetrics.jobs.new_rows import NewRows
-from sqlmetrics.jobs.schema import COMPILED, TableColumn, columns, targets
-from sqlmetrics.plan import script
+from sqlmetrics.jobs.schema import COMPILED, TableColumn, columns_for, targets
 from sqlmetrics.plan.plan import Plan
+from sqlmetrics.plan.script import about, make_script, per_query_text
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.source import Source
 from sqlmetrics.spec.spec import Spec
@@ -199,7 +199,7 @@ class JobQuery:
         """The columns of a table, with their types in the dialect."""
         return [
             replace(column, kind=self.at.type(column.kind))
-            for column in columns(self.spec)[table].values()
+            for column in columns_for(self.spec)[table].values()
         ]
 
     @cached_property
@@ -207,7 +207,7 @@ class JobQuery:
         """Comment lines: for which database, what is computed, by which conventions."""
         dialect = self.target.dialect
         lines = f"-- {self.spec.title}, for {dialect.title}: {trust(dialect)}\n"
-        of_lists = script.about(self.plan) if self.spec.metrics else ""
+        of_lists = about(self.plan) if self.spec.metrics else ""
         if not self.spec.clicks:
             return lines + of_lists
         # the log's own lines name the metrics of lists as well
@@ -228,9 +228,9 @@ class JobQuery:
         """The new rows of a table; a click log's read the tables of its `steps`."""
         per_query = ""
         if table == "per_query" and self.spec.clicks:
-            per_query = script.script([self.plan]).per_query
+            per_query = make_script([self.plan]).per_query
         elif table == "per_query":
-            per_query = script.per_query_text(self.plan)
+            per_query = per_query_text(self.plan)
         rows = self._new.exchange(per_query, self._asked.ends or self._days.ends).rows[table]
         return self.at.text(finished(rows.select)).rstrip()
 

@@ -21,8 +21,7 @@ from sqlmetrics.engines.url import (
     ConnectionURL,
 )
 from sqlmetrics.evaluation.inputs.sources import is_file_name
-from sqlmetrics.jobs.schema import columns as columns_of
-from sqlmetrics.jobs.schema import targets
+from sqlmetrics.jobs.schema import columns_for, targets
 from sqlmetrics.spec.click_columns import CLICK, PURCHASE
 from sqlmetrics.spec.click_log import NEEDS, QUERY_TEXT, Clicks
 from sqlmetrics.spec.segments import KINDS, QUERY_LENGTH, RELEVANT_LABELS
@@ -241,7 +240,7 @@ def outputs(spec: Spec, url: ConnectionURL) -> list[Dataset]:
     """The tables that a run of a spec writes."""
     kinds = {
         table: {name: column.type for name, column in columns.items()}
-        for table, columns in columns_of(spec).items()
+        for table, columns in columns_for(spec).items()
     }
     return [table_dataset(name, url, kinds[table]) for table, name in targets(spec).items()]
 

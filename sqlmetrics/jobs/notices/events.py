@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from datetime import time as midnight
+from datetime import UTC, date, datetime, time
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -132,7 +131,7 @@ class Lineage:
         """When a day begins, in the zone of the spec's days."""
         zone = zone_of_days(self.spec)
         time_zone = UTC if zone in (None, "UTC") else ZoneInfo(zone)
-        return datetime.combine(day, midnight(), time_zone).isoformat()
+        return datetime.combine(day, time.min, time_zone).isoformat()
 
 
 def producer() -> str:

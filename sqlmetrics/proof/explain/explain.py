@@ -31,8 +31,8 @@ from sqlmetrics.evaluation.execution import run
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.inputs.sources import tables_of
 from sqlmetrics.evaluation.report.result import Result
-from sqlmetrics.plan import script
-from sqlmetrics.plan.plan import Plan, plan
+from sqlmetrics.plan.plan import Plan, make_plan
+from sqlmetrics.plan.script import query_text
 from sqlmetrics.proof.explain.example import compared, hung, needed_fields, paragraph
 from sqlmetrics.proof.explain.worked_example import WorkedExample, number, parts, worked
 from sqlmetrics.spec.spec import Spec
@@ -379,7 +379,7 @@ CUTOFF = 5
 """The cutoff of the example for a metric that needs one and was named without."""
 
 
-def explain(name: str, preset: str | None = None, metrics_from: Any = ()) -> str:
+def explain_name(name: str, preset: str | None = None, metrics_from: Any = ()) -> str:
     """All about a metric of lists, an option or a preset, to read at 80 columns.
 
     Args:
@@ -429,7 +429,7 @@ def sql_of(measure: Measure, preset: str = "house") -> str:
         with_stages(_plan(measure, name).inputs, "").rstrip() for name in ("house", preset)
     )
     per_query = not measure.metric.pooled
-    text = script.query(_plan(measure, preset), per_query=per_query).rstrip()
+    text = query_text(_plan(measure, preset), per_query=per_query).rstrip()
     _, _, body = text.partition(inputs)
     return "with" + body.removeprefix(",") if inputs == plain else inputs + body
 
@@ -505,7 +505,7 @@ def _of_preset(name: str) -> Iterator[str]:
 
 def _plan(measure: Measure, preset: str) -> Plan:
     spec = _spec(measure, preset)
-    return plan(spec, tables_of(spec))
+    return make_plan(spec, tables_of(spec))
 
 
 def _metric(measure: Measure, preset: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ from sqlmetrics.engines.database import connect
 from sqlmetrics.evaluation.execution import run
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.plan.expressions import MetricContext, used_parts
-from sqlmetrics.plan.plan import plan
+from sqlmetrics.plan.plan import make_plan
 from sqlmetrics.proof import reference, reference_columns
 from sqlmetrics.proof.explain.example import (
     BASELINE,
@@ -341,7 +341,7 @@ def _both(spec: Spec) -> tuple[Value, Value]:
     """The query's value by the reference and by the SQL; or that of all, which is one."""
     with connect() as engine:
         tables = opened(spec, engine)
-        proof = evaluated_by_reference(plan(spec, tables), engine)
+        proof = evaluated_by_reference(make_plan(spec, tables), engine)
         result = run(spec, tables, engine, check=False)
     if spec.measures[0].metric.pooled:
         ((mean,),) = proof.summary.values()

@@ -12,7 +12,7 @@ from sqlmetrics.catalog.metric import catalog
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.engines.database import Database
 from sqlmetrics.plan.needs import Needs
-from sqlmetrics.plan.plan import plan
+from sqlmetrics.plan.plan import make_plan
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.proof.reconcile import matching, result
 from sqlmetrics.proof.reconcile.matching import MeanMatch
@@ -213,7 +213,7 @@ def having(spec: Spec, way: str) -> Spec:
 
 def there_are(spec: Spec, tables: Tables, engine: Database) -> bool:
     """Whether a list holds an item twice."""
-    shape = plan(spec, tables).shape
+    shape = make_plan(spec, tables).shape
     name = shape.names["rankings"]
     stages = [stage for stage in shape.stages() if stage.name == name]
     keys = ", ".join((*shape.keys, "item_id"))

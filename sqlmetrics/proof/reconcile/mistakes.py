@@ -13,7 +13,7 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure, Setting
 from sqlmetrics.catalog.metric import catalog
 from sqlmetrics.engines.database import Database
-from sqlmetrics.plan.plan import Plan, plan
+from sqlmetrics.plan.plan import Plan, make_plan
 from sqlmetrics.plan.shape import segment
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.proof.reconcile.worlds import DEFAULTS, WORST_FIRST
@@ -527,7 +527,7 @@ class Handwritten:
         metrics += map(str, self._parts.values())
         if self.spec.measures[0].metric.name in ("ndcg", "dcg"):
             metrics += ["hit(ties=include)@1"]  # its rows have the ranks that equal scores share
-        return plan(self.spec.having(metrics=metrics, conventions=conventions), self.tables)
+        return make_plan(self.spec.having(metrics=metrics, conventions=conventions), self.tables)
 
     @cached_property
     def _parts(self) -> dict[str, Measure]:

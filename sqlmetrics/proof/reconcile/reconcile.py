@@ -14,7 +14,7 @@ from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.question import Asked, check_arguments, question
 from sqlmetrics.plan.needs import Needs
-from sqlmetrics.plan.plan import plan
+from sqlmetrics.plan.plan import make_plan
 from sqlmetrics.plan.shape import GROUPS, Shape
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.proof.reconcile import known
@@ -205,9 +205,9 @@ def _matches(
 def _checked(spec: Spec, tables: Tables, engine: Database, *, is_given: bool) -> tuple[str, ...]:
     """Look for bad input; what may become of items that a list holds twice, if there are any."""
     if is_given:
-        checks.check(plan(spec, tables), engine)
+        checks.check_inputs(make_plan(spec, tables), engine)
         return ()
-    checks.check(plan(known.having(spec, "best_score"), tables), engine)
+    checks.check_inputs(make_plan(known.having(spec, "best_score"), tables), engine)
     return known.WAYS if known.there_are(spec, tables, engine) else ()
 
 
@@ -400,7 +400,7 @@ def _one_system(spec: Spec, tables: Tables, engine: Database) -> None:
 
 def _distinct(key: str, spec: Spec, tables: Tables, engine: Database) -> list[str]:
     """A few of the systems, or of the days, of the rankings."""
-    shape = plan(spec, tables).shape
+    shape = make_plan(spec, tables).shape
     if key not in shape.keys:
         return []
     name = shape.names["rankings"]
@@ -418,7 +418,7 @@ def _days(spec: Spec, tables: Tables, engine: Database) -> tuple[str, ...]:
 
 def _own_ids(spec: Spec, tables: Tables, engine: Database) -> tuple[str, ...]:
     """A note where an item has the id of its query, which some tools leave out."""
-    shape = plan(spec, tables).shape
+    shape = make_plan(spec, tables).shape
     name = shape.names["rankings"]
     stages = [stage for stage in shape.stages() if stage.name == name]
     last = f"select count(*)\nfrom {name}\nwhere item_id = query_id"
@@ -431,7 +431,7 @@ def _grades(spec: Spec, tables: Tables, engine: Database) -> list[float]:
     """The grades from which an item may be relevant, where there are few."""
     if "rel" not in spec.measures[0].metric.parameters:
         return []
-    shape = plan(spec, tables).shape
+    shape = make_plan(spec, tables).shape
     name = shape.names["labels"]
     stages = [stage for stage in shape.stages() if stage.name == name]
     last = f"select distinct grade\nfrom {name}\nwhere grade > 0\nlimit {MANY_GRADES + 1}"
