@@ -187,7 +187,9 @@ def _run(options: dict[str, Any], stop: Stop) -> None:
             error = _with_commands(error)
         stream = io.StringIO()
         error.show(stream)
-        _print(options, stream.getvalue(), "usage", error.exit_code)
+        usage, _, message = stream.getvalue().partition("Error: ")
+        text = f"{usage}error: {message}"  # as all other errors begin
+        _print(options, text, "usage", error.exit_code)
         sys.exit(error.exit_code)
     except (OSError, UnicodeEncodeError) as error:  # of stdout: what writes files says which
         sys.exit(_unwritten(error, options))
