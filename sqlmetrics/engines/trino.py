@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import trino
 
@@ -25,6 +25,9 @@ from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.template import parts
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _KINDS = {
     "bigint": "BIGINT",
@@ -65,12 +68,18 @@ _AGAIN = re.compile(r"(?:--.*\n)*(?:merge|delete|update)\b")
 
 _KEPT = re.compile(r"(?P<about>(?:--.*\n)*)create table (?P<name>\w+) as\n")
 
+_JSON = {"BIGINT": "bigint", "BOOLEAN": "boolean"}
+"""Kind -> what a value in JSON becomes there; others are texts, as JSON has no NaN."""
+
+BATCH, LONGEST = 20_000, 900_000
+"""Rows of one INSERT, fewer where its text would be longer: a server takes 1,000,000 characters."""
+
 REPLACING = ("delta_lake", "iceberg")
 """The connectors whose tables change by `merge`, all of it or nothing."""
 
 
 class Trino(LockingDriver, DbApi):
-    """A connection. Data goes in by INSERT alone, into tables that are dropped at the end."""
+    """A connection. Data goes in as JSON, into tables that are dropped at the end."""
 
     dialect = "trino"
     name = "Trino"
@@ -183,6 +192,45 @@ class Trino(LockingDriver, DbApi):
         """Names in statements -> those of the tables that stand behind them."""
         return {}
 
+    def _fill(self, target: str, table: pa.Table) -> None:
+        """As a text a column: over rows of VALUES Trino thinks for a second a thousand."""
+        from sqlmetrics.engines.types import kind_of
+
+        kinds = [kind_of(array.type) for array in table.columns]
+        for batch in table.to_batches(max_chunksize=BATCH):
+            self._insert(target, kinds, batch)
+
+    def _insert(self, target: str, kinds: Sequence[str], batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        names = [f"c{n}" for n in range(len(kinds))]
+        arrays = ",\n    ".join(map(self._array, kinds, batch.columns))
+        values = ", ".join(
+            name if kind in _JSON else f"cast({name} as {self.TYPES[kind]})"
+            for name, kind in zip(names, kinds, strict=True)
+        )
+        sql = (
+            f"insert into {target}\nselect {values}\nfrom unnest(\n    {arrays}\n) "
+            f"as loaded ({', '.join(names)})"
+        )
+        half = batch.num_rows // 2
+        if len(sql) < LONGEST or not half:
+            self._run(sql)
+            return
+        self._insert(target, kinds, batch.slice(0, half))
+        self._insert(target, kinds, batch.slice(half))
+
+    def _array(self, kind: str, column: pa.Array) -> str:
+        """The values of a column, as SQL."""
+        values = column.to_pylist()
+        if kind == "DOUBLE":
+            values = [value if value is None else _number(value) for value in values]
+        elif kind not in _JSON:
+            values = [value if value is None else str(value) for value in values]
+        text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+        item = _JSON.get(kind, "varchar")
+        return f"cast(json_parse({self._literal(text)}) as array({item}))"
+
     def _renamed(self, sql: str) -> str:
         """A statement with the names of tables that are kept for a while."""
         if not any(name in sql for name in self._own_names):
@@ -224,6 +272,16 @@ class Trino(LockingDriver, DbApi):
 
     def _kind(self, described: Sequence[Any]) -> str:
         return _kind(str(described[1]))
+
+
+def _number(value: float) -> str:
+    """A text that Trino reads as the same number.
+
+    >>> _number(-math.inf), _number(1e300)
+    ('-Infinity', '1e+300')
+    """
+    words = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+    return words.get(repr(value), repr(value))
 
 
 def _kind(declared: str) -> str:
