@@ -132,6 +132,7 @@ class Driver(Statements):
         KEEPS: How a statement begins that keeps rows for a while in a table of the session's own
             making, where there is no temporary one; empty where nothing is kept so.
         TAKES_SEVERAL: Whether a text may hold several statements.
+        METRICS_AT_ONCE: So many metrics a query are well planned; 0 where it can be any number.
         errors: What its driver raises.
         HINT: What bounds a statement, and where it is said.
         is_read_only: Whether text of users may change nothing, where the database can be told.
@@ -146,6 +147,7 @@ class Driver(Statements):
     TYPES: ClassVar[Mapping[str, str]]
     CODES: ClassVar[Mapping[str, str]] = SQLSTATE
     TAKES_SEVERAL: ClassVar[bool] = False
+    METRICS_AT_ONCE: ClassVar[int] = 0
     KEEPS: ClassVar[str] = ""
     TEMPORARY: ClassVar[str] = "temporary "
     DROP: ClassVar[str] = "drop table"

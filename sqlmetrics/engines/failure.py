@@ -11,6 +11,7 @@ LOST = "the connection is lost"
 DENIED = "a privilege is missing"
 ABSENT = "a table, column or schema does not exist"
 TYPE = "a value has the wrong type"
+LARGE = "the query is too large"
 READ_ONLY = "this command only reads, but the SQL would write"
 
 SQLSTATE: Mapping[str, str] = {
@@ -44,7 +45,7 @@ class StatementError(EngineError):
     """Raised if a statement failed.
 
     Attributes:
-        reason: `LOST`, `DENIED`, `ABSENT` or `TYPE`; empty if it is none of them.
+        reason: `LOST`, `DENIED`, `ABSENT`, `LARGE` or `TYPE`; empty if it is none of them.
     """
 
     def __init__(self, engine: str, reason: str, brief: str, sql: str = "") -> None:

@@ -20,7 +20,7 @@ import trino
 from sqlmetrics.engines.catalog_lock import LockingDriver, TableLock
 from sqlmetrics.engines.dbapi import DbApi
 from sqlmetrics.engines.driver import STANDARD
-from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
+from sqlmetrics.engines.failure import ABSENT, DENIED, LARGE, LOST, TYPE, first_line
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
 from sqlmetrics.errors import SpecError
@@ -88,12 +88,14 @@ class Trino(LockingDriver, DbApi):
     TEMPORARY = ""
     KEEPS = "create table"
     LOCK = TableLock
+    METRICS_AT_ONCE = 20
     TYPES: ClassVar = STANDARD | {"TIMESTAMP": "timestamp(6)"}
     CODES: ClassVar = {
         "CATALOG_NOT_FOUND": ABSENT,
         "COLUMN_NOT_FOUND": ABSENT,
         "INVALID_CAST_ARGUMENT": TYPE,
         "PERMISSION_DENIED": DENIED,
+        "QUERY_HAS_TOO_MANY_STAGES": LARGE,
         "SCHEMA_NOT_FOUND": ABSENT,
         "TABLE_NOT_FOUND": ABSENT,
         "TYPE_MISMATCH": TYPE,
@@ -266,7 +268,7 @@ class Trino(LockingDriver, DbApi):
 
     def _brief(self, error: BaseException) -> str:
         brief = first_line(getattr(error, "message", None) or error)
-        hint = TOO_MANY if self._code(error) == "QUERY_HAS_TOO_MANY_STAGES" else ""
+        hint = TOO_MANY if self._reason(error) == LARGE else ""
         hint = QUICKER if self._code(error) in CONFLICTS else hint
         return f"{brief}. {hint}" if hint else brief
 
