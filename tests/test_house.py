@@ -279,6 +279,44 @@ def test_no_import_has_an_alias() -> None:
     assert aliases == []
 
 
+VAGUE_IN_SQL = (
+    rf"({VAGUE.pattern}|is_there|n_there|ours|theirs|their_\w+|nothing|one_row|some_rows)"
+)
+NAMED_IN_SQL = re.compile(
+    rf"\bas {VAGUE_IN_SQL}\b|\blambda {VAGUE_IN_SQL}\b|{{%-? *(?:for|set) {VAGUE_IN_SQL}\b"
+)
+"""An alias, a variable of a lambda or of a template, that says nothing."""
+
+
+def test_sql_names_say_what_they_hold() -> None:
+    """No alias, stage's column or variable of a template is called by a vague name."""
+    texts = {
+        file: re.sub(r"--.*|{#.*?#}", "", file.read_text())
+        for file in (ROOT / "templates").rglob("*.jinja")
+    }
+    for file in PACKAGE.rglob("*.py"):
+        nodes = list(_without_docstrings(ast.parse(file.read_text())))
+        selects = [
+            node.value
+            for node in nodes
+            if isinstance(node, ast.Constant) and re.search(r"\b(select|over) ", str(node.value))
+        ]
+        columns = [
+            f" as {node.args[1].value}"
+            for node in nodes
+            if isinstance(node, ast.Call)
+            and ast.unparse(node.func) == "Column"
+            and isinstance(node.args[1], ast.Constant)
+        ]
+        texts[file] = "\n".join([*map(str, selects), *columns])
+    vague = [
+        f"{file.relative_to(ROOT)}: {match[0]}"
+        for file, text in texts.items()
+        for match in NAMED_IN_SQL.finditer(text)
+    ]
+    assert vague in ([], ["templates/plan/list_checks.sql.jinja: as one"])
+
+
 def test_what_benchmarks_and_examples_import_is_there() -> None:
     """They run by turns, so that a name that went away would be missed for long."""
     imported = {

@@ -154,10 +154,10 @@ def _median(keys: Keys) -> Iterator[Stage]:
     columns = [
         *(*keys, "grade"),
         Column(f"count(*) over {Window(keys)}", "n"),
-        Column(f"row_number() over {Window(keys, ['grade asc', 'judge asc'])}", "place"),
+        Column(f"row_number() over {Window(keys, ['grade asc', 'judge asc'])}", "grade_rank"),
     ]
     yield columns_stage("ordered_labels", "the labels of a pair by their grade", columns, LABELS)
-    is_middle = "2 * place between n and n + 2"
+    is_middle = "2 * grade_rank between n and n + 2"
     columns = [Column("avg(grade)", "grade"), Column("max(n)", "n_judges")]
     about = "one row per pair: its middle grade, of an even number the mean of the middle two"
     view = {"about": about, "keys": keys, "columns": columns, "from": "ordered_labels"}
@@ -168,12 +168,12 @@ def _first(keys: Keys) -> Iterator[Stage]:
     columns = [
         *(*keys, "grade"),
         Column(f"count(*) over {Window(keys)}", "n_judges"),
-        Column(f"row_number() over {Window(keys, ['judge asc'])}", "place"),
+        Column(f"row_number() over {Window(keys, ['judge asc'])}", "judge_number"),
     ]
     yield columns_stage("ordered_labels", "the labels of a pair by their judge", columns, LABELS)
     about = "one row per pair: the grade of its first judge"
     columns = [*keys, "grade", "n_judges"]
-    yield columns_stage(COMBINED, about, columns, "ordered_labels", "place = 1")
+    yield columns_stage(COMBINED, about, columns, "ordered_labels", "judge_number = 1")
 
 
 def _majority(keys: Keys) -> Iterator[Stage]:
@@ -183,12 +183,12 @@ def _majority(keys: Keys) -> Iterator[Stage]:
     columns = [
         *(*keys, "grade", "n_votes"),
         Column(f"sum(n_votes) over {Window(keys)}", "n_judges"),
-        Column(f"row_number() over {Window(keys, ['n_votes desc', 'grade asc'])}", "place"),
+        Column(f"row_number() over {Window(keys, ['n_votes desc', 'grade asc'])}", "vote_rank"),
     ]
     yield columns_stage("ordered_grades", "the grades of a pair by votes", columns, "grade_votes")
     about = "one row per pair: the grade of most judges; of as many votes the lower grade"
     columns = [*keys, "grade", "n_judges", Column("1e0 * n_votes / n_judges", "share")]
-    yield columns_stage(COMBINED, about, columns, "ordered_grades", "place = 1")
+    yield columns_stage(COMBINED, about, columns, "ordered_grades", "vote_rank = 1")
 
 
 SIMPLE: Mapping[str, Callable[[Keys], Iterator[Stage]]] = {

@@ -215,7 +215,7 @@ REL = 1.0
 """The lowest relevant grade, where nobody says."""
 
 _SEED = 1
-_PLACE = "place"
+_POOL_RANK = "pool_rank"
 
 
 @dataclass(frozen=True)
@@ -331,18 +331,23 @@ class Queue:
             order = [f"{TURN} asc", "lot asc"]
         over = Window(plan.shape.label_keys, [*order, "item_id asc"])
         about = "the items of a query in their order"
-        column = Column(f"row_number() over {over}", _PLACE)
-        return [replace(pool, name="shown"), with_columns("pool", "shown", about, [column])]
+        column = Column(f"row_number() over {over}", _POOL_RANK)
+        return [
+            replace(pool, name="pool_items"),
+            with_columns("pool", "pool_items", about, [column]),
+        ]
 
     @property
     def sorters(self) -> list[str]:
         """What the rows of the stage `pool` are ordered by, before their ids."""
-        return [f"pool.{TURN} asc", f"pool.{_PLACE} asc", "pool.lot asc"] if self.has_turns else []
+        return (
+            [f"pool.{TURN} asc", f"pool.{_POOL_RANK} asc", "pool.lot asc"] if self.has_turns else []
+        )
 
     @property
     def where(self) -> str:
         """The condition on the rows of the stage `pool`."""
-        return "" if self.per_query is None else f"pool.{_PLACE} <= {self.per_query}"
+        return "" if self.per_query is None else f"pool.{_POOL_RANK} <= {self.per_query}"
 
     def notes(self, turns: Sequence[tuple[Any, float]], k: int) -> Iterator[str]:
         """What a sheet in turns holds.

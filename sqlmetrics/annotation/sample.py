@@ -603,7 +603,7 @@ class _Frame:
         columns = [
             *(Column(f"units.{name}", name) for name in names),
             *(Column(f"allocation.{name}", name) for name in DESIGN[:2]),
-            Column(f"row_number() over (\n{over}\n)", "place"),
+            Column(f"row_number() over (\n{over}\n)", "lot_rank"),
         ]
         on = equal("allocation", "units", tuple(self.strata)) or ["1 = 1"]
         return Stage("lots", "annotation/lots", {"columns": columns, "on": on, "units": self.units})

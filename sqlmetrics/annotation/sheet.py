@@ -119,7 +119,7 @@ def unjudged_sheet(
     queue.check_systems(plan, engine)
     lists = pool.stages(plan, with_labels=has_labels, with_grades=queue.reads_grades)
     shown = _unjudged_stage(plan, k, labelled_queries, queue)
-    rows = queue.placed(plan, shown, _rounded("shown.value"))
+    rows = queue.placed(plan, shown, _rounded("pool_items.value"))
     made = _sheet(plan, engine, [*queue.lists(plan, lists), *rows], WORTH, queue)
     return replace(made, notes=tuple(queue.notes(made.keyed(TURN), k))) if queue.has_turns else made
 

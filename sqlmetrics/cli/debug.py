@@ -38,7 +38,7 @@ def debug_command(*, spec: str | None, location: Location) -> None:
     names = _written(spec) if spec else []
     began = time.monotonic()
     with location.reading(is_needed=True) as engine:
-        engine.rows("select 1 as one")
+        engine.rows("select 1 as answer")
         rows = [
             ["database", f"{engine.name} {engine.version}"],
             ["dialect", engine.translation.dialect.name],
@@ -70,7 +70,7 @@ def _temporary(engine: Database) -> str:
         own_tables = "run and click logs keep rows in tables of their own"
         return f"no; {own_tables if engine.driver.KEEPS else 'each query is computed anew'}"
     try:
-        with Step(engine.free_name("sqlmetrics_debug"), "select 1 as one").there(engine):
+        with Step(engine.free_name("sqlmetrics_debug"), "select 1 as answer").there(engine):
             return "yes"
     except EngineError as error:
         is_denied = isinstance(error, StatementError) and error.reason == DENIED

@@ -203,7 +203,7 @@ def _check_name(role: str, relation: Relation) -> None:
     """Raise SpecError if a stage hides a table; the requests are read before that of their name."""
     if relation.template != "table":
         return
-    *schema, name = map(str.casefold, parts(relation.place))
+    *schema, name = map(str.casefold, parts(relation.location))
     if name in HIDING and name != role and not schema:
         raise SpecError(
             f"clicks.{role}: the query has a stage called {name!r}, which would hide the table; "

@@ -184,7 +184,7 @@ class CleanLog:
             (RANKINGS, cleaning_report.of_lists),
             (LABELS, cleaning_report.of_labels),
         ):
-            if not self.engine.rows(f"select 1 as is_there from {name} limit 1"):
+            if not self.engine.rows(f"select 1 as row_exists from {name} limit 1"):
                 raise refusal([explain(self.tables, self.engine, self.counts())]) from error
         if "system is NULL" in str(error):
             self._check_systems()

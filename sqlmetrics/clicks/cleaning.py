@@ -295,7 +295,7 @@ class ClickTables(LogRows):
         all_days = of_all and not self.bots_by_day
         view = {
             "branches": self.names.event_columns(self.actions),
-            "known": action_literals,
+            "action_literals": action_literals,
             "relation": self.relation("events", all_days=all_days),
             "conditions": self.read.where("events", all_requests=of_all, all_days=all_days),
         }

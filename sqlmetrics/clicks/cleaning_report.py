@@ -177,10 +177,10 @@ def doubts_of_log(tables: ClickTables, engine: Database) -> Iterator[str]:
         engine: Where they are.
     """
     yield from _sessions(tables, engine)
-    timed = f"why is null or why in ({', '.join(map(literal, TIMED))})"
+    timed = f"reason is null or reason in ({', '.join(map(literal, TIMED))})"
     (row,) = engine.rows(
         f"select count(*), sum(case when {timed} then 1 else 0 end),\n"
-        f"    sum(case when why = {literal(EARLY)} then 1 else 0 end)\nfrom {ATTRIBUTED}"
+        f"    sum(case when reason = {literal(EARLY)} then 1 else 0 end)\nfrom {ATTRIBUTED}"
     )
     n_events, n_on_shown, n_early = (int(count or 0) for count in row)
     # an event on an item that was shown is of a request that was logged
@@ -330,7 +330,9 @@ def _is_logged(tables: ClickTables, engine: Database, counts: Counts) -> bool:
         return any_day
     stages = tables.stages("impressions_read")
     of_days = " and ".join(tables.names.holds(days, "shown_at"))
-    select = f"select 1 as is_there\nfrom {tables.of['impressions_read']}\nwhere {of_days}\nlimit 1"
+    select = (
+        f"select 1 as row_exists\nfrom {tables.of['impressions_read']}\nwhere {of_days}\nlimit 1"
+    )
     return bool(engine.rows(with_stages(stages, select)))
 
 

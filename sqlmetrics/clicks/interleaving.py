@@ -78,7 +78,7 @@ def _credits(tables: ClickTables, merge: Merge, rows: Rows) -> Iterator[Stage]:
     names = {"system": literal(merge.system), "baseline": literal(merge.baseline)}
     source, curve = merge.source, merge.curve
     has_teams = source is None
-    yield _stage("shown_places", of=rows.of(tables), shown=rows.name, has_teams=has_teams)
+    yield _stage("shown_places", of=rows.of(tables), impressions=rows.name, has_teams=has_teams)
     if source is None:
         yield Stage("credits", "clicks/interleaving/team_credits", names)
         return

@@ -88,16 +88,16 @@ class Over:
     """A rate: something over something.
 
     Attributes:
-        done: What is divided.
-        shown: By what.
+        numerator: What is divided.
+        denominator: By what.
         mean: The mean of the whole log that a prior takes; none if it is 1.
         added: Its columns that `item_positions` has not.
         stages: Those to the relation that has them, the last one, from the log's; none if
             `item_positions` has all.
     """
 
-    done: str
-    shown: str
+    numerator: str
+    denominator: str
     mean: str = ""
     added: tuple[str, ...] = ()
     stages: Callable[[ClickTables], Iterator[Stage]] | None = None
@@ -290,7 +290,7 @@ def _evaluated(tables: ClickTables) -> list[str]:
 def _rate(label_settings: ClickLabels) -> Column:
     """The rate; NULL where it is nothing over nothing."""
     over = OVER[label_settings.rate]
-    numerator, denominator = over.done, over.shown
+    numerator, denominator = over.numerator, over.denominator
     if label_settings.prior:
         prior = double(label_settings.prior)
         numerator = (

@@ -86,7 +86,7 @@ def held_out(log: CleanLog, rows: Rows | None = None) -> HeldOut:
 def _days(log: CleanLog, stage_name: str) -> list[int]:
     """The days on which requests began, counted from 1970."""
     number = log.tables.names.day_number("started_at")
-    view = {"of": log.tables.of, "shown": stage_name, "day_number": number}
+    view = {"of": log.tables.of, "impressions": stage_name, "day_number": number}
     select = print_template("clicks/models/days", view)
     rows = log.engine.rows(with_stages(log.tables.stages(stage_name), select))
     return sorted(int(day) for (day,) in rows if day is not None)
@@ -124,8 +124,8 @@ class Prior:
 class Rate:
     """What is learned of a query's text and an item: something over something."""
 
-    done: str
-    shown: str
+    numerator: str
+    denominator: str
 
 
 @dataclass(frozen=True)
@@ -238,15 +238,17 @@ def _mean(name: str, rate: Rate, prior: Prior) -> Column:
     """The rate of all items together, and of half a click on one impression; never 0 or 1."""
     if prior.mean is not None:
         return Column(f"max({double(prior.mean)})", name)
-    numerator, denominator = (f"coalesce(sum({column}), 0e0)" for column in (rate.done, rate.shown))
+    numerator, denominator = (
+        f"coalesce(sum({column}), 0e0)" for column in (rate.numerator, rate.denominator)
+    )
     return Column(f"({numerator} + 0.5e0)\n    / ({denominator} + 1e0)", name)
 
 
 def _smoothed(name: str, rate: Rate, weight: str) -> Column:
     """The rate of an item, with its prior."""
     numerator, denominator = (
-        f"({rate.done} + {weight} * means.{name})",
-        f"({rate.shown} + {weight})",
+        f"({rate.numerator} + {weight} * means.{name})",
+        f"({rate.denominator} + {weight})",
     )
     share = f"{numerator}\n    / {denominator}"
     if name != "position_attractiveness":

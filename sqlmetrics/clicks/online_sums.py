@@ -104,7 +104,12 @@ def per_request(tables: ClickTables, online_measures: Sequence[Online]) -> Itera
     orderly_columns = (
         list(_known(facts, cutoffs(online_measures))) if tables.counts_requests else []
     )
-    listed = {"of": tables.of, "columns": shown_columns, "known": orderly_columns, "from": read[-1]}
+    listed = {
+        "of": tables.of,
+        "columns": shown_columns,
+        "orderly_columns": orderly_columns,
+        "from": read[-1],
+    }
     yield Stage("shown_requests", "clicks/shown_requests", listed)
     yield Stage(
         "answered_requests",

@@ -20,7 +20,7 @@ from sqlmetrics.tables.tabular import Kinds, Row, Tabular
 
 # Click models: which results a user looks at.
 
-STOP = "0.2e0 + 0.2e0 * one.grade"
+STOP = "0.2e0 + 0.2e0 * result.grade"
 """How likely the cascade's user is content after a click."""
 
 
@@ -61,10 +61,10 @@ MODELS: Mapping[str, ClickModel] = MappingProxyType(
             depth=f"""coalesce(
         list_min(
             [
-                one.position
-                for one in lists.results
-                if chance('click', draw, one.position) < one.attraction
-                and chance('stop', draw, one.position) < {STOP}
+                result.position
+                for result in lists.results
+                if chance('click', draw, result.position) < result.attraction
+                and chance('stop', draw, result.position) < {STOP}
             ]
         ),
         len(lists.results)

@@ -201,10 +201,10 @@ def movers_query(
             f"select *\nfrom impacts\norder by {', '.join(_ORDER)}\nlimit {selection.count}",
         )
     over = Window(["system", *METRIC], list(_ORDER))
-    columns = ["*", Column(f"row_number() over {over}", "place")]
+    columns = ["*", Column(f"row_number() over {over}", "impact_rank")]
     stages.append(columns_stage("placed_moves", "the largest impact first", columns, "impacts"))
-    order = f"order by {', '.join(('system', *METRIC, 'place'))}"
-    return stages, f"select *\nfrom placed_moves\nwhere place <= {selection.count}\n{order}"
+    order = f"order by {', '.join(('system', *METRIC, 'impact_rank'))}"
+    return stages, f"select *\nfrom placed_moves\nwhere impact_rank <= {selection.count}\n{order}"
 
 
 def _direction(measure: Measure) -> int:

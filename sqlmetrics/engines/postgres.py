@@ -76,11 +76,11 @@ where locks.locktype = 'advisory'
 
 _RIGHTS = """with named as (
     select
-        coalesce(namespaces.nspname, given.schema_name, current_schema()) as schema_name,
-        given.name,
+        coalesce(namespaces.nspname, requested.schema_name, current_schema()) as schema_name,
+        requested.name,
         classes.relowner
-    from (values {names}) as given(name, schema_name)
-        left join pg_class as classes on classes.oid = to_regclass(given.name)
+    from (values {names}) as requested(name, schema_name)
+        left join pg_class as classes on classes.oid = to_regclass(requested.name)
         left join pg_namespace as namespaces on namespaces.oid = classes.relnamespace
 )
 select
@@ -94,7 +94,7 @@ select
         when not pg_has_role(relowner, 'usage')
             then concat('no: ', name, ' belongs to ', pg_get_userbyid(relowner))
         else concat('yes: CREATE on schema ', schema_name, ', and owns what is there')
-    end as told
+    end as answer
 from named"""
 
 _SESSION = "concat(pid, '/', extract(epoch from backend_start))"

@@ -179,7 +179,7 @@ def _state(plan: Plan) -> str:
     """
     lines = []
     for table, relation in plan.shape.tables.items():
-        file = Path(relation.place)
+        file = Path(relation.location)
         if relation.is_sql or not file.is_file():
             reason = f"the {table} are not a single file"
             raise SpecError(f"a checkpoint needs to know whether its tables change: {reason}")

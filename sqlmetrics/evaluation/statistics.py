@@ -159,10 +159,10 @@ def _asked(plan: Plan) -> dict[str, dict[str, str]]:
 
 def _hashes(columns: dict[str, str], number: int) -> list[dict[str, str]]:
     """By the hash of the query, which takes a look at every row for every bucket."""
-    text = "hash(cast({column} as varchar)) % {number} = {one}"
+    text = "hash(cast({column} as varchar)) % {number} = {index}"
     return [
         {
-            table: text.format(column=column, number=number, one=index)
+            table: text.format(column=column, number=number, index=index)
             for table, column in columns.items()
         }
         for index in range(number)

@@ -61,7 +61,7 @@ def lacking(
         "columns": [f"new_rows.{identifier(column)}" for column in columns],
         "from": source,
         "table": name,
-        "keys": [f"there.{key} = new_rows.{key}" for key in keys],
+        "keys": [f"stored_rows.{key} = new_rows.{key}" for key in keys],
         "first": keys[0],
     }
     select = with_stages(stages, print_template("jobs/lacking", view))

@@ -334,7 +334,7 @@ class NewRows:
             return ""
         from sqlmetrics.clicks.log_rows import of_requests
 
-        return of_requests(self._request_columns, "asked_id")
+        return of_requests(self._request_columns, "logged_id")
 
     @property
     def _has_all_metrics(self) -> bool:

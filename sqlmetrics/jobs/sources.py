@@ -129,7 +129,7 @@ def _last_run(spec: Spec, engine: Database) -> tuple[object, Mapping[str, Place]
         return None
     is_own = f"where spec = {literal(spec.title)}"
     if not engine.rows(
-        f"select 1 as is_there from {relation(name_by_table['facts'])} {is_own} limit 1"
+        f"select 1 as row_exists from {relation(name_by_table['facts'])} {is_own} limit 1"
     ):
         return None
     rows = engine.rows(

@@ -87,7 +87,9 @@ def _metric_spans(translation: Translation, name_by_table: Mapping[str, str]) ->
     """The days of each metric beside those of its spec, and what is retired."""
     span_columns = {"first_date": "min(metric_date)"} | _LASTING
     span_columns |= {"n_definitions": "count(distinct definition_hash)"}
-    is_listed = translation.dialect.is_listed.format(names="asked.asked", name="metrics.name")
+    is_listed = translation.dialect.is_listed.format(
+        names="last_metrics.metrics", name="metrics.name"
+    )
     return [
         _spans(name_by_table["facts"]),
         _of_each(
@@ -97,7 +99,7 @@ def _metric_spans(translation: Translation, name_by_table: Mapping[str, str]) ->
             ["metric", "k"],
             span_columns,
         ),
-        Stage("asked", "jobs/asked", name_by_table),
+        Stage("last_metrics", "jobs/last_metrics", name_by_table),
         Stage(
             "metric_spans",
             "jobs/metric_spans",

@@ -3,7 +3,7 @@
     rankings ──> scored_items ─> centred_items ─> list_scores ─> confidences ──┐
     per_query ─> segment_values ───────────────────────────────────────────────┴> by_confidence
 
-    by_confidence ─> values_by_place ─> curves ─> areas
+    by_confidence ─> values_by_rank ─> curves ─> areas
 
 A query is left out the sooner, the lower the confidence in its list is: the share of queries
 that is left out grows by tenths, and each time the mean of the others is taken. `oracle` leaves
@@ -103,7 +103,7 @@ class AbstentionQuery:
             "from": self.plan.tables[0],
             "where": [*filter(None, (alone.format(item="item_id", query="query_id"), border))],
             "systems": Window(self.plan.shape.groups),
-            "depth": "" if depth == "none" else f"place <= {depth}",
+            "depth": "" if depth == "none" else f"score_rank <= {depth}",
         }
         for name in ("scored_items", "centred_items", "list_scores", "confidences"):
             yield Stage(name, name, view)
@@ -122,7 +122,7 @@ class AbstentionQuery:
         view = {"keys": keys, "on": on, "confidences": tuple(CONFIDENCES)}
         yield Stage("by_confidence", "by_confidence", view)
         parts = (*keys, "confidence")
-        yield Stage("values_by_place", "values_by_place", {"keys": parts})
+        yield Stage("values_by_rank", "values_by_rank", {"keys": parts})
         steps = [(f"at_{10 * tenth}", double(tenth * 0.1)) for tenth in STEPS]
         yield Stage("curves", "curves", {"keys": parts, "steps": steps})
         inner = [f"at_{10 * tenth}" for tenth in STEPS[1:-1]]

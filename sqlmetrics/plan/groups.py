@@ -94,10 +94,10 @@ class GroupRows:
         view = {
             "keys": self.keys,
             "hits": f"group_hits{sums.of_rel}",
-            "shown": f"shown_groups{sums.of_rel}",
+            "shown_groups": f"shown_groups{sums.of_rel}",
             "on": equal("hits", "ranked", (*self.keys, "rnk")),
             "depth": f"ranked.{self.depth}" if self.depth else "",
-            "closed_up": Window(self.keys, ["place asc", "group_id asc"]),
+            "closed_up": Window(self.keys, ["list_rank asc", "group_id asc"]),
         }
         return Stage(f"evidence{sums.of_rel}", "evidence", view)
 
@@ -108,7 +108,7 @@ class GroupRows:
         columns = [*keys, "item_id", "group_id"]
         start = {
             "about": "the items of the ideal order, none chosen yet",
-            "columns": [*columns, Column("0", "place"), Column("0e0", "n_above")],
+            "columns": [*columns, Column("0", "ideal_rank"), Column("0e0", "n_above")],
             "from": rows,
             "where": "",
         }
@@ -123,24 +123,24 @@ class GroupRows:
         }
         for first in range(1, last + 1, self.places):
             places = range(first, min(first + self.places, last + 1))
-            place_text = f"place {first}" if len(places) == 1 else f"places {first} to {places[-1]}"
+            rank_text = f"rank {first}" if len(places) == 1 else f"ranks {first} to {places[-1]}"
             for rank in places:
-                view = {**choice, "place": rank, "about": place_text, "from": rows}
-                stage = Stage(f"{sums.rows}_{rank}", "ideal_place", view)
+                view = {**choice, "rank": rank, "about": rank_text, "from": rows}
+                stage = Stage(f"{sums.rows}_{rank}", "ideal_rank", view)
                 rows = _nested(stage)
             yield stage
             rows = stage.name
-        above = Window([*keys, "group_id"], ["place asc"])
+        above = Window([*keys, "group_id"], ["ideal_rank asc"])
         view = {
             "about": "the ideal order so far: its items by their groups",
             "columns": [
                 *keys,
-                Column("place", "rnk"),
+                Column("ideal_rank", "rnk"),
                 "group_id",
                 Column(f"row_number() over {above} - 1e0", "seen_above"),
             ],
             "from": rows,
-            "where": "place > 0",
+            "where": "ideal_rank > 0",
         }
         yield Stage(sums.rows, "columns", view)
 
@@ -148,4 +148,4 @@ class GroupRows:
 def _nested(stage: Stage) -> str:
     """A stage as a subquery of the next one."""
     _, select = commented(print_template(f"plan/{stage.template}", stage.view))
-    return f"(\n{indent(select, ' ' * 12)}\n        ) as place_{stage.view['place']}"
+    return f"(\n{indent(select, ' ' * 12)}\n        ) as rank_{stage.view['rank']}"

@@ -157,10 +157,10 @@ def stages(
     view = {
         "keys": keys,
         "columns": [*row_keys, f"{ranked}.rnk", *columns, *own_columns],
-        "own": [*row_keys, f"{ranked}.rnk"],
+        "row_columns": [*row_keys, f"{ranked}.rnk"],
         "ranked": ranked,
         "items": items,
-        "shown": condition,
+        "depth": condition,
         "roles": [role for role in ROLES if role in shape.columns["items"]],
         "stages": before,
         "above": Window(above.partition, above.order, above.frame, "1 preceding"),

@@ -118,7 +118,7 @@ class Population:
             "about": " and ".join({"metric_date": "day"}.get(key, key) for key in groups),
             "keys": groups,
             "from": APPEARANCES if self.shape.looks_for_systems else self.answered,
-            "known": [
+            "system_columns": [
                 Column(f"unnest([{', '.join(values)}])", key)
                 for key, values in self.shape.bucket.systems.items()
             ],

@@ -117,8 +117,10 @@ def sampled(spec: Spec, engine: Database, most: int = SAMPLE) -> tuple[Spec, int
     counted = int(engine.rows(f"select count(*) as n from ({ids}) as ids")[0][0])
     if counted <= most:
         return spec, counted
-    numbered = f"select hash, row_number() over (order by hash asc) as place from ({ids}) as ids"
-    last = engine.rows(f"select hash from ({numbered}) as numbered where place = {most}")
+    numbered = (
+        f"select hash, row_number() over (order by hash asc) as hash_rank from ({ids}) as ids"
+    )
+    last = engine.rows(f"select hash from ({numbered}) as numbered where hash_rank = {most}")
     return _restricted(spec, str(last[0][0]), translation), most
 
 

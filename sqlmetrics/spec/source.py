@@ -365,7 +365,7 @@ def no_labels(columns: Any = None) -> dict[str, Any]:
         f"{value} as {identifier(column_by_role[role])}" for role, value in values.items()
     )
     return {
-        "sql": f"select {read} from (select 1 as n) as nothing where n = 0",
+        "sql": f"select {read} from (select 1 as n) as no_rows where n = 0",
         "columns": column_by_role,
     }
 

@@ -245,8 +245,8 @@ class Dialect:
         hashed: The MD5 of a text, in lower case.
         quick_hash: 64 bits of a text, NULL or not, that cost little; empty where no evaluation is
             cut into buckets of queries.
-        unfolded: One row for each value of a list {column} and for {one} more; empty where lists
-            are no type.
+        unfolded: One row for each value of a list {column} and for {element} more; empty where
+            lists are no type.
         explodes: Whether lists become rows by `lateral view posexplode`.
         is_listed: Whether {names}, a text like `mrr, ndcg@10`, has a {name}.
         times: How times are read and told.

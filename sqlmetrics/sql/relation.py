@@ -35,7 +35,7 @@ class Relation:
 
     Attributes:
         template: The file under `templates/inputs` that prints it.
-        place: The path, the table's name or the query.
+        location: Where its rows are: the path, the table's name or the query.
         ordered: Whether its rows have an order of their own.
         columns: The names its columns have, where the format itself fixes them.
         asks: What else can be asked of it; see `Format`.
@@ -53,7 +53,7 @@ class Relation:
     """
 
     template: str
-    place: str
+    location: str
     ordered: bool = False
     columns: tuple[tuple[str, str], ...] = ()
     asks: tuple[str, ...] = ()
@@ -101,8 +101,8 @@ def unmentioned(name: str, relations: Iterable[Relation], *, instead: str = "") 
         instead: What to call it where one of them mentions the name; default: the name with a
             number.
     """
-    places = " ".join(relation.place for relation in relations if relation.is_sql)
-    used_words = {*re.findall(r"\w+", places.casefold())}
+    locations = " ".join(relation.location for relation in relations if relation.is_sql)
+    used_words = {*re.findall(r"\w+", locations.casefold())}
     return name if name not in used_words else free_name(instead or name, used_words.__contains__)
 
 
@@ -110,13 +110,13 @@ def protect_query(relation: Relation, translation: Translation) -> Relation:
     """A relation as a translation takes it: a query of the user's stays as it is."""
     if relation.template != "query":
         return relation
-    return replace(relation, place=translation.query(relation.place))
+    return replace(relation, location=translation.query(relation.location))
 
 
 def typed(relation: Relation) -> Relation:
     """The relation whose types are those of the values, not of the texts read from them."""
     if relation.loses_types:
-        return Relation(f"{relation.template}_types", relation.place, files=relation.files)
+        return Relation(f"{relation.template}_types", relation.location, files=relation.files)
     return relation
 
 

@@ -151,19 +151,25 @@ metric_values as (
         metric_date,
         system,
         1 - is_ranked as is_missing,
-        case place when 1 then 'ndcg' when 2 then 'recall' when 3 then 'mrr' end
-            as metric,
-        case place when 1 then 10 when 2 then 100 when 3 then 0 end as k,
-        case place when 1 then ndcg_at_10 when 2 then recall_at_100 when 3 then mrr end
-            as metric_value
+        case metric_number
+            when 1 then 'ndcg'
+            when 2 then 'recall'
+            when 3 then 'mrr'
+        end as metric,
+        case metric_number when 1 then 10 when 2 then 100 when 3 then 0 end as k,
+        case metric_number
+            when 1 then ndcg_at_10
+            when 2 then recall_at_100
+            when 3 then mrr
+        end as metric_value
     from per_query
     cross join (
-        select 1 as place
+        select 1 as metric_number
         union all
-        select 2 as place
+        select 2 as metric_number
         union all
-        select 3 as place
-    ) as places
+        select 3 as metric_number
+    ) as metric_numbers
 ),
 
 -- one row per system, segment and metric: the sums behind its mean

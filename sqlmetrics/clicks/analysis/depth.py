@@ -167,7 +167,7 @@ def depth(log: CleanLog, *, title: str = "log", shares: Sequence[float] = (0.8, 
         raise SpecError(f"shares must be above 0 and at most 1, like 0.95; given {wrong[0]}")
     shown_as = log.tables.evaluates
     system = f"coalesce({shown_as}.system, {literal(log.system_of_none(title))})"
-    view = {"of": log.tables.of, "shown": shown_as, "system": system, "ends": ENDS}
+    view = {"of": log.tables.of, "impressions": shown_as, "system": system, "ends": ENDS}
     stages = log.tables.stages(shown_as, "answers")
     position_rows = log.engine.rows(
         with_stages([*stages, Stage("by_position", "clicks/by_position", view)], _ALL)

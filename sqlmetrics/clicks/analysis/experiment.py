@@ -153,7 +153,7 @@ def shown_vs_ranked(
     source = ranked if isinstance(ranked, RankedLists) else ClickRankings(**ranked)
     engine = log.engine
     with Step(LISTS, _lists(log, source)).there(engine):
-        names = {"lists": LISTS, "ranked": RANKED, "shown": SHOWN}
+        names = {"lists": LISTS, "ranked_list": RANKED, "shown_list": SHOWN}
         ((n_all, *met),) = engine.rows(print_template("clicks/met", names))
         n_both, n_only_ranked, n_only_shown = (int(n or 0) for n in met)
         if not n_both:
@@ -195,8 +195,8 @@ def _lists(log: CleanLog, source: RankedLists) -> str:
     }
     names = {
         "of": log.tables.of,
-        "ranked": RANKED,
-        "shown": SHOWN,
+        "ranked_list": RANKED,
+        "shown_list": SHOWN,
         "direction": "asc" if columns.rank else "desc",
     }
     stages = [
@@ -214,13 +214,13 @@ def _spec(k: int) -> Spec:
         rankings={
             "relation": LISTS,
             "where": "n_lists = 2",
-            "columns": names | {"rank": "place", "system": "system"},
+            "columns": names | {"rank": "list_rank", "system": "system"},
         },
         # every request counts: the first of each has a label
         labels={
             "relation": LISTS,
-            "where": f"n_lists = 2 and system = '{RANKED}' and place = 1",
-            "columns": names | {"grade": "place"},
+            "where": f"n_lists = 2 and system = '{RANKED}' and list_rank = 1",
+            "columns": names | {"grade": "list_rank"},
         },
         metrics=[f"overlap@{k}", "rbo"],
         baseline=RANKED,
@@ -243,7 +243,7 @@ def _requests(result: Result) -> pa.Table:
 
 
 def _reasons(k: int) -> str:
-    names = {"lists": LISTS, "ranked": RANKED, "shown": SHOWN, "k": k}
+    names = {"lists": LISTS, "ranked_list": RANKED, "shown_list": SHOWN, "k": k}
     counts = [
         Column(f"sum(case when {condition.format(k=k)} then 1 else 0 end)", f"n_{reason}")
         for reason, condition in COUNTED.items()

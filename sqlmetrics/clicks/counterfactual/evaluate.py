@@ -391,7 +391,7 @@ def _without_lists(
 ) -> tuple[Question, None] | None:
     """What is summed if the log has no list of these days; None if it has one."""
     tables = log.tables
-    select = f"select 1 as is_there from {tables.of[tables.evaluates]} limit 1"
+    select = f"select 1 as row_exists from {tables.of[tables.evaluates]} limit 1"
     if log.engine.rows(with_stages(tables.stages(tables.evaluates), select)):
         return None
     source = counterfactual.source

@@ -142,7 +142,7 @@ def matching(
     )
     yield _stage("new_lists", direction="asc" if by_rank else "desc")
     yield from tables.stages(tables.evaluates, "answers")
-    log = {"of": tables.of, "shown": tables.evaluates, "day": day}
+    log = {"of": tables.of, "impressions": tables.evaluates, "day": day}
     values = [
         Column(segment_value(f"min({column})"), segment(name)) for name, column in segments.items()
     ]
@@ -159,7 +159,7 @@ def _model(
     day: Column | None,
 ) -> Iterator[Stage]:
     """What each shown item weighs, and the reward model."""
-    log = {"of": tables.of, "shown": tables.evaluates, "layout": layout, "day": day}
+    log = {"of": tables.of, "impressions": tables.evaluates, "layout": layout, "day": day}
     weights = [
         Column("1e0 / propensity", "weight"),
         clipped("1e0 / propensity", counterfactual.clip),
@@ -188,11 +188,11 @@ def _list_places(
     return _stage(
         "list_places",
         key=KEYS[counterfactual.match],
-        known=[*key_columns, *(["layout"] if layout else []), *by, "user_id"],
+        key_columns=[*key_columns, *(["layout"] if layout else []), *by, "user_id"],
         deepest=0 if None in cutoffs else max(k for k in cutoffs if k),
         system=literal(SHOWN) if has_shown else "",
         of=tables.of,
-        shown=tables.evaluates,
+        impressions=tables.evaluates,
     )
 
 

@@ -54,7 +54,7 @@ def actions(tables: ClickTables, day: Column | None = None, by: Sequence[str] = 
         Column(segment_value(f"{stage_name}.{column}"), segment(name))
         for name, column in segments_of(tables, by).items()
     ]
-    log = {"of": tables.of, "shown": stage_name, "day": day, "segments": values}
+    log = {"of": tables.of, "impressions": stage_name, "day": day, "segments": values}
     return [*tables.stages(stage_name, "answers"), _stage("actions", **log)]
 
 
@@ -112,7 +112,9 @@ def question(
         "day": day,
         "sum": tables.names.at.sum,
         "by": [segment(name) for name in segments_of(tables, by)],
-        "shown": {"system": literal(SHOWN), "columns": list(_of_shown())} if has_shown else None,
+        "shown_lists": {"system": literal(SHOWN), "columns": list(_of_shown())}
+        if has_shown
+        else None,
     }
     names = ("action_mean", "action_rates", "expected_rates", "weighed_actions")
     stages = [
@@ -281,7 +283,11 @@ def positions(
                 f"unknown for {_places(beyond)}{suffix}"
             )
     stage_name = tables.evaluates
-    view = {"of": tables.of, "shown": stage_name, "system": f"coalesce({stage_name}.system, '')"}
+    view = {
+        "of": tables.of,
+        "impressions": stage_name,
+        "system": f"coalesce({stage_name}.system, '')",
+    }
     stages = [
         *tables.stages(stage_name, "answers"),
         Stage("by_position", "clicks/by_position", view),
@@ -382,7 +388,7 @@ def policy(source: Policy, rows: Stage, tables: ClickTables, engine: Database) -
         raise refusal(problems)
     position_sql = "position" if by_position else "0"
     group = " group by position" if by_position else ""
-    summed = f"select {position_sql} as place, sum(probability) as whole from {rows.name}{group}"
+    summed = f"select {position_sql} as position, sum(probability) as total from {rows.name}{group}"
     wholes = dict(engine.rows(with_stages([rows], summed)))
     off = [
         f"{total:.6g}" + f" at position {position}" * by_position

@@ -65,10 +65,10 @@ def question(
     key_columns = [*(["metric_date"] if day else []), *map(segment, segments), "user_id"]
     view = {
         "of": tables.of,
-        "shown": tables.evaluates,
+        "impressions": tables.evaluates,
         "key": KEYS[counterfactual.match],
         "depth": counterfactual.list_depth,
-        "known": key_columns,
+        "key_columns": key_columns,
         "values": [clipped("weight", counterfactual.clip), *map(_value, measures)],
         "columns": [*_of_lists(), *(column for measure in measures for column in _added(measure))],
         "system": literal(SHOWN) if has_shown else "",

@@ -466,7 +466,7 @@ def of_sources(plan: Plan, column: str, engine: Database) -> Plan:
             "'popular']; split a text in the sql of the rankings, or give one table per source"
         )
     name = free_name("source", {existing.casefold() for existing in existing_columns}.__contains__)
-    expression = unfolded.format(column=identifier(column), one=literal(EVERY))
+    expression = unfolded.format(column=identifier(column), element=literal(EVERY))
     select = f"select *, {expression} as {name} from {source_text(plan_tables.rankings)}"
     unnested = Relation("query", select, plan_tables.rankings.ordered, plan_tables.rankings.columns)
     tables = replace(plan_tables, rankings=unnested, funnel=FunnelStages(name))

@@ -157,25 +157,25 @@ def by_lists(source: SourceRankings, variants: Sequence[str], engine: Database) 
             )
     items = source_items(relation, columns, conditions)
     order = [f"ordered_by {'asc' if columns.rank else 'desc'}", "item_id asc"]
-    place = Column(f"row_number() over {Window(['request_id', 'system'], order)}", "place")
+    list_rank = Column(f"row_number() over {Window(['request_id', 'system'], order)}", "list_rank")
     stages = [
         items,
         columns_stage(
-            "variant_places",
-            "each with its place",
-            ["request_id", "item_id", place],
+            "variant_ranks",
+            "each with its rank in the list of its variant",
+            ["request_id", "item_id", list_rank],
             "source_items",
         ),
         sums_stage(
-            "places",
-            "one row per request and place: how many variants fill it, and with what",
-            ["request_id", "place"],
+            "filled_ranks",
+            "one row per request and rank: how many variants fill it, and with what",
+            ["request_id", "list_rank"],
             [
                 Column("count(*)", "n_lists"),
                 Column("min(item_id)", "first_item"),
                 Column("max(item_id)", "last_item"),
             ],
-            "variant_places",
+            "variant_ranks",
         ),
         sums_stage(
             "list_differences",
@@ -190,7 +190,7 @@ def by_lists(source: SourceRankings, variants: Sequence[str], engine: Database) 
                     "differs",
                 ),
             ],
-            "places",
+            "filled_ranks",
         ),
     ]
     unordered = "select count(*) as n from source_items where ordered_by is null"

@@ -259,7 +259,7 @@ def _quantiles(
     numbered = [
         "system",
         Column(term.x, "spread"),
-        Column(f"row_number() over {in_order}", "place"),
+        Column(f"row_number() over {in_order}", "value_rank"),
         Column(f"count(*) over {in_order}", "n_up_to"),
         Column(f"1e0 * count(*) over {Window(['system'])}", "n"),
     ]
@@ -267,13 +267,13 @@ def _quantiles(
     reach = f"{double(REACH * math.sqrt(p * (1 - p)))} * sqrt(n)"
     places = {"at": middle, "low": f"{middle} - {reach}", "high": f"{middle} + {reach}"}
     placed = [
-        *("system", "spread", "place", "n_up_to", "n"),
-        *(Column(_place(place), f"{name}_place") for name, place in places.items()),
+        *("system", "spread", "value_rank", "n_up_to", "n"),
+        *(Column(_place(place), f"{name}_rank") for name, place in places.items()),
     ]
     ends = [
         *(Column(_at(name, "spread"), f"{name}_value") for name in places),
         Column(f"{_at('at', 'n_up_to')} / max(n)", "share"),
-        Column(f"({_at('high', 'place')} - {_at('low', 'place')}) / max(n)", "span"),
+        Column(f"({_at('high', 'value_rank')} - {_at('low', 'value_rank')}) / max(n)", "span"),
     ]
     where = f"{where}\n    and {term.w} > 0"
     stages = [
@@ -294,8 +294,8 @@ def _place(place: str) -> str:
 
 def _at(name: str, column: str) -> str:
     """A column of the row in that place."""
-    is_there = f"place >= {name}_place and place < {name}_place + 1e0"
-    return f"max(case when {is_there} then {column} end)"
+    is_in_place = f"value_rank >= {name}_rank and value_rank < {name}_rank + 1e0"
+    return f"max(case when {is_in_place} then {column} end)"
 
 
 UNITS = "sqlmetrics_online_units"
@@ -672,7 +672,7 @@ def _cap(term: OnlineTerm, where: str, quantile: float) -> str:
     in_order = Window([], ["total asc"])
     columns = [
         "total",
-        Column(f"row_number() over {in_order}", "place"),
+        Column(f"row_number() over {in_order}", "value_rank"),
         Column(f"count(*) over {in_order}", "n_below"),
         Column("count(*) over ()", "n"),
     ]
@@ -688,7 +688,7 @@ def _cap(term: OnlineTerm, where: str, quantile: float) -> str:
         columns_stage("places", "amounts in order", columns, "totals", "total > 0"),
     ]
     at = f"{double(quantile)} * n"
-    last = f"where place >= {at}\n    and place < {at} + 1e0"
+    last = f"where value_rank >= {at}\n    and value_rank < {at} + 1e0"
     return with_stages(stages, f"select\n    total,\n    n_below,\n    n\nfrom places\n{last}")
 
 

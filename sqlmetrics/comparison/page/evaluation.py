@@ -306,7 +306,7 @@ def conventions_of(spec: Spec) -> dict[str, object]:
 
 def _sources(plan: Plan) -> Sequence[str]:
     """Table -> what was read, in words."""
-    return [f"{table}: {relation.place}" for table, relation in plan.shape.tables.items()]
+    return [f"{table}: {relation.location}" for table, relation in plan.shape.tables.items()]
 
 
 @dataclass(frozen=True)

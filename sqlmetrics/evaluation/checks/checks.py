@@ -314,7 +314,7 @@ class _Look:
         relation = self.plan.shape.tables[table]
         if "gaps" not in relation.asks:
             return {}
-        view = {"place": relation.place, "relation": relation}
+        view = {"location": relation.location, "relation": relation}
         return dict(self.engine.rows(print_template(f"inputs/{relation.template}_gaps", view)))
 
     def _renamed(self, table: str, columns: Iterable[str]) -> set[str]:
@@ -323,7 +323,7 @@ class _Look:
         second = {name: match[1] for name in columns if (match := _SECOND.fullmatch(name))}
         if not (second and relation.named):
             return set()
-        view = {"place": relation.place, "relation": relation}
+        view = {"location": relation.location, "relation": relation}
         rows = self.engine.rows(print_template(f"inputs/{relation.template}_names", view))
         header_names = {str(cell).strip() for row in rows for cell in row}
         return {first.casefold() for name, first in second.items() if name not in header_names}
@@ -394,7 +394,7 @@ class _Look:
 
     def empty_tables(self) -> Iterator[Problem]:
         for table, source in self.sources.items():
-            if not self.engine.rows(f"select 1 as is_there from {source} limit 1"):
+            if not self.engine.rows(f"select 1 as row_exists from {source} limit 1"):
                 yield self._no_row(table)
 
     def _no_row(self, table: str) -> Problem:

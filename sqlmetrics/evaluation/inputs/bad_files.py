@@ -110,8 +110,8 @@ def sound_files(source: RankedLists, relation: Relation, read: Reader) -> Relati
     Raises:
         InputError: If none can.
     """
-    files = expanded(relation.place)
-    if not glob.has_magic(relation.place) or files == [relation.place]:
+    files = expanded(relation.location)
+    if not glob.has_magic(relation.location) or files == [relation.location]:
         return relation
     problems = dict(_problems(files, source, read))
     usable, note = without_bad_files({file: file for file in files}, problems)
@@ -136,7 +136,7 @@ def file_at_fault(source: RankedLists, relation: Relation, read: Reader) -> str:
         read: What opens a file of them.
     """
     try:
-        files = expanded(relation.place)
+        files = expanded(relation.location)
         return next((text for _, text in _problems(files, source, read)), "")
     except SqlmetricsError:
         return ""

@@ -158,7 +158,7 @@ def near(relation: Relation, column: str, days: str, engine: Database) -> Relati
     """
     if relation.template != PARQUETS.template or engine.translation.changes:
         return relation
-    narrowed = replace(relation, files=_files(relation.place, column, days, engine))
+    narrowed = replace(relation, files=_files(relation.location, column, days, engine))
     is_same = narrowed == relation or _types(narrowed, engine) == _types(relation, engine)
     return narrowed if is_same else relation
 

@@ -203,7 +203,7 @@ def with_whole_ids(
         f"{name} <> floor({name}) or abs({name}) >= 9007199254740992"
         for name in map(identifier, ids)
     )
-    if engine.rows(f"select 1 as one\nfrom {text}\nwhere {broken}\nlimit 1"):
+    if engine.rows(f"select 1 as row_exists\nfrom {text}\nwhere {broken}\nlimit 1"):
         return relation, ""
     has, is_read = ("have", "are") if len(ids) > 1 else ("has", "is")
     message = f"{' and '.join(ids)} {has} only whole numbers as floats"

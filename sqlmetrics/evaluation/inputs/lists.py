@@ -226,11 +226,11 @@ def _exploded(
     view = {
         "item": translation.column(columns.item),
         "replaced": [translation.column(name) for name in lists],
-        "others": [translation.column(name) for name in lists if name != columns.item],
+        "list_columns": [translation.column(name) for name in lists if name != columns.item],
         "added": [f"{sql[role]} as {translation.column(name)}" for role, name in unfolded.columns],
-        "source": f"select * from {translation.name(unfolded.place)}"
+        "source": f"select * from {translation.name(unfolded.location)}"
         if unfolded.template == "table"
-        else unfolded.place,
+        else unfolded.location,
     }
     text = print_template("inputs/exploded", view)
     return Relation("query", text, ordered=unfolded.ordered, columns=unfolded.columns)

@@ -223,7 +223,7 @@ def _with_file(source: RankedLists, relation: Relation, error: InputError) -> st
     from sqlmetrics.evaluation.inputs.bad_files import file_at_fault
 
     fault = file_at_fault(source, relation, _opened_file)
-    return f"rankings: {fault or f'{relation.place!r} {error}'}"
+    return f"rankings: {fault or f'{relation.location!r} {error}'}"
 
 
 def _opened_file(source: RankedLists, reader: Database) -> tuple[RankedLists, Relation]:
@@ -335,7 +335,7 @@ def _columns(relation: Relation, role: str, text: str, reader: Database) -> Mapp
     try:
         return reader.columns(text)
     except InputError as error:
-        raise InputError(f"{role}: {relation.place!r} {error}") from None
+        raise InputError(f"{role}: {relation.location!r} {error}") from None
 
 
 def _unreadable(

@@ -163,7 +163,7 @@ def unreadable(source: Source, relation: Relation, error: Exception, engine: Dat
     if source.sql:
         where = f", which runs in {engine.name}," if engine.translation.changes else ""
         return f"{source.sql!r}{where} {error}"
-    return f"{relation.place!r} {error}"
+    return f"{relation.location!r} {error}"
 
 
 def absent(source: Source, engine: Database) -> str:

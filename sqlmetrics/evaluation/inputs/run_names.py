@@ -207,7 +207,7 @@ def files_by_title(relation: Relation) -> dict[str, list[str]]:
         relation: Runs of TREC with this column.
     """
     files: dict[str, list[str]] = {}
-    for file in expanded(relation.place):
+    for file in expanded(relation.location):
         relative_path = str(PurePath(file))[len(relation.folder or "") :]
         title = re.sub(ENDINGS, "", relative_path, flags=re.IGNORECASE)
         files.setdefault(title, []).append(file)

@@ -295,7 +295,7 @@ def _opened(
         notes += filter(None, [file_note, relation.note, note, id_note])
         text = source_text(protect_query(relation, engine.translation))
         columns = engine.columns(text)
-        if not engine.rows(f"select 1 as one\nfrom {text}\nlimit 1"):
+        if not engine.rows(f"select 1 as row_exists\nfrom {text}\nlimit 1"):
             raise InputError(f"rankings: {name}: the table has no rows")
     except InputError as error:
         if not rankings.file or not str(error).startswith("cannot be read"):

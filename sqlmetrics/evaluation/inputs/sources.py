@@ -372,7 +372,7 @@ def _file(source: Source, path: str, role: str) -> Relation:
     relation = Relation(form.template, location, True, form.columns, form.asks, form.texts)
     if form in TREC.values():
         is_run = form is TREC["rankings"]
-        rows = first_rows(expanded(relation.place))
+        rows = first_rows(expanded(relation.location))
         has_tabs = have_tabs(rows, RUN if is_run else QRELS)
         relation = replace(relation, separator="\t" if has_tabs else "")
         if is_run:
@@ -387,8 +387,8 @@ FILE = "file"
 def _with_file(source: Source, relation: Relation) -> Relation:
     """Runs of TREC with the name of the file, where several are read or it is the system."""
     is_system = getattr(source.columns, "system", None) == FILE
-    path = Path(relation.place)
-    if not is_system and (path.exists() or not glob.has_magic(relation.place)):
+    path = Path(relation.location)
+    if not is_system and (path.exists() or not glob.has_magic(relation.location)):
         return relation
     fixed = takewhile(lambda part: not glob.has_magic(part), path.parent.parts)
     folder = str(Path(*fixed))
@@ -401,7 +401,7 @@ def _separated(source: Source, relation: Relation, usual: str) -> Relation:
     """A file of separated values, as its header line shows it."""
     column_by_role = dict(source.columns)
     expected_names = [name for name in column_by_role.values() if isinstance(name, str)]
-    header = header_of(first_file(relation.place), usual, expected_names, source.separator)
+    header = header_of(first_file(relation.location), usual, expected_names, source.separator)
     return replace(
         relation,
         separator="\\t" if header.separator == "\t" else header.separator,

@@ -656,7 +656,7 @@ class _Table:
             if column is None:
                 raise InputError(f"rankings: {unknown('column', names[0], self.columns)}")
         places = {"query": query, "retrieved": retrieved, "reference": reference}
-        view = {"source": self.source, "others": self._others(), **places}
+        view = {"source": self.source, "kept_columns": self._others(), **places}
         text = print_template("inputs/traces", view)
         name = self.reader.register("sqlmetrics_traces", self.reader.table(text))
         name_by_role = {role: column.name if column else "" for role, column in places.items()}

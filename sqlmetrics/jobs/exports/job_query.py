@@ -77,7 +77,7 @@ class Input:
                 f"and give it as {self.role}: {{relation: ...}}"
             )
         relation = relation_of(self.source, self.role)
-        relation = replace(relation, place=target.path_of(relation.place))
+        relation = replace(relation, location=target.path_of(relation.location))
         return finished(f"select *\nfrom {source_text(relation)}")
 
 

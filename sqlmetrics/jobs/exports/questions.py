@@ -204,7 +204,7 @@ def of_tables(job: JobQuery) -> Iterator[Question]:
         "-> recompute all days: the conventions or parameters have changed since",
     )
     groups = these((row.metric, row.k) for row in described(job.spec))
-    view = {"facts": FACTS, "spec": job.spec.title, "asked": groups}
+    view = {"facts": FACTS, "spec": job.spec.title, "metric_conditions": groups}
     yield _question(job, "one_definition", problem_lines, "definitions", view)
 
 

@@ -122,7 +122,7 @@ class Statement:
         kinds = self._kinds(world, spec)
         view = {
             "columns": [*kinds, *self._counts(), *self._sums(world, spec)],
-            "given": self.given.table if self.given else "",
+            "given_table": self.given.table if self.given else "",
             "keys": [column.sql for column in kinds],
         }
         text = with_stages(stages, print_template("proof/tally", view))

@@ -138,14 +138,14 @@ def macro(project: Project) -> tuple[str, str]:
 
 {{#- A model's table, if it is there and stays; else none. -#}}
 {{% macro {name}_table(model) -%}}
-    {{%- set found = namespace(table=none) -%}}
+    {{%- set ns = namespace(table=none) -%}}
     {{%- if execute and not var('{name}_full_refresh', false) -%}}
         {{%- for node in graph.get('nodes', {{}}).values()
             if node.resource_type == 'model' and node.name == model -%}}
-            {{%- set found.table = adapter.get_relation(node.database, node.schema, node.alias) -%}}
+            {{%- set ns.table = adapter.get_relation(node.database, node.schema, node.alias) -%}}
         {{%- endfor -%}}
     {{%- endif -%}}
-    {{{{- return(found.table) -}}}}
+    {{{{- return(ns.table) -}}}}
 {{%- endmacro %}}
 
 {{#- Whether it is there. -#}}
@@ -157,7 +157,7 @@ def macro(project: Project) -> tuple[str, str]:
 {{% macro {name}_check_definitions(model) -%}}
     {{%- set facts = {name}_table('{name}') -%}}
     {{%- if facts is not none -%}}
-        {{%- set others -%}}
+        {{%- set changed_metrics -%}}
             select distinct
                 metric
             from {{{{ facts }}}}
@@ -172,7 +172,7 @@ def macro(project: Project) -> tuple[str, str]:
                 )
             order by metric
         {{%- endset -%}}
-        {{%- set metrics = run_query(others).columns[0].values() -%}}
+        {{%- set metrics = run_query(changed_metrics).columns[0].values() -%}}
         {{%- if metrics | length -%}}
             {{{{- exceptions.raise_compiler_error(
                 '{name} holds other days by another definition of ' ~ metrics | join(', ')
