@@ -373,9 +373,11 @@ def _mark(row: Row, column: str, label: str, colored: str) -> Row:
     return {"value": row[column], **ends, "panel": "", **_names(label, colored)}
 
 
-def _interval(row: Row, prefix: str, written: Callable[[float], str], words: Words) -> str:
+def _interval(row: Row, prefix: str, format_number: Callable[[float], str], words: Words) -> str:
     low, high = row[f"{prefix}_low"], row[f"{prefix}_high"]
-    return "-" if low is None else words("page.to", low=written(low), high=written(high))
+    return (
+        "-" if low is None else words("page.to", low=format_number(low), high=format_number(high))
+    )
 
 
 def _judges(row: Row, words: Words) -> str:

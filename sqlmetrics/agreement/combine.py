@@ -260,13 +260,13 @@ class LabelRule:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the labels."""
-        more = {"majority": ["share"], DAWID_SKENE: ["probability"]}
-        return (*self.keys, "grade", "n_judges", *more.get(self.method, ()))
+        columns_by_method = {"majority": ["share"], DAWID_SKENE: ["probability"]}
+        return (*self.keys, "grade", "n_judges", *columns_by_method.get(self.method, ()))
 
     def _stages(self) -> list[Stage]:
         model = self.fit or self.calibration
-        own = model.stages(self.keys) if model else SIMPLE[self.method](self.keys)
-        return [*self.counts.label_stages, *own]
+        method_stages = model.stages(self.keys) if model else SIMPLE[self.method](self.keys)
+        return [*self.counts.label_stages, *method_stages]
 
     def select(self) -> str:
         """The query of the labels, ordered by the pair."""

@@ -213,8 +213,8 @@ class _Opening:
             checks.check_inputs(plan, self.engine, ignored_tables=("rankings", "both tables"))
         except InputError:
             source = source_text(protect_query(tables.labels, self.engine.translation))
-            is_graded, *others = where
-            matching = f" where {' and '.join(others)}" if others else ""
+            is_graded, *conditions = where
+            matching = f" where {' and '.join(conditions)}" if conditions else ""
             select = f"select count(*), count(case when {is_graded} then 1 end) from {source}"
             ((n_rows, n_grades),) = self.engine.rows(select + matching)
             if n_rows and not n_grades:

@@ -296,14 +296,16 @@ def _labelled(
 
 def _powered(powered: PoweredEstimate, width: float | None) -> tuple[Any, ...]:
     of_llm = (powered.llm_value, powered.llm_weight, powered.gain, powered.n_llm, powered.saved)
-    both = (powered.estimate.precision, powered.alone)
-    more = () if width is None else tuple(_more(precision, width) for precision in both)
-    return (*_cells(powered.estimate), *of_llm, *more)
+    precisions = (powered.estimate.precision, powered.alone)
+    more_needed = (
+        () if width is None else tuple(_more(precision, width) for precision in precisions)
+    )
+    return (*_cells(powered.estimate), *of_llm, *more_needed)
 
 
 def _alone(mean_estimate: SampleMean, width: float | None) -> tuple[Any, ...]:
-    more = () if width is None else (_more(mean_estimate.precision, width),)
-    return (*_cells(mean_estimate), *more)
+    more_needed = () if width is None else (_more(mean_estimate.precision, width),)
+    return (*_cells(mean_estimate), *more_needed)
 
 
 def _more(precision: Precision | None, width: float) -> int | None:

@@ -292,12 +292,14 @@ Addends = Mapping[tuple[str, Key], Mapping[str, float]]
 
 def refuse(spec: Spec, sample: Sample, llm: LlmLabels | None) -> None:
     """Raise SpecError for what a sample of pairs says nothing of."""
-    others = [str(measure) for measure in spec.measures if measure.metric.name not in ADDITIVE]
-    if others:
+    not_additive = [
+        str(measure) for measure in spec.measures if measure.metric.name not in ADDITIVE
+    ]
+    if not_additive:
         raise SpecError(
-            f"{', '.join(others)}: no sum over the items of a list, so a sample of pairs does not "
-            "tell it (NDCG is divided by the best list, which all labels of the query make); "
-            f"estimate {', '.join(ADDITIVE)}, or draw queries (sample --unit query)"
+            f"{', '.join(not_additive)}: no sum over the items of a list, so a sample of "
+            "pairs does not tell it (NDCG is divided by the best list, which all labels of the "
+            f"query make); estimate {', '.join(ADDITIVE)}, or draw queries (sample --unit query)"
         )
     for measure in spec.measures:
         settings = spec.settings(measure)
@@ -415,17 +417,17 @@ class PairFrames:
                 if self.graded[i]:
                     rows[tuple(columns)].append(i)
         n_names = len(names) - (RANKS in names)  # a query is in each range of ranks
-        whole = sum(self.sizes[key][traffic] for key in {key[:n_names] for key in rows})
-        scale = sum(sizes.values()) / whole if whole else 0.0
+        population = sum(self.sizes[key][traffic] for key in {key[:n_names] for key in rows})
+        scale = sum(sizes.values()) / population if population else 0.0
         sums = self.model.sums(measure.column, traffic) if self.model else {}
         pairs = self.sample.texts(self.sample.unit_keys)
         weights = self.sample.column(WEIGHT) if traffic else [1.0] * len(pairs)
         strata = []
-        for key, drawn in rows.items():
+        for key, row_numbers in rows.items():
             by_people, by_llm = (
                 [
                     scale * weights[i] * added.get((system, pairs[i]), {}).get(measure.column, 0.0)
-                    for i in drawn
+                    for i in row_numbers
                 ]
                 for added in (self.people, self.llm)
             )

@@ -63,7 +63,7 @@ class Sheet:
         """The query (and day) of each row, and its value in a column."""
         places = [self.names.index(key) for key in IDS[:2] if key in self.names]
         column = self.names.index(name)
-        return [(tuple(row[place] for place in places), row[column]) for row in self.rows]
+        return [(tuple(row[index] for index in places), row[column]) for row in self.rows]
 
     def __str__(self) -> str:
         """The sheet as CSV: ids exactly as they are, an empty grade, and a key of the ids."""
@@ -118,10 +118,12 @@ def unjudged_sheet(
         )
     queue.check_systems(plan, engine)
     lists = pool.stages(plan, with_labels=has_labels, with_grades=queue.reads_grades)
-    shown = _unjudged_stage(plan, k, labelled_queries, queue)
-    rows = queue.placed(plan, shown, _rounded("pool_items.value"))
-    made = _sheet(plan, engine, [*queue.lists(plan, lists), *rows], WORTH, queue)
-    return replace(made, notes=tuple(queue.notes(made.keyed(TURN), k))) if queue.has_turns else made
+    pool_stage = _unjudged_stage(plan, k, labelled_queries, queue)
+    rows = queue.placed(plan, pool_stage, _rounded("pool_items.value"))
+    sheet = _sheet(plan, engine, [*queue.lists(plan, lists), *rows], WORTH, queue)
+    return (
+        replace(sheet, notes=tuple(queue.notes(sheet.keyed(TURN), k))) if queue.has_turns else sheet
+    )
 
 
 def sheet_of_sample(spec: Spec, engine: Database, k: int, sample: Sample) -> Sheet:
@@ -289,7 +291,7 @@ class Assessors:
         names = [name for name in sheet.names if name in (*IDS, *TEXTS)]
         places = [sheet.names.index(name) for name in names]
         n_ids = sum(name in IDS for name in names)
-        rows = sorted(tuple(row[place] for place in places) for row in sheet.rows)
+        rows = sorted(tuple(row[index] for index in places) for row in sheet.rows)
         n_rows = Counter(dict.fromkeys(self.names, 0))
         sizes = Counter(row[names.index("query_id")] for row in rows)
         first = {}
@@ -301,8 +303,8 @@ class Assessors:
         by_lot = sorted(dealt, key=lambda pair: fingerprint("overlap", *map(str, pair[1][:n_ids])))
         for grader, row in by_lot[: floor(self.overlap * len(rows) + 0.5)]:
             waiting = [
-                (in_common[grader, name], n_rows[name], place)
-                for place, name in enumerate(self.names)
+                (in_common[grader, name], n_rows[name], index)
+                for index, name in enumerate(self.names)
                 if name != grader
             ]
             second = self.names[min(waiting)[-1]]

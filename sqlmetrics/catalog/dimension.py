@@ -169,7 +169,7 @@ def direction(metric: str, measures: Iterable[Measure] = ()) -> int:
     betters = {measure.name: measure.metric.better for measure in measures}
     if name in betters:
         return SIGNS[betters[name]]
-    if said := re.search(r"\bbetter=(\w+)", metric):  # of a function of a column
-        return SIGNS[said[1]]
+    if better := re.search(r"\bbetter=(\w+)", metric):  # of a function of a column
+        return SIGNS[better[1]]
     match = metric_of(name) or metric_of(f"{name}{OF}")
     return SIGNS[match[0].better] if match else 1

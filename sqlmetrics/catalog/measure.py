@@ -366,13 +366,13 @@ def spelled_out(text: str) -> list[str]:
 
 
 def _split(
-    text: str, given: str, files: Mapping[str, Metric]
+    text: str, metric_text: str, files: Mapping[str, Metric]
 ) -> tuple[str, dict[str, object], int | None]:
     """Name, settings as written, and cutoff; messages have the text as it was given."""
     if level := AT_RECALL.fullmatch(text):
         return (
             "iprec",
-            {**_arguments(level["inside"] or "", given), "recall": float(level[2])},
+            {**_arguments(level["inside"] or "", metric_text), "recall": float(level[2])},
             None,
         )
     trec = re.fullmatch(r"\s*([A-Za-z]\w*?)(_at_|[_.])(\d{1,10})\s*", text, re.IGNORECASE)
@@ -382,17 +382,17 @@ def _split(
         return trec[1], {}, int(trec[3])
     body, at_sign, cutoff = text.rpartition("@") if re.search(r"@[^)]*$", text) else (text, "", "")
     if at_sign and not re.fullmatch(r"\s*\d{1,10}\s*", cutoff):
-        hint = whose(given)
+        hint = whose(metric_text)
         raise SpecError(
-            f"metric {given!r}: the cutoff must be a whole number from 1 to {LARGEST_CUTOFF}"
+            f"metric {metric_text!r}: the cutoff must be a whole number from 1 to {LARGEST_CUTOFF}"
             + (f"; {hint}" if hint else "")
         )
     match = re.fullmatch(r"\s*(\d*[^\W\d]\w*)\s*(?:\((.*)\))?\s*", body, re.DOTALL)
     if match is None:
-        hint = whose(given)
+        hint = whose(metric_text)
         advice = f"; {hint}" if hint else "; write it like ndcg@10 or recall(rel=2)@50"
-        raise SpecError(f"metric {given!r} cannot be read{advice}")
-    return match[1], _arguments(match[2] or "", given), int(cutoff) if at_sign else None
+        raise SpecError(f"metric {metric_text!r} cannot be read{advice}")
+    return match[1], _arguments(match[2] or "", metric_text), int(cutoff) if at_sign else None
 
 
 def _arguments(settings_text: str, text: str) -> dict[str, object]:
@@ -406,9 +406,9 @@ def _arguments(settings_text: str, text: str) -> dict[str, object]:
             raise ValueError
         return dict(pairs)
     except (SyntaxError, ValueError, TypeError):
-        written = text.partition("(")[2].rpartition(")")[0]
+        options = text.partition("(")[2].rpartition(")")[0]
         raise SpecError(
-            f"metric {text!r}: {written!r} cannot be read; write options like (rel=2, gain=linear)"
+            f"metric {text!r}: {options!r} cannot be read; write options like (rel=2, gain=linear)"
         ) from None
 
 
@@ -481,12 +481,12 @@ def spelled_otherwise(name: str, k: int | None = None) -> str:
     read = [(name, k), (ending[1].rstrip("_-"), int(ending[2]))] if ending else [(name, k)]
     for called, cutoff in read:
         ours = _without_marks().get(_letters(called))
-        if ours is not None and _is_metric(whole := _cut(ours, cutoff)):
-            return whole
+        if ours is not None and _is_metric(candidate := _cut(ours, cutoff)):
+            return candidate
     named = {name: ours for name, ours in called_by_tools().items() if "(" in ours}
     near = nearest(name, [*spellings(), *catalog(), *named]) or ""
-    whole = _cut(named.get(near, ""), k)
-    return whole if near in named and _is_metric(whole) else ""
+    candidate = _cut(named.get(near, ""), k)
+    return candidate if near in named and _is_metric(candidate) else ""
 
 
 def _without_marks() -> Mapping[str, str]:

@@ -176,7 +176,7 @@ class _View:
             value = getattr(self._view, name)
             if callable(value):
                 return _called(value, self._names)
-            self._names.update(found.casefold() for found in _NAMES.findall(str(value)))
+            self._names.update(column.casefold() for column in _NAMES.findall(str(value)))
             return value
         known_names = [
             f"m.{word}"
@@ -193,10 +193,12 @@ def _called(method: Callable[..., str], names: set[str]) -> Callable[..., str]:
         stand_ins = [f"{_STAND_IN}{index}" for index in range(len(texts))]
         is_name = method.__name__ == "decayed"
         own_text = method(*(texts if is_name else stand_ins))
-        names.update(name.casefold() for name in _NAMES.findall(own_text) if name not in stand_ins)
+        names.update(
+            column.casefold() for column in _NAMES.findall(own_text) if column not in stand_ins
+        )
         if method.__name__ in ("in_top", "in_hits", "in_relevant", "first_hit"):
-            first, *others = texts
-            return method(first, *map(_in_parentheses, others))
+            first, *rest = texts
+            return method(first, *map(_in_parentheses, rest))
         return method(*map(_in_parentheses, texts))
 
     return call
@@ -617,9 +619,9 @@ def _number_problems(header: Mapping[str, Any]) -> Iterator[str]:
 
 def _part_problems(header: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with the names of the parts."""
-    parts, others = header.get("parts", {}), {*header.get("parameters", {}), "k"}
+    parts, reserved_names = header.get("parts", {}), {*header.get("parameters", {}), "k"}
     for name, part in parts.items():
-        if not name.isidentifier() or not isinstance(part, str) or name in others:
+        if not name.isidentifier() or not isinstance(part, str) or name in reserved_names:
             yield f"parts: {_shown(name)} must be a name of your own for a metric"
     if parts and header.get("over") != "query":
         yield 'parts are for over = "query": arithmetic over other metrics'

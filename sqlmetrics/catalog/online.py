@@ -578,32 +578,34 @@ def online(text: str) -> Online:
     return _with_settings(metric, _settings(metric, match["settings"] or "", text), text)
 
 
-def _settings(metric: OnlineMetric, text: str, whole: str) -> dict[str, str]:
+def _settings(metric: OnlineMetric, text: str, metric_text: str) -> dict[str, str]:
     """Setting -> what is written for it; the first needs no name.
 
     Raises:
         SpecError: If the metric has no such setting, or one is given twice.
     """
-    known = [
+    setting_names = [
         *([metric.setting] if metric.setting else []),
         *(["better"] if metric.setting == "action" else []),
         *(["quantile"] if metric.spreads else []),
     ]
-    if not known:
-        raise SpecError(f"online metric {whole!r}: {metric.name} takes no settings")
-    place, value_by_key = 0, dict[str, str]()
-    while place < len(text):
-        part = _SETTING.match(text, place)
-        key = (part["key"] or known[0]).casefold() if part else ""
+    if not setting_names:
+        raise SpecError(f"online metric {metric_text!r}: {metric.name} takes no settings")
+    position, value_by_key = 0, dict[str, str]()
+    while position < len(text):
+        part = _SETTING.match(text, position)
+        key = (part["key"] or setting_names[0]).casefold() if part else ""
         if part is None or key in value_by_key:
             forms = {"action": f"{metric.example}, or {metric.name}('add to cart', better=higher)"}
-            form = forms.get(known[0], f"{metric.name}({known[0]}=...)")
-            raise SpecError(f"online metric {whole!r}: write {form}")
-        if key not in known:
-            raise SpecError(f"online metric {whole!r}: {unknown('setting', key, known)}")
+            form = forms.get(setting_names[0], f"{metric.name}({setting_names[0]}=...)")
+            raise SpecError(f"online metric {metric_text!r}: write {form}")
+        if key not in setting_names:
+            raise SpecError(
+                f"online metric {metric_text!r}: {unknown('setting', key, setting_names)}"
+            )
         quoted = part["quoted"]
         value_by_key[key] = (part["plain"] if quoted is None else quoted).strip()
-        place = part.end()
+        position = part.end()
     return value_by_key
 
 

@@ -103,8 +103,8 @@ class ToolNames:
         name, settings = parts["name"].casefold(), _written_settings(parts)
         for index, setting in enumerate(settings):
             if (key := f"{name}({_plain(setting)})") in self.names:
-                others = [*settings[:index], *settings[index + 1 :]]
-                return key, {**parts, "settings": ",".join(others)}
+                other_settings = [*settings[:index], *settings[index + 1 :]]
+                return key, {**parts, "settings": ",".join(other_settings)}
         return name, parts
 
     def _cutoffs(self, parts: Mapping[str, str]) -> Sequence[str]:
@@ -488,8 +488,8 @@ def in_our_words(text: str, preset: str) -> list[str]:
     if tool and (named := NAMED.fullmatch(text)):
 
         def ours(metric: str) -> str:
-            first, *others = tool.read(metric) or [metric]
-            if others:
+            first, *rest = tool.read(metric) or [metric]
+            if rest:
                 raise SpecError(f"metric {text!r}: {metric} is several metrics; name one of them")
             return first
 

@@ -215,8 +215,8 @@ def _with_commands(error: click.NoSuchOption) -> click.NoSuchOption:
     if not lines:
         return error
     n_more = len(lines) - COMMANDS_NAMED
-    more = f" and {n_more:,} more" if n_more > 0 else ""
-    message = f"{error.message} There is: {', '.join(lines[:COMMANDS_NAMED])}{more}."
+    rest = f" and {n_more:,} more" if n_more > 0 else ""
+    message = f"{error.message} There is: {', '.join(lines[:COMMANDS_NAMED])}{rest}."
     return click.NoSuchOption(error.option_name, message, error.possibilities, error.ctx)
 
 
@@ -327,13 +327,13 @@ def _sql_file(error: SqlmetricsError) -> str:
 def _forget(folder: Path) -> None:
     """Remove such files but for the last ones, of this user alone."""
 
-    def written(file: Path) -> float:
+    def written_at(file: Path) -> float:
         try:
             return file.stat().st_mtime
         except OSError:
             return 0
 
-    for old in sorted(folder.glob(f"{PREFIX}*.sql"), key=written)[: 1 - KEPT]:
+    for old in sorted(folder.glob(f"{PREFIX}*.sql"), key=written_at)[: 1 - KEPT]:
         with suppress(OSError):  # another user's, or gone
             old.unlink()
 

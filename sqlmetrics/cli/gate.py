@@ -410,8 +410,8 @@ def _spec_blocks(spec: SpecChange) -> Iterator[str]:
     else:
         texts = spec.before.splitlines(), spec.after.splitlines()
         _, _, *lines = unified_diff(*texts, lineterm="")
-        more = len(lines) - LONGEST_DIFF
-        lines = lines[:LONGEST_DIFF] + [f"... and {more:,} more lines"] * (more > 0)
+        n_more = len(lines) - LONGEST_DIFF
+        lines = lines[:LONGEST_DIFF] + [f"... and {n_more:,} more lines"] * (n_more > 0)
         yield _folded(f"{file} changes its SQL", _fenced("\n".join(lines), "diff"))
 
 

@@ -354,16 +354,16 @@ def cleaned_log(
         choosing = sum(step.name in CHOOSING for step in todo)
         step_numbers = iter(range(1 - len(tables.kept), 1))
 
-        def told(step: Step) -> None:
+        def on_step(step: Step) -> None:
             if step.kind == TABLE:
                 log.tell(next(step_numbers))
 
-        with keeping(engine, todo[:choosing], told):
+        with keeping(engine, todo[:choosing], on_step):
             looked = named_values.check(tables, names, engine, dry=dry)
             log = replace(log, value_notes=looked.notes, unused=looked.unused)
             if not dry:
                 log = replace(log, unread=log_checks.check_values(tables, kinds, engine))
-            with keeping(engine, todo[choosing:], told):
+            with keeping(engine, todo[choosing:], on_step):
                 if not dry:
                     log = replace(
                         log, value_notes=(*log.value_notes, *doubts_of_log(tables, engine))

@@ -291,11 +291,9 @@ class ClickTables(LogRows):
 
     def _events_read(self, *, of_all: bool = False) -> Stage:
         """What was done, one row per event."""
-        action_literals = ", ".join(map(literal, self.actions))
         all_days = of_all and not self.bots_by_day
         view = {
             "branches": self.names.event_columns(self.actions),
-            "action_literals": action_literals,
             "relation": self.relation("events", all_days=all_days),
             "conditions": self.read.where("events", all_requests=of_all, all_days=all_days),
         }

@@ -294,11 +294,11 @@ def _mixed_currencies(tables: ClickTables, engine: Database) -> Iterator[Problem
     )
     if len(counts) > 1:
         listed = ", ".join(f"{name or 'NULL'} {int(n):,}" for name, n in counts[:EXAMPLES])
-        more = f", and {len(counts) - EXAMPLES} more" if len(counts) > EXAMPLES else ""
+        rest = f", and {len(counts) - EXAMPLES} more" if len(counts) > EXAMPLES else ""
         source_name = _shown(tables.clicks, table)
         yield Problem(
             source_name,
-            f"amounts are in {len(counts)} currencies, which do not add up: {listed}{more}",
+            f"amounts are in {len(counts)} currencies, which do not add up: {listed}{rest}",
             sum(int(n) for _, n in counts),
             remedy=f"keep one by clicks.{source_name}.where, or convert them in sql",
         )

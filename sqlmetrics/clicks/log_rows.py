@@ -298,8 +298,10 @@ class LogRows:
     @cached_property
     def only_measured(self) -> tuple[str, ...]:
         """Those of metrics alone: no label, bot or limit of positions depends on them."""
-        others = {*self.answering, *self.names.done}
-        return tuple(action for action in dict.fromkeys(self.measured) if action not in others)
+        column_actions = {*self.answering, *self.names.done}
+        return tuple(
+            action for action in dict.fromkeys(self.measured) if action not in column_actions
+        )
 
     @cached_property
     def answering(self) -> tuple[str, ...]:

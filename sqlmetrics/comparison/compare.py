@@ -277,8 +277,11 @@ def _compared_log(
         clicks = clicks.model_copy(update={"daily": True})
     with (
         cleaned_log(clicks, engine, names=named_in(spec)) as log,
-        online_ratios(log, spec, options) as whole,
-        winsorised(whole, options.named_systems(spec.baseline), options.winsorise) as (online, cut),
+        online_ratios(log, spec, options) as full_ratios,
+        winsorised(full_ratios, options.named_systems(spec.baseline), options.winsorise) as (
+            online,
+            cut,
+        ),
     ):
         if not spec.metrics:
             comparison = online.comparison()

@@ -77,8 +77,8 @@ class Fusion(Tabular):
             for row in rows
         ]
         yield Table(names, cells, len(names) - 2)
-        more = len(self) - len(rows)
-        yield "\n".join([*([f"and {many(more, 'more row')}"] if more > 0 else []), *below])
+        n_more = len(self) - len(rows)
+        yield "\n".join([*([f"and {many(n_more, 'more row')}"] if n_more > 0 else []), *below])
 
 
 def fuse(
@@ -278,9 +278,10 @@ def run_names(plan: Plan, engine: Database, wanted: Sequence[str]) -> tuple[str,
         raise SpecError(f"runs must name each run once, given {shortened(', '.join(names))}")
     least, most = RUNS
     if not least <= len(names) <= most:
-        found = shortened(", ".join(names))
+        listed_names = shortened(", ".join(names))
         raise SpecError(
-            f"fuse needs two to ten runs, given {len(names)}: {found}; choose some (runs, --runs)"
+            f"fuse needs two to ten runs, given {len(names)}: {listed_names}; choose some "
+            "(runs, --runs)"
         )
     return names
 

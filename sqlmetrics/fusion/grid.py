@@ -116,8 +116,8 @@ def _parts(count: int, n_runs: int) -> Iterator[tuple[int, ...]]:
         yield (count,)
         return
     for first in range(count + 1):
-        for others in _parts(count - first, n_runs - 1):
-            yield (first, *others)
+        for rest in _parts(count - first, n_runs - 1):
+            yield (first, *rest)
 
 
 def _in_short(weights: tuple[float, ...]) -> tuple[float, ...]:

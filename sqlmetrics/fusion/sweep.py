@@ -108,10 +108,10 @@ class Units:
             for measure in findings.comparable(plan)[0]
             if SIGNS[measure.metric.better] and measure.name != "judged"
         ]
-        first, *others = (str(number) for number in range(1, len(self.variants) + 1))
+        first, *rivals = (str(number) for number in range(1, len(self.variants) + 1))
         is_dated = "metric_date" in plan.shape.keys
         cluster = plan.spec.cluster or ("query_id" if is_dated else None)
-        return Pairing(plan, tuple(measures), tuple(others), first, plan.spec.by, cluster)
+        return Pairing(plan, tuple(measures), tuple(rivals), first, plan.spec.by, cluster)
 
     def _stages(self, pairing: Pairing) -> Iterator[Stage]:
         """From `per_query` to one row per unit, variant and segment: its sums of each metric."""
@@ -531,20 +531,20 @@ class _Sweeping:
         """The spec and tables with the lists of all variants as rankings, and the statements."""
         fusion = FusionStages(self.plan, self.runs, self.window)
         tables, engine, dialect = self.plan.shape.at, self.engine, self.engine.translation.dialect
-        others = replace(
+        fused_tables = replace(
             tables,
             zones={name: zone for name, zone in tables.zones.items() if name != "rankings"},
             day_kinds={name: kind for name, kind in tables.day_kinds.items() if name != "rankings"},
             systems=(),
             rankings=Relation("table", "variant_ranks"),
         )
-        depth = None if self.has_bounds else _depth(make_plan(spec, others))
+        depth = None if self.has_bounds else _depth(make_plan(spec, fused_tables))
         stages = VariantStages(fusion, variants, depth)
         joined = [*fusion.joined(stages.features)]
         numbers = range(1, len(variants) + 1)
         if not dialect.keep:
             query = stages.rows(numbers, joined)
-            yield spec, replace(others, rankings=Relation("query", query)), []
+            yield spec, replace(fused_tables, rankings=Relation("query", query)), []
             return
         with ExitStack() as stack:
             items = Step(
@@ -562,10 +562,10 @@ class _Sweeping:
             inserts = [f"insert into {lists.name}\n{stages.rows(part, kept)}" for part in rest]
             for insert in inserts:
                 engine.execute(insert)
-            made = [step.statement(engine.translation) for step in (items, lists)] + inserts
-            texts = [f"{engine.translation.text(text).rstrip()};" for text in made]
+            statements = [step.statement(engine.translation) for step in (items, lists)] + inserts
+            texts = [f"{engine.translation.text(text).rstrip()};" for text in statements]
             spec = spec.having(rankings=spec.rankings.model_copy(update={"relation": lists.name}))
-            yield spec, replace(others, rankings=Relation("table", lists.name)), texts
+            yield spec, replace(fused_tables, rankings=Relation("table", lists.name)), texts
 
 
 def _depth(plan: Plan) -> int | None:

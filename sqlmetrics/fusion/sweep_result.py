@@ -139,13 +139,13 @@ def variants_picture(
         words: The language.
         note: What else is to be known.
     """
-    good, others = words("variants.good"), words("variants.others")
+    good_title, other_title = words("variants.good"), words("variants.others")
     marks = [
         {
             **_interval_ends(row),
             "panel": row["metric"],
             "label": row["variant"],
-            "system": good if row["as_good"] else others,
+            "system": good_title if row["as_good"] else other_title,
         }
         for row in rows[:BEST]
         if row["value"] is not None
@@ -165,7 +165,7 @@ def variants_picture(
         "good": words.n(winner["n_as_good"]),
         **dict(_advantages(winner)),
     }
-    chart = Chart("means", marks, {}, [good, others])
+    chart = Chart("means", marks, {}, [good_title, other_title])
     return Picture(
         "variants", chart, ["variant", "as good", *_HEADS], cells, 2, about, left_out=note
     )
@@ -207,13 +207,14 @@ def hanging_lead(plan: Plan, engine: Database, best: int, rival: int) -> str:
         f"where rival.system = {rival} and rival.rnk <= {k} and best.item_id is null"
     )
     rows = spec.rankings.model_copy(update={"relation": None, "sql": alone})
-    both = spec.rankings.model_copy(update={"where": f"system in ({best}, {rival})"})
-    asked = _asked(plan, metric, "nonrelevant")
-    with all_labelled(asked.having(rankings=rows), engine) as good:
+    best_and_rival = spec.rankings.model_copy(update={"where": f"system in ({best}, {rival})"})
+    metric_spec = _asked(plan, metric, "nonrelevant")
+    with all_labelled(metric_spec.having(rankings=rows), engine) as good:
         if good is None:
             return ""
         plain, judged = (
-            _means(labelled.having(rankings=both), engine) for labelled in (asked, good)
+            _means(labelled.having(rankings=best_and_rival), engine)
+            for labelled in (metric_spec, good)
         )
     is_held = judged[rival] <= plain[rival] or judged[rival] < judged[best]
     return "" if is_held else f"{metric} would be {judged[rival]:.4f}, not {judged[best]:.4f}"
@@ -248,11 +249,11 @@ def bounds_of(plan: Plan, engine: Database) -> Bounds:
         SpecError: If the conventions of the metric do not go with it.
     """
     metric = _bounded_metric(plan)
-    asked = _asked(plan, metric, "nonrelevant")
+    metric_spec = _asked(plan, metric, "nonrelevant")
     condensed = _values(_asked(plan, plan.measures[0].text, "condensed"), engine)
-    with all_labelled(asked, engine) as good:
+    with all_labelled(metric_spec, engine) as good:
         high = _values(good, engine) if good else {}
-    return Bounds(metric, condensed, _values(asked, engine), high)
+    return Bounds(metric, condensed, _values(metric_spec, engine), high)
 
 
 def _bounded_metric(plan: Plan) -> str:
@@ -429,8 +430,8 @@ class Sweep(Tabular):
             ]
             for name, row_by_metric in ordered[:SHOWN]
         ]
-        more = len(ordered) - len(lines)
-        notes = [f"and {many(more, 'more variant')}"] if more > 0 else []
+        n_more = len(ordered) - len(lines)
+        notes = [f"and {many(n_more, 'more variant')}"] if n_more > 0 else []
         notes += self._notes_of_days()
         heads, bound_cells, bound_notes = self._bounds([row[metrics[0]] for _, row in ordered])
         lines = [line + cells for line, cells in zip(lines, bound_cells, strict=False)]

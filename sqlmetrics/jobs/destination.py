@@ -253,7 +253,7 @@ def delta_table(to: Destination, name: str) -> str:
 
 
 @contextmanager
-def delta_failing(to: Destination, place: str) -> Iterator[None]:
+def delta_failing(to: Destination, path: str) -> Iterator[None]:
     """Tell what the library of Delta says as our errors."""
     try:
         from deltalake.exceptions import CommitFailedError, DeltaError
@@ -265,11 +265,11 @@ def delta_failing(to: Destination, place: str) -> Iterator[None]:
         yield
     except CommitFailedError as error:
         raise EngineError(
-            f"{place}: another writer was quicker, and the table is as it left it; publish again "
+            f"{path}: another writer was quicker, and the table is as it left it; publish again "
             f"({first_line(error)})"
         ) from None
     except (DeltaError, OSError) as error:
-        raise EngineError(f"{place}: {first_line(error)}") from None
+        raise EngineError(f"{path}: {first_line(error)}") from None
 
 
 def check_delta(
@@ -292,9 +292,9 @@ def check_delta(
         from deltalake import DeltaTable
 
         for name in targets(alone).values():
-            place = delta_table(to, name)
-            if DeltaTable.is_deltatable(place):
-                rows = DeltaTable(place).to_pyarrow_dataset()
+            path = delta_table(to, name)
+            if DeltaTable.is_deltatable(path):
+                rows = DeltaTable(path).to_pyarrow_dataset()
                 held = lake.register("sqlmetrics_held", rows)
                 lake.execute(f"create view {name} as select * from {held}")
         check_own(alone, lake)

@@ -240,9 +240,12 @@ class Exchange:
             alone(self.spec, engine) as killed,
             engine.reading(anew=True),
         ):
-            written = (targets(self.spec), archives(self.spec) if self.run else {})
+            name_by_table = (targets(self.spec), archives(self.spec) if self.run else {})
             engine.look_up(
-                [*(name for names in written for name in names.values()), *view_names(self.spec)]
+                [
+                    *(name for names in name_by_table for name in names.values()),
+                    *view_names(self.spec),
+                ]
             )
             notes = killed + changes(self.spec, engine, self.columns).carry_out(engine)
             archive = self.run and Archive.opened(self.spec, engine, *self.run)
@@ -310,8 +313,10 @@ class Exchange:
             if table in self.rows:
                 rows = self.rows[table]
                 replaced_conditions = [*self.ends.of("metric_date"), *filter(None, [rows.replaces])]
-                whole = self._replaced(rows) if rows.ends else self._whole
-                archived_rows = archive.rows(table, whole, replaced_conditions, rows.select)
+                archived_condition = self._replaced(rows) if rows.ends else self._whole
+                archived_rows = archive.rows(
+                    table, archived_condition, replaced_conditions, rows.select
+                )
                 yield insert(self.at, archive.names[table], TableRows(*archived_rows))
 
     def has_old_rows(self, engine: Database) -> bool:

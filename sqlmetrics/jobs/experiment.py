@@ -119,8 +119,8 @@ class Looked:
 
     def all_notes(self, engine: Database) -> list[str]:
         """What should be known, also of rows that stay."""
-        more = (_shorter(self.held_days, self.rows), _other_settings(self, engine))
-        return [*self.notes, *filter(None, more)]
+        warnings = (_shorter(self.held_days, self.rows), _other_settings(self, engine))
+        return [*self.notes, *filter(None, warnings)]
 
 
 def looked(
@@ -198,9 +198,11 @@ def _other_settings(looked: Looked, engine: Database) -> str:
     )
     if not rows:
         return ""
-    others = [str(day_of(day)) for (day,) in rows]
-    more = f" and {many(len(others) - NAMED, 'more day')}" if len(others) > NAMED else ""
+    changed_days = [str(day_of(day)) for (day,) in rows]
+    rest = (
+        f" and {many(len(changed_days) - NAMED, 'more day')}" if len(changed_days) > NAMED else ""
+    )
     return (
-        f"experiment: rows of {', '.join(others[:NAMED])}{more} were computed with other settings; "
-        "run these days again"
+        f"experiment: rows of {', '.join(changed_days[:NAMED])}{rest} were computed with other "
+        "settings; run these days again"
     )

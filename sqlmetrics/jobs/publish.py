@@ -158,8 +158,8 @@ def _tables(
         other_tables: Per-query tables of other specs.
     """
     columns_by_table = columns_for(spec)
-    own = targets(spec) if only else held_targets(spec, engine)
-    for key, name in (*own.items(), *(("per_query", name) for name in other_tables)):
+    name_by_table = targets(spec) if only else held_targets(spec, engine)
+    for key, name in (*name_by_table.items(), *(("per_query", name) for name in other_tables)):
         if engine.find(name) is None:  # that the spec asks for since its last run
             continue
         where = f" where spec = {literal(only)}" if only and "spec" in columns_by_table[key] else ""
@@ -232,28 +232,28 @@ def _to_delta(spec: Spec, engine: Database, to: Destination) -> Iterator[str]:
     tables = _own_tables(spec, engine)
     check_delta(spec, to, _days(tables["facts"]).days)
     for key in sorted(tables, key=lambda key: key == "facts"):
-        place = delta_table(to, tables[key].name)
-        with delta_failing(to, place):
-            _commit(spec, tables[key], place)
-        yield place
+        path = delta_table(to, tables[key].name)
+        with delta_failing(to, path):
+            _commit(spec, tables[key], path)
+        yield path
 
 
-def _commit(spec: Spec, table: _Published, place: str) -> None:
+def _commit(spec: Spec, table: _Published, path: str) -> None:
     from deltalake import DeltaTable, write_deltalake
 
     rows = _zoned(table.typed)
-    if not DeltaTable.is_deltatable(place):
-        write_deltalake(place, rows, description=TABLES[table.key].meaning)
+    if not DeltaTable.is_deltatable(path):
+        write_deltalake(path, rows, description=TABLES[table.key].meaning)
         return
     if table.key in COUNTED:
         days = _days(table).days
         conditions = days.around("metric_date", 0, 0, lambda day, _: day) if days else []
         predicate = " and ".join([f"spec = {literal(spec.title)}", *conditions])
-        write_deltalake(place, rows, mode="overwrite", predicate=predicate, schema_mode="merge")
+        write_deltalake(path, rows, mode="overwrite", predicate=predicate, schema_mode="merge")
         return
     keys = ["run_id"] if table.key == "runs" else TABLES[table.key].key
     matches = " and ".join(f"held.{key} = fresh.{key}" for key in keys)
-    merger = DeltaTable(place).merge(rows, matches, source_alias="fresh", target_alias="held")
+    merger = DeltaTable(path).merge(rows, matches, source_alias="fresh", target_alias="held")
     if table.key == "metrics":  # always as this version knows them
         merger = merger.when_matched_update_all()
     merger.when_not_matched_insert_all().execute()

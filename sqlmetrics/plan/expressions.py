@@ -386,8 +386,11 @@ class RowContext(MetricContext):
         group, equal = self.value, self._settings.parameter("equal")
         is_grouped = f"{group} is not null"
         weight = self.in_top(self.discount("rnk"), is_grouped, self.is_graded)
-        name, place = f"share_in_{self.measure.column}", f"place_in_{group}"
-        self._rows.windows |= {name: share_of_group(weight, group), place: place_in_group(group)}
+        name, rank_name = f"share_in_{self.measure.column}", f"place_in_{group}"
+        self._rows.windows |= {
+            name: share_of_group(weight, group),
+            rank_name: place_in_group(group),
+        }
         shares = {f"catalogue_share_of_{group}": 1 - equal, f"equal_share_of_{group}": equal}
         targets = [
             share if factor == 1 else f"{double(factor)} * {share}"
@@ -395,7 +398,7 @@ class RowContext(MetricContext):
             if factor
         ]
         target = " + ".join(targets) if len(targets) == 1 else f"({' + '.join(targets)})"
-        return case(f"{place} = 1", f"abs({name} - {target}) - {target}", "")
+        return case(f"{rank_name} = 1", f"abs({name} - {target}) - {target}", "")
 
     @property
     def worth(self) -> str:

@@ -262,8 +262,8 @@ class FusionStages:
             stages = [*stages[:-1], *self.medians(feature, mixture)]
             score = "score"
         else:
-            more, _, score = self.scored(mixture)
-            stages += more
+            mixture_stages, _, score = self.scored(mixture)
+            stages += mixture_stages
         facts = self.plan.shape.listed_facts
         view = {
             "about": f"one row per query and item: {mixture}",

@@ -102,19 +102,19 @@ class Plan:
         if self.shape.looks_for_systems:
             stages.append(self.shape.appearances())
         if fused := self._fused:
-            rankings, *others = stages
-            whole = {"relation": Relation("table", FUSED), "where": []}
-            rankings = replace(rankings, view={**rankings.view, **whole})
+            rankings, *other_stages = stages
+            fused_view = {"relation": Relation("table", FUSED), "where": []}
+            rankings = replace(rankings, view={**rankings.view, **fused_view})
             # what reads tables of the user's comes first, lest a stage of such a name hide them
-            stages = [fused[0], *others, *fused[1:], rankings]
+            stages = [fused[0], *other_stages, *fused[1:], rankings]
         return self._own(stages)
 
     @property
     def rankings(self) -> tuple[Stage, ...]:
         """The table of the rankings alone, with the stages that it is made of."""
         names = self.shape.names
-        others = {APPEARANCES, *(names[table] for table in names if table != "rankings")}
-        return tuple(stage for stage in self.inputs if stage.name not in others)
+        names_read = {APPEARANCES, *(names[table] for table in names if table != "rankings")}
+        return tuple(stage for stage in self.inputs if stage.name not in names_read)
 
     @property
     def unfused(self) -> Plan:

@@ -212,8 +212,8 @@ class Summary:
         if self._whole:
             wholes = ["exp(sum_log / nullif(n_queries, 0))"] * self._geometric
             wholes += ["pooled_value"] * self._beside
-            whole = wholes[0] if len(wholes) == 1 else f"coalesce({', '.join(wholes)})"
-            value = f"case\n    when is_pooled = 1 then {whole}\n    else {value}\nend"
+            pooled_value = wholes[0] if len(wholes) == 1 else f"coalesce({', '.join(wholes)})"
+            value = f"case\n    when is_pooled = 1 then {pooled_value}\n    else {value}\nend"
         yield Column(value, "value")
         for name in ("numerator", "denominator"):
             yield Column(self._added_up(name, counts=self._counts), name)

@@ -122,7 +122,7 @@ def _keywords(measure: Measure, query: Mapping[str, Any]) -> dict[str, Any]:
 
 def _value(
     function: Function,
-    shown: Sequence[str],
+    ranking: Sequence[str],
     labels: Mapping[str, float],
     facts: Mapping[str, Mapping[str, Any]],
     keywords: Mapping[str, Any],
@@ -130,7 +130,7 @@ def _value(
     """What the function gives: it is called with rows, best first, and by keywords."""
     items = [
         {"item": item, "rank": rank, "grade": labels.get(item), **facts.get(item, {})}
-        for rank, item in enumerate(shown, start=1)
+        for rank, item in enumerate(ranking, start=1)
     ]
     rows = [{"item": item, "grade": grade, **facts.get(item, {})} for item, grade in labels.items()]
     try:

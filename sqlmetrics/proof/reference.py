@@ -500,8 +500,8 @@ def shared_with_ideal(grades: Grades, labels: Grades, *, p: float, rel: float) -
     ranks = range(1, len(grades) + 1)
     ideal = _ideal_ranks(grades, labels, rel)
     depths = range(1, max(len(grades), len(ideal)) + 1) if grades else range(0)
-    both = Counter(max(rank, ideal.index(rank) + 1) for rank in ranks if rank in ideal)
-    shared = accumulate(both[depth] for depth in depths)
+    n_new_by_depth = Counter(max(rank, ideal.index(rank) + 1) for rank in ranks if rank in ideal)
+    shared = accumulate(n_new_by_depth[depth] for depth in depths)
     return math.fsum(p ** (d - 1) * n / d for d, n in zip(depths, shared, strict=True))
 
 
@@ -531,11 +531,11 @@ def inst(grades: Grades, labels: Grades, *, k: int | None, max_grade: float, t: 
     gains = [(grade or 0.0) / max_grade for grade in grades[:k]]
     if not gains:
         return 0.0
-    gained, looks, left, weight, x = 0.0, 0.0, t, 1.0, 0.0
+    gained, looks, remaining, weight, x = 0.0, 0.0, t, 1.0, 0.0
     for rank, gain in enumerate(gains, start=1):
         gained, looks = gained + weight * gain, looks + weight
-        left -= gain
-        x = rank + t + left
+        remaining -= gain
+        x = rank + t + remaining
         weight *= max((x - 1) / x, 0.0) ** 2
     below = None if k is None else k - len(gains)
     return gained / (looks + weight * x * x * _inverse_squares(x, below))
@@ -743,8 +743,8 @@ def best_precisions(
     """The best precision from a level of recall on, at 0, 0.1 and so on to 1."""
     settings: dict[str, Any] = {"k": k, "rel": rel, "recall_level": recall_level}
     levels = [tenth / 10 for tenth in range(11)]
-    found = [best_precision(grades, labels, recall=level, **settings) for level in levels]
-    return math.fsum(value or 0.0 for value in found) / len(levels)
+    precisions = [best_precision(grades, labels, recall=level, **settings) for level in levels]
+    return math.fsum(value or 0.0 for value in precisions) / len(levels)
 
 
 def overlap(items: Ids, other: Ids, *, k: int) -> Value:

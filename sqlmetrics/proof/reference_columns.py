@@ -137,9 +137,9 @@ def label_worth(grades: Grades, labels: Grades, **settings: Any) -> Value:
 
 def recall_of(grades: Grades, labels: Grades, *, k: int, column: str, rel: float) -> Value:
     """What is found / what there is."""
-    found = found_worth(grades, labels, k=k, column=column, rel=rel)
-    there = label_worth(grades, labels)
-    return found / there if found is not None and there else None
+    found_value = found_worth(grades, labels, k=k, column=column, rel=rel)
+    total_value = label_worth(grades, labels)
+    return found_value / total_value if found_value is not None and total_value else None
 
 
 def dcg_of(

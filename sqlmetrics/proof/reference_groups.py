@@ -231,9 +231,9 @@ def rbo_least(own_ties: Tied, other_ties: Tied, *, p: float, rbo_ties: str) -> f
     if lists is None:
         return 0.0
     depths = range(1, lists.n_long + 1)
-    seen = _weighted([lists.agreement(d) for d in depths], p)
+    seen_agreement = _weighted([lists.agreement(d) for d in depths], p)
     rest = math.log(1 / (1 - p)) - math.fsum(p**d / d for d in depths)
-    return seen + (1 - p) / p * lists.overlaps[-1] * rest
+    return seen_agreement + (1 - p) / p * lists.overlaps[-1] * rest
 
 
 def rbo_most(own_ties: Tied, other_ties: Tied, *, p: float, rbo_ties: str) -> float:
@@ -247,9 +247,9 @@ def rbo_most(own_ties: Tied, other_ties: Tied, *, p: float, rbo_ties: str) -> fl
         unseen = math.fsum(lists.part(item, d) for item in lists.alone[: max(0, d - s)])
         agreements.append(lists.agreement(d, unseen))
     shared = round(lists.overlaps[l])
-    whole = l + s - shared
-    agreements += [(2 * d - whole) / d for d in range(l + 1, whole + 1)]
-    return _weighted(agreements, p) + p**whole
+    n_union = l + s - shared
+    agreements += [(2 * d - n_union) / d for d in range(l + 1, n_union + 1)]
+    return _weighted(agreements, p) + p**n_union
 
 
 def _weighted(agreements: Sequence[float], p: float) -> float:
@@ -272,9 +272,9 @@ class TiedLists:
     meaning: str
 
     @classmethod
-    def of(cls, own: Tied, other: Tied, meaning: str) -> TiedLists | None:
+    def of(cls, ranking: Tied, other: Tied, meaning: str) -> TiedLists | None:
         """The two, None if one of them is empty."""
-        short, long = sorted((_spans(own, meaning), _spans(other, meaning)), key=len)
+        short, long = sorted((_spans(ranking, meaning), _spans(other, meaning)), key=len)
         return cls(short, long, meaning) if short else None
 
     @property
@@ -295,12 +295,14 @@ class TiedLists:
     @cached_property
     def overlaps(self) -> list[float]:
         """How much both lists have in common down to each depth."""
-        both = {
+        shared_items = {
             item: (max(first, self.long[item][0]), max(last, self.long[item][1]))
             for item, (first, last) in self.short.items()
             if item in self.long
         }
-        return self._down(both, lambda item, d: _part(self.short[item], d) * self.part(item, d))
+        return self._down(
+            shared_items, lambda item, d: _part(self.short[item], d) * self.part(item, d)
+        )
 
     @cached_property
     def sizes(self) -> list[float]:

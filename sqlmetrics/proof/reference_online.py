@@ -176,7 +176,7 @@ def quantile_of_users(users: Iterable[Sequence[float]], p: Fraction) -> tuple[fl
     n, n_users = len(values), len(by_user)
     reach = 1.96 * math.sqrt(p * (1 - p) * n)
     at, low, high = (
-        min(n, max(1, math.ceil(place))) for place in (p * n, p * n - reach, p * n + reach)
+        min(n, max(1, math.ceil(position))) for position in (p * n, p * n - reach, p * n + reach)
     )
     quantile = values[at - 1]
     slope = n * (values[high - 1] - values[low - 1]) / (high - low)

@@ -259,8 +259,8 @@ class World:
 
     def tied_in_depth(self, key: Key) -> list[list[str]]:
         """The items of a list that count, in rank order, in groups of equal scores."""
-        left = iter(self.items(key))
-        groups = [[*islice(left, len(group))] for group in self.tied(key)]
+        remaining = iter(self.items(key))
+        groups = [[*islice(remaining, len(group))] for group in self.tied(key)]
         return [group for group in groups if group]
 
     def given(self, key: Key) -> dict[str, Any]:

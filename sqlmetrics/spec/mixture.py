@@ -189,8 +189,8 @@ def extreme(values: Sequence[str], *, is_highest: bool) -> str:
     numbers = [f"coalesce({value}, {absent})" for value in values]
     whens = []
     for position, number in enumerate(numbers[:-1], 1):
-        others = " and ".join(f"{number} {sign} {other}" for other in numbers[position:])
-        whens.append(f"when {others} then {number}")
+        comparisons = " and ".join(f"{number} {sign} {other}" for other in numbers[position:])
+        whens.append(f"when {comparisons} then {number}")
     return f"case {' '.join(whens)} else {numbers[-1]} end"
 
 

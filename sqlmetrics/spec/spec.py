@@ -510,8 +510,13 @@ class Spec(Model):
             if str(other) != str(measure):
                 shared = f"would share the column {measure.column}; leave one out"
                 yield f"{other} and {measure} {shared}"
-            if measure.action and log and measure.action not in (done := log.columns.done):
-                yield f"{measure}: {unknown('action of log.columns.actions', measure.action, done)}"
+            if (
+                measure.action
+                and log
+                and measure.action not in (column_by_action := log.columns.done)
+            ):
+                problem = unknown("action of log.columns.actions", measure.action, column_by_action)
+                yield f"{measure}: {problem}"
 
     def _misfits(self) -> list[str]:
         """Metrics, each right in itself, that do not fit the options or one another."""
@@ -568,20 +573,23 @@ class Spec(Model):
 
     def _unlike_experiment(self, threshold: Threshold) -> Iterator[str]:
         """Why a check of an experiment does not fit that of the log."""
-        experiment, what = self.clicks.experiment if self.clicks else None, threshold.experiment
+        experiment, check_name = (
+            self.clicks.experiment if self.clicks else None,
+            threshold.experiment,
+        )
         if experiment is None:
             yield (
-                f"checks: experiment: {what}: the spec has none; add clicks: {{experiment: "
+                f"checks: experiment: {check_name}: the spec has none; add clicks: {{experiment: "
                 "{variants: [old, new], control: old, primary: ctr@5}}"
             )
-        elif what == "guardrails" and not experiment.guardrails:
+        elif check_name == "guardrails" and not experiment.guardrails:
             yield (
-                f"checks: experiment: {what}: there are none; add to clicks.experiment "
+                f"checks: experiment: {check_name}: there are none; add to clicks.experiment "
                 "guardrails: [{metric: abandonment, max_drop_pct: 2}]"
             )
         elif threshold.system not in (None, *experiment.variants):
-            known = unknown("variant", str(threshold.system), experiment.variants)
-            yield f"checks: experiment: {known}"
+            problem = unknown("variant", str(threshold.system), experiment.variants)
+            yield f"checks: experiment: {problem}"
 
     def _unmet(self, measure: Measure) -> list[str]:
         """What a metric's choices need and do not have."""

@@ -65,9 +65,9 @@ def templates_folder() -> Path:
         SqlmetricsError: If they are in neither place, as when the package alone was copied.
     """
     package = Path(__file__).resolve().parent.parent
-    for place in (package / "templates", package.parent / "templates"):
-        if place.is_dir():
-            return place
+    for folder in (package / "templates", package.parent / "templates"):
+        if folder.is_dir():
+            return folder
     raise SqlmetricsError(
         f"the templates of sqlmetrics are neither in {package} nor beside it; install it anew "
         "(pip install --force-reinstall sqlmetrics)"

@@ -387,12 +387,12 @@ def _form(cells: Sequence[Cell], *, siunitx: bool) -> str:
     if not siunitx:
         return "l"
     parts = [cell.text.split()[0].partition(".") for cell in cells if "{" not in cell.aligned[:1]]
-    sign = "-" if any(whole.startswith("-") for whole, _, _ in parts) else ""
-    whole = max((len(whole.lstrip("-")) for whole, _, _ in parts), default=1)
+    sign = "-" if any(integer_part.startswith("-") for integer_part, _, _ in parts) else ""
+    integer_part = max((len(integer_part.lstrip("-")) for integer_part, _, _ in parts), default=1)
     decimals = max((len(decimals) for _, _, decimals in parts), default=0)
     ends = max((cell.text.partition(" ")[2].strip() for cell in cells), key=len)
     space = rf",table-space-text-post={{\textsuperscript{{{ends}}}}}" if ends else ""
-    return f"S[table-format={sign}{whole}.{decimals},detect-weight{space}]"
+    return f"S[table-format={sign}{integer_part}.{decimals},detect-weight{space}]"
 
 
 def _ends(row: Row) -> str:

@@ -169,8 +169,8 @@ def leaderboard(
                 pooled = contributions(plan, engine, found_scores, pool_depth, team)
         other_scores, other_sql = [], ""
         if other_labels is not None:
-            others = replace(inputs, labels=other_labels)
-            with asked_plan(others, options, engine) as (other_plan, _):
+            other_inputs = replace(inputs, labels=other_labels)
+            with asked_plan(other_inputs, options, engine) as (other_plan, _):
                 other_result = run(other_plan.spec, other_plan.shape.at, engine, check=check)
             other_scores = scores_of(other_result.per_query(), measures, names)
             other_sql = other_result.executed_sql

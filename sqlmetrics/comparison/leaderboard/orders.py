@@ -363,13 +363,15 @@ class Orders:
             f"tau_ap {taus[1]}; of {many(row['n_pairs'], 'pair')} both tell {row['n_agreed']:,} "
             f"apart alike, {row['n_opposite']:,} the other way round, and one alone {n_alone:,}"
         )
-        topics, others = (
+        topics, other_topics = (
             set(orders[0].scores.topics) for orders in (self.orders, self.other_orders)
         )
-        if topics != others:
-            sides = (topics & others, topics - others, others - topics)
-            both, first, other = (f"{len(side):,}" for side in sides)
-            yield f"topics by both labels {both}, by the first alone {first}, by the other {other}"
+        if topics != other_topics:
+            sides = (topics & other_topics, topics - other_topics, other_topics - topics)
+            in_both, first, other = (f"{len(side):,}" for side in sides)
+            yield (
+                f"topics by both labels {in_both}, by the first alone {first}, by the other {other}"
+            )
 
     def _rows(self, orders: Sequence[Order]) -> Iterator[tuple[int, int, Row]]:
         """The numbers of two orders, and how alike they are."""
@@ -404,14 +406,14 @@ class Orders:
             yield i, j, row | {"n_systems": n_systems} | _agreement(verdicts[i], verdicts[j])
 
 
-def _agreement(verdicts: Array, others: Array) -> Row:
+def _agreement(verdicts: Array, other_verdicts: Array) -> Row:
     """How many pairs two orders tell apart, alike or not."""
     import numpy as np
 
-    both = ~np.isnan(verdicts) & ~np.isnan(others)
-    first, other = verdicts[both], others[both]
+    has_both = ~np.isnan(verdicts) & ~np.isnan(other_verdicts)
+    first, other = verdicts[has_both], other_verdicts[has_both]
     counts: dict[str, Any] = {
-        "n_pairs": both,
+        "n_pairs": has_both,
         "n_agreed": (first * other) > 0,
         "n_opposite": (first * other) < 0,
         "n_first_only": (first != 0) & (other == 0),

@@ -258,22 +258,22 @@ class _WithoutContributions(Plan):
     def inputs(self) -> tuple[Stage, ...]:
         names = self.shape.names
         rankings, labels = names["rankings"], names["labels"]
-        whole = {rankings: f"all_{rankings}", labels: f"all_{labels}"}
+        name_of_all = {rankings: f"all_{rankings}", labels: f"all_{labels}"}
         stages = {stage.name: stage for stage in super().inputs}
         key = "concat(cast(left_out.number as varchar), concat(':', left_out.query_id))"
         lists = {
             "about": "their lists, each under a query of its own",
-            "columns": self._columns(stages[rankings], whole[rankings], key),
+            "columns": self._columns(stages[rankings], name_of_all[rankings], key),
             "from": "left_out",
-            "to": whole[rankings],
-            "on": equal(whole[rankings], "left_out", ("system", "query_id")),
+            "to": name_of_all[rankings],
+            "on": equal(name_of_all[rankings], "left_out", ("system", "query_id")),
         }
         judged = {
-            "labels": whole[labels],
-            "columns": self._columns(stages[labels], whole[labels], key),
+            "labels": name_of_all[labels],
+            "columns": self._columns(stages[labels], name_of_all[labels], key),
         }
         return (
-            *(replace(stage, name=whole.get(name, name)) for name, stage in stages.items()),
+            *(replace(stage, name=name_of_all.get(name, name)) for name, stage in stages.items()),
             *self.contributed,
             Stage("left_out", "comparison/left_out", {}),
             Stage(rankings, "comparison/join", lists),
@@ -390,22 +390,24 @@ def _rows(
         for topic in {item["topic"] for item in by_team.get(team, ())} & numbers.keys():
             value = values.get(f"{i}:{topic}", {}).get(column)
             changed[i, numbers[topic]] = np.nan if value is None else value
-    means, others = scores.means, replace(scores, values=changed).means
+    means, changed_means = scores.means, replace(scores, values=changed).means
     first, _ = ranks(means[None, :], scores.sign or 1)
     order = sorted(range(len(means)), key=lambda i: (first[0][i], scores.systems[i]))
     for i in order:
         beside = means.copy()
-        beside[i] = others[i]
+        beside[i] = changed_means[i]
         rank_without = ranks(beside[None, :], scores.sign or 1)[0][0][i]
         items = by_team.get(teams[scores.systems[i]], ())
-        has_value, has_other = not np.isnan(means[i]), not np.isnan(others[i])
+        has_value, has_other = not np.isnan(means[i]), not np.isnan(changed_means[i])
         yield {
             "metric": str(scores.measure),
             "system": scores.systems[i],
             "team": teams[scores.systems[i]],
             "value": float(means[i]) if has_value else None,
-            "value_without": float(others[i]) if has_other else None,
-            "difference": float(others[i] - means[i]) + 0.0 if has_value and has_other else None,
+            "value_without": float(changed_means[i]) if has_other else None,
+            "difference": float(changed_means[i] - means[i]) + 0.0
+            if has_value and has_other
+            else None,
             "rank": int(first[0][i]) if has_value else None,
             "rank_without": int(rank_without) if has_other else None,
             "n_relevant": sum(item["grade"] >= RELEVANT for item in items),

@@ -286,16 +286,16 @@ def experiment_log(
 
 
 @contextmanager
-def looking(settings: ClickExperiment, whole: OnlineRatios) -> Iterator[Look]:
+def looking(settings: ClickExperiment, full_ratios: OnlineRatios) -> Iterator[Look]:
     """A look at an experiment, while the block lasts.
 
     Args:
         settings: What is asked of it.
-        whole: Its metrics, while what requests add to them is kept.
+        full_ratios: Its metrics, while what requests add to them is kept.
     """
-    engine = whole.log.engine
+    engine = full_ratios.log.engine
     with (
-        winsorised(whole, settings.variants, settings.winsorise) as (ratios, cut),
+        winsorised(full_ratios, settings.variants, settings.winsorise) as (ratios, cut),
         keeping(engine, [Step(UNMIXED, _unmixed(ratios, settings))]),
         keeping(engine, [Step(TRIGGERED, _TRIGGERED)] * bool(settings.triggered)),
     ):
@@ -664,12 +664,12 @@ def looks(
     if settings is None or not _is_on(settings, looked_at):
         return [], []
     by_day = looked_at.day is None
-    with experiment_log(spec, engine, _until(looked_at), by_day=by_day) as whole:
-        nights = _Nights(spec, settings, whole)
+    with experiment_log(spec, engine, _until(looked_at), by_day=by_day) as full_ratios:
+        nights = _Nights(spec, settings, full_ratios)
         if looked_at.day is not None:
-            with keeping(engine, [whole.step]):
-                return nights.rows(whole, looked_at.day, RUNNING), nights.notes
-        with keeping(engine, [replace(whole.step, name=EVERY_DAY)]):
+            with keeping(engine, [full_ratios.step]):
+                return nights.rows(full_ratios, looked_at.day, RUNNING), nights.notes
+        with keeping(engine, [replace(full_ratios.step, name=EVERY_DAY)]):
             of_run = nights.days(looked_at.ends)
             rows = [
                 row

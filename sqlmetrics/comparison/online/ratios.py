@@ -268,7 +268,7 @@ def _quantiles(
     places = {"at": middle, "low": f"{middle} - {reach}", "high": f"{middle} + {reach}"}
     placed = [
         *("system", "spread", "value_rank", "n_up_to", "n"),
-        *(Column(_place(place), f"{name}_rank") for name, place in places.items()),
+        *(Column(_place(position), f"{name}_rank") for name, position in places.items()),
     ]
     ends = [
         *(Column(_at(name, "spread"), f"{name}_value") for name in places),
@@ -287,9 +287,9 @@ def _quantiles(
         yield str(row["system"]), Quantile(row["at_value"], row["share"], slope)
 
 
-def _place(place: str) -> str:
+def _place(position: str) -> str:
     """A place among n, from the first to the last; the row in it is the first from there on."""
-    return f"case when {place} < 1e0 then 1e0 when {place} > n then n else {place} end"
+    return f"case when {position} < 1e0 then 1e0 when {position} > n then n else {position} end"
 
 
 def _at(name: str, column: str) -> str:
@@ -455,8 +455,8 @@ class OnlineRatios:
             replace(options, baseline=None).check_systems(existing)
             baseline, systems, system = period_sides(options, existing)
         else:
-            (baseline, *others), notes = system_sides(existing, options, self.spec.baseline)
-            systems, system = tuple(others), ""
+            (baseline, *rivals), notes = system_sides(existing, options, self.spec.baseline)
+            systems, system = tuple(rivals), ""
         rows = self.rows(baseline, systems, system)
         findings.decided(rows, options, findings.counted(self.spec))
         return Comparison(
@@ -529,11 +529,11 @@ class OnlineRatios:
     def _row(
         self,
         term: OnlineTerm,
-        place: tuple[str, str, str],
+        cell: tuple[str, str, str],
         baseline: str,
         moments: SampleMoments | None,
     ) -> dict[str, Any]:
-        system, name, value = place
+        system, name, value = cell
         row = {
             "metric": str(term.measure),
             "name": term.measure.name,

@@ -187,8 +187,8 @@ def metric_result(
     always, direction = settings.looks == "any", row["direction"]
     estimate: Estimate | None = row.get("statistic")
     intervals = [
-        estimate.interval(level, always=each) if estimate else (None, None)
-        for each in (False, True)
+        estimate.interval(level, always=is_always) if estimate else (None, None)
+        for is_always in (False, True)
     ]
     ends = intervals[always]
     log_ratio = Estimate(*row["log_ratio"]) if row.get("log_ratio") else None

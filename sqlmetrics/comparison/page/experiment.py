@@ -197,8 +197,10 @@ class ExperimentNights:
         }
         chart = Chart("days", points, parameters)
         cut = words("days.cut") if is_cut(points, domain) else ""
-        more = "" if is_only else variant
-        return Picture("experiment_days", chart, columns, cells, 1, about, more=more, left_out=cut)
+        suffix = "" if is_only else variant
+        return Picture(
+            "experiment_days", chart, columns, cells, 1, about, more=suffix, left_out=cut
+        )
 
 
 def nights_of(
@@ -228,8 +230,8 @@ def nights_of(
         return replace(nights, notes=(note, *verdicts))
     columns = spec.clicks.columns
     is_timed = columns is not None and columns.time is not None
-    whole = None if is_timed else date.fromisoformat(NO_DATE)
-    new_rows, notes = looks(spec, engine, LookedAt(ends_of_days, day=whole))
+    any_day = None if is_timed else date.fromisoformat(NO_DATE)
+    new_rows, notes = looks(spec, engine, LookedAt(ends_of_days, day=any_day))
     return ExperimentNights(settings, new_rows, tuple(notes))
 
 

@@ -286,9 +286,9 @@ def _words(
     accepted = [decision for decision in result.decisions if decision.is_accepted]
     n_teams = len({decision.upload.team for decision in accepted})
     last = max(decision.uploaded for decision in accepted)
-    shown = " The best run of each team is shown." if track_file.public.show == "teams" else ""
+    note = " The best run of each team is shown." if track_file.public.show == "teams" else ""
     decimals = many(track_file.public.decimals, "decimal")
-    about = f"Ordered by {metric}; click a heading to sort by it.{shown}"
+    about = f"Ordered by {metric}; click a heading to sort by it.{note}"
     if any(row["group"] for row in board.rows):
         about += " Runs that share a letter of a group do not differ."
     return {
@@ -419,10 +419,10 @@ def _check_hidden(track_file: TrackFile, path: Path, out: Path) -> None:
         "uploads": track_file.uploads,
         "reports": track_file.reports,
     }
-    for name, place in hidden.items():
-        if Path(place).resolve().is_relative_to(out.resolve()):
+    for name, hidden_path in hidden.items():
+        if Path(hidden_path).resolve().is_relative_to(out.resolve()):
             raise SpecError(
-                f"out: {str(out)!r} is the folder to publish, but has {str(place)!r} in it "
+                f"out: {str(out)!r} is the folder to publish, but has {str(hidden_path)!r} in it "
                 f"({name}); give a folder of its own, like --out site"
             )
 
@@ -449,12 +449,14 @@ def _topics(track_file: TrackFile, engine: Database) -> list[str]:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise SpecError(f"topics: cannot read {track_file.topics!r}: {reason}") from None
     topics = [*dict.fromkeys(line.partition("\t")[0].strip() for line in lines if line.strip())]
-    others = sorted({*labelled} - {*topics})
-    if others or not topics:
-        labels = f", and {many(len(others), 'other')} in the labels, like {others[0]!r}"
+    unknown_topics = sorted({*labelled} - {*topics})
+    if unknown_topics or not topics:
+        labels = (
+            f", and {many(len(unknown_topics), 'other')} in the labels, like {unknown_topics[0]!r}"
+        )
         raise SpecError(
             f"topics: {track_file.topics!r} has {many(len(topics), 'topic')} (the text before the "
-            f"first tab of each line){labels if others else ''}"
+            f"first tab of each line){labels if unknown_topics else ''}"
         )
     return topics
 
@@ -504,8 +506,8 @@ class _Rules:
     def check(self, upload: Upload, uploaded: str) -> list[Problem]:
         """Why an upload without other problems is refused; if it is not, it counts."""
         found_problems = [
-            Problem(printable(upload.file), what, 1, remedy=remedy)
-            for what, remedy in self._problems(upload, uploaded)
+            Problem(printable(upload.file), problem, 1, remedy=remedy)
+            for problem, remedy in self._problems(upload, uploaded)
         ]
         if not found_problems:
             self.count(upload.team, uploaded)

@@ -337,15 +337,15 @@ def uploads_of(track_file: TrackFile, staging: Path, notes: list[str]) -> Iterat
     if not folder.is_dir():
         raise SpecError(f"uploads: there is no folder {track_file.uploads!r}")
     for entry in _entries(folder, notes):
-        shown = printable(entry.name)
+        entry_name = printable(entry.name)
         if UNFINISHED.fullmatch(entry.name):
-            notes.append(f"{shown} is ignored: it is hidden or still being uploaded")
+            notes.append(f"{entry_name} is ignored: it is hidden or still being uploaded")
         elif not entry.is_dir(follow_symlinks=False):
-            notes.append(f"{shown} is ignored: it is not the folder of a team")
-        elif shown != entry.name or len(os.fsencode(entry.name)) > LONGEST_TEAM:
+            notes.append(f"{entry_name} is ignored: it is not the folder of a team")
+        elif entry_name != entry.name or len(os.fsencode(entry.name)) > LONGEST_TEAM:
             notes.append(
-                f"{shown} is ignored: the name of a team is at most {LONGEST_TEAM} bytes long, and "
-                "printable"
+                f"{entry_name} is ignored: the name of a team is at most {LONGEST_TEAM} bytes "
+                "long, and printable"
             )
         else:
             yield from _of_team(Path(entry.path), track_file.limits.megabytes, staging, notes)
@@ -362,11 +362,13 @@ def _entries(folder: Path, notes: list[str]) -> list[os.DirEntry[str]]:
 
 def _of_team(folder: Path, megabytes: int, staging: Path, notes: list[str]) -> Iterator[Upload]:
     for entry in _entries(folder, notes):
-        shown = f"{folder.name}/{printable(entry.name)}"
+        file_name = f"{folder.name}/{printable(entry.name)}"
         if UNFINISHED.fullmatch(entry.name):
-            notes.append(f"{shown} is ignored: it is hidden or still being uploaded")
+            notes.append(f"{file_name} is ignored: it is hidden or still being uploaded")
         elif entry.is_dir(follow_symlinks=False):
-            notes.append(f"{shown} is ignored: it is a folder; uploads stand in that of the team")
+            notes.append(
+                f"{file_name} is ignored: it is a folder; uploads stand in that of the team"
+            )
         else:
             yield _read(folder, entry.name, megabytes, staging)
 
@@ -388,8 +390,8 @@ def _read(folder: Path, name: str, megabytes: int, staging: Path) -> Upload:
     return replace(upload, staged=staged)
 
 
-def _unreadable(name: str, what: str, remedy: str) -> InputError:
-    return InputError([Problem(printable(name), what, 1, remedy=remedy)])
+def _unreadable(name: str, problem: str, remedy: str) -> InputError:
+    return InputError([Problem(printable(name), problem, 1, remedy=remedy)])
 
 
 def _within(content: bytes, name: str, megabytes: int) -> bytes:
@@ -433,12 +435,14 @@ def _unpacked(content: bytes, name: str, megabytes: int) -> bytes:
 def _text(content: bytes, name: str) -> str:
     try:
         text = content.decode("utf-8-sig")
-        what, end = "has a NUL character", content.find(b"\0")
+        problem, end = "has a NUL character", content.find(b"\0")
     except UnicodeDecodeError as error:
-        text, what, end = "", "is not UTF-8", error.start
+        text, problem, end = "", "is not UTF-8", error.start
     if end >= 0:
         line = content.count(b"\n", 0, end) + 1
-        raise _unreadable(name, f"{what} in line {line:,}", "upload text, or text packed by gzip")
+        raise _unreadable(
+            name, f"{problem} in line {line:,}", "upload text, or text packed by gzip"
+        )
     return text
 
 
@@ -472,12 +476,12 @@ def problems_of(
         topics: A file of the topics.
         engine: Where it is read.
     """
-    shown = printable(upload.file)
+    file_name = printable(upload.file)
     if upload.problem:
         return [upload.problem]
     if not re.fullmatch(track_file.naming, upload.run):
-        what = f"the name {upload.run!r} does not match {track_file.naming}"
-        return [Problem(shown, what, 1, remedy="rename the file and the run in it")]
+        problem = f"the name {upload.run!r} does not match {track_file.naming}"
+        return [Problem(file_name, problem, 1, remedy="rename the file and the run in it")]
     separator = "\t" if have_tabs(first_rows([str(upload.staged)]), RUN) else ""
     view: dict[str, Any] = {
         "file": str(upload.staged),
@@ -487,7 +491,9 @@ def problems_of(
     try:
         engine.execute(print_template("comparison/upload_rows", view))
     except EngineError:  # the database has not the memory for such a text
-        return [Problem(shown, "cannot be read as lines", 1, remedy=f"write {_LINE} in each line")]
+        return [
+            Problem(file_name, "cannot be read as lines", 1, remedy=f"write {_LINE} in each line")
+        ]
     view = {
         "file": str(upload.rows),
         "topics": str(topics),
@@ -501,20 +507,20 @@ def problems_of(
     ):
         found_rows.setdefault(problem, []).append((count, line, detail))
     return [
-        _problem(name, found_rows[name], shown, upload.run, track_file.limits.depth)
+        _problem(name, found_rows[name], file_name, upload.run, track_file.limits.depth)
         for name in _PROBLEMS
         if name in found_rows
     ]
 
 
 def _problem(
-    name: str, rows: Sequence[tuple[int, int | None, str]], shown: str, run: str, depth: int
+    name: str, rows: Sequence[tuple[int, int | None, str]], file_name: str, run: str, depth: int
 ) -> Problem:
-    noun, what, remedy = _PROBLEMS[name]
+    noun, message, remedy = _PROBLEMS[name]
     count = rows[0][0]
-    text = f"{many(count, noun)} {what.format(run=run, depth=f'{depth:,}')}"
+    text = f"{many(count, noun)} {message.format(run=run, depth=f'{depth:,}')}"
     if name == "missing":
-        return Problem(shown, text, count, [noun], [[detail] for _, _, detail in rows], remedy)
+        return Problem(file_name, text, count, [noun], [[detail] for _, _, detail in rows], remedy)
     examples = [[f"{line:,}", detail] for _, line, detail in rows]
     heading = {"run": "run", "unknown": "topic"}.get(name, "text")
-    return Problem(shown, text, count, ["line", heading], examples, remedy)
+    return Problem(file_name, text, count, ["line", heading], examples, remedy)

@@ -118,8 +118,8 @@ def notes_of_gaps(plan: Plan, engine: Database) -> Iterator[str]:
         for runs, days in days_by_runs.items():
             fused = f"so {shortened(system.name)} is fused from the others"
             lacks = f"{shortened(', '.join(runs))}, {fused}"
-            more = f" and {many(len(days) - 1, 'other day')}" if len(days) > 1 else ""
-            yield f"rankings: {days[0]}{more} lacks rows of {lacks}"
+            other_days = f" and {many(len(days) - 1, 'other day')}" if len(days) > 1 else ""
+            yield f"rankings: {days[0]}{other_days} lacks rows of {lacks}"
 
 
 def _systems_by_day(plan: Plan, engine: Database) -> dict[str, set[str]]:

@@ -127,10 +127,10 @@ def _shared_columns(tables: list[pa.Table], arguments: Mapping[str, Any]) -> pa.
     keys = [query, *filter(None, [arguments.get("date")])]
     with connect() as reader:
         source = f"(\n{_union(tables, reader)}\n) as queries"
-        others = [name for name in reader.columns(source) if name not in keys]
+        column_names = [name for name in reader.columns(source) if name not in keys]
         key_list = ", ".join(identifier(key) for key in keys)
         shared = []
-        for name in others:
+        for name in column_names:
             column = identifier(name)
             rows = reader.rows(
                 f"select any_value({identifier(query)}), count(*) over () from {source}\n"

@@ -278,7 +278,7 @@ def _rel(spec: Spec, measure: Measure) -> float:
 def _differences(name: str, measures: Iterable[Measure]) -> Iterator[str]:
     """Of which metrics a preset does not give its tool's number, a sentence for each reason."""
     by_reason: dict[str, list[str]] = {}
-    for measure in (part for whole in measures for part in whole.components):
+    for measure in (part for formula in measures for part in formula.components):
         if reason := PRESETS[name].why_different(measure.metric.name, measure.k):
             by_reason.setdefault(reason, []).append(str(measure))
     for reason, texts in by_reason.items():

@@ -285,13 +285,13 @@ class ExperimentLook:
         from sqlmetrics.clicks.analysis.experiment import THRESHOLD
 
         p = row["p_sample_ratio"]
-        holds = p is not None and p >= THRESHOLD
+        is_met = p is not None and p >= THRESHOLD
         return {
             "what": "sample ratio",
             "rule": f"min p {THRESHOLD:g}",
             "value": p,
-            "holds": holds,
-            "note": "" if holds else str(row["reason"]),
+            "holds": is_met,
+            "note": "" if is_met else str(row["reason"]),
         }
 
     def _loss(self, row: Row) -> dict[str, Any]:

@@ -128,10 +128,10 @@ def is_view(engine: Database, name: str) -> bool:
     """Whether a name is that of a view; False where the database does not list its views."""
     if not engine.translation.dialect.catalogue.views:
         return False
-    kinds, place = _there(engine), _place(engine, name)
-    if place not in kinds:  # what stands before its name may be the catalog
-        place = _place(engine, identifier(parts(name)[-1]))
-    return kinds.get(place) == VIEW
+    kinds, key = _there(engine), _place(engine, name)
+    if key not in kinds:  # what stands before its name may be the catalog
+        key = _place(engine, identifier(parts(name)[-1]))
+    return kinds.get(key) == VIEW
 
 
 def may_be_same(engine: Database, name: str, other_name: str) -> bool:
@@ -217,8 +217,9 @@ def _is_read(text: str, of_view: str, key: tuple[str, str], dialect: Dialect) ->
     tables = tables_of(_CREATE.sub("", text), dialect)
     places = [parts(table.replace("`", '"')) for table in tables or ()]
     return tables is None or any(
-        ((place[-2] if place[1:] else of_view).casefold(), place[-1].casefold()) == key
-        for place in places
+        ((name_parts[-2] if name_parts[1:] else of_view).casefold(), name_parts[-1].casefold())
+        == key
+        for name_parts in places
     )
 
 

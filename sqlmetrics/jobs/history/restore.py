@@ -66,25 +66,25 @@ def restored_rows(
     name, archive = targets(spec).get("experiment"), archives(spec).get("experiment")
     if name is None or archive is None or not columns_of(archive, engine):
         return {}, []
-    own = f"spec = {literal(spec.title)}"
+    of_spec = f"spec = {literal(spec.title)}"
     ids = ", ".join(literal(run_id) for run_id in (run.run_id, run.restores) if run_id)
     log = relation(targets(spec)["runs"])
     began = f"(select max(started_at) from {log} where run_id = {literal(run.run_id)})"
-    places = _places(engine, archive, f"{own} and replaced_by in ({ids})")
-    places |= _places(engine, name, f"{own} and run_id = {literal(run.run_id)}")
-    later = _places(engine, name, f"{own} and computed_at > {began}")
+    places = _places(engine, archive, f"{of_spec} and replaced_by in ({ids})")
+    places |= _places(engine, name, f"{of_spec} and run_id = {literal(run.run_id)}")
+    later = _places(engine, name, f"{of_spec} and computed_at > {began}")
     chosen = places - later
     where = _among(chosen)
-    kept = f"{own}\n    and replaced_by = {literal(run.run_id)}\n    and {where}"
+    kept = f"{of_spec}\n    and replaced_by = {literal(run.run_id)}\n    and {where}"
     select = f"select\n    {lines(EXPERIMENT)}\nfrom {relation(archive)}\nwhere {kept}"
     rows = TableRows(tuple(EXPERIMENT), select, replaces=where, ends=ALL_DAYS)
     stale = sorted(day for span, day in later if span == "running" and day >= (run.start or day))
     if not stale:
         return {"experiment": rows}, []
-    more = f" and {many(len(stale) - NAMED, 'more day')}" if len(stale) > NAMED else ""
+    rest = f" and {many(len(stale) - NAMED, 'more day')}" if len(stale) > NAMED else ""
     names = ", ".join(map(str, stale[:NAMED]))
     return {"experiment": rows}, [
-        f"experiment: the running totals of {names}{more} were written later and stay; run these "
+        f"experiment: the running totals of {names}{rest} were written later and stay; run these "
         "days again"
     ]
 

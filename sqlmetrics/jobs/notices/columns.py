@@ -172,9 +172,13 @@ def _log_metric(
     wanted = dict.fromkeys([*_SHOWN[:1], *_SHOWN[2:], *roles, *cleaned, *dated])
     yield from _of_log(clicks, wanted)
     if clicks.log is not None:
-        done = clicks.log.columns.done
+        column_by_action = clicks.log.columns.done
         looked_at = dict.fromkeys([*actions, *[CLICK] * (cleaning.unseen is not None)])
-        yield from ((clicks.log, done[action]) for action in looked_at if action in done)
+        yield from (
+            (clicks.log, column_by_action[action])
+            for action in looked_at
+            if action in column_by_action
+        )
 
 
 def _of_log(

@@ -149,7 +149,7 @@ def reconcile_spec(
             "or leave the system out"
         )
     source = spec.rankings
-    fused = tuple(made for made in source.fuse if made.name == system)
+    fused = tuple(mixture for mixture in source.fuse if mixture.name == system)
     if fused:
         source = source.model_copy(update={"fuse": fused, "fused_only": True})
     elif system is not None:
