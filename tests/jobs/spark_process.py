@@ -93,7 +93,7 @@ def read(engine: Database) -> None:
         seen["reads"] += 1
         seen["not whole"] += not is_whole
         run_ids |= {run_id for *_, run_id in rows}
-        time.sleep(0.05)
+        time.sleep(0.2)
     print(json.dumps(seen | {"runs": len(run_ids)}), flush=True)
 
 
