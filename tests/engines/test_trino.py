@@ -139,10 +139,12 @@ def test_runs_wait_for_each_other_and_take_the_place_of_dead_ones(iceberg: Datab
         assert [run.result() for run in both] == [[], []]
     assert {n for _, n in seen} == {30}, "a reader sees each day whole"
     check(iceberg, [*range(6)])
-    gone = TableLock(iceberg.driver, "metrics_lock", "metrics")
-    gone._names["process"] = "4194305 0"
-    iceberg.execute(gone._create("metrics_lock"))
+    gone, claimant = (TableLock(iceberg.driver, "metrics_lock", "metrics") for _ in range(2))
+    for lock, name in ((gone, "metrics_lock"), (claimant, f"metrics_lock_{gone.token}")):
+        lock._names["process"] = "4194305 0"  # also one that took the lock from a dead one
+        iceberg.execute(lock._create(name))
     (note,) = run_alone(1, 2)
+    assert iceberg.rows("show tables like 'metrics_lock%'") == []
     assert note.startswith("a run was killed while it wrote metrics: process 4194305 on ")
     held = TableLock(iceberg.driver, "metrics_lock", "metrics")
     with held.held(1), connect(url) as other:
