@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks import clicks
 from benchmarks.data import FOLDER
-from sqlmetrics.errors import SpecError
+from sqlmetrics.errors import EngineError, SpecError
 
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 ENGINES = ("duckdb", "sqlite", "postgres", "chdb", "datafusion")
@@ -119,9 +119,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for engine in choices.engines:
         with redirect_stderr(io.StringIO()):  # notes, the same in each run
             written = list(written_by(engine, choices.rows, choices.only))
-        for name in written[0]:
-            contents = [files[name] for files in written]
-            told = contents[0].decode() if name in WRITERS else differences(contents)
+        for name in dict.fromkeys(name for files in written for name in files):
+            contents = [files[name] for files in written if name in files]
+            told = differences(contents)
+            if name in WRITERS:
+                told = f"{len(contents)} refused or failed: {contents[0].decode()}"
             print(f"| {engine} | {name} | {len(contents[0]):,} | {told} |", flush=True)
 
 
@@ -191,8 +193,8 @@ def written_by(name: str, rows: int, writers: Sequence[str]) -> Iterator[dict[st
                 for writer in writers:
                     try:
                         files |= WRITERS[writer](engine, **run.arguments)
-                    except SpecError as error:  # DataFusion keeps no tables
-                        files[writer] = f"refused: {error}".encode()
+                    except (EngineError, SpecError) as error:  # DataFusion keeps no tables
+                        files[writer] = str(error).encode()
                 yield files
 
 

@@ -76,7 +76,8 @@ SMALL = {
     "proxies": "--programmes 2 --sizes 20",
     "quantiles": "--logs 2",
     "reconcile": "--queries 2 --tools 0",
-    "same_bytes": "sqlite --rows 4000 --only evaluation clicks",
+    "same_bytes chdb": "chdb --rows 4000 --only evaluation clicks",
+    "same_bytes datafusion": "datafusion --rows 4000 --only evaluation",
     "trace": "",
     "spark_days": "--rows 20000 --runs 1",
     "position_bias": "--sizes 30_000 --seeds 1",
@@ -87,6 +88,8 @@ NEEDS = {
     "growth chdb": "chdb",
     "growth spark": "pyspark",
     "growth trino": "trino",
+    "same_bytes chdb": "chdb",
+    "same_bytes datafusion": "datafusion",
     "spark_days": "pyspark",
 }
 STARTED = {"__main__", "clicks", "cold", "compare", "data", "engines", "measure", "pages"}
@@ -106,6 +109,7 @@ def test_each_benchmark_runs(name: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "left out" not in done.stderr
     assert done.stdout.count("\n") >= 3
+    assert " differ, in " not in done.stdout
 
 
 def test_every_benchmark_is_run_by_a_test() -> None:

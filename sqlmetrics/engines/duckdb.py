@@ -21,8 +21,7 @@ from sqlmetrics.engines.values import plain
 from sqlmetrics.engines.waiting import waiting
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.sql.dialects import dialect_named
-from sqlmetrics.sql.template import finished, free_name, literal, parts, relation
-from sqlmetrics.sql.translation import EXACT_SUM
+from sqlmetrics.sql.template import EXACT_SUM, finished, free_name, literal, parts, relation
 
 if TYPE_CHECKING:
     import pyarrow as pa

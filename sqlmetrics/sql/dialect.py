@@ -240,8 +240,8 @@ class Dialect:
         run_id: A text that names a run of a job, by its text.
         exact_sum: The statement that gives a session the function {name}, which adds floats to the
             same bits in any order; empty where none is made.
-        compensated_sum: The function of the database that adds floats and keeps what is rounded
-            off, for what runs on it; empty where `sum` has to do.
+        adds_in_parts: Whether what runs on it adds floats in two parts: multiples of 2^-24, whose
+            sum is exact, and what is left of each.
         hashed: The MD5 of a text, in lower case.
         quick_hash: 64 bits of a text, NULL or not, that cost little; empty where no evaluation is
             cut into buckets of queries.
@@ -294,7 +294,7 @@ class Dialect:
     session: tuple[str, ...] = ()
     run_id: str = "cast(current_timestamp as varchar)"
     exact_sum: str = ""
-    compensated_sum: str = ""
+    adds_in_parts: bool = False
     hashed: str = "md5({column})"
     quick_hash: str = ""
     unfolded: str = ""

@@ -116,6 +116,9 @@ def variant(name: str, *dialects: str) -> str:
 MARK = "sqlmetrics_yours_"
 """What stands for the user's own SQL while a text is translated begins so."""
 
+EXACT_SUM = "sqlmetrics_sum"
+"""What a session calls the sum that is the same in any order."""
+
 FUNCTION_SCHEMA = "main"
 """What stands before the name of a database's own function until a text is translated: of one that
 a metric file calls and its user agreed to, and of the one that adds."""

@@ -9,11 +9,15 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.dialect import Dialect
 from sqlmetrics.sql.dialects import DUCKDB
 from sqlmetrics.sql.layout import folded
-from sqlmetrics.sql.template import FUNCTION_SCHEMA, LINE, MARK, identifier, parts
+from sqlmetrics.sql.template import (
+    EXACT_SUM,
+    FUNCTION_SCHEMA,
+    LINE,
+    MARK,
+    identifier,
+    parts,
+)
 from sqlmetrics.sql.user_sql import duckdb_query, is_comparison
-
-EXACT_SUM = "sqlmetrics_sum"
-"""What a session calls the sum that is the same in any order."""
 
 
 class Translation:
@@ -22,7 +26,7 @@ class Translation:
     Args:
         dialect: The dialect.
         executes: Whether the text is run by a session that was given the dialect's `exact_sum`,
-            and may add by its `compensated_sum`.
+            and may add in parts.
     """
 
     def __init__(self, dialect: Dialect = DUCKDB, *, executes: bool = False) -> None:
@@ -45,18 +49,17 @@ class Translation:
 
     @property
     def _adds_exactly(self) -> bool:
-        return self.executes and bool(self.dialect.exact_sum or self.dialect.compensated_sum)
+        return self.executes and bool(self.dialect.exact_sum or self.dialect.adds_in_parts)
 
     @property
     def sum(self) -> str:
         """The function that adds floats: where it runs, to the same bits in any order of rows.
 
-        One of the database's own stands behind a schema until the text is translated.
+        What becomes two sums stands behind a schema until the text is translated.
         """
         if not self._adds_exactly:
             return "sum"
-        function = self.dialect.compensated_sum
-        return EXACT_SUM if self.dialect.exact_sum else f"{FUNCTION_SCHEMA}.{function}"
+        return EXACT_SUM if self.dialect.exact_sum else f"{FUNCTION_SCHEMA}.{EXACT_SUM}"
 
     def total(self, expression: str) -> str:
         """The sum of an expression of floats.

@@ -21,7 +21,15 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.dialect import Dialect
 from sqlmetrics.sql.dialects import KEPT
 from sqlmetrics.sql.layout import broken
-from sqlmetrics.sql.template import FUNCTION_SCHEMA, LINE, MARK, finished, free_name, verbatim
+from sqlmetrics.sql.template import (
+    EXACT_SUM,
+    FUNCTION_SCHEMA,
+    LINE,
+    MARK,
+    finished,
+    free_name,
+    verbatim,
+)
 
 EXPRESSIONS = frozenset(
     {
@@ -412,6 +420,8 @@ def _decides(number: Tree) -> bool:
     above = number.parent
     if isinstance(above, exp.Add | exp.Sub | exp.Mul | exp.Div):
         return True
+    if isinstance(above, exp.Pow):  # of an integer, by which it would be a decimal
+        return above.this is number and isinstance(above.expression, exp.Add | exp.Sub)
     case = above.parent if isinstance(above, exp.If) and above.args.get("true") is number else None
     if not isinstance(case, exp.Case):
         return False
@@ -420,11 +430,36 @@ def _decides(number: Tree) -> bool:
     return plain and values[0] is number
 
 
+_ROUNDING = exp.Literal.number("402653184e0")
+"""2^28 + 2^27, whose neighbours among DOUBLEs are 2^-24 away: what it is added to is rounded so."""
+
+
+def _add_in_parts(tree: Tree, dialect: Dialect) -> None:
+    """Sums of floats that hardly depend on the order of the rows.
+
+    The multiples of 2^-24 next to the values add up exactly, below 2^29; what is left of each value
+    is so small that its sum rounds below the last bit of both together.
+    """
+    for call in list(tree.find_all(exp.Dot)) if dialect.adds_in_parts else ():
+        if is_own_call(call) and call.expression.name == EXACT_SUM:
+            (value,) = call.expression.expressions
+            value = exp.paren(value) if isinstance(value, exp.Binary) else value
+            rounded = exp.Sub(
+                this=exp.Add(this=value.copy(), expression=_ROUNDING.copy()),
+                expression=_ROUNDING.copy(),
+            )
+            rest = exp.Sub(this=value.copy(), expression=exp.paren(rounded))
+            parts = exp.Add(this=exp.Sum(this=rounded), expression=exp.Sum(this=rest))
+            is_whole = isinstance(call.parent, exp.Alias | exp.Func)
+            call.replace(parts if is_whole else exp.paren(parts))
+
+
 CHANGES = (
     *(_quote, _divide, _order, _as_bytes, _underflow, _partition, _unsign_zeros, _name_columns),
     _type_numbers,
     _distribute,
     _unfold,
+    _add_in_parts,
 )
 
 

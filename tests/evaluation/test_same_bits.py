@@ -1,4 +1,4 @@
-"""The same input gives the same bits: whatever the order of its rows, the threads and the plan."""
+"""The same input gives the same files: whatever the order of its rows, the threads and the plan."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from clicks.counterfactual_logs import ASKED, COLUMNS, SCORED, THETA, new_lists,
 from marked import by_turns
 
 import sqlmetrics as sm
+from sqlmetrics.cli.output import emit_result
 from sqlmetrics.engines.database import connect
 from sqlmetrics.plan.per_query import MOST_EXACT
-from sqlmetrics.sql.translation import EXACT_SUM, Translation
+from sqlmetrics.sql.template import EXACT_SUM
+from sqlmetrics.sql.translation import Translation
 
 METRICS = ["ndcg@10", "mrr", "ap", "rbp", "err@10", "recall@5", "f1@3", "dcg@20"]
 QUERIES = 600
@@ -36,26 +38,23 @@ def _files(folder: Path, seed: int) -> list[Path]:
         "system = 'a' and hash(query_id, item_id, 5) % 3 = 0) to "
         f"'{folder / 'labels.parquet'}' (row_group_size 2048)"
     )
-    files = [folder / f"{name}.parquet" for name in ("sorted", "mixed", "turned")]
+    files = [folder / name / "rankings.parquet" for name in ("sorted", "mixed", "turned")]
     orders = ("query_id, system, item_id", f"hash(query_id, item_id, system, {seed})", "score")
     for file, order in zip(files, orders, strict=True):
+        file.parent.mkdir()
         connection.execute(
             f"copy (select * from rankings order by {order}) to '{file}' (row_group_size 2048)"
         )
     return files
 
 
-def _bits(rows: list[dict[str, Any]]) -> list[str]:
-    """The rows, but for what they are called, each float to its last bit."""
-    return sorted(repr({k: v for k, v in row.items() if k != "spec"}) for row in rows)
-
-
-def _evaluated(file: Path, threads: int, plan: str, **options: Any) -> list[Any]:
+def _written(file: Path, threads: int, plan: str, **options: Any) -> dict[str, bytes]:
+    """The files of an evaluation: its means in each format, and the values of queries."""
     connection = duckdb.connect()
     connection.execute(f"set threads = {threads}")
     result = sm.evaluate(
         file,
-        file.with_name("labels.parquet"),
+        file.parents[1] / "labels.parquet",
         METRICS,
         system="system",
         plan=plan,
@@ -63,14 +62,19 @@ def _evaluated(file: Path, threads: int, plan: str, **options: Any) -> list[Any]
         connection=connection,
         **options,
     )
-    return [_bits(result.to_dicts()), _bits(result.per_query().to_pylist())]
+    folder = file.with_name(f"{threads}_{plan}")
+    folder.mkdir()
+    for form in ("csv", "json", "markdown", "parquet"):
+        emit_result(result, False, form, str(folder / f"means.{form}"))
+    emit_result(result, True, "csv", str(folder / "queries.csv"))
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 @by_turns(6)
 def test_an_evaluation_has_the_same_bits(tmp_path: Path) -> None:
     files = _files(tmp_path, random.randrange(1000))
     options = {"confidence": 0.9, "by": ["country"], "weight": "weight"}
-    first = _evaluated(files[0], 1, "window", **options)
+    first = _written(files[0], 1, "window", **options)
     for file, threads, plan in (
         (files[0], 8, "window"),
         (files[1], 4, "window"),
@@ -78,7 +82,7 @@ def test_an_evaluation_has_the_same_bits(tmp_path: Path) -> None:
         (files[1], 4, "lists"),
         (files[0], 4, "counts"),
     ):
-        assert _evaluated(file, threads, plan, **options) == first, (file.stem, threads, plan)
+        assert _written(file, threads, plan, **options) == first, (file.parent.name, threads, plan)
 
 
 @by_turns(8)
@@ -99,12 +103,12 @@ def test_a_comparison_has_the_same_bits(options: dict[str, Any], tmp_path: Path)
         connection.execute(f"set threads = {threads}")
         comparison = sm.compare(
             file,
-            file.with_name("labels.parquet"),
+            file.parents[1] / "labels.parquet",
             ["ndcg@10", "ap", "rbp"],
             connection=connection,
             **options,
         )
-        results.add("\n".join(_bits(comparison.to_dicts())) + str(comparison))
+        results.add(comparison.to_json() + comparison.markdown())
     assert len(results) == 1
 
 

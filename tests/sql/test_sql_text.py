@@ -344,10 +344,12 @@ def test_a_stage_has_a_name_that_no_table_has(mentioned: str, stage: str) -> Non
     assert f"\n{stage} as (\n" in sm.compile(spec)
 
 
-def test_clickhouse_adds_what_is_rounded_off_where_it_runs() -> None:
+def test_floats_are_added_in_two_parts_where_the_text_runs() -> None:
     """What is printed is read, and adds by `sum`; a count needs no other."""
     translation = Translation(dialect_named("clickhouse"), executes=True)
-    sums = f"select {translation.total('x')} as a, {translation.exact('sum(1e0)')} as b from t"
-    text = " ".join(translation.text(sums).split())
-    assert text.startswith('select sumKahan("x") as a, sum(1e0) as b from "t"'), text
+    sums = f"select {translation.total('x * y')} / z as a, {translation.exact('sum(1e0)')} as b"
+    text = " ".join(translation.text(f"{sums} from t").split())
+    rounded = '("x" * "y") + 402653184e0 - 402653184e0'
+    parts = f'( sum({rounded}) + sum(("x" * "y") - ({rounded})) ) / "z"'
+    assert text.startswith(f'select {parts} as a, sum(1e0) as b from "t"'), text
     assert translation.printed.total("x") == "sum(x)"
