@@ -595,7 +595,6 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "spark",
                 "Apache Spark",
                 "spark",
-                adds_in_parts=True,
                 explodes=True,
                 inlines_stages=True,
                 places=12,  # of 20 its analyzer's stack overflows, of 15 it did not
@@ -686,7 +685,6 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "trino",
                 "Trino",
                 "trino",
-                adds_in_parts=True,
                 inlines_stages=True,
                 keep="",
                 view=("create or replace view {name}\ncomment {text}\nas\n{select}",),
