@@ -199,7 +199,7 @@ def cost(impressions: int) -> None:
             estimate(tables, log.engine)
         with ExitStack() as stack:
             with timed("compressed"):
-                stack.enter_context(step.there(log.engine))
+                stack.enter_context(step.created_in(log.engine))
             scan = median(_laps(lambda _: log.engine.rows(SCAN), range(30)))
         print(f"    a scan of the compressed table: {1000 * scan:.0f} CPU ms")
         for replicates in (0, 200):

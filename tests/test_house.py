@@ -243,7 +243,7 @@ VAGUE = re.compile(
 
 
 def test_names_say_what_they_hold() -> None:
-    """At most three vague names per 1,000 lines of code, of variables, parameters and functions."""
+    """At most one vague name per 2,000 lines of code, of variables, parameters and functions."""
     vague, n_lines = [], 0
     for file in PACKAGE.rglob("*.py"):
         tree = ast.parse(file.read_text())
@@ -259,7 +259,7 @@ def test_names_say_what_they_hold() -> None:
                 ) if VAGUE.fullmatch(name):
                     vague.append(f"{file.relative_to(ROOT)}:{node.lineno}: {name}")
     assert vague, "the count counts nothing"
-    assert 1000 * len(vague) / n_lines <= 3, vague
+    assert 1000 * len(vague) / n_lines <= 0.5, vague
 
 
 USUAL_ALIASES = {"ET", "np", "pa", "pc", "pd", "pl", "pq"}

@@ -343,7 +343,7 @@ def fitted(counts: PairCounts, grades: Sequence[float], max_rounds: int) -> Fit:
                 engine.free_name("sqlmetrics_patterns"),
                 with_stages(stages, f"select *\nfrom {PATTERNS}"),
             )
-            stack.enter_context(step.there(engine))
+            stack.enter_context(step.created_in(engine))
             stages = [columns_stage(PATTERNS, "what was kept", ["*"], step.name)]
         fit = _round(counts, stages, _votes(grades), grades)
         for _ in range(max_rounds):

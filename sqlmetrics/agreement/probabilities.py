@@ -157,7 +157,7 @@ class SegmentGrades:
     level: float
 
     @cached_property
-    def others(self) -> list[float]:
+    def judge_grades(self) -> list[float]:
         """The grades of the judge."""
         return sorted(self.by_grades)
 
@@ -207,15 +207,15 @@ class SegmentGrades:
     @cached_property
     def curve(self) -> Mapping[float, float]:
         """Grade of the judge -> the grade to expect of people, which never falls."""
-        return rising([(g, round(self.n_pairs(g)), self.mean(g)) for g in self.others])
+        return rising([(g, round(self.n_pairs(g)), self.mean(g)) for g in self.judge_grades])
 
     @cached_property
     def resampled(self) -> tuple[Array, Array]:
         """Replicate (row) and grade of the judge (column) -> the mean grade, and the curve."""
         import numpy as np
 
-        sums = np.zeros((2, self.draws.shape[1], len(self.others)))
-        for column, other in enumerate(self.others):
+        sums = np.zeros((2, self.draws.shape[1], len(self.judge_grades)))
+        for column, other in enumerate(self.judge_grades):
             for grade, counts in self.by_grades[other].items():
                 for unit, n in counts.items():
                     sums[:, unit, column] += n, n * grade
@@ -224,14 +224,14 @@ class SegmentGrades:
             means = totals / counts
         curves = np.full(means.shape, np.nan)
         for row, n_pairs, levels in zip(curves, counts.tolist(), means.tolist(), strict=True):
-            triples = [*zip(self.others, n_pairs, levels, strict=True)]
+            triples = [*zip(self.judge_grades, n_pairs, levels, strict=True)]
             if curve := rising([triple for triple in triples if triple[1]]):
-                row[:] = [grade_at(curve, other) for other in self.others]
+                row[:] = [grade_at(curve, other) for other in self.judge_grades]
         return means, curves
 
     def expected(self, other: float) -> Row:
         """The grade to expect of people where the judge gives one."""
-        column, n_units = self.others.index(other), len(self.units(other))
+        column, n_units = self.judge_grades.index(other), len(self.units(other))
         low, high = bootstrap_interval(self.resampled[1][:, column], self.level, n_units)
         means = {"mean_grade": self.mean(other), "calibrated": self.curve[other]}
         n_pairs = round(self.n_pairs(other))
@@ -239,7 +239,7 @@ class SegmentGrades:
 
     def change(self, other: float, everything: SegmentGrades) -> Row:
         """By how much people grade above all pairs with the same grade of the judge."""
-        pairs = ((segment, segment.others.index(other)) for segment in (self, everything))
+        pairs = ((segment, segment.judge_grades.index(other)) for segment in (self, everything))
         means, of_all = (segment.resampled[0][:, column] for segment, column in pairs)
         low, high = bootstrap_interval(means - of_all, self.level, len(self.units(other)))
         change = self.mean(other) - everything.mean(other)
@@ -282,7 +282,7 @@ def grade_rows(
         segment = SegmentGrades(by_segment[key], draws, level)
         everything = everything or segment
         row: Row = dict(zip(("segment_name", "segment_value"), key, strict=True))
-        for other in segment.others:
+        for other in segment.judge_grades:
             probabilities += [row | segment.probability(other, grade) for grade in grades]
             change: Row = dict.fromkeys(("change", "change_low", "change_high"))
             if segment is not everything:

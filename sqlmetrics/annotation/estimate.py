@@ -322,7 +322,7 @@ def _cells(mean_estimate: SampleMean) -> tuple[Any, ...]:
         mean_estimate.high,
         mean_estimate.df,
         mean_estimate.counted,
-        mean_estimate.drawn,
+        mean_estimate.n_drawn,
         mean_estimate.population,
     )
 

@@ -125,7 +125,7 @@ class SampleMean:
         low: Lower end of the confidence interval; it is not cut at 0.
         high: Upper end; it is not cut at the metric's largest value.
         counted: Drawn queries that have a value.
-        drawn: Drawn queries.
+        n_drawn: Drawn queries.
         population: All queries.
         precision: How the interval's width depends on how many are drawn; None without a value.
     """
@@ -136,7 +136,7 @@ class SampleMean:
     low: float | None
     high: float | None
     counted: int
-    drawn: int
+    n_drawn: int
     population: int
     precision: Precision | None = field(default=None, compare=False, repr=False)
 

@@ -108,7 +108,7 @@ def check_rates(rates: Mapping[int, float]) -> None:
             )
 
 
-def drawn(rates: Mapping[int, float], name: str, population: int, least: int) -> int:
+def size_of_sample(rates: Mapping[int, float], name: str, population: int, least: int) -> int:
     """How many pairs of a range are drawn: its share, rounded, but so many at least."""
     share = rates[int(name.rpartition("-")[2])]
     return max(min(least, population), floor(share * population + 0.5))
@@ -403,7 +403,7 @@ def draw(
     strata, count = frame.strata_rows(engine)
     populations = [row[-3] for row in strata]
     if rates:
-        sample_sizes = [drawn(rates, row[-4], row[-3], LEAST) for row in strata]
+        sample_sizes = [size_of_sample(rates, row[-4], row[-3], LEAST) for row in strata]
     else:
         shares = populations if share == "queries" else [row[-2] for row in strata]
         sample_sizes = allocate(populations, size or 0, shares, frame.units)
@@ -459,7 +459,7 @@ class _Frame:
     """The population and its strata as SQL."""
 
     plan: Plan
-    known: QueryContext
+    context: QueryContext
     traffic: bool
     seed: int
     k: int | None = None
@@ -479,7 +479,7 @@ class _Frame:
         """One row per stratum, and the statement; InputError if there is no query, or a bad one."""
         count = self.count()
         rows = engine.rows(count)
-        _check(rows, self.known)
+        _check(rows, self.context)
         return rows, count
 
     @property
@@ -494,14 +494,14 @@ class _Frame:
 
     @property
     def carried(self) -> list[str]:
-        return [WEIGHT] if self.known.weight else []
+        return [WEIGHT] if self.context.weight else []
 
     def count(self) -> str:
         """One row per stratum: its columns, queries, traffic and bad queries."""
         columns = [
             Column("count(*)", "n_queries"),
-            Column(f"sum({WEIGHT if self.known.weight else '1e0'})", "weight"),
-            Column(_BAD_WEIGHT if self.known.weight else _BAD_QUERY, "n_bad"),
+            Column(f"sum({WEIGHT if self.context.weight else '1e0'})", "weight"),
+            Column(_BAD_WEIGHT if self.context.weight else _BAD_QUERY, "n_bad"),
         ]
         order = [f"{name} asc" for name in self.strata]
         view = {"strata": self.strata, "columns": columns, "order": order}
@@ -529,9 +529,9 @@ class _Frame:
         rankings = shape.names["rankings"]
         view = {
             "keys": [f"{rankings}.{key}" for key in shape.query_keys],
-            "columns": [Column(f"min({sql})", n) for n, sql in self.known.columns.items()],
+            "columns": [Column(f"min({sql})", n) for n, sql in self.context.columns.items()],
             "rankings": rankings,
-            "joins": self.known.joins,
+            "joins": self.context.joins,
         }
         inputs = stages(self.plan, with_labels=False) if self.k else rankings_alone(self.plan)
         population = [*inputs, Stage("population", "annotation/population", view)]

@@ -368,7 +368,7 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
                         "number",
                         "this score; lower items are left out before ranking",
                         "{score} >= {least}",
-                        whole=False,
+                        is_whole=False,
                     ),
                 ),
                 later=True,
@@ -707,7 +707,7 @@ def problems_of(name: str, value: object) -> list[str]:
     except SpecError as error:
         return list(error.problems)
     if choice.name == "number":
-        return _number_problems(name, value, is_whole_number=choice.whole)
+        return _number_problems(name, value, is_whole_number=choice.is_whole)
     return _table_problems(name, value) if choice.name == "table" else []
 
 

@@ -26,7 +26,8 @@ class CounterfactualMetric:
         per: What a mean is taken over: `request` or `click`; of a policy `impression`.
         estimators: Those that it has.
         unit: Of its values.
-        whole: Whether whole lists are weighed, by `list_propensity_score`, and not their items.
+        weighs_lists: Whether whole lists are weighed, by `list_propensity_score`, and not their
+            items.
     """
 
     name: str
@@ -37,7 +38,7 @@ class CounterfactualMetric:
     per: str
     estimators: tuple[str, ...] = ESTIMATORS
     unit: str = ""
-    whole: bool = False
+    weighs_lists: bool = False
     better = "higher"
     count = False
 
@@ -110,7 +111,7 @@ METRICS: Mapping[str, CounterfactualMetric] = {
             "optional",
             "request",
             _WHOLE,
-            whole=True,
+            weighs_lists=True,
         ),
         CounterfactualMetric(
             "hit",
@@ -121,7 +122,7 @@ METRICS: Mapping[str, CounterfactualMetric] = {
             "request",
             _WHOLE,
             "share",
-            whole=True,
+            weighs_lists=True,
         ),
         CounterfactualMetric(
             "ctr",
@@ -244,7 +245,7 @@ class EstimatedMetric:
         subject = (
             "a policy that did not choose" if self.metric.of == "policy" else "lists not shown"
         )
-        is_of_items = self.metric.of == "lists" and not self.metric.whole
+        is_of_items = self.metric.of == "lists" and not self.metric.weighs_lists
         of_clicks = self.estimator == "snips" and is_of_items
         over = ", over all weighed clicks" if of_clicks else ""
         return f"{self.metric.title}{over}; of {subject}, estimated by {self.estimator}"

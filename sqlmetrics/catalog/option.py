@@ -58,7 +58,7 @@ class Choice:
         quantile: For `average`: the share of the values below the summary, from 0 to 1;
             None for a mean.
         geometric: For `average`: whether it is the geometric mean.
-        whole: For `number`: whether it is a whole one, from 1 on; else any finite number.
+        is_whole: For `number`: whether it is a whole one, from 1 on; else any finite number.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Choice:
     adds: Mapping[str, str] = field(default_factory=dict, hash=False)
     quantile: float | None = None
     geometric: bool = False
-    whole: bool = True
+    is_whole: bool = True
 
     @property
     def adds_up(self) -> bool:
@@ -124,7 +124,7 @@ class Option:
     @property
     def takes_fractions(self) -> bool:
         """Whether its number may be a fraction, 0 or negative."""
-        return any(not choice.whole for choice in self.choices)
+        return any(not choice.is_whole for choice in self.choices)
 
     def defines(self, value: object) -> bool:
         """Whether a value is a part of the definition of a metric."""

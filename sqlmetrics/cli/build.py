@@ -203,7 +203,7 @@ def build_command(*, alert: Alert, **options: Any) -> None:
     choice = Choice.of(spec, options["spec"], options)
     recipients = Recipients(*(options[name] for name in RECIPIENTS))
     check_junit(options["junit"], spec)
-    summary = alert.told = Summary(spec, choice.days)
+    summary = alert.summary = Summary(spec, choice.days)
     say_of(spec.title)
     to = choice.destination(spec, options["publish"])
 

@@ -70,7 +70,7 @@ def _temporary(engine: Database) -> str:
         own_tables = "run and click logs keep rows in tables of their own"
         return f"no; {own_tables if engine.driver.KEEPS else 'each query is computed anew'}"
     try:
-        with Step(engine.free_name("sqlmetrics_debug"), "select 1 as answer").there(engine):
+        with Step(engine.free_name("sqlmetrics_debug"), "select 1 as answer").created_in(engine):
             return "yes"
     except EngineError as error:
         is_denied = isinstance(error, StatementError) and error.reason == DENIED
@@ -116,7 +116,7 @@ def grants_command(
     from sqlmetrics.spec.spec import Spec
 
     the_spec = Spec.read(spec)
-    connection_url = None if dialect and not location.is_given else location.place
+    connection_url = None if dialect and not location.is_given else location.url
     database, schema = connection_url.home if connection_url else ("", "")
     name, settings = dialect or location.dialect, connection_url.options if connection_url else {}
     text = grants(the_spec, name, role, kind, database=database, schema=schema, settings=settings)

@@ -73,7 +73,7 @@ def export_command(
     from sqlmetrics.spec.spec import Spec
 
     tool_format = format_named(tool)
-    folder = out or tool_format.place or tool
+    folder = out or tool_format.default_output or tool
     files = export(
         Spec.read(spec),
         tool,

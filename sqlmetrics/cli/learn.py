@@ -292,7 +292,7 @@ def _dialects() -> list[Record]:
             {
                 "dialect": dialect.name,
                 "of": dialect.title,
-                "trust": trusted.how,
+                "trust": trusted.level,
                 "engine": str(run) if run else None,
                 "numbers compared": run.compared if run else None,
                 "largest difference": run.largest if run else None,

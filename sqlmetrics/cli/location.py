@@ -111,7 +111,7 @@ class Location:
         """
         from sqlmetrics.engines.database import connect
 
-        return connect(self.place)
+        return connect(self.url)
 
     def using(self) -> Database:
         """The database in which something is made for a while, or a new DuckDB in memory."""
@@ -184,10 +184,10 @@ class Location:
         profiles = cast("Profiles", self._profiles_file)
         output = profiles.output()
         say(f"target {output.name} of {profiles.file}")
-        return output.place
+        return output.url
 
     @property
-    def place(self) -> ConnectionURL:
+    def url(self) -> ConnectionURL:
         """The place, where one is needed.
 
         Raises:
@@ -209,7 +209,7 @@ class Location:
         if self.target and profiles is None:
             raise SpecError(f"--target {self.target}: there is no {FILE} {LOOKED}")
         if self.target and profiles:
-            return profiles.output(self.target).place
+            return profiles.output(self.target).url
         if not (is_needed or self.profiles):
             return None
         if profiles is None:

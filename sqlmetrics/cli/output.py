@@ -205,7 +205,7 @@ def emit_result(result: Result, per_query: bool, output: str, out: str | None) -
 
 def emit_clicks(result: ClickResult, output: str, out: str | None) -> None:
     """Write what a click log says: all of it as text or JSON, else the rows of its metrics."""
-    for note in result.told if output not in ("table", "html") else ():
+    for note in result.all_notes if output not in ("table", "html") else ():
         say(f"note: {note}")
     texts = {
         "table": lambda: result.text(**_look(out)),

@@ -91,7 +91,7 @@ class Recipients:
             raise SpecError("--openlineage has no value; give a URL or a file")
         if "://" in self.openlineage:
             _transport(self.openlineage)
-        return Lineage(summary.spec, location.place, str(uuid.uuid4()))
+        return Lineage(summary.spec, location.url, str(uuid.uuid4()))
 
     def _send(self, lineage: Lineage | None, kind: str, summary: Summary) -> None:
         """An event to where events go; a server that does not answer fails no run."""
@@ -168,14 +168,14 @@ class Alert:
         webhook: Where `--webhook` sends it; None without.
         location: Whose profile may name another.
         spec: The spec, or its file until it is read.
-        told: What a run has done.
+        summary: What a run has done.
         verdicts: What a check found.
     """
 
     webhook: Webhook | None
     location: Location
     spec: str
-    told: Summary | None = None
+    summary: Summary | None = None
     verdicts: Sequence[Verdict] = ()
 
     @contextmanager
@@ -205,11 +205,11 @@ class Alert:
 
         failed = [verdict for verdict in self.verdicts if verdict.status == "FAILED"]
         event = failed_message(
-            self.told.spec.title if self.told else self.spec,
+            self.summary.spec.title if self.summary else self.spec,
             exit_code,
             message,
             [verdict.to_dict() for verdict in failed],
-            self.told.to_dict() if self.told else None,
+            self.summary.to_dict() if self.summary else None,
         )
         if reason := webhook.post(event):
             say(
@@ -226,7 +226,7 @@ class Alert:
         from sqlmetrics.jobs.notices.webhook import Webhook
 
         try:
-            text = self.location.place.options.get(WEBHOOK)
+            text = self.location.url.options.get(WEBHOOK)
         except SpecError:  # which the command says itself
             return None
         try:

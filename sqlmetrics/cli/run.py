@@ -130,7 +130,7 @@ def run_command(
     the_spec = Spec.read(spec)
     choice = Choice.of(the_spec, spec, chosen)
     recipients = Recipients(output, out, openlineage)
-    summary = alert.told = Summary(the_spec, choice.days)
+    summary = alert.summary = Summary(the_spec, choice.days)
     say_of(the_spec.title)
     to = choice.destination(the_spec, publish, storage_version)
     if dry_run:
@@ -312,7 +312,7 @@ def carry_out(
                 summary.published += publish(
                     spec,
                     engine,
-                    to.place,
+                    to.location,
                     storage_version=version,
                     full_refresh=full,
                     allow_loss=choice.allow_loss,

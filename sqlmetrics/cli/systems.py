@@ -205,7 +205,7 @@ def write_into(
 
     if not dry_run:
         database = location.writing(spec_of(table))
-    elif location.place.is_default and location.place.is_missing:
+    elif location.url.is_default and location.url.is_missing:
         database = connect()  # as empty as the file would be
     else:
         database = location.reading(spec_of(table), is_needed=True)

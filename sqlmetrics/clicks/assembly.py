@@ -174,12 +174,12 @@ def _wide(log: Log, kinds: Mapping[str, str], *, has_texts: bool) -> Names:
     usual = "VARCHAR" if has_texts else ""
     condition_by_action = {
         action: is_done(identifier(name), kinds.get(name.casefold(), usual))
-        for action, name in (log.columns.done or {CLICK: "clicked"}).items()
+        for action, name in (log.columns.column_by_action or {CLICK: "clicked"}).items()
     }
     return Names(
         impressions=columns,
         events=columns,
-        done=condition_by_action,
+        condition_by_action=condition_by_action,
         segments=tuple(map(identifier, log.columns.segments)),
         first_position=log.first_position,
         has_texts=kinds.get(log.columns.position.casefold(), usual).startswith(TEXT_TYPES),

@@ -91,7 +91,7 @@ class CleanLog:
         excluded = EXCLUDED if tables.leaves_out else ""
         of_requests = {"of": tables.of, "excluded": excluded, "counts": tables.rows.counts}
         stages = [
-            *(tables.stages(tables.left) if unseen else []),
+            *(tables.stages(tables.kept_stage) if unseen else []),
             Stage("request_totals", "clicks/request_totals", of_requests),
             *[Stage("answer_totals", "clicks/answer_totals", view)] * bool(counted),
         ]

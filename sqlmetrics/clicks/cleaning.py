@@ -117,12 +117,12 @@ class ClickTables(LogRows):
             "irregular_impressions": ((self.evaluates,), self._irregular),
             "attributed_events": (("events_read", "clean_impressions"), self._attributed),
             "seen_impressions": (("clean_impressions",), self._plain("seen_impressions")),
-            "request_queries": ((self.left,), self._plain("request_queries")),
-            "evaluated_impressions": ((self.left, "request_queries"), self._evaluated),
+            "request_queries": ((self.kept_stage,), self._plain("request_queries")),
+            "evaluated_impressions": ((self.kept_stage, "request_queries"), self._evaluated),
             "answers": ((), self._answers),
             "requests": ((), self._requests),
             "item_positions": (
-                (self.left, "answers", *(["request_queries"] if self.learned else [])),
+                (self.kept_stage, "answers", *(["request_queries"] if self.learned else [])),
                 self._item_positions,
             ),
         }
@@ -142,7 +142,7 @@ class ClickTables(LogRows):
         return frozenset((*optional_stages, *always, "attributed_events", "answers"))
 
     @property
-    def left(self) -> str:
+    def kept_stage(self) -> str:
         """The stage of the impressions that are left, but those that nobody looked at."""
         drops_unseen = self.clicks.cleaning.unseen is not None
         return "seen_impressions" if drops_unseen else "clean_impressions"
@@ -150,7 +150,7 @@ class ClickTables(LogRows):
     @property
     def evaluates(self) -> str:
         """The stage of the impressions that are evaluated."""
-        return self.left if self.clicks.evaluation is None else "evaluated_impressions"
+        return self.kept_stage if self.clicks.evaluation is None else "evaluated_impressions"
 
     def _logged(self) -> Stage:
         return self._stage("logged_requests", **self.rows.view)
@@ -160,7 +160,7 @@ class ClickTables(LogRows):
 
     def _orderly(self) -> Stage:
         days = self.clicks.evaluation
-        when = self.names.holds(days, "logged_requests.started_at") if days else ()
+        when = self.names.day_conditions(days, "logged_requests.started_at") if days else ()
         return self._stage("orderly_requests", days=days or "", when=when)
 
     def _irregular(self) -> Stage:
@@ -179,7 +179,7 @@ class ClickTables(LogRows):
 
     def _evaluated(self) -> Stage:
         days = self.clicks.evaluation
-        when = self.names.holds(days, "request_queries.started_at") if days else ()
+        when = self.names.day_conditions(days, "request_queries.started_at") if days else ()
         return self._stage("evaluated_impressions", days=days, when=when)
 
     def _answers(self) -> Stage:
@@ -217,7 +217,7 @@ class ClickTables(LogRows):
                 *self._readable,
             ],
             key=self.names.requests["request"],
-            having=self.names.holds(days, self.names.first_time) if days else (),
+            having=self.names.day_conditions(days, self.names.first_time) if days else (),
         )
 
     @property
@@ -237,7 +237,9 @@ class ClickTables(LogRows):
                 "request": self.names.request(table),
                 "relation": relation,
                 "conditions": self.read.where(table, all_requests=True),
-                "days": [self.names.holds(days, self.names.moment(table)) for days in self.days],
+                "days": [
+                    self.names.day_conditions(days, self.names.moment(table)) for days in self.days
+                ],
             }
             for table, relation in tables.items()
             if relation
@@ -322,14 +324,15 @@ class ClickTables(LogRows):
         window, evaluated = self.clicks.labels.window, self.clicks.evaluation
         began = "request_queries.started_at"
         if window is not None:
-            return str(window), self.names.holds(window, began)
+            return str(window), self.names.day_conditions(window, began)
         if evaluated is not None:
-            return f"not {evaluated}", [f"not ({' and '.join(self.names.holds(evaluated, began))})"]
+            is_evaluated = " and ".join(self.names.day_conditions(evaluated, began))
+            return f"not {evaluated}", [f"not ({is_evaluated})"]
         return None
 
     def _item_positions(self) -> Stage:
         days, when = self.learned or ("", [])
-        stage_name, propensity_settings = self.left, self.clicks.propensity
+        stage_name, propensity_settings = self.kept_stage, self.clicks.propensity
         keys = [f"{stage_name}.{name}" for name in ("query_text", "item_id", "position")]
         columns = [*keys]
         if propensity_settings.by is not None:
@@ -347,7 +350,7 @@ class ClickTables(LogRows):
     def _stage(self, name: str, template: str = "", **view: object) -> Stage:
         shared = {
             "of": self.of,
-            "impressions": self.left,
+            "impressions": self.kept_stage,
             "attributed_events": ATTRIBUTED,
             "only_measured": ", ".join(map(literal, self.only_measured)),
             "deduplicated": DEDUPLICATED,

@@ -329,7 +329,7 @@ def _is_logged(tables: ClickTables, engine: Database, counts: Counts) -> bool:
     if days is None or not any_day:
         return any_day
     stages = tables.stages("impressions_read")
-    of_days = " and ".join(tables.names.holds(days, "shown_at"))
+    of_days = " and ".join(tables.names.day_conditions(days, "shown_at"))
     select = (
         f"select 1 as row_exists\nfrom {tables.of['impressions_read']}\nwhere {of_days}\nlimit 1"
     )

@@ -185,7 +185,7 @@ class Names:
     Attributes:
         impressions: Of the impressions.
         events: Of the events: `action` and what else is known; in a wide table without action.
-        done: Of a wide table: action -> what a row meets on which it was done.
+        condition_by_action: Of a wide table: action -> what a row meets on which it was done.
         requests: Of the requests.
         segments: Columns of impressions (and requests) that are segments, as SQL.
         first_position: The position of the first item, or `each`.
@@ -200,7 +200,7 @@ class Names:
 
     impressions: Mapping[str, str]
     events: Mapping[str, str]
-    done: Mapping[str, str] = field(default_factory=dict)
+    condition_by_action: Mapping[str, str] = field(default_factory=dict)
     requests: Mapping[str, str] = field(default_factory=dict)
     segments: tuple[str, ...] = ()
     first_position: FirstPosition = 1
@@ -283,9 +283,9 @@ class Names:
         """The column of a table that says under which day a row is stored; empty without one."""
         return self._roles(table).get("day", "")
 
-    def holds(self, days: Days, micros: str) -> list[str]:
+    def day_conditions(self, days: Days, micros: str) -> list[str]:
         """What a time in microseconds meets that lies in some days."""
-        return days.holds(micros, self.zone, self._local)
+        return days.conditions_on(micros, self.zone, self._local)
 
     def day_number(self, micros: str) -> str:
         """The day of a time in microseconds, counted from 1970."""
@@ -379,13 +379,13 @@ class Names:
             Column(self.moment("events"), "happened_at"),
             *self.unread("events"),
         ]
-        if not self.done:
+        if not self.condition_by_action:
             action_literals = ", ".join(map(literal, actions))
             action = Column(f"cast({sql_by_role['action']} as varchar)", "action")
             return {"": ([*columns, action], f"{sql_by_role['action']} in ({action_literals})")}
         return {
             action: ([*columns, Column(literal(action), "action")], condition)
-            for action, condition in self.done.items()
+            for action, condition in self.condition_by_action.items()
         }
 
     @property

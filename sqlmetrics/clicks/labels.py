@@ -38,7 +38,9 @@ def coec_rates(tables: ClickTables) -> Iterator[Stage]:
     names, label_settings = tables.names, tables.clicks.labels
     condition = names.where.get("events")
     window = (
-        names.holds(label_settings.window, names.moment("events")) if label_settings.window else []
+        names.day_conditions(label_settings.window, names.moment("events"))
+        if label_settings.window
+        else []
     )
     last = (
         [f"{names.position} <= {label_settings.max_rank}"]
@@ -115,8 +117,8 @@ def _examined(tables: ClickTables) -> Iterator[Stage]:
     clicks over clicks; their product, the relevance, is last clicks over the former impressions.
     """
     days, when = tables.learned or ("", [])
-    view = {"of": tables.of, "impressions": tables.left, "days": days, "when": when}
-    yield from tables.stages(tables.left, "answers", *(["request_queries"] if days else []))
+    view = {"of": tables.of, "impressions": tables.kept_stage, "days": days, "when": when}
+    yield from tables.stages(tables.kept_stage, "answers", *(["request_queries"] if days else []))
     yield Stage("last_clicks", "clicks/last_clicks", view)
     yield Stage("examined_positions", "clicks/examined_positions", view)
 
@@ -257,7 +259,7 @@ def _pooled(label_settings: ClickLabels, names: Iterable[str]) -> Iterator[Stage
 def _of_others(tables: ClickTables) -> str:
     """The pooled labels of each request, learned from all requests but itself."""
     label_settings = tables.clicks.labels
-    over, stage_name = OVER[label_settings.rate], tables.left
+    over, stage_name = OVER[label_settings.rate], tables.kept_stage
     overall = label_settings.prior > 0 and over.mean != ""
     counted = [stage for stage in _item_rates(tables) if stage.name != "item_rates"]
     own_view = {"of": tables.of, "impressions": stage_name, "clicks": "n_clicks"}
@@ -284,7 +286,7 @@ def _of_others(tables: ClickTables) -> str:
 def _evaluated(tables: ClickTables) -> list[str]:
     """What requests meet that are of the days that are evaluated."""
     days = tables.clicks.evaluation
-    return tables.names.holds(days, "request_queries.started_at") if days else []
+    return tables.names.day_conditions(days, "request_queries.started_at") if days else []
 
 
 def _rate(label_settings: ClickLabels) -> Column:

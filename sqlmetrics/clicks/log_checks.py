@@ -96,7 +96,7 @@ def _wanted(clicks: Clicks, table: str, source: Source) -> Iterator[tuple[str, s
     yield from ((role, name) for role, name in columns.items() if name is not None)
     yield from ((f"segment {name}", name) for name in segments)
     if isinstance(source, Log):
-        yield from source.columns.done.items()
+        yield from source.columns.column_by_action.items()
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def _rules(clicks: Clicks, table: str, kinds: Kinds) -> Iterator[_Rule]:
 
 
 def _of_flags(log: Log, kinds: Mapping[str, str]) -> Iterator[_Rule]:
-    for action, name in log.columns.done.items():
+    for action, name in log.columns.column_by_action.items():
         condition = is_unclear(kinds.get(name.casefold(), ""))
         if condition:
             problem = "is neither 1 nor 0"

@@ -230,7 +230,7 @@ class LogRows:
     @cached_property
     def event_counts(self) -> Mapping[str, str]:
         """Action -> the column of answers that counts its events."""
-        actions = self.names.done or self.answering
+        actions = self.names.condition_by_action or self.answering
         return {action: f"n_events_{number}" for number, action in enumerate(actions, 1)}
 
     @property
@@ -298,7 +298,7 @@ class LogRows:
     @cached_property
     def only_measured(self) -> tuple[str, ...]:
         """Those of metrics alone: no label, bot or limit of positions depends on them."""
-        column_actions = {*self.answering, *self.names.done}
+        column_actions = {*self.answering, *self.names.condition_by_action}
         return tuple(
             action for action in dict.fromkeys(self.measured) if action not in column_actions
         )

@@ -58,23 +58,28 @@ def held_out(log: CleanLog, rows: Rows | None = None) -> HeldOut:
         rows: Whose impressions; default: all.
     """
     clicks, tables = log.tables.clicks, log.tables
-    rows = rows or Rows(tables.left)
+    rows = rows or Rows(tables.kept_stage)
     stage_name = rows.name
     if clicks.evaluation:
         began, window = f"min({stage_name}.shown_at)", clicks.labels.window
-        learned = " and ".join(tables.names.holds(window, began)) if window else ""
+        learned = " and ".join(tables.names.day_conditions(window, began)) if window else ""
         words = f"requests {clicks.evaluation}"
         return HeldOut(
-            rows, " and ".join(tables.names.holds(clicks.evaluation, began)), words, learned
+            rows,
+            " and ".join(tables.names.day_conditions(clicks.evaluation, began)),
+            words,
+            learned,
         )
-    days = _days(log, tables.left) if "time" in tables.names.impressions else []
+    days = _days(log, tables.kept_stage) if "time" in tables.names.impressions else []
     if len(days) > 1:
         last = max(len(days) // SHARE, 1)
         start = datetime.fromtimestamp(0, UTC) + timedelta(days[-last])
         late = Days(start=start.date())
         words = f"requests {late}, {last} of {len(days)} days"
         return HeldOut(
-            rows, " and ".join(tables.names.holds(late, f"min({stage_name}.shown_at)")), words
+            rows,
+            " and ".join(tables.names.day_conditions(late, f"min({stage_name}.shown_at)")),
+            words,
         )
     translation = tables.names.at
     lot = translation.expression(translation.dialect.hashed, f"{stage_name}.request_id")
@@ -461,7 +466,7 @@ def click_models(
     """
     curve, note = (curve, "") if curve else _curve(log, by)
     if by is None:
-        return _fits(log, Rows(log.tables.left), curve, note, prior)
+        return _fits(log, Rows(log.tables.kept_stage), curve, note, prior)
 
     def of_group(rows: Rows) -> ModelFits:
         group_curve = curve.of_group(rows.value) if curve else None
@@ -473,7 +478,7 @@ def click_models(
             prior,
         )
 
-    return by_group(log, log.tables.left, by, of_group)
+    return by_group(log, log.tables.kept_stage, by, of_group)
 
 
 def _fits(

@@ -104,7 +104,7 @@ class ClickResult(Tabular):
         parts = [self._steps.html()]
         parts += [layout.arranged(facts).html() for facts in self._facts()]
         parts += [self.offline.html()] if self.offline else []
-        return "\n".join(filter(None, [*parts, html_notes(self.told)]))
+        return "\n".join(filter(None, [*parts, html_notes(self.all_notes)]))
 
     def text(self, *, full_width: bool = False, styled: bool = False) -> str:
         """All of it as tables.
@@ -119,7 +119,7 @@ class ClickResult(Tabular):
             parts.append(table.text(full_width=full_width, styled=styled))
         if self.offline:
             parts.append(self.offline.text(full_width=full_width, styled=styled))
-        return "\n\n".join(filter(None, [*parts, visible("\n".join(self.told))]))
+        return "\n\n".join(filter(None, [*parts, visible("\n".join(self.all_notes))]))
 
     def _arrow_tables(self) -> ArrowTables:
         findings = [{"finding": finding, "n": n} for finding, n in self.findings.items()]
@@ -136,7 +136,7 @@ class ClickResult(Tabular):
         return numbers | arrow_tables(rows, kinds)
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def all_notes(self) -> tuple[str, ...]:
         """The notes, and what is to be known of the labels."""
         corrected = self.propensities.notes() if self.propensities else ()
         return (*self.notes, *corrected, *(self._own if self.offline else ()))

@@ -93,7 +93,7 @@ class Statements:
         table = self.engine.free_name(f"sqlmetrics_{name}")
         select = with_stages([*self.script.stages, *stages], f"select *\nfrom {name}")
         step = Step(table, select)
-        with step.there(self.engine):
+        with step.created_in(self.engine):
             self.selects.append(step.statement(self.engine.translation))
             yield table
         self.selects.append(step.drop(self.engine.translation))

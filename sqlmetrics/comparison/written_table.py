@@ -104,7 +104,7 @@ class WrittenTable:
         make, *change = self._statements()
         if change:
             kept = self._kept
-            with kept.there(self.engine):
+            with kept.created_in(self.engine):
                 n_rows = self.engine.count(kept.name)
                 self.engine.execute_together(change)
             return n_rows

@@ -251,7 +251,7 @@ class Server(ClickHouse):
     @classmethod
     def open(cls, url: ConnectionURL) -> Server:
         """The server of a URL; what follows `?` is clickhouse-connect's (`secure=true`)."""
-        arguments = url.given(
+        arguments = url.driver_options(
             host=url.host,
             port=url.port,
             username=url.user,

@@ -213,10 +213,10 @@ class Database:
             if not name or any(re.search(rf"(?<!\w){name}(?!\w)", text) for text in changing):
                 del self._known[source]  # type: ignore[union-attr]
 
-    def made(self, create: str, drop: str) -> AbstractContextManager[None]:
+    def temporary(self, create: str, drop: str) -> AbstractContextManager[None]:
         """What a statement makes, for as long as the block lasts."""
         self._forget_changed([create])
-        return self.driver.made(self.translation.text(create), self.translation.text(drop))
+        return self.driver.temporary(self.translation.text(create), self.translation.text(drop))
 
     def chained(self, create: str, drop: str) -> AbstractContextManager[None]:
         """A table that is kept for as long as the block lasts, made of others that are."""

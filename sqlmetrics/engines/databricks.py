@@ -49,7 +49,7 @@ class Databricks(DbApi):
     def open(cls, url: ConnectionURL) -> Databricks:
         """`databricks://token:TOKEN@host/catalog/schema?http_path=...`."""
         catalog, schema = url.parts
-        arguments = url.given(
+        arguments = url.driver_options(
             server_hostname=url.host,
             access_token=url.password,
             catalog=catalog,

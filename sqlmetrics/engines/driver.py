@@ -62,7 +62,7 @@ class Statements(ABC):
         return False
 
     @contextmanager
-    def made(self, create: str, drop: str) -> Iterator[None]:
+    def temporary(self, create: str, drop: str) -> Iterator[None]:
         """What a statement makes, for as long as the block lasts."""
         self.execute(create)
         with self._dropped(drop):
@@ -70,7 +70,7 @@ class Statements(ABC):
 
     def chained(self, create: str, drop: str) -> AbstractContextManager[None]:
         """A table that is kept for as long as the block lasts, made of others that are."""
-        return self.made(create, drop)
+        return self.temporary(create, drop)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -534,7 +534,7 @@ class Driver(Statements):
     def scratch(self) -> Iterator[str]:
         """A schema of its own, dropped with all that is in it, also after a failure."""
         name = f"sqlmetrics_scratch_{secrets.token_hex(4)}"
-        with self.made(*self._scratch(self.quoted(name))):
+        with self.temporary(*self._scratch(self.quoted(name))):
             yield name
 
     def _scratch(self, name: str) -> tuple[str, str]:

@@ -91,7 +91,7 @@ class MySQL(WorkMemory):
     @classmethod
     def open(cls, url: ConnectionURL) -> MySQL:
         """The server of a URL; what follows `?` is PyMySQL's."""
-        arguments = url.given(**url.login)
+        arguments = url.driver_options(**url.login)
         with url.opening():
             engine = cls(_connected(arguments), is_owned=True)
         engine._given = arguments

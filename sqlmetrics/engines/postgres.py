@@ -145,7 +145,7 @@ class Postgres(WorkMemory):
         bounds: dict[str, int] = {} if has_service else dict(KEEPALIVES)
         if not has_service and "PGCONNECT_TIMEOUT" not in os.environ:
             bounds["connect_timeout"] = CONNECT_TIMEOUT
-        arguments = url.given(
+        arguments = url.driver_options(
             host=url.host,
             port=url.port,
             user=url.user,
@@ -237,13 +237,13 @@ class Postgres(WorkMemory):
         self.execute(f"set {name} = {self._literal(f'{size // 1024}kB')}")
 
     @contextmanager
-    def made(self, create: str, drop: str) -> Iterator[None]:
+    def temporary(self, create: str, drop: str) -> Iterator[None]:
         """What a statement makes, for as long as the block lasts.
 
         A temporary table is analysed: nobody else does that, and without it a plan takes it
         for one of few rows.
         """
-        with super().made(create, drop):
+        with super().temporary(create, drop):
             if keep_match := _KEPT.match(create):
                 self._analyse(keep_match[2])
             yield

@@ -199,12 +199,12 @@ class Output:
 
     Attributes:
         name: Its name, with that of the profile if there is one.
-        given: What is said of it.
+        settings: What is said of it.
         profiles: Where.
     """
 
     name: str
-    given: Any
+    settings: Any
     profiles: Profiles
 
     @property
@@ -223,7 +223,7 @@ class Output:
         return parse_url(str(self._filled(settings["url"]))).scheme
 
     @property
-    def place(self) -> ConnectionURL:
+    def url(self) -> ConnectionURL:
         """Where it is.
 
         Raises:
@@ -289,10 +289,10 @@ class Output:
 
     @property
     def _mapping(self) -> Mapping[str, Any]:
-        if not isinstance(self.given, Mapping):
+        if not isinstance(self.settings, Mapping):
             problem = f"the output {self.name!r} must be a mapping with a type"
             raise SpecError(f"{self.profiles.file.name}: {problem}")
-        return self.given
+        return self.settings
 
     def _filled(self, value: Any) -> Any:
         """A value with the environment's variables put in."""

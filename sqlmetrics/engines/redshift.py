@@ -47,7 +47,7 @@ class Redshift(DbApi):
     @classmethod
     def open(cls, url: ConnectionURL) -> Redshift:
         """`redshift://user:password@host:5439/database`."""
-        arguments = url.given(**url.login)
+        arguments = url.driver_options(**url.login)
         with url.opening():
             engine = cls(_connected(arguments), is_owned=True)
         engine._given = arguments

@@ -278,7 +278,7 @@ def place_of(
     if isinstance(connection, ConnectionURL):
         return connection
     if connection is None:
-        return _profiles("", profiles).output().place
+        return _profiles("", profiles).output().url
     keep_secret(*secrets_of(connection))
     if _LIBPQ.match(connection):
         sample = "postgresql://user@host/database?sslmode=require"
@@ -289,7 +289,7 @@ def place_of(
         raise SpecError("the connection is an empty text; give a URL, or the name of an output")
     if _is_place(connection):
         return parse_url(connection) if "://" in connection else ConnectionURL.of_file(connection)
-    return _profiles(connection, profiles).output(connection).place
+    return _profiles(connection, profiles).output(connection).url
 
 
 def _opened(where: ConnectionURL) -> Driver:

@@ -56,7 +56,7 @@ class Snowflake(DbApi):
     def open(cls, url: ConnectionURL) -> Snowflake:
         """`snowflake://user:password@account/database/schema`; the rest is the connector's."""
         database, schema = url.parts
-        arguments = url.given(
+        arguments = url.driver_options(
             account=url.host,
             user=url.user,
             password=url.password,

@@ -170,7 +170,7 @@ class Spark(LockingDriver):
         return str(self._connection.version)
 
     @contextmanager
-    def made(self, create: str, drop: str) -> Iterator[None]:
+    def temporary(self, create: str, drop: str) -> Iterator[None]:
         """What a statement makes, for as long as the block lasts.
 
         What is kept is a DataFrame under a name. By `cache table` it would be the text of a view,
@@ -179,7 +179,7 @@ class Spark(LockingDriver):
         """
         keep_match = _KEPT.match(create)
         if not keep_match:
-            with super().made(create, drop):
+            with super().temporary(create, drop):
                 yield
             return
         with self._failing(create):
@@ -379,7 +379,7 @@ class Sail(Spark):
     @contextmanager
     def chained(self, create: str, drop: str) -> Iterator[None]:
         """As `made` does: a plan cannot be cut from what it was made of."""
-        with self.made(create, drop):
+        with self.temporary(create, drop):
             yield
 
     def _view(self, frame: Any, name: str) -> None:

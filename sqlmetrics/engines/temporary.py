@@ -42,10 +42,10 @@ class Step:
             return ""
         return f"{translation.dialect.drop if self.kind == TABLE else 'drop view'} {self.name}"
 
-    def there(self, engine: Database) -> AbstractContextManager[None]:
+    def created_in(self, engine: Database) -> AbstractContextManager[None]:
         """With it, for as long as the block lasts."""
         translation = engine.translation
-        make = engine.chained if self.kind == TABLE else engine.made
+        make = engine.chained if self.kind == TABLE else engine.temporary
         return make(self.statement(translation), self.drop(translation))
 
     def statement(self, translation: Translation) -> str:
@@ -79,7 +79,7 @@ def keeping(
     """
     with ExitStack() as stack:
         for step in steps:
-            stack.enter_context(step.there(engine))
+            stack.enter_context(step.created_in(engine))
             if on_step:
                 on_step(step)
         yield

@@ -105,7 +105,7 @@ class Trino(LockingDriver, DbApi):
     def open(cls, url: ConnectionURL) -> Trino:
         """`trino://user@host:port/catalog/schema`; with a password through HTTPS."""
         catalog, schema = url.parts
-        arguments = url.given(
+        arguments = url.driver_options(
             host=url.host, port=url.port, user=url.user, catalog=catalog, schema=schema
         )
         if url.password:
@@ -161,7 +161,7 @@ class Trino(LockingDriver, DbApi):
                 )
 
     @contextmanager
-    def made(self, create: str, drop: str) -> Iterator[None]:
+    def temporary(self, create: str, drop: str) -> Iterator[None]:
         """What a statement makes, for as long as the block lasts.
 
         What is kept is a table that others see: it is called by a name of its own, which stands
@@ -169,7 +169,7 @@ class Trino(LockingDriver, DbApi):
         """
         match = _KEPT.match(create)
         if not match:
-            with super().made(create, drop):
+            with super().temporary(create, drop):
                 yield
             return
         name = match["name"]

@@ -151,7 +151,7 @@ class ConnectionURL:
             "database": self.parts[0],
         }
 
-    def given(self, **names: Any) -> dict[str, Any]:
+    def driver_options(self, **names: Any) -> dict[str, Any]:
         """What is told, by the driver's names; options come last and win."""
         return {name: value for name, value in names.items() if value} | dict(self.options)
 

@@ -94,13 +94,13 @@ class Execution:
                 try:
                     followed = self._followed(engine, parts)
                     with nullcontext() if files else self._profiled(engine), followed:
-                        stack.enter_context(engine.made(script.keep, script.drop))
+                        stack.enter_context(engine.temporary(script.keep, script.drop))
                 except StatementError as error:
                     if error.reason != DENIED:
                         raise
                     whole_plan = parts[0].by(parts[0].strategy)
                     script = make_script([whole_plan], table="", per_query=per_query)
-            for n_done, statement in enumerate(script.more, 1):
+            for n_done, statement in enumerate(script.other_buckets, 1):
                 self._tell(n_done, parts)
                 engine.execute(statement)
             self._tell(len(parts), parts)

@@ -186,16 +186,16 @@ class _Arguments:
 
     engine: Database
     metrics: str | Sequence[str]
-    given: Mapping[str, Any]
+    keywords: Mapping[str, Any]
 
     @property
     def conventions(self) -> dict[str, Any]:
         """The options among them."""
-        return {name: value for name, value in self.given.items() if name not in NAMED}
+        return {name: value for name, value in self.keywords.items() if name not in NAMED}
 
     def sound(self, rankings: Any) -> tuple[Any, str]:
         """Several runs without files that cannot be used, if that is asked for, and the note."""
-        runs = self._runs(rankings) if self.given.get("skip_bad") else {}
+        runs = self._runs(rankings) if self.keywords.get("skip_bad") else {}
         problems = {
             name: f"{str(run)!r} {problem}"
             for name, run in runs.items()
@@ -222,17 +222,17 @@ class _Arguments:
         runs = self._runs(rankings)
         inputs = (labels, *(runs.values() if runs else (rankings,)))
         are_paths = all(table is None or isinstance(table, str | PurePath) for table in inputs)
-        if are_paths and self.given.get("mask") is None:
+        if are_paths and self.keywords.get("mask") is None:
             return rankings, labels, ()
         from sqlmetrics.evaluation.inputs.matrices import Shapes
 
-        label_columns = dict(self.given.get("label_columns") or {})
+        label_columns = dict(self.keywords.get("label_columns") or {})
         label_names = [
             label_columns.get(role, self._column(role)) for role in ("query", "item", "grade")
         ]
-        value = self.given.get("rank") or self._column("score")
+        value = self.keywords.get("rank") or self._column("score")
         columns = (str(self._column("query")), str(self._column("item")), str(value))
-        shapes = Shapes(runs or {"": rankings}, labels, self.given.get("mask"))
+        shapes = Shapes(runs or {"": rankings}, labels, self.keywords.get("mask"))
         tables, labels, notes = shapes.tables(
             columns, (str(label_names[0]), str(label_names[1]), str(label_names[2]))
         )
@@ -248,7 +248,7 @@ class _Arguments:
             read = {name: self._traces(run, has_labels=has_labels) for name, run in runs.items()}
             traces = several_traces(
                 {name: system_traces for name, system_traces in read.items() if system_traces},
-                self.given,
+                self.keywords,
             )
             if isinstance(rankings, StageRuns):
                 traces = replace(traces, rankings=StageRuns(traces.rankings))
@@ -258,9 +258,9 @@ class _Arguments:
             return self.spec(rankings, labels)
         overrides: dict[str, Any] = {} if traces.queries is None else {"queries": traces.queries}
         if traces.labels is None and "." in str(self._column("item")):  # a key is no column
-            label_columns = self.given.get("label_columns") or {}
+            label_columns = self.keywords.get("label_columns") or {}
             overrides["label_columns"] = {"item": USUAL["item"], **label_columns}
-        arguments = replace(self, given={**self.given, **overrides, "where": None})
+        arguments = replace(self, keywords={**self.keywords, **overrides, "where": None})
         spec, tables = arguments.spec(
             traces.rankings, labels if traces.labels is None else traces.labels
         )
@@ -283,13 +283,13 @@ class _Arguments:
         """The tables in traces, if that is what the rankings are."""
         from sqlmetrics.evaluation.inputs.traces import READS_QUERIES, traces_in
 
-        arguments = {**self.given, READS_QUERIES: self._reads_queries}
+        arguments = {**self.keywords, READS_QUERIES: self._reads_queries}
         return traces_in(rankings, self.engine, arguments, has_labels=has_labels)
 
     @property
     def _reads_queries(self) -> bool:
         """Whether a metric file reads a column of the queries."""
-        files = MetricFiles.read(self.given.get("metrics_from") or ())
+        files = MetricFiles.read(self.keywords.get("metrics_from") or ())
         needs = (need for metric in files.metrics.values() for need in metric.needs)
         return any(need.startswith("queries.") for need in needs)
 
@@ -299,7 +299,7 @@ class _Arguments:
 
     def spec(self, rankings: Any, labels: Any) -> tuple[Spec, Tables]:
         """The spec as far as the arguments alone say it, and its tables."""
-        keywords, grades = self.given, self.given.get("grades") or {}
+        keywords, grades = self.keywords, self.keywords.get("grades") or {}
         source_fields, runs = self._one_table(
             rankings, self._columns(has_labels=labels is not None)
         )
@@ -337,11 +337,11 @@ class _Arguments:
 
     def _column(self, role: str) -> Any:
         usual = f"{role}_id" if role in ("query", "item") else role
-        return self.given.get(role, usual)
+        return self.keywords.get(role, usual)
 
     def _columns(self, *, has_labels: bool) -> dict[str, str | None]:
         """Role -> column of the rankings."""
-        keywords, rank = self.given, self.given.get("rank")
+        keywords, rank = self.keywords, self.keywords.get("rank")
         return {
             "query": self._column("query"),
             "item": self._column("item"),
@@ -360,14 +360,14 @@ class _Arguments:
             return None
         columns = {role: self._column(role) for role in roles}
         if table == "labels":
-            columns |= {"group": self.given["group"]} if self.given.get("group") else {}
-            columns |= dict(self.given.get("label_columns") or {})
+            columns |= {"group": self.keywords["group"]} if self.keywords.get("group") else {}
+            columns |= dict(self.keywords.get("label_columns") or {})
         return self._placed(input_table, table) | extra_fields | {"columns": columns}
 
     def _placed(self, input_table: Any, table: str) -> dict[str, Any]:
         """Where a table is, and how its lines are written if it is a file that has them."""
         source_fields = source_of(input_table, table, self.engine.find)
-        file_settings = {name: self.given.get(name) for name in ("separator", "decimal")}
+        file_settings = {name: self.keywords.get(name) for name in ("separator", "decimal")}
         return source_fields | (file_settings if is_separated(source_fields.get("file")) else {})
 
     def _one_table(
@@ -376,7 +376,7 @@ class _Arguments:
         """Where the rankings are, and their columns; several runs are put together."""
         runs = self._runs(rankings)
         if not runs:
-            skip_bad = bool(self.given.get("skip_bad"))
+            skip_bad = bool(self.keywords.get("skip_bad"))
             source_fields = self._placed(rankings, "rankings")
             return source_fields | {"columns": columns, "skip_bad": skip_bad}, None
         sources = {

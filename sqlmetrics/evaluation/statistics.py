@@ -123,7 +123,7 @@ def _of_hash(plan: Plan, table: str, number: int, index: int) -> str:
     """What the rows of a bucket meet; the dialect's own text."""
     translation = plan.translation
     column = f"cast({identifier(plan.shape.columns[table]['query'])} as varchar)"
-    text = translation.own(translation.dialect.quick_hash, column)
+    text = translation.over_column(translation.dialect.quick_hash, column)
     return translation.condition(f"{text} % {number} = {index}")
 
 

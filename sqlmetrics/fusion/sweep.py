@@ -551,14 +551,14 @@ class _Sweeping:
                 engine.free_name("sqlmetrics_items"),
                 with_stages(joined, "select *\nfrom joined_items"),
             )
-            stack.enter_context(items.there(engine))
+            stack.enter_context(items.created_in(engine))
             kept = [Stage("joined_items", "kept", {"table": items.name})]
             keys = ", ".join(fusion.query_keys)
             distinct = f"(select distinct {keys} from {items.name}) as queries"
             n_queries = int(engine.rows(f"select count(*) from {distinct}")[0][0])
             first, *rest = parts(len(variants), n_queries, LISTS)
             lists = Step(engine.free_name("sqlmetrics_lists"), stages.rows(first, kept))
-            stack.enter_context(lists.there(engine))
+            stack.enter_context(lists.created_in(engine))
             inserts = [f"insert into {lists.name}\n{stages.rows(part, kept)}" for part in rest]
             for insert in inserts:
                 engine.execute(insert)

@@ -60,7 +60,9 @@ class ClientDays(Days):
         """Whoever runs it sees to it that labels are not learned from these days."""
         return False
 
-    def holds(self, time: str, zone: str = "", local: Callable[[str], str] = str) -> list[str]:
+    def conditions_on(
+        self, time: str, zone: str = "", local: Callable[[str], str] = str
+    ) -> list[str]:
         """What a time in microseconds meets that lies in them: in a zone, what clocks show."""
         clock_time = local(time) if zone else time
         return [f"{clock_time} >= {self.moments[0]}", f"{clock_time} < {self.moments[1]}"]

@@ -40,18 +40,18 @@ class Destination:
 
     Attributes:
         kind: `file`, `folder`, `delta` or `database`.
-        place: Its path, or its URL.
+        location: Its path, or its URL.
         version: The oldest DuckDB that shall read the file; empty if any will do.
     """
 
     kind: str
-    place: str
+    location: str
     version: str = ""
 
     @property
     def path(self) -> Path:
         """Of a file or a folder."""
-        return Path(self.place)
+        return Path(self.location)
 
 
 def destination(location: str, version: str | None = None) -> Destination:
@@ -141,18 +141,18 @@ def check_writer(target: Database, facts: str) -> None:
 
 
 def _check_database(spec: Spec, to: Destination, days: Days | None, *, adopt: bool) -> None:
-    url = place_of(to.place)
+    url = place_of(to.location)
     if url.is_missing:  # it will be made
         _check_writable(Destination("file", url.path))
         table_names = targets(spec).values()
         dotted = [name for name in table_names if parts(name)[:-1] not in ([], ["main"])]
         if dotted:
             raise SpecError(
-                f"--publish {to.place}: a new database has no schema for {dotted[0]!r}; create it "
-                "first, or publish FILE.duckdb without a URL, which leaves schemas out"
+                f"--publish {to.location}: a new database has no schema for {dotted[0]!r}; create "
+                "it first, or publish FILE.duckdb without a URL, which leaves schemas out"
             )
         return
-    with connect(to.place) as target:
+    with connect(to.location) as target:
         check_writer(target, targets(spec)["facts"])
         check_own(spec, target)
         if not adopt:
@@ -166,7 +166,7 @@ def _check_writable(to: Destination) -> None:
     path = to.path
     if path.exists() and path.is_dir() != (to.kind == "folder"):
         existing_kind = "folder" if path.is_dir() else "file"
-        raise SpecError(f"--publish {to.place}: a {existing_kind} has this name; give {KINDS}")
+        raise SpecError(f"--publish {to.location}: a {existing_kind} has this name; give {KINDS}")
     folder = path if to.kind == "folder" else path.absolute().parent
     existing_folder = next(
         candidate
@@ -179,7 +179,7 @@ def _check_writable(to: Destination) -> None:
             if existing_folder.is_dir()
             else f"{str(existing_folder)!r} is no folder"
         )
-        raise EngineError(f"cannot write {to.place!r}: {reason}")
+        raise EngineError(f"cannot write {to.location!r}: {reason}")
 
 
 def _check_source(engine: Database, file: Path) -> None:
@@ -249,7 +249,7 @@ def alone_spec(spec: Spec) -> Spec:
 
 def delta_table(to: Destination, name: str) -> str:
     """Where a table of Delta is: a folder, or the URL of one."""
-    return f"{to.place.removeprefix(DELTA).rstrip('/')}/{parts(name)[-1]}"
+    return f"{to.location.removeprefix(DELTA).rstrip('/')}/{parts(name)[-1]}"
 
 
 @contextmanager
@@ -259,7 +259,7 @@ def delta_failing(to: Destination, path: str) -> Iterator[None]:
         from deltalake.exceptions import CommitFailedError, DeltaError
     except ModuleNotFoundError:
         raise SpecError(
-            f"--publish {to.place} needs deltalake: pip install 'sqlmetrics[lakehouse]'"
+            f"--publish {to.location} needs deltalake: pip install 'sqlmetrics[lakehouse]'"
         ) from None
     try:
         yield
@@ -288,7 +288,7 @@ def check_delta(
         EngineError: If one cannot be read.
     """
     alone = alone_spec(spec)
-    with connect() as lake, delta_failing(to, to.place):
+    with connect() as lake, delta_failing(to, to.location):
         from deltalake import DeltaTable
 
         for name in targets(alone).values():

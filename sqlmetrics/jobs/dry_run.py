@@ -82,7 +82,7 @@ def _printed(spec: Spec, engine: Database, part: Part) -> str:
     adds = bool(archive.columns) and _has_old_rows(spec, engine, exchange, part.days)
     rows = [
         *exchange.keeping(archive),
-        *exchange.shown(engine),
+        *exchange.preview(engine),
         *archive.forgetting(adds=adds),
         new.log(ends, **counts),
     ]

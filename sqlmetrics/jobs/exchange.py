@@ -348,7 +348,7 @@ class Exchange:
         into = f"insert overwrite table {self._name(table)} by name"
         return f"{into}\n{self.at.text(finished(rows.select)).rstrip()}"
 
-    def shown(self, engine: Database) -> Iterator[str]:
+    def preview(self, engine: Database) -> Iterator[str]:
         """The statements as a run would send them, or of what it asks on the way the sense."""
         if self.at.dialect.writing.replace != OVERWRITE:
             yield from self.statements(set(self.rows))

@@ -298,7 +298,7 @@ def replace_by_day(job: Exchange, table: str, engine: Database) -> None:
         return
     new = _days(engine, f"(\n{rows.select}\n) as fresh")
     staging_name = job.at.name(_key(job, name))
-    staging = engine.made(
+    staging = engine.temporary(
         f"create table {staging_name} as {job.at.name(name)}", f"drop table {staging_name}"
     )
     with staging:

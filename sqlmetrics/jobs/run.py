@@ -265,7 +265,7 @@ def write(
         option = FULL_REFRESH if full_refresh else "--recompute"
         job = _Run(spec, engine, part, allowed, option, datetime.now(UTC), provenance, looks)
         try:
-            return job.done(check=check, execution=execution)
+            return job.execute(check=check, execution=execution)
         except (SqlmetricsError, KeyboardInterrupt) as error:
             job.log_failure(str(error) or STOPPED)
             raise
@@ -308,7 +308,7 @@ class _Run:
         self._input = ""
         self._begun = time.monotonic()
 
-    def done(self, *, check: bool | float, execution: Execution) -> RunReport:
+    def execute(self, *, check: bool | float, execution: Execution) -> RunReport:
         """Evaluate, then exchange the rows."""
         self.engine.driver.name_session(f"{self.spec.title} {self.run_id[:8]}")
         begun_notes = self._begin()

@@ -69,13 +69,13 @@ class SpecView:
         title: The spec's name.
         segment: The segment's name; `all` for all queries.
         metrics: Its metrics.
-        there: The columns of the view that is there behind its keys, which it keeps.
+        existing_columns: The columns of the view that is there behind its keys, which it keeps.
     """
 
     title: str
     segment: str
     metrics: Sequence[Metric]
-    there: Sequence[str] = field(default=())
+    existing_columns: Sequence[str] = field(default=())
 
     @property
     def suffix(self) -> str:
@@ -116,7 +116,7 @@ class SpecView:
         column_by_name = {
             column.name: column for metric in self.metrics for column in metric.of(OWN_PARTS)
         }
-        names = dict.fromkeys((*self.there, *column_by_name))
+        names = dict.fromkeys((*self.existing_columns, *column_by_name))
         return [
             column_by_name.get(name) or Column(f"cast(null as {_kind(name)})", name)
             for name in names

@@ -27,7 +27,7 @@ class Summary:
 
     Attributes:
         spec: What is asked.
-        asked: Which days were asked for; None for all, or those that are missing.
+        requested_days: Which days were asked for; None for all, or those that are missing.
         database: The product and its version; empty until it is open.
         reports: What was written, a range of days each.
         published: Where to the tables were copied.
@@ -37,7 +37,7 @@ class Summary:
     """
 
     spec: Spec
-    asked: Days | None = None
+    requested_days: Days | None = None
     database: str = ""
     reports: list[RunReport] = field(default_factory=list)
     published: list[str] = field(default_factory=list)
@@ -61,8 +61,8 @@ class Summary:
     def days(self) -> tuple[date | None, date | None]:
         """The first day and the day after the last one; None where that is open or unknown."""
         day_ranges = [report.days for report in self.reports if report.days]
-        if not day_ranges and self.asked:
-            day_ranges = [self.asked]
+        if not day_ranges and self.requested_days:
+            day_ranges = [self.requested_days]
         starts, ends = (
             [day_range.start for day_range in day_ranges],
             [day_range.end for day_range in day_ranges],

@@ -230,7 +230,7 @@ def view_statements(
     cuts = list(cells.cuts(spec, sorted(titles)))
     for spec_view in cuts:
         name = bounded(spec.output.named(spec_view.suffix))
-        grown = replace(spec_view, there=columns_of(name, engine)[spec_view.n_keys :])
+        grown = replace(spec_view, existing_columns=columns_of(name, engine)[spec_view.n_keys :])
         selects[spec_view.suffix] = translation.text(finished(grown.select(facts))).rstrip()
     return [*_statements(spec, translation, selects, cuts), *_functions(spec, translation)]
 

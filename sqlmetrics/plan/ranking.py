@@ -475,7 +475,7 @@ class ShownRanks(SortedLists):
         view = {
             "about": "irregular requests: a window ranks their lists",
             "columns": [Column("request_id", "query_id")],
-            "from": lists.others if lists else "",
+            "from": lists.other_requests if lists else "",
             "where": "",
         }
         return Stage("open_lists", "columns", view)

@@ -25,7 +25,7 @@ class Script:
         table: What keeps `per_query`; empty where nothing can be kept.
         kept: The query of its rows.
         keep: The statement that makes it.
-        more: Adds other buckets of queries to it.
+        other_buckets: Adds other buckets of queries to it.
         copies: Write each bucket to a file, from which it is then kept.
         lists: Counts the lists there are, where that is known from what was kept.
         per_query: Reads the per-query table from what was kept; empty where nobody asks.
@@ -41,7 +41,7 @@ class Script:
     stages: tuple[Stage, ...]
     table: str = ""
     kept: str = ""
-    more: tuple[str, ...] = ()
+    other_buckets: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
     lists: str = ""
 
@@ -56,7 +56,7 @@ class Script:
     @property
     def statements(self) -> tuple[str, ...]:
         """All of them, in the order in which they run."""
-        keep_statements = (*self.copies, self.keep, *self.more)
+        keep_statements = (*self.copies, self.keep, *self.other_buckets)
         return tuple(filter(None, (*keep_statements, self.summary, self.per_query, self.drop)))
 
     def over(self, select: str) -> str:
@@ -124,7 +124,7 @@ def make_script(
         per_query=per_query_text(plan, table) if per_query else "",
         drop=f"{dialect.drop} {table}",
         stages=(kept_stage,),
-        more=tuple(f"insert into {table}\n{select}" for select in other_selects),
+        other_buckets=tuple(f"insert into {table}\n{select}" for select in other_selects),
         lists=_lists(plan, table),
     )
 

@@ -116,7 +116,7 @@ class Shape:
     @cached_property
     def tables(self) -> dict[str, Relation]:
         """The tables by name."""
-        return {name: self.at.shown(relation) for name, relation in self._sources.items()}
+        return {name: self.at.protected(relation) for name, relation in self._sources.items()}
 
     @cached_property
     def _sources(self) -> dict[str, Relation]:
@@ -137,7 +137,7 @@ class Shape:
         is_column = self.joined and table == "labels"
         label = f"{identifier(self.columns['labels']['grade'])} is not null"
         requirements = [*[label] * is_column, *self.days_of(table)]
-        candidates = [self.given(table), self.bucket.conditions.get(table, "")]
+        candidates = [self.source_condition(table), self.bucket.conditions.get(table, "")]
         conditions = [condition for condition in candidates if condition]
         wrapped = (
             conditions
@@ -159,7 +159,7 @@ class Shape:
         stage_names = ", ".join(map(literal, funnel.names))
         return [f"cast({identifier(funnel.column)} as varchar) in ({stage_names})"]
 
-    def given(self, table: str) -> str:
+    def source_condition(self, table: str) -> str:
         """What was said of the rows of a table, of all days and queries; empty if nothing."""
         return self.translation.condition(self.written_condition(table))
 
@@ -353,7 +353,7 @@ class Shape:
         Of all days there are, where a system counts between its first and last day.
         """
         has = self.columns["rankings"]
-        conditions = [condition] if (condition := self.given("rankings")) else []
+        conditions = [condition] if (condition := self.source_condition("rankings")) else []
         rankings, everyone = self.tables["rankings"], replace(self, bucket=WHOLE)
         days = "all days of the data" if self.spans_pauses else "all queries"
         view = {

@@ -35,12 +35,12 @@ class ShownLists:
     Attributes:
         ranks: A relation of their labelled items: query_id, what else the rankings have of a
             list, grade and rnk; a list without a label has one row without these two.
-        others: A relation of the requests of all other lists, request_id.
+        other_requests: A relation of the requests of all other lists, request_id.
         facts: The columns of the first that may be segments.
     """
 
     ranks: str
-    others: str
+    other_requests: str
     facts: tuple[str, ...] = ()
 
 
@@ -107,7 +107,7 @@ class Tables:
             unfused=self.unfused and self.unfused.on_all_days,
         )
 
-    def shown(self, relation: Relation) -> Relation:
+    def protected(self, relation: Relation) -> Relation:
         """A table as the compiler prints it: a query of the user's is hidden from translation."""
         return protect_query(relation, self.translation)
 

@@ -156,7 +156,7 @@ def _of_options(dialect: Dialect) -> Iterator[Asked]:
         has = [text for text in texts() if _has(text, option)]
         for choice in option.choices[1:] if option.name not in ELSEWHERE else ():
             if choice.name not in left_out:
-                value = VALUES.get(choice.name, choice.name) if choice.whole else FRACTION
+                value = VALUES.get(choice.name, choice.name) if choice.is_whole else FRACTION
                 extra_options = {"gain": "binary"} if "gain=binary" in choice.needs else {}
                 yield (
                     f"{option.name}={value}",

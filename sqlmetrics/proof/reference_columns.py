@@ -120,7 +120,7 @@ def max_of(items: Ids, grades: Grades, catalogue: Catalogue, day: Any, **setting
     return max(_values(items, grades, catalogue, day, **settings), default=None)
 
 
-def worth(grade: float | None, value: Value, rel: float) -> float:
+def value_of_label(grade: float | None, value: Value, rel: float) -> float:
     """What a label is worth by a column: the value of a relevant one, 0 for NULL and for others."""
     return (value or 0.0) if grade is not None and grade >= rel else 0.0
 

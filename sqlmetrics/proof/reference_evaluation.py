@@ -211,7 +211,7 @@ def _per_query(question: Question, world: World, key: Key) -> Value:
             return None
         values = [_per_query(component, world, key) for component in question.components]
         return combined(question.formula, values)
-    question = world.asked(question, key)
+    question = world.with_ties(question, key)
     if not _is_counted(question, world, key):
         return None
     if _looks_at_unjudged(question, world, key):
@@ -249,7 +249,7 @@ def _undefined(question: Question, world: World, key: Key) -> Value:
 
 def _is_counted(question: Question, world: World, key: Key) -> bool:
     """Whether a query is one of those that the mean of a metric is for."""
-    is_ranked, question = key in world.lists, world.asked(question, key)
+    is_ranked, question = key in world.lists, world.with_ties(question, key)
     if not _counts(question.average_over, world.labels(key) is not None, is_ranked):
         return False
     if not is_ranked and world.missing == "drop":
@@ -337,7 +337,7 @@ def _counts(average_over: str, is_labelled: bool, is_ranked: bool) -> bool:
 
 def mean_parts(question: Question, value: Value, world: World, key: Key) -> tuple[float, float]:
     """What a query adds to the numerator and the denominator of a mean."""
-    question = world.asked(question, key)
+    question = world.with_ties(question, key)
     if question.average == "micro":
         parts = [replace(question, name=name) for name in PARTS_OF_WORTH.get(question.name, ())]
         sums = [world.value(part, key) or 0.0 for part in parts]

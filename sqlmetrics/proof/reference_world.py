@@ -23,7 +23,7 @@ from sqlmetrics.proof.reference import (
     hit_ranks,
     sum_precision,
 )
-from sqlmetrics.proof.reference_columns import OF_WORTH, Catalogue, worth
+from sqlmetrics.proof.reference_columns import OF_WORTH, Catalogue, value_of_label
 from sqlmetrics.proof.reference_groups import Groups
 
 # The mean of a metric over all orders of items with equal scores, in plain Python.
@@ -263,7 +263,7 @@ class World:
         groups = [[*islice(remaining, len(group))] for group in self.tied(key)]
         return [group for group in groups if group]
 
-    def given(self, key: Key) -> dict[str, Any]:
+    def arguments(self, key: Key) -> dict[str, Any]:
         """All that a metric can be given, by the names of its arguments."""
         grades, labels = self.grades(key)
         date, _, query = key
@@ -287,7 +287,9 @@ class World:
         date, _, query = key
         values = self.label_columns.get((date, query), self.label_columns.get((None, query), {}))
         labels = self.labels(key) or {}
-        return {i: worth(grade, values.get((i, column)), rel) for i, grade in labels.items()}
+        return {
+            i: value_of_label(grade, values.get((i, column)), rel) for i, grade in labels.items()
+        }
 
     def rows(self, key: Key) -> Scored:
         """Score and grade of the items of a list that have a label, best first."""
@@ -295,7 +297,7 @@ class World:
         graded = ((item, labels.get(item)) for item in self.items(key))
         return [(scores[item], grade) for item, grade in graded if grade is not None]
 
-    def asked(self, question: Question, key: Key) -> Question:
+    def with_ties(self, question: Question, key: Key) -> Question:
         """The metric at the cutoff that holds for a list: with ties=include there can be more."""
         k = question.arguments.get("k")
         if (
@@ -312,7 +314,7 @@ class World:
 
     def value(self, question: Question, key: Key) -> Value:
         """A metric of one list, before any policy."""
-        inputs, groups = self.given(key), self.groups(key)
+        inputs, groups = self.arguments(key), self.groups(key)
         if question.name in OF_WORTH:
             arguments = question.arguments
             worths = self.worths(key, column=arguments["column"], rel=arguments["rel"])

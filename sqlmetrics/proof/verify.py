@@ -108,7 +108,7 @@ def sampled(spec: Spec, engine: Database, most: int = SAMPLE) -> tuple[Spec, int
     tables = opened(spec, engine)
     check_columns(make_plan(spec, tables), engine)
     source = source_text(
-        tables.shown(tables.rankings),
+        tables.protected(tables.rankings),
         translation.condition(tables.condition("rankings", spec.rankings)),
     )
     column = identifier(spec.rankings.columns.query)
@@ -128,7 +128,7 @@ def _restricted(spec: Spec, last: str, translation: Translation) -> Spec:
     """The spec with the queries alone whose hash is not above one, in its rankings and labels."""
 
     def part(source: Source, query: str) -> Source:
-        hashed = translation.own(
+        hashed = translation.over_column(
             translation.dialect.hashed, f"cast({identifier(query)} as varchar)"
         )
         return _where(source, f"{hashed} <= {literal(last)}")

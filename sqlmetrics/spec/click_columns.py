@@ -86,7 +86,7 @@ class LogColumns(ImpressionColumns):
     """The currency of the amount. Several are refused, since they do not add up."""
 
     @property
-    def done(self) -> Mapping[str, str]:
+    def column_by_action(self) -> Mapping[str, str]:
         """Action -> its column."""
         clicked = {CLICK: self.clicked} if self.clicked else {}
         return clicked | dict(self.actions)

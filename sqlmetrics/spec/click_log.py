@@ -456,14 +456,14 @@ class Clicks(Model):
     def _pooled_of_something(self) -> Clicks:
         if self.labels.pools and self.columns and self.columns.query is None:
             raise ValueError(f"labels of pool query_item need {self._place}.columns.query")
-        bought = self.log is None or PURCHASE in self.log.columns.done
+        bought = self.log is None or PURCHASE in self.log.columns.column_by_action
         if self.labels.rate == "purchase_rate" and not bought:
             raise ValueError(f"rate purchase_rate needs {self._place}.columns.actions.{PURCHASE}")
         return self
 
     @model_validator(mode="after")
     def _can_succeed(self) -> Clicks:
-        column_by_action = self.log.columns.done if self.log else None
+        column_by_action = self.log.columns.column_by_action if self.log else None
         lacks = [
             action
             for action in self.success_actions

@@ -121,9 +121,9 @@ class Counterfactual(Model):
     def _check_lists(self) -> None:
         """Raise ValueError if whole lists and items are asked for, or lists deeper than known."""
         measures = [counterfactual_metric(metric) for metric in self.measured]
-        list_metrics = [measure for measure in measures if measure.metric.whole]
+        list_metrics = [measure for measure in measures if measure.metric.weighs_lists]
         if list_metrics and len(list_metrics) < len(measures):
-            item_metric = next(measure for measure in measures if not measure.metric.whole)
+            item_metric = next(measure for measure in measures if not measure.metric.weighs_lists)
             raise ValueError(
                 f"metrics: {list_metrics[0]} weighs whole lists but {item_metric} weighs items; "
                 "estimate them in two specs"
@@ -149,7 +149,7 @@ class Counterfactual(Model):
     @property
     def weighs_lists(self) -> bool:
         """Whether whole lists are weighed, and not the positions of their items."""
-        return any(counterfactual_metric(metric).metric.whole for metric in self.measured)
+        return any(counterfactual_metric(metric).metric.weighs_lists for metric in self.measured)
 
     @property
     def weighs_positions(self) -> bool:

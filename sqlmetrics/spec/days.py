@@ -53,14 +53,14 @@ class Days(Model):
         start = max(self.start or date.min, other.start or date.min)
         return start < min(self.end or date.max, other.end or date.max)
 
-    def holds(self, time: str, zone: str = "", _: Callable[[str], str] = str) -> list[str]:
+    def conditions_on(self, time: str, zone: str = "", _: Callable[[str], str] = str) -> list[str]:
         """What a time in microseconds meets that lies in them.
 
         Args:
             time: The time.
             zone: Whose days they are; empty for UTC.
 
-        >>> Days(start="2026-01-01").holds("shown_at")
+        >>> Days(start="2026-01-01").conditions_on("shown_at")
         ['shown_at >= 1767225600000000']
         """
         ends = {">=": self.start, "<": self.end}

@@ -22,7 +22,7 @@ class NamedValue:
     """A value that a spec names.
 
     Attributes:
-        place: What names it, like `labels.grades`.
+        spec_key: What names it, like `labels.grades`.
         role: What it is: `action`, `system`, or the name of a segment.
         value: The value.
         decides: Whether a number silently becomes another one where no row has it; else a note
@@ -30,7 +30,7 @@ class NamedValue:
         measures: Whether it is the action of a metric.
     """
 
-    place: str
+    spec_key: str
     role: str
     value: str
     decides: bool = True

@@ -119,7 +119,7 @@ _BY_GRADE: Node = {"type": "array", "items": {"type": "number", "minimum": 0}, "
 
 def _kind(choice: Choice) -> Node:
     """The values that a choice stands for."""
-    return _VALUES[choice.name] if choice.whole else {"type": "number"}
+    return _VALUES[choice.name] if choice.is_whole else {"type": "number"}
 
 
 def _option(option: Option) -> Node:

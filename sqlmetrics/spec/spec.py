@@ -513,7 +513,7 @@ class Spec(Model):
             if (
                 measure.action
                 and log
-                and measure.action not in (column_by_action := log.columns.done)
+                and measure.action not in (column_by_action := log.columns.column_by_action)
             ):
                 problem = unknown("action of log.columns.actions", measure.action, column_by_action)
                 yield f"{measure}: {problem}"

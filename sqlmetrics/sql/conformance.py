@@ -50,18 +50,18 @@ class Trust:
     """How far a dialect can be trusted.
 
     Attributes:
-        how: `executed`, `executed in part`, `executed on a similar engine` or `parsed only`.
+        level: `executed`, `executed in part`, `executed on a similar engine` or `parsed only`.
         run: What was executed, if anything was.
     """
 
-    how: str
+    level: str
     run: Conformance | None = None
 
     def __str__(self) -> str:
         if self.run is None:
             return "parsed only; it was executed on no engine"
         cases = f"{self.run.cases} of {self.run.cases + self.run.left_out} cases "
-        relative = " as a relative" if self.how == "executed on a similar engine" else ""
+        relative = " as a relative" if self.level == "executed on a similar engine" else ""
         return f"{cases if self.run.left_out else ''}executed on {self.run}{relative}"
 
 
@@ -69,7 +69,7 @@ def trust(dialect: Dialect) -> Trust:
     """How far a dialect can be trusted.
 
     >>> from sqlmetrics.sql.dialects import DIALECTS
-    >>> trust(DIALECTS["trino"]).how
+    >>> trust(DIALECTS["trino"]).level
     'executed in part'
     """
     for name, level in (

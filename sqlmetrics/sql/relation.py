@@ -38,14 +38,14 @@ class Relation:
         location: Where its rows are: the path, the table's name or the query.
         ordered: Whether its rows have an order of their own.
         columns: The names its columns have, where the format itself fixes them.
-        asks: What else can be asked of it; see `Format`.
+        details: What else can be asked of it; see `Format`.
         texts: Whether all its values are texts, a list as JSON writes it.
         lists: Columns that hold lists, as SQL and their names; it has one row per item.
         added: What it has beside its columns then, likewise.
         separator: What is between the values of a line, as SQL's text has it.
         trimmed: Whether the blanks around values are left out.
         decimals: Its columns of numbers with a decimal comma.
-        whole: Its columns of floating-point numbers that are read as whole ones.
+        whole_numbers: Its columns of floating-point numbers that are read as whole ones.
         files: Those alone that are read, where the path names more; empty for all.
         folder: Where the names of its files begin, if it has a column `file` with these names.
         has_blanks: Whether the names of its runs of TREC may have blanks.
@@ -56,14 +56,14 @@ class Relation:
     location: str
     ordered: bool = False
     columns: tuple[tuple[str, str], ...] = ()
-    asks: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
     texts: bool = False
     lists: tuple[tuple[str, str], ...] = ()
     added: tuple[tuple[str, str], ...] = ()
     separator: str = ""
     trimmed: bool = False
     decimals: tuple[str, ...] = ()
-    whole: tuple[str, ...] = ()
+    whole_numbers: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     folder: str | None = None
     has_blanks: bool = False
@@ -74,12 +74,12 @@ class Relation:
     @property
     def named(self) -> bool:
         """Whether the names as the file has them can be asked for."""
-        return "names" in self.asks
+        return "names" in self.details
 
     @property
     def loses_types(self) -> bool:
         """Whether it has texts of values whose types can be asked for, as JSON has them."""
-        return "types" in self.asks
+        return "types" in self.details
 
     @property
     def of_all_files(self) -> Relation:

@@ -123,9 +123,9 @@ class Translation:
 
     def expression(self, template: str, column: str) -> str:
         """What stands for an expression over a column that is of the dialect already."""
-        return self.own_text(self.own(template, column))
+        return self.own_text(self.over_column(template, column))
 
-    def own(self, template: str, column: str) -> str:
+    def over_column(self, template: str, column: str) -> str:
         """An expression of the dialect over a column, which is told in DuckDB's words."""
         if not self.changes:
             return template.format(column=column)

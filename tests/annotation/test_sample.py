@@ -325,7 +325,7 @@ def test_the_stratified_mean_by_hand() -> None:
         pytest.approx(3.2 - reach),
         pytest.approx(3.2 + reach),
     )
-    assert (found.counted, found.drawn, found.population) == (5, 5, 10)
+    assert (found.counted, found.n_drawn, found.population) == (5, 5, 10)
 
 
 def test_the_ratio_by_hand() -> None:
@@ -340,7 +340,7 @@ def test_the_ratio_by_hand() -> None:
 def test_queries_without_a_value_are_no_zeros() -> None:
     found = estimator.mean([Stratum(3, [1.0, None, 0.5])])
     assert found.value == pytest.approx(0.75, rel=1e-15)
-    assert (found.counted, found.drawn) == (2, 3)
+    assert (found.counted, found.n_drawn) == (2, 3)
     nothing = estimator.mean([Stratum(3, [None, None])])
     assert nothing.value is None
     assert nothing.low is None

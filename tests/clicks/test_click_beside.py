@@ -74,7 +74,7 @@ def test_systems_and_segments_are_kept_apart() -> None:
         ("s", "all", 1.0),
         ("s", "us", -1.0),
     ]
-    assert [line.place for line in found.lines[::3]] == [
+    assert [line.cell for line in found.lines[::3]] == [
         ("s", "all", "all"),
         ("t", "all", "all"),
         ("s", "country", "us"),

@@ -306,7 +306,7 @@ def test_ribbons_are_as_wide_as_what_they_carry(made: sm.Report) -> None:
     worse = sum(row["y2"] - row["y"] for row in ends.values() if row["sign"] < 0)
     moved = {(r["before"], r["after"]): r["n"] for r in made.content.profile.first}
     assert worse == sum(n for (old, new), n in moved.items() if old < new), "1 < 2-3 < 4-10"
-    bars = chart.given["bars"]
+    bars = chart.parameters["bars"]
     assert sum(one["y2"] - one["y"] for one in bars) == 2 * len(_pairs(made))
 
 
@@ -428,7 +428,7 @@ def test_deploys_are_marked_on_the_days_and_told(made: sm.Report) -> None:
         {"day": "2027-01-01", "name": "2.2"},
     ]
     found = sm.Report(replace(made.content, deploys=deploys)).plot("days")
-    assert [row["mark"] for row in found.chart.given["deploys"]] == ["1"], "within the days"
+    assert [row["mark"] for row in found.chart.parameters["deploys"]] == ["1"], "within the days"
     assert " Deploys: (1) 2026-11-09 2.1." in found.sentence(made.words)
 
 

@@ -208,7 +208,7 @@ def _hidden_systems(report: sm.Report, picture: Picture) -> set[str]:
 
 def _check_sum(report: sm.Report, picture: Picture, n_others: int) -> None:
     """The bars of all slices come to the difference; those past the largest are one bar."""
-    *_, last, total = picture.chart.given["sums"]
+    *_, last, total = picture.chart.parameters["sums"]
     assert not n_others or last["label"].startswith(f"{n_others} others (")
     whole = report.content.row(report.content.main, report.content.first)
     assert whole
@@ -226,7 +226,7 @@ def _check_values(picture: Picture) -> None:
         assert all(len(panel) < 2 and "" not in panel for panel in of_panels), "a scale of its own"
         drawn = {row["label"].rpartition(" · ")[2] for row in rows}
         named = {row[picture.columns.index("metric")] for row in picture.cells}
-        assert drawn == named or picture.left_out.startswith(" The chart shows")
+        assert drawn == named or picture.first_number_out.startswith(" The chart shows")
     if picture.name in ("days", "trend"):
         days = [row["day"] for row in rows]
         assert days == sorted(days)
@@ -299,7 +299,7 @@ def _drawn_rows(picture: Picture) -> set[tuple[str, ...]]:
     """The rows of a chart, as its table writes them."""
     name, chart = picture.name, picture.chart
     if name == "contributions":  # before the sum of the others and the total
-        bars = [bar for bar in chart.given["sums"][:-1] if " others (" not in bar["label"]]
+        bars = [bar for bar in chart.parameters["sums"][:-1] if " others (" not in bar["label"]]
         return {(bar["label"].rpartition(" (")[0], bar["text"]) for bar in bars}
     if name == "funnel":  # between all and what is left
         return {(bar["label"],) for bar in chart.rows[1:-1]}
@@ -376,8 +376,8 @@ def _slices(picture: Picture) -> Rows:
 
 
 def _verdicts(picture: Picture) -> Rows:
-    difference = picture.left + 2
-    return ((*row[: picture.left], row[difference]) for row in picture.cells)
+    difference = picture.first_number + 2
+    return ((*row[: picture.first_number], row[difference]) for row in picture.cells)
 
 
 def _cleaning(picture: Picture) -> Rows:

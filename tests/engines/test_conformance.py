@@ -91,11 +91,11 @@ def test_every_number(name: str, servers: Servers) -> None:
 def test_what_was_executed_is_told() -> None:
     """The label of every engine that is executed above, by the file that a run has left."""
     for name in ("duckdb", "sqlite", "postgres", "mariadb", "clickhouse", "spark", "datafusion"):
-        assert trust(DIALECTS[name]).how == "executed", name
+        assert trust(DIALECTS[name]).level == "executed", name
     for name in ("bigquery", "databricks", "mysql", "redshift", "snowflake"):
-        assert trust(DIALECTS[name]).how == "executed on a similar engine", name
+        assert trust(DIALECTS[name]).level == "executed on a similar engine", name
     for name in ("sail", "trino"):
-        assert trust(DIALECTS[name]).how == "executed in part", name
+        assert trust(DIALECTS[name]).level == "executed in part", name
     told = {row[0]: row[2] for row in learn.table("dialects").rows}
     assert told.keys() == DIALECTS.keys()
 

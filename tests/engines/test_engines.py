@@ -239,10 +239,10 @@ def test_what_is_made_is_dropped_also_after_a_failure(engine):
         temporary = "temp" if engine.dialect in ("sqlite", "duckdb") else "temporary"
         create, drop = f"create {temporary} table made as select 1 as n", "drop table made"
     create = "-- what it is for\n" * 60 + create  # no pattern takes long over it
-    with engine.made(create, drop):
+    with engine.temporary(create, drop):
         assert engine.rows("select n from made") == [(1,)]
     assert engine.find("made") is None
-    with pytest.raises(ZeroDivisionError), engine.made(create, drop):
+    with pytest.raises(ZeroDivisionError), engine.temporary(create, drop):
         1 / 0  # noqa: B018
     assert engine.find("made") is None
 

@@ -143,8 +143,8 @@ def test_profiles_are_rendered_as_dbt_renders_them(profiles, monkeypatch, tmp_pa
         f'outputs: {{a: {{type: duckdb, path: "{path}"}}, b: {{type: postgres, port: "{port}", '
         "host: h, pass: '{{#s3cr3t'}, c: {type: duckdb, path: \"{{ env_var('A') | s3 }}\"}}"
     )
-    assert Profiles(profiles).output("a").place.path == f"{tmp_path}/w.duckdb"
-    there = Profiles(profiles).output("b").place
+    assert Profiles(profiles).output("a").url.path == f"{tmp_path}/w.duckdb"
+    there = Profiles(profiles).output("b").url
     assert (there.port, there.password) == (54, "{{#s3cr3t")
     assert "a value with env_var: No filter named 's3'" in told("c", profiles=profiles)
 

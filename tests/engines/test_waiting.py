@@ -426,7 +426,7 @@ def test_a_users_connection_gets_its_memory_back_and_tables_are_analysed(servers
             assert settings(engine, *SETTINGS) == tuple(SETTINGS.values())
             name = engine.register("data", pa.table({"n": [*range(50)]}))
             kept = "create temporary table kept as\nselect n from " + name
-            with engine.made(kept, "drop table kept"):
+            with engine.temporary(kept, "drop table kept"):
                 sql = "select reltuples from pg_class where relname in ('data', 'kept')"
                 assert engine.rows(sql) == [(50.0,), (50.0,)]
         names = ("work_mem", *SETTINGS)
@@ -451,10 +451,10 @@ def test_a_run_whose_connection_is_cut_has_a_row_in_the_log(
             admin.load(f"shop_{name}", pq.read_table(tmp_path / f"{name}.parquet"))
     try:
         sqlmetrics("run", "s.yml", "--connection", url, folder=tmp_path)
-        usual = Postgres.made
+        usual = Postgres.temporary
 
         @contextmanager
-        def made(self: Postgres, create: str, drop: str) -> Iterator[None]:
+        def temporary(self: Postgres, create: str, drop: str) -> Iterator[None]:
             with usual(self, create, drop):
                 names = self.rows("select application_name from pg_stat_activity")
                 assert any(name.startswith("sqlmetrics shop ") for (name,) in names if name)
@@ -465,10 +465,10 @@ def test_a_run_whose_connection_is_cut_has_a_row_in_the_log(
                     admin.rows(sql + "where application_name like 'sqlmetrics shop %'")
                 yield
 
-        monkeypatch.setattr(Postgres, "made", made)
+        monkeypatch.setattr(Postgres, "temporary", temporary)
         code = {"terminated": 3, "stopped": 130}[cut]
         sqlmetrics("run", "s.yml", "--connection", url, folder=tmp_path, expect=code)
-        monkeypatch.setattr(Postgres, "made", usual)
+        monkeypatch.setattr(Postgres, "temporary", usual)
         with open_driver(url) as admin:
             sql = "select outcome, message from cut.facts_runs order by started_at"
             (_, (outcome, message)) = admin.rows(sql)

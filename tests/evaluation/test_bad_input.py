@@ -453,7 +453,7 @@ def test_repeated_rows_are_told_beside_bad_values() -> None:
     labels = pa.table({"query_id": ["q1", "q1"], "item_id": ["a", "a"], "grade": [1.0, None]})
     with pytest.raises(sm.InputError) as told:
         sm.evaluate(pa.table(REPEATED), labels, ["mrr"])
-    kinds = [(one.table, one.what, one.count) for one in told.value.details]
+    kinds = [(one.table, one.message, one.count) for one in told.value.details]
     assert kinds == [
         ("rankings", "query_id is NULL in 2 rows", 2),
         ("rankings", "score is NULL in 1 row", 1),

@@ -152,7 +152,7 @@ def shown_vs_ranked(
         raise SpecError(f"k must be 1 or more, given {k}")
     source = ranked if isinstance(ranked, RankedLists) else ClickRankings(**ranked)
     engine = log.engine
-    with Step(LISTS, _lists(log, source)).there(engine):
+    with Step(LISTS, _lists(log, source)).created_in(engine):
         names = {"lists": LISTS, "ranked_list": RANKED, "shown_list": SHOWN}
         ((n_all, *met),) = engine.rows(print_template("clicks/met", names))
         n_both, n_only_ranked, n_only_shown = (int(n or 0) for n in met)
@@ -453,7 +453,7 @@ def soundness(
     if unit == "users" and not has_users:
         raise SpecError("the log has no column of users; set unit: requests to count its requests")
     unit = unit or ("users" if has_users else "requests")
-    with Step(SERVED, _served(log, title)).there(log.engine):
+    with Step(SERVED, _served(log, title)).created_in(log.engine):
         assigned = log.engine.rows(print_template("clicks/assigned", {"served": SERVED}))
         n = {system: int(users if unit == "users" else all) for system, all, users in assigned}
         several = len(n) > 1

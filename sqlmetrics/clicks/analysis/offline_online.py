@@ -52,7 +52,7 @@ class Line:
     online: Mapping[str, float]
 
     @property
-    def place(self) -> Place:
+    def cell(self) -> Place:
         """What it is of."""
         return self.system, self.segment_name, self.segment_value
 
@@ -159,7 +159,7 @@ def _lines(lines: Sequence[Line]) -> Table:
     offline = metrics(line.offline for line in lines)
     online = metrics(line.online for line in lines)
     rows = [
-        [str(line.metric_date), *_place(line.place)]
+        [str(line.metric_date), *_place(line.cell)]
         + [metric_value(line.offline.get(name)) for name in offline]
         + [metric_value(line.online.get(name)) for name in online]
         for line in lines
@@ -318,7 +318,7 @@ def _series(lines: Sequence[Line]) -> Iterator[tuple[Place, tuple[str, str], Ser
     """Every pair of metrics of every place, and both by day."""
     by_place: dict[Place, list[Line]] = {}
     for line in lines:
-        by_place.setdefault(line.place, []).append(line)
+        by_place.setdefault(line.cell, []).append(line)
     for group, group_lines in by_place.items():
         for offline_metric in metrics(line.offline for line in group_lines):
             for two in metrics(line.online for line in group_lines):

@@ -277,19 +277,19 @@ class Asked:
         tolerance: A round in which no propensity would change by a larger share is the last.
         max_rounds: After so many it ends at the latest.
         replicates: How many samples of the queries are drawn.
-        told: Is told each round, as the log `sqlmetrics` is.
+        on_round: Is told each round, as the log `sqlmetrics` is.
     """
 
     tolerance: float
     max_rounds: int
     replicates: int
-    told: Callable[[Round], None] | None = None
+    on_round: Callable[[Round], None] | None = None
 
     def tell(self, iteration: Round) -> None:
         """Tell of a round."""
         _LOG.info("em %s", iteration)
-        if self.told:
-            self.told(iteration)
+        if self.on_round:
+            self.on_round(iteration)
 
 
 def fitted(
@@ -308,7 +308,7 @@ def fitted(
         pairs = stage(
             "pair_counts", {"moved": MOVED, "positions": [*start], "layout": literal(group or "")}
         )
-        with Step(PAIRS, select_of([pairs])).there(engine):
+        with Step(PAIRS, select_of([pairs])).created_in(engine):
             fit_by_group[group] = _fitted(engine, group, start, counts[group or ""], limits)
     return fit_by_group
 
@@ -330,10 +330,10 @@ def _fitted(
     path, rounds = Anderson(), list[Round]()
     with ExitStack() as stack:
         current = stack.enter_context(ExitStack())
-        current.enter_context(_first(group, looks).there(engine))
+        current.enter_context(_first(group, looks).created_in(engine))
         for number in range(1, limits.max_rounds + 1):
             later = ExitStack()
-            later.enter_context(_next(looks, number).there(engine))
+            later.enter_context(_next(looks, number).created_in(engine))
             current.close()
             current = stack.enter_context(later)
             image, log_likelihood = _examinations(engine, looks, counts, number)

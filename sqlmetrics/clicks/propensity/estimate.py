@@ -222,7 +222,7 @@ class Identifiability:
                 f"{examples}"
             )
 
-    def known(self) -> int:
+    def last_known_position(self) -> int:
         """Down to which position the log can answer."""
         last = 0
         for reach in self.positions:
@@ -315,7 +315,9 @@ def refusal(identifiability_by_group: Mapping[str | None, Identifiability], meth
     ]
     if not problems:
         return ""
-    last_position = min(identified.known() for identified in identifiability_by_group.values())
+    last_position = min(
+        identified.last_known_position() for identified in identifiability_by_group.values()
+    )
     less = [f"propensity.positions: {last_position}"] if last_position > 1 else []
     ways = [
         *less,
@@ -374,11 +376,11 @@ class PropensityEstimate(Tabular):
 
     def warnings(self) -> Iterator[str]:
         """What is doubtful about them, and about rates that are corrected by them."""
-        if self.rounds and self.moves and self.moves.each < SPARSE:
+        if self.rounds and self.moves and self.moves.impressions_per_pair < SPARSE:
             yield (
-                f"em learns {self.moves.n_pairs:,.0f} attractions from {self.moves.each:,.1f} "
-                "impressions each, which is few: it overestimates how often users look at lower "
-                "positions; use method: harvest"
+                f"em learns {self.moves.n_pairs:,.0f} attractions from "
+                f"{self.moves.impressions_per_pair:,.1f} impressions each, which is few: it "
+                "overestimates how often users look at lower positions; use method: harvest"
             )
         for last_round in self._last_rounds:
             if last_round.change > self.tolerance:
@@ -460,7 +462,7 @@ def estimate(
         raise SpecError("clicks.propensity has method none; set harvest, em, randomised or given")
     position_tables = replace(tables, keeps_positions=True)
     step = Step(ITEM_POSITIONS, select_of(position_tables.stages_of("item_positions")))
-    with nullcontext() if tables.keeps_positions else step.there(engine):
+    with nullcontext() if tables.keeps_positions else step.created_in(engine):
         propensity_estimate = _estimated(position_tables, engine, progress)
         corrected_tables = replace(position_tables, propensities=propensity_estimate.curve)
         return replace(propensity_estimate, correction=correction(corrected_tables, engine))

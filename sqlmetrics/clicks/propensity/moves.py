@@ -108,14 +108,14 @@ class Moves:
     n_impressions: float
 
     @property
-    def each(self) -> float:
+    def impressions_per_pair(self) -> float:
         """Impressions a pair."""
         return self.n_impressions / self.n_pairs if self.n_pairs else 0.0
 
     def __str__(self) -> str:
         return (
             f"{self.n_pairs:,.0f} pairs of a query and an item were shown at several positions "
-            f"and clicked, with {self.each:,.1f} impressions each"
+            f"and clicked, with {self.impressions_per_pair:,.1f} impressions each"
         )
 
 

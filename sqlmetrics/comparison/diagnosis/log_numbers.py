@@ -55,7 +55,7 @@ class Ratio:
         bottom: The sum of the denominators.
         top2: The sum of the squares of the users' numerators; `bottom2` likewise.
         bottom2: See `top2`.
-        both: The sum of the users' numerators times their denominators.
+        products: The sum of the users' numerators times their denominators.
     """
 
     n: int
@@ -63,7 +63,7 @@ class Ratio:
     bottom: float
     top2: float
     bottom2: float
-    both: float
+    products: float
 
     @property
     def value(self) -> float | None:
@@ -75,7 +75,7 @@ class Ratio:
         """The ratio with its error; None where there is nothing below the line."""
         if not self.bottom:
             return None
-        squares = {"x2": self.top2, "xw": self.both, "w2": self.bottom2}
+        squares = {"x2": self.top2, "xw": self.products, "w2": self.bottom2}
         return ratio_of_sums(self.value, self.n, w=self.bottom, **squares)
 
 
@@ -345,14 +345,14 @@ class _Rates:
     Attributes:
         log: The log.
         spec: What is asked of it.
-        asked: Its online metrics.
+        online_measures: Its online metrics.
         plan: The plan of the evaluation of its lists; None without a metric of them.
         script: How `per_query` is read; likewise.
     """
 
     log: CleanLog
     spec: Spec
-    asked: Sequence[Online]
+    online_measures: Sequence[Online]
     plan: Plan | None = None
     script: Script | None = None
 
@@ -364,8 +364,8 @@ class _Rates:
             sums = RequestSums(self.log.tables, self.spec, self.plan, column)
             queries = []
             if sums.tells_online:
-                names = {metric.column: str(metric) for metric in self.asked}
-                queries.append((sums.online(self.asked), names))
+                names = {metric.column: str(metric) for metric in self.online_measures}
+                queries.append((sums.online(self.online_measures), names))
             if self.plan:
                 names = {measure.column: str(measure) for measure in measures}
                 queries.append((sums.offline(measures), names))
@@ -376,7 +376,7 @@ class _Rates:
                         str(row["served_by"]), {}
                     )
                     of_system |= {name: read(row, column) for column, name in names.items()}
-        signs = {str(metric): SIGNS[metric.metric.better] for metric in self.asked}
+        signs = {str(metric): SIGNS[metric.metric.better] for metric in self.online_measures}
         signs |= {str(measure): SIGNS[measure.metric.better] for measure in measures}
         return dict(ratios), signs
 

@@ -414,7 +414,7 @@ def _headings(spec: Spec, texts: Sequence[str], measures: Sequence[Measure]) -> 
 
 
 def _missing_notes(
-    summary: Mapping[tuple[Any, ...], Row], measure: Measure, names: Sequence[str], how: Any
+    summary: Mapping[tuple[Any, ...], Row], measure: Measure, names: Sequence[str], option: Any
 ) -> Iterator[str]:
     """Which systems have no list of some topics."""
     missing = {name: summary.get((measure.name, measure.k or 0, name), {}) for name in names}
@@ -424,7 +424,7 @@ def _missing_notes(
         if row.get("n_missing")
     ]
     if texts:
-        meaning = "counted as empty lists" if how == "zero" else "left out"
+        meaning = "counted as empty lists" if option == "zero" else "left out"
         yield f"topics without a list, {meaning}: {', '.join(texts)}"
 
 

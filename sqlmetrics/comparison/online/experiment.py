@@ -532,7 +532,7 @@ class Look:
         if n_days < 2:
             return
         step, ratios = by_exposure(self.ratios, n_days)
-        with step.there(ratios.log.engine):
+        with step.created_in(ratios.log.engine):
             order = [name for name, _ in spans(n_days)]
             rows = self._metrics(ratios, name=SINCE)
             yield from sorted(
@@ -704,13 +704,13 @@ class _Nights:
     Attributes:
         spec: What is asked.
         settings: What is asked of the experiment.
-        whole: Its metrics, over all days.
+        full_ratios: Its metrics, over all days.
         notes: What the last running total came to.
     """
 
     spec: Spec
     settings: ClickExperiment
-    whole: OnlineRatios
+    full_ratios: OnlineRatios
     notes: list[str] = field(default_factory=list)
 
     def days(self, ends: Ends) -> set[date]:
@@ -723,19 +723,19 @@ class _Nights:
         conditions.append("metric_date is not null")
         where = "\n    and ".join(conditions)
         select = f"select distinct metric_date\nfrom {EVERY_DAY}\nwhere {where}"
-        return {day_of(day) for (day,) in self.whole.log.engine.rows(select)}
+        return {day_of(day) for (day,) in self.full_ratios.log.engine.rows(select)}
 
     def look(self, day: date, span: str) -> list[dict[str, Any]]:
         """The rows of a day alone, or of all days up to it."""
         days = Days(start=day if span == DAY else self.settings.start, end=day + timedelta(1))
-        before = self.whole.options.before
+        before = self.full_ratios.options.before
         condition = Period("", days).condition
         if before is not None:
             condition = f"(\n    {condition}\n)\nor (\n    {before.condition}\n)"
         step = Step(UNITS, f"select *\nfrom {EVERY_DAY}\nwhere {condition}")
-        options = replace(self.whole.options, days=days)
-        with step.there(self.whole.log.engine):
-            return self.rows(replace(self.whole, options=options, covered={}), day, span)
+        options = replace(self.full_ratios.options, days=days)
+        with step.created_in(self.full_ratios.log.engine):
+            return self.rows(replace(self.full_ratios, options=options, covered={}), day, span)
 
     def rows(self, ratios: OnlineRatios, day: date, span: str) -> list[dict[str, Any]]:
         """The rows of a look; without numbers where nobody may look, or a variant is not there."""

@@ -408,7 +408,7 @@ class OnlineRatios:
             engine, compared = self.log.engine, (baseline, *systems)
             step = linearised(spread, self.table, compared, sides.days, engine)
             self.statements.append(step.statement(engine.translation))
-            with step.there(engine):
+            with step.created_in(engine):
                 linear = replace(sides, terms=spread, units=LINEAR, by=(), days="", earlier=None)
                 moments_by_key |= self._moments(linear)
         return [
@@ -662,7 +662,7 @@ def winsorised(
             )
     step = Step(CUT, _cut(ratios, terms, cuts))
     ratios.statements.append(step.statement(engine.translation))
-    with step.there(engine):
+    with step.created_in(engine):
         yield replace(ratios, units=CUT, table=CUT), notes
 
 

@@ -181,7 +181,7 @@ class Content:
         return tuple(system for system in first if system in present)
 
     @property
-    def others(self) -> tuple[str, ...]:
+    def compared_systems(self) -> tuple[str, ...]:
         """The systems that are compared with the baseline."""
         return tuple(system for system in self.systems if system != self.baseline)
 

@@ -38,7 +38,7 @@ def verdicts(content: Content, words: Words) -> Picture | None:
     rows = [row for row in table_rows if row["ci_low"] is not None]
     if not rows:
         return None
-    several = len(content.others) > 1
+    several = len(content.compared_systems) > 1
     by_metric = sorted(rows, key=lambda row: content.metrics.index(row["metric"]))
     label = "{system} · {metric}" if several else "{metric}"
     shown_rows = by_metric[:SHOWN_ROWS]
@@ -147,7 +147,7 @@ def _contribution(content: Content, words: Words, name: str, rows: Sequence[Row]
         about["interval"] = words("contributions.apart", **about)
     chart = Chart("contributions", bars, {"sums": sums, "domain": _domain(bars)})
     headings = [words(f"column.{column}") for column in names]
-    return Picture("contributions", chart, headings, cells, 1, about, more=name)
+    return Picture("contributions", chart, headings, cells, 1, about, suffix=name)
 
 
 def _with_others(rows: Sequence[Row], words: Words) -> list[Row]:

@@ -314,7 +314,7 @@ class _Comparing:
     """Systems beside a baseline, while the values of the queries are kept."""
 
     plan: Plan
-    asks: Options
+    options: Options
     script: Script
     engine: Database
 
@@ -322,7 +322,7 @@ class _Comparing:
         """With what there is of a comparison; where there is none, the reason is a note."""
         statements = Statements(self.script, self.engine)
         measures, notes = findings.comparable(self.plan)
-        options = replace(self.asks, baseline=self._baseline)
+        options = replace(self.options, baseline=self._baseline)
         pairing, design_notes = design(
             self.plan, measures, options, lambda text: statements.rows([], text)
         )
@@ -334,7 +334,9 @@ class _Comparing:
 
     def _compared(self, content: Content, statements: Statements, pairing: Pairing) -> Content:
         """With differences and pictures of a pairing."""
-        options = replace(self.asks, baseline=self._baseline, contributions=bool(self.asks.by))
+        options = replace(
+            self.options, baseline=self._baseline, contributions=bool(self.options.by)
+        )
         try:
             sums = findings.sums(pairing, statements.rows)
         except InputError as error:
@@ -356,7 +358,7 @@ class _Comparing:
 
     @property
     def _baseline(self) -> str | None:
-        return self.asks.baseline or (None if self.asks.systems else self.plan.spec.baseline)
+        return self.options.baseline or (None if self.options.systems else self.plan.spec.baseline)
 
     def _pictured(
         self, content: Content, statements: Statements, pairing: Pairing, sums: findings.Sums
@@ -367,7 +369,7 @@ class _Comparing:
         width, cells, deltas = pairs.bins(statements)
         main_pairing = replace(pairing, measures=pairs.pairing.measures, systems=(content.main,))
         movers = movers_of(
-            statements, main_pairing, replace(self.asks, movers=Movers(MOVERS)), sums
+            statements, main_pairing, replace(self.options, movers=Movers(MOVERS)), sums
         )
         return replace(
             content,

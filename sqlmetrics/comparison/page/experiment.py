@@ -199,7 +199,7 @@ class ExperimentNights:
         cut = words("days.cut") if is_cut(points, domain) else ""
         suffix = "" if is_only else variant
         return Picture(
-            "experiment_days", chart, columns, cells, 1, about, more=suffix, left_out=cut
+            "experiment_days", chart, columns, cells, 1, about, suffix=suffix, left_out=cut
         )
 
 

@@ -333,7 +333,7 @@ def _funnel(words: Words, rows: Sequence[Row], suffix: str) -> Picture:
         "told": describe_losses(rows, words),
     }
     return Picture(
-        "funnel", Chart("waterfall", bars, parameters), columns, cells, 1, about, more=suffix
+        "funnel", Chart("waterfall", bars, parameters), columns, cells, 1, about, suffix=suffix
     )
 
 

@@ -103,7 +103,7 @@ def _compared(content: Content, words: Words) -> list[str]:
     row = _leading_row(content)
     if row is None or row["difference"] is None:
         return []
-    sentences = [_several(content, row, words)] if len(content.others) > 1 else []
+    sentences = [_several(content, row, words)] if len(content.compared_systems) > 1 else []
     of_metric = [
         slice_row
         for slice_row in content.slices(content.main)
@@ -337,7 +337,7 @@ def _markdown(content: Content, pictures: Sequence[Picture], words: Words) -> It
     yield from map(markdown_text, sentences)
     for picture in pictures:
         yield f"## {picture.title(words)}" + (
-            f": {markdown_text(picture.more)}" if picture.more else ""
+            f": {markdown_text(picture.suffix)}" if picture.suffix else ""
         )
         yield markdown_text(picture.sentence(words))
         yield picture.table.markdown()

@@ -73,22 +73,22 @@ class Size:
     """How wide charts are, in pixels.
 
     Attributes:
-        whole: The space of the marks and of the names beside them.
+        page: The space of the marks and of the names beside them.
         labels: The most that a name beside them takes.
         square: A side of what is square.
         panel: A panel of several.
         columns: As many panels stand side by side.
     """
 
-    whole: int
+    page: int
     labels: int
     square: int
     panel: int
     columns: int
 
 
-WIDE = Size(whole=760, labels=220, square=360, panel=200, columns=3)
-NARROW = Size(whole=310, labels=125, square=240, panel=260, columns=1)
+WIDE = Size(page=760, labels=220, square=360, panel=200, columns=3)
+NARROW = Size(page=310, labels=125, square=240, panel=260, columns=1)
 
 
 @dataclass(frozen=True)
@@ -98,13 +98,13 @@ class Chart:
     Attributes:
         name: The file in `templates/comparison/page/charts`.
         rows: What is drawn, POINTS at most.
-        given: What the file leaves open, beside sizes and words.
+        parameters: What the file leaves open, beside sizes and words.
         systems: The systems, in the order of their colours.
     """
 
     name: str
     rows: Sequence[Row]
-    given: Row
+    parameters: Row
     systems: Sequence[str] = ()
 
     def spec(self, words: Words, size: Size = WIDE) -> dict[str, Any]:
@@ -115,10 +115,10 @@ class Chart:
             size: How wide it is.
         """
         extent = min(size.labels, self._widest)
-        width = size.whole - max(extent, BESIDE)
+        width = size.page - max(extent, BESIDE)
         values = dict(vars(size)) | {
             "width": width,
-            "width_whole": size.whole,
+            "width_whole": size.page,
             "label_limit": size.labels,
             "legend_columns": max(1, width // 190),
             "ticks": max(3, width // 75),
@@ -126,7 +126,7 @@ class Chart:
             "day_ticks": self._day_ticks(width),
             "systems": list(self.systems),
             "colors": colors(self.systems),
-            **self.given,
+            **self.parameters,
         }
         values = {k: v[size is WIDE] if isinstance(v, Sized) else v for k, v in values.items()}
         filled: dict[str, Any] = {"$schema": SCHEMA}
@@ -357,11 +357,11 @@ class Picture:
         chart: What is drawn.
         columns: The headings of the table.
         cells: The rows of the table.
-        left: Columns from this one on are numbers.
+        first_number: Columns from this one on are numbers.
         about: What the sentence below the title is filled with; n and the interval are in it.
         movers: Lists side by side.
         parts: What its marks lead to.
-        more: What the name of a file has besides, where there are several of its kind.
+        suffix: What the name of a file has besides, where there are several of its kind.
         look_for: The key of the words that say what to look for; empty for those of its section.
         left_out: A sentence on what is not drawn; empty where all is.
     """
@@ -370,23 +370,23 @@ class Picture:
     chart: Chart
     columns: Sequence[str]
     cells: Sequence[Sequence[str]]
-    left: int
+    first_number: int
     about: Mapping[str, object] = field(default_factory=dict)
     movers: Sequence[Mover] = ()
     parts: Sequence[Part] = ()
-    more: str = ""
+    suffix: str = ""
     look_for: str = ""
     left_out: str = ""
 
     @property
     def key(self) -> str:
         """Its name on a page and among files."""
-        return f"{self.name}-{self.more}" if self.more else self.name
+        return f"{self.name}-{self.suffix}" if self.suffix else self.name
 
     @property
     def table(self) -> Table:
         """Its numbers."""
-        return Table(self.columns, self.cells, self.left)
+        return Table(self.columns, self.cells, self.first_number)
 
     def _repr_html_(self) -> str:
         return self.html()

@@ -98,7 +98,7 @@ def keep_sample(spec: Spec, sample: Sample, engine: Database) -> Iterator[Spec]:
                 keep = _part(spec, tables, table, sample.ids, engine)
                 dialect = engine.translation.dialect
                 stack.enter_context(
-                    engine.made(f"{dialect.keep} {name} as\n{keep}", f"{dialect.drop} {name}")
+                    engine.temporary(f"{dialect.keep} {name} as\n{keep}", f"{dialect.drop} {name}")
                 )
                 changed[table] = _moved(getattr(spec, table), name)
         if spec.rankings.fuse:
@@ -114,7 +114,7 @@ def _part(spec: Spec, tables: Tables, table: str, ids: Sequence[str], engine: Da
     """The rows of some queries of a table."""
     source = getattr(spec, table)
     condition = engine.translation.condition(tables.condition(table, source))
-    source_sql = source_text(tables.shown(getattr(tables, table)), condition)
+    source_sql = source_text(tables.protected(getattr(tables, table)), condition)
     names = ", ".join(map(literal, ids))
     column = f"cast({identifier(source.columns.query)} as varchar)"
     return f"select *\nfrom {source_sql}\nwhere {column} in ({names})"
@@ -163,7 +163,7 @@ def all_labelled(spec: Spec, engine: Database) -> Iterator[Spec | None]:
     label_columns, tables = source.columns, opened(spec, engine)
     sql_by_table = {
         table: source_text(
-            tables.shown(getattr(tables, table)),
+            tables.protected(getattr(tables, table)),
             engine.translation.condition(tables.condition(table, getattr(spec, table))),
         )
         for table in ("rankings", "labels")
@@ -186,7 +186,7 @@ def all_labelled(spec: Spec, engine: Database) -> Iterator[Spec | None]:
         f"where labelled.{names[0]} is null"
     )
     name = engine.free_name("sqlmetrics_all_labelled")
-    with engine.made(f"{dialect.keep} {name} as\n{keep}", f"{dialect.drop} {name}"):
+    with engine.temporary(f"{dialect.keep} {name} as\n{keep}", f"{dialect.drop} {name}"):
         yield spec.having(labels=_moved(source, name))
 
 

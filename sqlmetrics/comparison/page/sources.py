@@ -178,7 +178,7 @@ def of_click_result(result: ClickResult, level: float = CONFIDENCE) -> Content:
 
 
 def _notes(result: ClickResult) -> Iterator[str]:
-    yield from result.told
+    yield from result.all_notes
     if result.offline:
         yield from result.offline.notes
 

@@ -76,7 +76,7 @@ class Samples(Pairing):
         return "covered_values" if self.covariate else self.rows
 
     @property
-    def known(self) -> list[str]:
+    def row_columns(self) -> list[str]:
         """What a row of `source` has beside values: no covariate, which stands by its metric."""
         column = self.covariate.column if self.covariate else ""
         return [name for name in self.carried if name != column]
@@ -162,7 +162,7 @@ def _covariate_centres(samples: Samples, covariate: Covariate) -> Stage:
 
 def _summed_values(samples: Samples) -> Stage:
     rows = samples.source
-    columns: list[object] = [f"{rows}.{name}" for name in samples.known if name != "weight"]
+    columns: list[object] = [f"{rows}.{name}" for name in samples.row_columns if name != "weight"]
     for measure in samples.measures:
         cells = _summed(samples, measure)
         columns += [Column(cells[name], column) for name, column in samples.of(measure).items()]
@@ -199,7 +199,7 @@ def _summed(samples: Samples, measure: Measure) -> dict[str, str]:
 
 
 def _sides(samples: Samples) -> Stage:
-    columns = [name for name in samples.known if name not in ("weight", "system")]
+    columns = [name for name in samples.row_columns if name not in ("weight", "system")]
     columns += [column for measure in samples.measures for column in samples.of(measure).values()]
     side_names = {"baseline": literal(samples.baseline), "systems": samples.systems}
     view = {"columns": columns, "from": "summed_values"}
@@ -368,7 +368,10 @@ class Covariate:
     def stages(self, samples: Samples) -> Iterator[Stage]:
         """From `query_values` to `covered_values`: each query with what it had before."""
         if self.column:
-            carried_columns = [*samples.known, *(measure.column for measure in samples.measures)]
+            carried_columns = [
+                *samples.row_columns,
+                *(measure.column for measure in samples.measures),
+            ]
             known_value = f"nullif({self.column}, {literal(UNKNOWN)})"
             number = Column(f"cast({known_value} as double)", "covariate")
             about = "each query with its covariate, NULL if it has none"

@@ -85,7 +85,7 @@ class Decision:
             "file": self.upload.file,
             "uploaded": self.uploaded or None,
             "status": self.status,
-            "problems": "; ".join(problem.what for problem in self.problems) or None,
+            "problems": "; ".join(problem.message for problem in self.problems) or None,
         }
 
 

@@ -251,7 +251,7 @@ class _Look:
         """Texts that are no days where rows are chosen by day, which such a text fails."""
         shape = self.plan.shape
         of_all_days = {
-            table: source_text(shape.tables[table], shape.given(table))
+            table: source_text(shape.tables[table], shape.source_condition(table))
             for table in self.sources
             if shape.days_of(table)
         }
@@ -312,7 +312,7 @@ class _Look:
     def _gaps(self, table: str) -> dict[str, str]:
         """The columns that one of several files has not, with that file."""
         relation = self.plan.shape.tables[table]
-        if "gaps" not in relation.asks:
+        if "gaps" not in relation.details:
             return {}
         view = {"location": relation.location, "relation": relation}
         return dict(self.engine.rows(print_template(f"inputs/{relation.template}_gaps", view)))
@@ -417,7 +417,7 @@ class _Look:
         shape = self.plan.shape
         if not (shape.at.ends and "date" in shape.columns[table]):
             return ""
-        source = source_text(shape.tables[table].of_all_files, shape.given(table))
+        source = source_text(shape.tables[table].of_all_files, shape.source_condition(table))
         select = f"select max({shape.day(table)}) as day, count(*) as n from {source}"
         ((last, n),) = self.engine.rows(select)
         last_day = f"; the last day is {day_of(last)}" if n and last else ""

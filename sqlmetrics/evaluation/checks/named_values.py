@@ -80,7 +80,7 @@ def absent(table: str, names: Iterable[NamedValue], counts: Counts) -> Absent:
             continue
         total = sum(values.values())
         message = (
-            f"{name.place} names the {name.role} {name.value!r}, which no row "
+            f"{name.spec_key} names the {name.role} {name.value!r}, which no row "
             f"has{did_you_mean(name.value, values) or ';'} {describe_counts(values)}"
         )
         if name.decides and (total >= FEW or nearest(name.value, values) is not None):
@@ -130,7 +130,9 @@ def unknown_values(plan: Plan, engine: Database, *, only_notes: bool = False) ->
         named_values = [name for name in names if name.role in columns]
         counts = counted(columns, of_days, engine)
         if any(name.value not in counts[name.role] for name in named_values):
-            of_all_days = source_text(shape.tables[table].of_all_files, shape.given(table))
+            of_all_days = source_text(
+                shape.tables[table].of_all_files, shape.source_condition(table)
+            )
             counts = counted(columns, of_all_days, engine)
         lacks = absent(table, named_values, counts)
         absences.problems += lacks.problems

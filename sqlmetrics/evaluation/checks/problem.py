@@ -46,7 +46,7 @@ class Problem:
 
     Attributes:
         table: The table it is in.
-        what: What is wrong.
+        message: What is wrong.
         count: How many rows or groups have it.
         columns: The columns of the examples.
         examples: Some of them.
@@ -56,7 +56,7 @@ class Problem:
     """
 
     table: str
-    what: str
+    message: str
     count: int
     columns: Sequence[str] = ()
     examples: Sequence[Sequence[Any]] = ()
@@ -65,7 +65,7 @@ class Problem:
     stops: bool = False
 
     def __str__(self) -> str:
-        lines = [f"{self.table}: {self.what}"]
+        lines = [f"{self.table}: {self.message}"]
         if self.examples:
             rows = [[printable(value, 24) for value in row] for row in self.examples]
             lines.append(indent(Table(self.columns, rows).text(), "  "))
@@ -78,7 +78,7 @@ class Problem:
         plain = (int, float, bool, type(None))
         return {
             "table": self.table,
-            "problem": self.what,
+            "problem": self.message,
             "count": self.count,
             "examples": [
                 {

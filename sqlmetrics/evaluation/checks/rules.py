@@ -530,7 +530,9 @@ def _unknown(plan: Plan) -> Iterator[GroupCheck]:
 def _repeated(plan: Plan, table: str, keys: Sequence[str], policy: str) -> GroupCheck:
     translation = plan.translation
     dialect = translation.dialect
-    item = translation.own_text(translation.own(dialect.quick_hash or "{column}", "item_id"))
+    item = translation.own_text(
+        translation.over_column(dialect.quick_hash or "{column}", "item_id")
+    )
     list_keys = [key for key in keys if key != "item_id"]
     innocent = "all_differ" if dialect.row_hash else "unrepeated" if dialect.quick_hash else ""
     row_hash = translation.own_text(dialect.row_hash.format(columns=", ".join(keys)))

@@ -22,7 +22,7 @@ class Format:
     Attributes:
         suffixes: Endings of file names; empty for what no other format claims.
         template: The file under `templates/inputs`.
-        asks: What else can be asked of the file, each by `<template>_<what>`: its `names`,
+        details: What else can be asked of the file, each by `<template>_<what>`: its `names`,
             before DuckDB renames what differs in case alone; the `types` of its values,
             where the template makes all of them text; the `gaps`, columns that some of
             several files have not.
@@ -33,24 +33,24 @@ class Format:
 
     suffixes: tuple[str, ...]
     template: str
-    asks: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
     texts: bool = False
     columns: tuple[tuple[str, str], ...] = ()
     separator: str = ""
 
 
 FORMATS = {
-    "parquet": Format((".parquet", ".pq"), "parquet", asks=("names",)),
-    "csv": Format((".csv", ".csv.gz"), "csv", asks=("names",), texts=True, separator=","),
-    "tsv": Format((".tsv", ".tsv.gz"), "csv", asks=("names",), texts=True, separator="\t"),
+    "parquet": Format((".parquet", ".pq"), "parquet", details=("names",)),
+    "csv": Format((".csv", ".csv.gz"), "csv", details=("names",), texts=True, separator=","),
+    "tsv": Format((".tsv", ".tsv.gz"), "csv", details=("names",), texts=True, separator="\t"),
     "json": Format(
         tuple(f".{kind}{end}" for kind in ("json", "jsonl", "ndjson") for end in ("", ".gz")),
         "json",
-        asks=("names", "types"),
+        details=("names", "types"),
         texts=True,
     ),
 }
-PARQUETS = Format(FORMATS["parquet"].suffixes, "parquets", asks=("names", "gaps"))
+PARQUETS = Format(FORMATS["parquet"].suffixes, "parquets", details=("names", "gaps"))
 """Several Parquet files, or one whose folders hold columns."""
 
 TREC = {

@@ -208,7 +208,7 @@ def with_whole_ids(
     has, is_read = ("have", "are") if len(ids) > 1 else ("has", "is")
     message = f"{' and '.join(ids)} {has} only whole numbers as floats"
     note = f"{table}: {message}, which {is_read} read as whole numbers"
-    return replace(relation, whole=tuple(ids)), note
+    return replace(relation, whole_numbers=tuple(ids)), note
 
 
 def _found(

@@ -167,13 +167,13 @@ class _Run:
         name: What its system is called.
         source: Where it is, and its columns by their roles.
         relation: How it is read.
-        there: Its columns and their types.
+        type_by_column: Its columns and their types.
     """
 
     name: str
     source: RankedLists
     relation: Relation
-    there: Mapping[str, str]
+    type_by_column: Mapping[str, str]
 
     @property
     def roles(self) -> dict[str, str]:
@@ -274,8 +274,8 @@ def together(
 
 def _system_columns(runs: Sequence[_Run]) -> Iterator[str]:
     """The columns that have a name of systems in all runs."""
-    for name in runs[0].there:
-        if plain(name) in NAMES[SYSTEM].split() and all(name in run.there for run in runs):
+    for name in runs[0].type_by_column:
+        if plain(name) in NAMES[SYSTEM].split() and all(name in run.type_by_column for run in runs):
             yield name
 
 
@@ -315,10 +315,10 @@ def opened_run(source: RankedLists, engine: Database) -> tuple[RankedLists, Rela
 
 
 def _check(run: _Run, first: Mapping[str, str], name: str) -> None:
-    existing = {column.casefold() for column in run.there}
+    existing = {column.casefold() for column in run.type_by_column}
     for role, column in run.roles.items():
         if column.casefold() not in existing:
-            message = unknown("column", column, list(run.there))
+            message = unknown("column", column, list(run.type_by_column))
             raise InputError(f"rankings: {run.name}: {message} (used as {role})")
     orders = [{"rank", "score"} & roles.keys() for roles in (run.roles, first)]
     if orders[0] != orders[1]:
@@ -329,7 +329,7 @@ def _check(run: _Run, first: Mapping[str, str], name: str) -> None:
         )
         raise InputError(f"rankings: {message}")
     ids = [run.roles["query"], run.roles["item"]]
-    if fraction_problems := list(of_fractions(f"rankings: {run.name}", ids, run.there)):
+    if fraction_problems := list(of_fractions(f"rankings: {run.name}", ids, run.type_by_column)):
         raise InputError(fraction_problems)
 
 
@@ -352,7 +352,7 @@ ONE_TYPE = "give the scores of all runs the same type, and set score_precision=e
 
 def _check_scores(runs: Sequence[_Run], engine: Database) -> None:
     """Scores of several types become one; before that they are looked at, as they are."""
-    kinds = {run.there.get(run.roles.get("score", ""), "") for run in runs}
+    kinds = {run.type_by_column.get(run.roles.get("score", ""), "") for run in runs}
     for run in runs if len(kinds) > 1 else ():
         source = source_text(protect_query(run.relation, engine.translation))
         if score_problems := list(problems_of_scores(run.roles, engine, source, remedy=ONE_TYPE)):
@@ -364,8 +364,10 @@ def _others(runs: Sequence[_Run], reserved: set[str]) -> list[str]:
     used = {name.casefold() for run in runs for name in run.roles.values()}
     used |= {name.casefold() for run in runs for _, name in run.relation.columns}
     used |= {name.casefold() for name in reserved}
-    shared = set.intersection(*({name.casefold() for name in run.there} for run in runs)) - used
-    return [name for name in runs[0].there if name.casefold() in shared]
+    shared = (
+        set.intersection(*({name.casefold() for name in run.type_by_column} for run in runs)) - used
+    )
+    return [name for name in runs[0].type_by_column if name.casefold() in shared]
 
 
 def _cells(

@@ -369,7 +369,7 @@ def _file(source: Source, path: str, role: str) -> Relation:
     form = format_of(location, role)
     if not form.template.startswith("parquet") and (first := first_file(location)):
         refuse_foreign(first, role)
-    relation = Relation(form.template, location, True, form.columns, form.asks, form.texts)
+    relation = Relation(form.template, location, True, form.columns, form.details, form.texts)
     if form in TREC.values():
         is_run = form is TREC["rankings"]
         rows = first_rows(expanded(relation.location))

@@ -39,7 +39,7 @@ class TraceLists:
     Attributes:
         name: The table.
         reader: What reads it.
-        asked: The arguments of `evaluate`.
+        arguments: The arguments of `evaluate`.
         form: The form that the traces have.
         retrieved: The column of the retrieved documents, as a person calls it.
         reference: The column of the references, likewise.
@@ -48,7 +48,7 @@ class TraceLists:
 
     name: str
     reader: Database
-    asked: Mapping[str, Any]
+    arguments: Mapping[str, Any]
     form: TraceForm
     retrieved: str
     reference: str = ""
@@ -60,14 +60,14 @@ class TraceLists:
         if self._is_asked("score"):
             score = self._name("score")
             read[score] = f"[cast({value_of(score)} as double) for d in {RETRIEVED}]"
-        system = str(self.asked.get("system") or "system")
+        system = str(self.arguments.get("system") or "system")
         systems = [name for name in self._others() if name == system]
         return self._table(read, self._others() if all_columns else [*self._days(), *systems])
 
     def labels(self) -> pa.Table:
         """The references, which are the same for all systems."""
         names = {role: self._name(role) for role in ("query", "item")}
-        names |= dict(self.asked.get("label_columns") or {})
+        names |= dict(self.arguments.get("label_columns") or {})
         read = {names["query"]: QUERY, names["item"]: self._items(REFERENCE)}
         return self._table(read, self._days())
 
@@ -79,12 +79,12 @@ class TraceLists:
         """The rows that meet the condition, each once."""
         columns = [f"{sql} as {identifier(name)}" for name, sql in read.items()]
         columns += map(identifier, other_columns)
-        condition = f"\nwhere {self.asked['where']}" if self.asked.get("where") else ""
+        condition = f"\nwhere {self.arguments['where']}" if self.arguments.get("where") else ""
         listed = ",\n    ".join(columns)
         return self.reader.table(f"select distinct\n    {listed}\nfrom {self.name}{condition}")
 
     def _days(self) -> list[str]:
-        return [str(self.asked["date"])] if self.asked.get("date") else []
+        return [str(self.arguments["date"])] if self.arguments.get("date") else []
 
     def _others(self) -> list[str]:
         """The columns that no role has."""
@@ -93,7 +93,7 @@ class TraceLists:
         return [name for name in self.reader.columns(self.name) if name not in role_columns]
 
     def _name(self, role: str) -> str:
-        return str(self.asked.get(role) or USUAL[role])
+        return str(self.arguments.get(role) or USUAL[role])
 
     def _is_asked(self, role: str) -> bool:
         return self._name(role) != USUAL[role]
@@ -104,7 +104,7 @@ class TraceLists:
         Raises:
             InputError: If a query has several rows of a system on a day.
         """
-        keys = [QUERY, *filter(None, map(self.asked.get, ("system", "date")))]
+        keys = [QUERY, *filter(None, map(self.arguments.get, ("system", "date")))]
         held = ", ".join(identifier(str(key)) for key in keys)
         repeated = f"from {self.name} group by {held} having count(*) > 1"
         rows = self.reader.rows(
@@ -546,7 +546,7 @@ class _Table:
         source: What stands behind FROM.
         columns: Its columns and their types.
         reader: What reads it.
-        asked: The arguments of `evaluate`.
+        arguments: The arguments of `evaluate`.
         has_labels: Whether the labels are another table.
         keys: Column -> the keys of its JSON objects, once they were looked for.
     """
@@ -554,7 +554,7 @@ class _Table:
     source: str
     columns: Mapping[str, str]
     reader: Database
-    asked: Mapping[str, Any]
+    arguments: Mapping[str, Any]
     has_labels: bool
     keys: dict[str, set[str]] = field(default_factory=dict)
 
@@ -566,11 +566,11 @@ class _Table:
             InputError: If a column is not there.
         """
         for role in ("system", "date"):
-            name = self.asked.get(role)
+            name = self.arguments.get(role)
             if name and name not in self.columns:
                 message = unknown("column", name, self.columns)
                 raise InputError(f"rankings: {message} (used as {role})")
-        where = self.asked.get("where")
+        where = self.arguments.get("where")
         if not where:
             return
         try:
@@ -590,7 +590,7 @@ class _Table:
     @property
     def has_references(self) -> bool:
         """Whether it is a table of traces with references in it."""
-        references = self.asked.get("label_columns") or {}
+        references = self.arguments.get("label_columns") or {}
         names = [self._named("query"), self.lists[0], str(references.get("item") or "")]
         if all(names) and all(self._place((name,)) for name in names):
             return True
@@ -603,7 +603,7 @@ class _Table:
             InputError: If there are neither labels nor references.
         """
         query, (item, key) = self._named("query"), self.lists
-        reference = (self.asked.get("label_columns") or {}).get("item", "")
+        reference = (self.arguments.get("label_columns") or {}).get("item", "")
         reference = "" if self.has_labels else reference
         if query and item and reference:
             return OWN_FORM.of([query], item, reference)
@@ -613,7 +613,7 @@ class _Table:
         if key and (reference or self.has_labels):
             usual = (name for form in TRACE_FORMS for name in form.query)
             return OWN_FORM.of([query] if query else [*dict.fromkeys(usual)], item, reference)
-        grade = str(self.asked.get("grade") or USUAL["grade"])
+        grade = str(self.arguments.get("grade") or USUAL["grade"])
         graded = {*NAMES["grade"].split()} - {"score"} | {plain(grade)}
         if matching_form or self.has_labels or graded & set(map(plain, self.columns)):
             return matching_form
@@ -663,14 +663,14 @@ class _Table:
         lists = TraceLists(
             name,
             self.reader,
-            self.asked,
+            self.arguments,
             form,
             name_by_role["retrieved"],
             name_by_role["reference"],
             self.lists[1],
         )
         lists.check(name_by_role["query"])
-        is_known = any(self.asked.get(argument) for argument in _KNOWN)
+        is_known = any(self.arguments.get(argument) for argument in _KNOWN)
         has_query_table = is_known and self._are_of_queries()
         form_note = f"read as {form.tool}: {', '.join(filter(None, name_by_role.values()))}"
         return Traces(
@@ -682,23 +682,26 @@ class _Table:
 
     def _are_of_queries(self) -> bool:
         """Whether the other columns are the same for all lists of a query, and its own."""
-        if self.asked.get("queries") is not None or self.asked.get("system"):
+        if self.arguments.get("queries") is not None or self.arguments.get("system"):
             return False
-        by, segments = (self.asked.get(argument) or () for argument in ("by", "segments"))
+        by, segments = (self.arguments.get(argument) or () for argument in ("by", "segments"))
         names = {by} if isinstance(by, str) else {*by}
         declared = {segments} if isinstance(segments, str) else {*segments}
         return names - declared <= self.columns.keys()
 
     def _others(self) -> list[str]:
         """The columns that are read beside the lists: all only where one may be asked for."""
-        if any(self.asked.get(argument) for argument in (*_KNOWN, "where")):
+        if any(self.arguments.get(argument) for argument in (*_KNOWN, "where")):
             return list(self.columns)
-        extra_names = {str(self.asked.get("system") or "system"), str(self.asked.get("date") or "")}
+        extra_names = {
+            str(self.arguments.get("system") or "system"),
+            str(self.arguments.get("date") or ""),
+        }
         return [name for name in self.columns if name in extra_names]
 
     def _named(self, role: str) -> str:
         """The column by the name that was asked for; empty for a usual one that is not there."""
-        name = str(self.asked.get(role) or USUAL[role])
+        name = str(self.arguments.get(role) or USUAL[role])
         return name if name != USUAL[role] or name in self.columns else ""
 
     def _place(self, names: Sequence[str]) -> _Place | None:

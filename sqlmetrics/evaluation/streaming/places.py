@@ -49,14 +49,14 @@ class _Worth:
 
     Attributes:
         highest: The highest label that is known.
-        one: Metric -> [places, labels]: its value for a list with this label there alone; of ndcg
-            the DCG.
+        single: Metric -> [places, labels]: its value for a list with this label there alone; of
+            ndcg the DCG.
         best: Metric -> the DCG of a best order by its code, of ndcg alone.
         counts: Metric -> whether a list without a relevant label counts, as 0.
     """
 
     highest: int
-    one: dict[str, Array]
+    single: dict[str, Array]
     best: dict[str, Array]
     counts: dict[str, bool]
 
@@ -157,7 +157,7 @@ class PlaceSums:
             return {}
         size = self._worth.highest + 1
         return {
-            name: (float((cells[:, :size] * self._worth.one[name]).sum()), self._lists[name])
+            name: (float((cells[:, :size] * self._worth.single[name]).sum()), self._lists[name])
             for name, cells in self._weights.items()
         }
 

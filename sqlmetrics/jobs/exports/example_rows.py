@@ -32,7 +32,7 @@ class ExampleRows:
     """Rows of a spec's tables, and the rows of the fact table for them.
 
     Attributes:
-        given: Role of a table -> its rows.
+        rows_by_role: Role of a table -> its rows.
         expected: Every row, with the columns that are the same in every database.
         per_query: The rows of each query, likewise.
         about: What the rows are.
@@ -40,7 +40,7 @@ class ExampleRows:
         next_day: The day after it, which has rows that are not.
     """
 
-    given: Mapping[str, Sequence[Row]]
+    rows_by_role: Mapping[str, Sequence[Row]]
     expected: Sequence[Row]
     per_query: Sequence[Row]
     about: str

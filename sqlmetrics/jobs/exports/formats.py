@@ -30,7 +30,7 @@ class Format:
         dialects: The databases that it is made for.
         options: Option of the command line without its dashes -> what it says, for those that
             this format takes besides.
-        place: Where the files go unless somebody says; the tool's name if it is empty.
+        default_output: Where the files go unless somebody says; the tool's name if it is empty.
         next: What to type then; `{folder}` is where the files are.
         project: The file by which the tool knows its project, if it needs one.
         executed: Whether the tests run the tool itself over the files; if not, the files say so.
@@ -43,7 +43,7 @@ class Format:
     whom: str = ""
     dialects: tuple[str, ...] = ("duckdb", "postgres")
     options: Mapping[str, str] = field(default_factory=dict)
-    place: str = ""
+    default_output: str = ""
     next: str = ""
     project: str = ""
     executed: bool = True
@@ -116,7 +116,7 @@ FORMATS: Mapping[str, Format] = {
                 "database-name": "Name of the connection in Superset.",
                 "database-uuid": "UUID of an existing connection in Superset.",
             },
-            place="superset.zip",
+            default_output="superset.zip",
             next="superset import-dashboards -p {folder} -u admin",
         ),
         Format(

@@ -117,7 +117,7 @@ class _Mesh:
         """Path -> text of a test over two lists, also of the CTE with a row per query."""
         example = example_rows(self.job.spec)
         inputs = {job_input.role: job_input for job_input in self.job.inputs}
-        if example is None or not all(inputs[role].name for role in example.given):
+        if example is None or not all(inputs[role].name for role in example.rows_by_role):
             return
         test = {f"test_{self.name}_of_two_lists": self._test(example, inputs)}
         yield f"tests/test_{self.name}.yaml", yaml_text(test, MADE)
@@ -125,7 +125,7 @@ class _Mesh:
     def _test(self, example: ExampleRows, inputs: Mapping[str, Input]) -> dict[str, Any]:
         rows_by_input = {
             self._relation(inputs[role]): {"rows": [Flow(row) for row in rows]}
-            for role, rows in example.given.items()
+            for role, rows in example.rows_by_role.items()
         }
         rows = [Flow(row) for row in example.expected]
         per_query = {"partial": True, "rows": [Flow(row) for row in example.per_query]}

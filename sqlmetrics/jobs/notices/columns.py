@@ -172,7 +172,7 @@ def _log_metric(
     wanted = dict.fromkeys([*_SHOWN[:1], *_SHOWN[2:], *roles, *cleaned, *dated])
     yield from _of_log(clicks, wanted)
     if clicks.log is not None:
-        column_by_action = clicks.log.columns.done
+        column_by_action = clicks.log.columns.column_by_action
         looked_at = dict.fromkeys([*actions, *[CLICK] * (cleaning.unseen is not None)])
         yield from (
             (clicks.log, column_by_action[action])

@@ -46,12 +46,12 @@ class Lineage:
 
     Attributes:
         spec: What is asked.
-        place: Where its tables are.
+        database: Where its tables are.
         run_id: The run, a UUID.
     """
 
     spec: Spec
-    place: ConnectionURL
+    database: ConnectionURL
     run_id: str
 
     def event(self, kind: str, summary: Summary) -> dict[str, Any]:
@@ -80,11 +80,11 @@ class Lineage:
                     )
                 },
             },
-            "inputs": [_dataset(dataset) for dataset in inputs(self.spec, self.place)],
+            "inputs": [_dataset(dataset) for dataset in inputs(self.spec, self.database)],
             "outputs": [
                 self._output(dataset)
                 | ({"outputFacets": _written(dataset, summary.rows)} if is_complete else {})
-                for dataset in outputs(self.spec, self.place)
+                for dataset in outputs(self.spec, self.database)
             ],
         }
 
@@ -92,7 +92,7 @@ class Lineage:
         """A table that is written, with the columns that each of its columns reads."""
         entry = _dataset(dataset)
         tables = {name: table for table, name in targets(self.spec).items()}
-        read = columns_read(self.spec, self.place).get(tables.get(dataset.relation, ""), {})
+        read = columns_read(self.spec, self.database).get(tables.get(dataset.relation, ""), {})
         fields = {
             name: {"inputFields": [_field(source, column) for source, column in columns]}
             for name, columns in read.items()
@@ -100,7 +100,7 @@ class Lineage:
         if fields:
             filters = [
                 {**_field(source, column), "transformations": [FILTER]}
-                for source, column in filters_read(self.spec, self.place)
+                for source, column in filters_read(self.spec, self.database)
             ]
             content = {"fields": fields, **({"dataset": filters} if filters else {})}
             entry["facets"]["columnLineage"] = facet("ColumnLineageDatasetFacet", **content)

@@ -161,7 +161,7 @@ class Arithmetic:
         settings = self.spec.settings(self.measure)
         if self.measure.metric.operand_table == "labels":
             value = CATALOGUE[item].columns[self.measure.metric.operand]
-            return reference_columns.worth(grade, value, settings.parameter("rel"))
+            return reference_columns.value_of_label(grade, value, settings.parameter("rel"))
         gain: Any = settings["gain"]
         return reference.gain(grade, gain, settings.parameter("rel"))
 

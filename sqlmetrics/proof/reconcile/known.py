@@ -71,9 +71,9 @@ def by_options(tally: Tally) -> tuple[list[MistakenValue], list[float]]:
     mistaken = [
         MistakenValue(mistake, value, str(space.measure))
         for mistake, point in wrong(space)
-        if tally.holds(point) and (value := tally.mean(point, mistake.order)) is not None
+        if tally.covers(point) and (value := tally.mean(point, mistake.order)) is not None
     ]
-    means = (tally.mean(point) for point in right(space) if tally.holds(point))
+    means = (tally.mean(point) for point in right(space) if tally.covers(point))
     return mistaken, [mean for mean in means if mean is not None]
 
 
@@ -91,7 +91,7 @@ class Known:
     wrong: Sequence[MistakenValue]
     right: Sequence[float]
 
-    def told(self, reconciliation: Reconciliation, target: Target) -> Reconciliation:
+    def with_mistakes_of(self, reconciliation: Reconciliation, target: Target) -> Reconciliation:
         """The same with the mistakes that give the number.
 
         A number that is right is no mistake, and where a preset gives it no other value is.
@@ -331,12 +331,12 @@ def neighbours(measure: Measure) -> list[Measure]:
         cutoffs += [None] if measure.metric.cutoff == "optional" else []
         cutoffs += CUTOFFS
     same = [replace(measure, k=k) for k in cutoffs]
-    others = [
+    confused = [
         other for name in CONFUSED.get(measure.metric.name, ()) for other in _others(measure, name)
     ]
     return [
         neighbour
-        for neighbour in dict.fromkeys([*same, *others])
+        for neighbour in dict.fromkeys([*same, *confused])
         if neighbour != measure
         and neighbour.k != 0
         and (neighbour.k or 1) <= (neighbour.metric.deepest or 10**9)
@@ -420,7 +420,7 @@ class NextDoor:
         rows = self.engine.table(statement.text).to_pylist()
         tallies = [(Tally(around, statement, rows), points) for around, points in self._points]
         return [
-            (tally, {point: far for point, far in points.items() if tally.holds(point)})
+            (tally, {point: far for point, far in points.items() if tally.covers(point)})
             for tally, points in tallies
         ]
 

@@ -209,7 +209,7 @@ class Match:
         """The options."""
         return self.tally.space
 
-    def told(
+    def simplest(
         self, points: Sequence[Point], among: Iterable[str] | None = None, **shared_fields: Any
     ) -> Iterator[Candidate]:
         """The simplest of points that are alike, one candidate a way to depart.
@@ -268,7 +268,7 @@ class MeanMatch(Match):
             nearest=() if matches else tuple(self._nearest()),
             tried=len(self.points),
             values=len(self._classes),
-            given=0,
+            n_given=0,
             most=self.most,
             expected_by_chance=self._expected(self._classes),
             executed_sql=self.tally.statement.text,
@@ -311,7 +311,7 @@ class MeanMatch(Match):
     ) -> Iterator[Candidate]:
         by_chance = self._by_chance(points, cut=cut)
         shared_fields = {"value": value, "cut": cut, "decimals": decimals, "by_chance": by_chance}
-        return self.told(points, among, **shared_fields)
+        return self.simplest(points, among, **shared_fields)
 
     @cached_property
     def _decimals(self) -> dict[int, list[str]]:
@@ -349,18 +349,18 @@ class MeanMatch(Match):
         )
         for value in values_by_distance[:NEAREST]:
             points = self._classes[value]
-            yield next(self.told(points, value=value, cut=False, by_chance=None))
+            yield next(self.simplest(points, value=value, cut=False, by_chance=None))
 
 
 @dataclass(frozen=True)
 class ValuesMatch(Match):
     """The points that give a column of per-query values."""
 
-    seen: GivenValues
+    given_values: GivenValues
 
     def reconciled(self) -> Reconciliation:
         """The points that give every value, or those that give most of them."""
-        n_given = len(self.seen.targets)
+        n_given = len(self.given_values.targets)
         classes = self._classes()
         complete_classes = {key: points for key, points in classes.items() if key[0] == n_given}
         best = sorted(classes, key=lambda key: (-key[0], key[1]))[:NEAREST]
@@ -376,7 +376,7 @@ class ValuesMatch(Match):
             else tuple(self._ordered({key: classes[key] for key in best})),
             tried=len(self.points),
             values=0,
-            given=n_given,
+            n_given=n_given,
             most=self.most,
             expected_by_chance=None,
             executed_sql=self.tally.statement.text,
@@ -397,7 +397,7 @@ class ValuesMatch(Match):
         candidates = [
             candidate
             for (explained, beyond, cut), points in classes.items()
-            for candidate in self.told(
+            for candidate in self.simplest(
                 points,
                 value=None,
                 cut=cut,

@@ -229,7 +229,7 @@ def _found(
             return ValuesMatch(tally, points, departures, target).reconciled()
         reconciliation = MeanMatch(tally, points, departures, target).reconciled()
         if known_mistakes:
-            reconciliation = known_mistakes.told(reconciliation, target)
+            reconciliation = known_mistakes.with_mistakes_of(reconciliation, target)
         if all(candidate.distance for candidate in reconciliation.candidates):
             lines = next_door.candidates(target)
             reconciliation = with_lines(reconciliation, reconciliation.candidates, lines)
@@ -384,7 +384,7 @@ def _counted(
     worlds = worlds_of(((around, point) for point in tried), spec, orders)
     statement = Statement(spec, tables, worlds, given_table)
     tally = Tally(around, statement, engine.table(statement.text).to_pylist())
-    return tally, {point: far for point, far in points.items() if tally.holds(point)}
+    return tally, {point: far for point, far in points.items() if tally.covers(point)}
 
 
 def _one_system(spec: Spec, tables: Tables, engine: Database) -> None:

@@ -173,7 +173,7 @@ class Reconciliation(Tabular):
         nearest: If nothing does: what comes nearest.
         tried: How many combinations of options there were.
         values: How many different values they gave; 0 for per-query values.
-        given: How many per-query values there were.
+        n_given: How many per-query values there were.
         most: With how many departures at most.
         expected_by_chance: How many of all values would match by accident; None for
             per-query values.
@@ -188,7 +188,7 @@ class Reconciliation(Tabular):
     nearest: tuple[Candidate, ...]
     tried: int
     values: int
-    given: int
+    n_given: int
     most: int
     expected_by_chance: float | None
     executed_sql: str
@@ -224,7 +224,7 @@ class Reconciliation(Tabular):
         return {
             "metric": str(self.measure),
             "value": self.target.text if self.target else None,
-            "given": self.given,
+            "given": self.n_given,
             "tried": self.tried,
             "values": self.values,
             "most_departures": self.most,
@@ -290,7 +290,7 @@ def _head(reconciliation: Reconciliation) -> str:
         else f"{reconciliation.measure}"
     )
     if reconciliation.target is None:
-        heading += f", {many(reconciliation.given, 'per-query value')}"
+        heading += f", {many(reconciliation.n_given, 'per-query value')}"
     if reconciliation.candidates:
         first = reconciliation.candidates[0]
         return f"{heading}: this is {first.metric}" if first.other_metric else heading

@@ -84,13 +84,13 @@ class Statement:
         spec: What is given: the tables, the metric, the conventions that are known.
         at: Where the tables are.
         worlds: What is to be evaluated.
-        given: The per-query values that were seen, None for a mean.
+        given_values: The per-query values that were seen, None for a mean.
     """
 
     spec: Spec
     at: Tables
     worlds: Mapping[Place, Evaluations]
-    given: GivenTable | None = None
+    given_values: GivenTable | None = None
 
     @cached_property
     def text(self) -> str:
@@ -122,7 +122,7 @@ class Statement:
         kinds = self._kinds(world, spec)
         view = {
             "columns": [*kinds, *self._counts(), *self._sums(world, spec)],
-            "given_table": self.given.table if self.given else "",
+            "given_table": self.given_values.table if self.given_values else "",
             "keys": [column.sql for column in kinds],
         }
         text = with_stages(stages, print_template("proof/tally", view))
@@ -168,16 +168,17 @@ class Statement:
             unjudged = f"per_query.is_ranked = 1 and {value} < 1e0"
             lacks = unjudged if mark.metric.name == JUDGED else f"{value} is null"
             columns.append(Column(f"case when {lacks} then 0 else 1 end", has(mark)))
-        if self.given:
-            has_value_sql = f"case when {self.given.table}.query_id is null then 0 else 1 end"
+        if self.given_values:
+            query_id = f"{self.given_values.table}.query_id"
+            has_value_sql = f"case when {query_id} is null then 0 else 1 end"
             columns.append(Column(has_value_sql, "is_given"))
         return columns
 
     def _counts(self) -> Iterator[Column]:
         yield Column("count(*)", "queries")
         yield Column(f"coalesce(sum({self._weight}), 0e0)", "weight")
-        if self.given:
-            table = self.given.table
+        if self.given_values:
+            table = self.given_values.table
             yield Column(f"sum(case when {table}.value is null then 1e0 else 0e0 end)", "blank")
 
     # -- sums over the queries of a kind ------------------------------------------------
@@ -190,9 +191,9 @@ class Statement:
     def _sums(self, world: Evaluations, spec: Spec) -> Iterator[Column]:
         """What the means of every formula are made of."""
         for formula, ways in world.formulas.items():
-            column = spec.measure(str(world.asked(formula))).column
-            if self.given:
-                yield from _fits(self.given, formula, column, ways)
+            column = spec.measure(str(world.as_summed(formula))).column
+            if self.given_values:
+                yield from _fits(self.given_values, formula, column, ways)
             else:
                 yield from self._totals(formula, column, ways, weighs=spec.settings(formula).weighs)
 
@@ -279,7 +280,7 @@ class Tally:
     statement: Statement
     rows: Sequence[Row]
 
-    def holds(self, point: Point) -> bool:
+    def covers(self, point: Point) -> bool:
         """Whether the point's formula fits its other options, so that it was computed."""
         world_key, _ = place_of(self.space, point)
         world = self.statement.worlds.get(world_key)

@@ -282,13 +282,13 @@ class Evaluations:
         """The stage of its sums."""
         return f"{self.unjudged}_{'on_average' if self.all_orders else 'in_order'}"
 
-    def asked(self, formula: Measure) -> Measure:
+    def as_summed(self, formula: Measure) -> Measure:
         """A formula as it is asked for: with what it is a ratio of, if that is summed."""
         return formula.having("average", "micro") if MICRO in self.formulas[formula] else formula
 
     def metrics(self) -> Iterator[Measure]:
         """All that is evaluated."""
-        yield from map(self.asked, self.formulas)
+        yield from map(self.as_summed, self.formulas)
         yield from self.marks
 
 

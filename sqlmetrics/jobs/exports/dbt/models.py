@@ -392,7 +392,7 @@ def _unit_test(project: Project) -> dict[str, Any] | None:
             "input": project.relation(inputs[role])[3:-3],
             "rows": [Flow(row) for row in rows],
         }
-        for role, rows in example.given.items()
+        for role, rows in example.rows_by_role.items()
     ]
     return {
         "name": f"{project.model}_of_two_lists",
