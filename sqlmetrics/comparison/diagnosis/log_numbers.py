@@ -194,7 +194,7 @@ def _moments(name: str, translation: Translation) -> Iterator[Column]:
         "bottom": bottom,
         "top2": f"{top} * {top}",
         "bottom2": f"{bottom} * {bottom}",
-        "both": f"{top} * {bottom}",
+        "products": f"{top} * {bottom}",
     }
     for part, text in parts.items():
         yield Column(translation.total(text), f"{name}_{part}")
@@ -211,7 +211,7 @@ def read(row: Mapping[str, Any], name: str) -> Ratio:
     return Ratio(int(row[f"{name}_n"]), **parts)
 
 
-_PARTS = ("top", "bottom", "top2", "bottom2", "both")
+_PARTS = ("top", "bottom", "top2", "bottom2", "products")
 
 
 Ratios = Mapping[str, Mapping[str, Ratio]]
